@@ -30,7 +30,7 @@ pub struct Group {
     pub name: String,
     /// The group id.
     pub gid: u32,
-    /// The login names of its members, apart from those whose primary group it is.
+    /// Login names of the members, except users whose primary group this is.
     pub members: Vec<String>,
 }
 
@@ -74,12 +74,12 @@ pub fn local_groups() -> Vec<Group> {
     text("/etc/group").lines().filter_map(Group::parse).collect()
 }
 
-/// The user of this name.
+/// The user with this name.
 pub fn user_by_name(name: &str) -> Option<User> {
     local_users().into_iter().find(|user| user.name == name).or_else(|| User::parse(&getent("passwd", name)?))
 }
 
-/// The user of this id.
+/// The user with this id.
 pub fn user_by_id(uid: u32) -> Option<User> {
     local_users()
         .into_iter()
@@ -87,12 +87,12 @@ pub fn user_by_id(uid: u32) -> Option<User> {
         .or_else(|| User::parse(&getent("passwd", &uid.to_string())?).filter(|user| user.uid == uid))
 }
 
-/// The group of this name.
+/// The group with this name.
 pub fn group_by_name(name: &str) -> Option<Group> {
     local_groups().into_iter().find(|group| group.name == name).or_else(|| Group::parse(&getent("group", name)?))
 }
 
-/// The group of this id.
+/// The group with this id.
 pub fn group_by_id(gid: u32) -> Option<Group> {
     local_groups()
         .into_iter()
@@ -104,7 +104,7 @@ fn text(path: &str) -> String {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// Asks the host's name services. They are only worth a process where something beyond the files is configured.
+/// Queries the host's name services. Skips the process if only files are configured.
 fn getent(database: &str, key: &str) -> Option<String> {
     let switch = text("/etc/nsswitch.conf");
     let beyond = switch
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_found_by_name_and_id() {
+    fn root_found_by_name_and_id() {
         assert_eq!(user_by_name("root").unwrap().uid, 0);
         assert_eq!(user_by_id(0).unwrap().name, "root");
         assert_eq!(group_by_name("root").unwrap().gid, 0);
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_nobody() {
+    fn unknown_name_not_found() {
         assert_eq!(user_by_name("no-such-user-here"), None);
         assert_eq!(group_by_name("no-such-group-here"), None);
     }
 
     #[test]
-    fn members_are_split() {
+    fn group_members_split() {
         assert_eq!(Group::parse("wheel:x:10:anna,ben").unwrap().members, ["anna", "ben"]);
         assert!(Group::parse("empty:x:11:").unwrap().members.is_empty());
     }

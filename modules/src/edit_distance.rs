@@ -1,6 +1,6 @@
-//! Distance between two words, by which a misspelt one finds its neighbour.
+//! Edit distance, which finds the closest match of a misspelt word.
 
-/// Number of edits between two words. A swap of neighbours counts as one.
+/// Number of edits between two words. A swap of adjacent letters counts as one.
 pub fn edit_distance(left: &str, right: &str) -> usize {
     let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
     let mut before: Vec<usize> = Vec::new();
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edits_and_swaps_count_one_each() {
+    fn edits_and_swaps_count_one() {
         assert_eq!(edit_distance("deletgate_to", "delegate_to"), 1);
         assert_eq!(edit_distance("kube_verison", "kube_version"), 1);
         assert_eq!(edit_distance("bridge", ""), 6);

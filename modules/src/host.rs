@@ -11,16 +11,16 @@ use windlass_protocol::{Event, Stream};
 
 use crate::{Failure, foreign::Store};
 
-/// Where a run's events go and its contents come from: the connection to the controller, or nothing in a test.
+/// Receiver of a run's events and source of its contents: the controller's connection, or nothing in a test.
 pub trait Sink: Send + Sync {
     /// Sends an event with its bytes.
     fn event(&self, event: Event, blob: &[u8]);
 
-    /// The bytes of a content of the controller, asked for if they have not travelled along.
+    /// The bytes of a controller's content, requested if they did not come with the task.
     fn content(&self, index: usize) -> Result<Box<dyn Read>, Failure>;
 }
 
-/// A sink for a run without a controller: events are dropped and there are no contents.
+/// Sink for a run without a controller: drops events and has no contents.
 struct NoController;
 
 impl Sink for NoController {
@@ -31,30 +31,30 @@ impl Sink for NoController {
     }
 }
 
-/// A file of the controller, as the request describes it.
+/// A file of the controller, as described in the request.
 pub type Content = windlass_protocol::Content;
 
-/// The host as one run of a module sees it.
+/// The host during one run of a module.
 pub struct Host {
     pub(crate) check: bool,
     pub(crate) dry_run: bool,
     pub(crate) diff: bool,
     pub(crate) max_diff: u64,
-    /// What the task calls the module.
+    /// Name by which the task calls the module.
     pub(crate) written: Option<String>,
     pub(crate) stream: bool,
-    /// It is a job that outlives the connection.
+    /// The run is a job that outlives the connection.
     pub(crate) detached: bool,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) contents: Vec<Content>,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) sink: Arc<dyn Sink>,
-    /// Modules that were sent.
+    /// Modules that the controller has sent.
     pub(crate) store: Arc<Store>,
 }
 
 impl Host {
-    /// A host for one run.
+    /// The host for a single run.
     pub fn new(sink: Arc<dyn Sink>, check: bool, diff: bool) -> Host {
         Host {
             check,
@@ -72,42 +72,42 @@ impl Host {
         }
     }
 
-    /// A host for one run without a controller: events are dropped, contents are missing.
+    /// The host for a single run without a controller: events are dropped, contents are missing.
     pub fn alone(check: bool, diff: bool) -> Host {
         Host::new(Arc::new(NoController), check, diff)
     }
 
-    /// The whole run is a prediction.
+    /// Marks the whole run as a prediction.
     pub fn with_dry_run(mut self, dry_run: bool) -> Host {
         self.dry_run = dry_run;
         self
     }
 
-    /// With the name by which the task calls the module.
+    /// Sets the name by which the task calls the module.
     pub fn with_name(mut self, written: &str) -> Host {
         self.written = Some(written.to_owned());
         self
     }
 
-    /// With the environment the task sets for every process it starts.
+    /// Sets the environment of all processes that the task starts.
     pub fn with_environment(mut self, environment: BTreeMap<String, String>) -> Host {
         self.environment = environment;
         self
     }
 
-    /// With files of the controller.
+    /// Sets the controller's contents.
     pub fn with_contents(mut self, contents: Vec<Content>) -> Host {
         self.contents = contents;
         self
     }
 
-    /// Passes the output of running commands on as it comes.
+    /// Passes on the output of running commands live.
     pub fn with_stream(mut self, stream: bool) -> Host {
         self.stream = stream;
         self
     }
 
-    /// With another limit for texts that diffs are made of; 0 is none.
+    /// Sets another size limit for texts in diffs; 0 removes it.
     pub fn with_max_diff(mut self, bytes: Option<u64>) -> Host {
         match bytes {
             None => {}
@@ -117,61 +117,61 @@ impl Host {
         self
     }
 
-    /// Only a prediction is asked for.
+    /// Whether the module must only predict.
     pub fn check(&self) -> bool {
         self.check
     }
 
-    /// Earlier tasks of the run were only predicted too (`--check`): something that is missing may be what they would have made. With
-    /// `check_mode` on a task alone, what is missing is missing.
+    /// Whether earlier tasks of the run were only predicted too (`--check`), so that a missing object may be one they
+    /// would have created. With `check_mode` on a single task, a missing object is really missing.
     pub fn dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// Differences are to be reported.
+    /// Whether to report differences.
     pub fn diff(&self) -> bool {
         self.diff
     }
 
-    /// How large a text may be that a diff is made of.
+    /// Largest text, in bytes, to show in a diff.
     pub fn max_diff(&self) -> u64 {
         self.max_diff
     }
 
-    /// The environment the task sets for every process it starts.
+    /// Environment of all processes that the task starts.
     pub fn environment(&self) -> &BTreeMap<String, String> {
         &self.environment
     }
 
-    /// A variable of the task's environment or else of the executor's own.
+    /// A variable from the task's environment, otherwise from the executor's own.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.environment.get(name).cloned().or_else(|| std::env::var(name).ok())
     }
 
-    /// The controller has given up on this run; long loops look now and then.
+    /// Whether the controller has cancelled this run; long loops check it regularly.
     pub fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// A failure if the controller has given up on this run, for `?` in long loops.
+    /// Fails if the controller has cancelled this run, for `?` in long loops.
     pub fn check_cancelled(&self) -> Result<(), Failure> {
         if self.cancelled() { Err(Failure::new("The run was cancelled.")) } else { Ok(()) }
     }
 
-    /// What is known of a content of the controller: its hash tells whether its bytes are needed at all.
+    /// Metadata of a controller's content. Its hash shows whether the bytes are needed at all.
     pub fn content(&self, index: usize) -> Result<&Content, Failure> {
         self.contents
             .get(index)
             .ok_or_else(|| Failure::new(format!("the controller sent no content number {index} with this task")))
     }
 
-    /// The bytes of a content of the controller.
+    /// The bytes of a controller's content.
     pub fn read_content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
         self.content(index)?;
         self.sink.content(index)
     }
 
-    /// Passes output of a running process on, if the controller wants it live.
+    /// Passes on output of a running process, if the controller wants it live.
     pub fn output(&self, stream: Stream, bytes: &[u8]) {
         if self.stream {
             self.sink.event(Event::Output { stream }, bytes);
@@ -183,7 +183,7 @@ impl Host {
         self.sink.event(Event::FileData, bytes);
     }
 
-    /// Tells the user something at once.
+    /// Sends a warning to the user immediately.
     pub fn warn(&self, sentence: impl Into<String>) {
         self.sink.event(Event::Warning { message: sentence.into() }, &[]);
     }

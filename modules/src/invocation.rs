@@ -1,4 +1,4 @@
-//! How a module was called, as results tell it with `-vvv`.
+//! The invocation of a module, as results show it with `-vvv`.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use crate::{
     secrets::{SECRET, without_passwords},
 };
 
-/// The arguments with the defaults of those that were not given, and without what passes between the two halves of an action.
+/// The arguments completed with defaults, without values that pass between the two halves of an action.
 pub fn invocation(spec: &Spec, given: &Value) -> Value {
     let empty = Map::new();
     json!({ "module_args": shown(spec.options, given.as_object().unwrap_or(&empty)) })
 }
 
-/// Passes every value that was given for a secret option to `found`.
+/// Passes every value of a secret option to `found`.
 pub fn secret_values(spec: &Spec, given: &Value, found: &mut dyn FnMut(&str)) {
     find(spec.options, given, found);
 }
@@ -85,7 +85,7 @@ mod tests {
     use crate::Kind;
 
     #[test]
-    fn secrets_are_masked_by_each_of_their_names() {
+    fn secrets_masked_under_every_alias() {
         const INNER: &[Opt] = &[Opt::new("token", Kind::Str, "").secret(), Opt::new("name", Kind::Str, "")];
         const OPTIONS: &[Opt] = &[
             Opt::new("state", Kind::Str, "").default("\"present\""),

@@ -1,12 +1,12 @@
 //! The built-in modules, and the executor that runs them on a host.
 //!
-//! A module is one file: its [`Spec`] (options, documentation, examples), and a [`Module::plan`] that reads what the host has and decides
-//! what would change. The plan carries the change itself as a closure, which is run unless only a prediction is asked for: check mode and
-//! diff come from the very decision that is carried out, so they cannot drift from it.
+//! A module is one file: its [`Spec`] (options, documentation, examples), and a [`Module::plan`] that reads the host
+//! and decides on the changes. The plan carries the change as a closure, which check mode does not call. So check mode
+//! and diff always match the real change.
 //!
 //! A new module is one file and one line in [`registry`].
 
-// What only the other modules use.
+// Code that only the other modules use.
 #![cfg_attr(not(feature = "all"), allow(dead_code))]
 
 pub mod accounts;
@@ -62,5 +62,5 @@ pub use run::run;
 pub use serve::{ServeError, serve};
 pub use spec::{Check, Form, Kind, Opt, Return, Spec};
 
-/// A JSON object in the order it was made.
+/// A JSON object in insertion order.
 pub type Map = serde_json::Map<String, serde_json::Value>;

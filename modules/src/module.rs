@@ -6,20 +6,20 @@ use crate::{Args, Host, Map, Spec};
 
 /// A built-in module.
 pub trait Module: Sync {
-    /// What it is called, takes and returns.
+    /// Name, options and results of the module.
     fn spec(&self) -> &'static Spec;
 
-    /// Reads what the host has and decides what would change. Nothing may be changed here; the change goes into the plan.
+    /// Reads the host and decides on the changes. Must not change anything itself; changes go into the plan.
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure>;
 
-    /// The file that the module reads, changes and writes. No other executor of this user edits it meanwhile; a path that does not exist
-    /// may name another resource that needs exclusive editing.
+    /// The file that the module reads, changes and writes. No other executor of this user edits it meanwhile. A path
+    /// that does not exist may name another resource for exclusive use.
     fn edits(&self, args: &Args) -> Option<PathBuf> {
         let _ = args;
         None
     }
 
-    /// The user that must run nothing when the module runs, because it removes the account.
+    /// The user whose account the module removes, and whose executor must therefore be idle.
     fn removes<'a>(&self, arguments: &'a Value) -> Option<&'a str> {
         let _ = arguments;
         None
@@ -28,7 +28,7 @@ pub trait Module: Sync {
 
 type Apply = Box<dyn FnOnce(&Host, &mut Outcome) -> Result<(), Failure>>;
 
-/// What a module would do, with the means to do it.
+/// The changes of a module, and the closure that applies them.
 #[must_use]
 pub struct Plan {
     pub(crate) outcome: Outcome,
@@ -36,18 +36,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Nothing to do.
+    /// A plan without changes.
     pub fn unchanged() -> Plan {
         Plan { outcome: Outcome::default(), apply: None }
     }
 
-    /// A change, carried out by `apply` unless only a prediction is asked for. `apply` may add to the outcome or correct it.
+    /// A plan with a change, which `apply` carries out except in check mode. `apply` may extend or correct the outcome.
     pub fn change(apply: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static) -> Plan {
         Plan { outcome: Outcome { changed: true, ..Outcome::default() }, apply: Some(Box::new(apply)) }
     }
 
-    /// A plan whose steps ask the host between them what has become of it. They are gone through once: for good, or in check mode
-    /// only to tell, which they find out by [`Host::check`].
+    /// A plan whose steps read the host's state in between. The steps run once: in check mode, which they detect by
+    /// [`Host::check`], they only predict.
     pub fn steps(
         host: &Host,
         steps: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static,
@@ -61,7 +61,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The same plan, and something more to do after its change, if it has one.
+    /// The same plan, with an additional step after its change, if it has one.
     pub fn and_then(mut self, more: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static) -> Plan {
         if let Some(apply) = self.apply.take() {
             self.apply = Some(Box::new(move |host, outcome| {
@@ -72,8 +72,7 @@ impl Plan {
         self
     }
 
-    /// One plan of several that are carried out in order. It has their diffs and warnings, but none of their
-    /// keys.
+    /// Joins plans to one that carries them out in order. It has their diffs and warnings, but none of their keys.
     pub fn sequence(plans: Vec<Plan>) -> Plan {
         let mut all = Plan::unchanged();
         let mut steps = Vec::new();
@@ -97,56 +96,56 @@ impl Plan {
         all
     }
 
-    /// The keys of the result so far.
+    /// Result keys so far.
     pub fn data(&self) -> &Map {
         &self.outcome.data
     }
 
-    /// Whether there is something to carry out.
+    /// Whether the plan has a change.
     pub fn is_change(&self) -> bool {
         self.apply.is_some()
     }
 
-    /// The task does not apply here, for this reason; used by modules that cannot predict in check mode.
+    /// Skips the task for this reason; for modules that cannot predict in check mode.
     pub fn skipped(reason: impl Into<String>) -> Plan {
         Plan::unchanged().with("skipped", true).with("msg", reason.into())
     }
 
-    /// With a key of the result, as it is before (and, unless `apply` replaces it, after) the change.
+    /// Adds a result key with its value before the change. It stays the same afterwards unless `apply` replaces it.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Plan {
         self.outcome.data.insert(key.to_owned(), value.into());
         self
     }
 
-    /// With all these keys of the result.
+    /// Adds result keys.
     pub fn with_all(mut self, data: Map) -> Plan {
         self.outcome.data.extend(data);
         self
     }
 
-    /// With a difference to show; compute it only if [`Host::diff`] says so.
+    /// Adds a difference. Compute it only if [`Host::diff`] is true.
     pub fn with_diff(mut self, diff: impl Into<Option<Diff>>) -> Plan {
         self.outcome.diff.extend(diff.into());
         self
     }
 
-    /// With a warning for the user.
+    /// Adds a warning for the user.
     pub fn with_warning(mut self, sentence: impl Into<String>) -> Plan {
         self.outcome.warnings.push(sentence.into());
         self
     }
 }
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Whether the host is (or would be) different now.
+    /// Whether the host was (or would be) changed.
     pub changed: bool,
-    /// The result's keys.
+    /// Result keys.
     pub data: Map,
-    /// What changed, for `--diff`.
+    /// Differences for `--diff`.
     pub diff: Vec<Diff>,
-    /// Sentences for the user.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -157,25 +156,25 @@ impl Outcome {
     }
 }
 
-/// One difference: texts before and after, or one that is ready to be shown.
+/// A difference: texts before and after, or a prepared text.
 #[derive(Debug, Default, Clone)]
 pub struct Diff {
     /// Content before.
     pub before: Value,
     /// Content after.
     pub after: Value,
-    /// What `before` is, usually a path.
+    /// Name of `before`, usually a path.
     pub before_header: Option<String>,
-    /// What `after` is.
+    /// Name of `after`.
     pub after_header: Option<String>,
-    /// A text shown as it is, instead of the two.
+    /// Prepared text to show instead of `before` and `after`.
     pub prepared: Option<String>,
-    /// Why the contents are not there: `dst_larger` and `src_larger` with the limit, `dst_binary`, `src_binary`.
+    /// Reasons for missing contents: `dst_larger` and `src_larger` with the limit, `dst_binary`, `src_binary`.
     pub notices: Vec<(&'static str, u64)>,
 }
 
 impl Diff {
-    /// Two contents of one thing.
+    /// The difference between two contents of one object.
     pub fn of(name: &str, before: impl Into<Value>, after: impl Into<Value>) -> Diff {
         Diff {
             before: before.into(),
@@ -187,7 +186,7 @@ impl Diff {
         }
     }
 
-    /// As Ansible's results have it.
+    /// The difference in the format of Ansible's results.
     pub fn to_json(&self) -> Value {
         if let Some(prepared) = &self.prepared {
             return json!({ "prepared": prepared });
@@ -196,7 +195,7 @@ impl Diff {
             return self.notices.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
         }
         let mut map = Map::new();
-        // Of what cannot differ there may be a head alone.
+        // A header may be present without its content.
         for (key, side) in [("before", &self.before), ("after", &self.after)] {
             if !side.is_null() {
                 map.insert(key.into(), side.clone());
@@ -212,22 +211,22 @@ impl Diff {
     }
 }
 
-/// Why a module failed: a sentence, and keys of the result that help to understand it.
+/// Failure of a module: a message, and result keys that explain it.
 #[derive(Debug)]
 pub struct Failure {
-    /// A whole sentence: what failed, on what, why.
+    /// Complete message: failed operation, object and reason.
     pub message: String,
-    /// Further keys, such as `rc` and `stderr`.
+    /// Additional keys, such as `rc` and `stderr`.
     pub data: Map,
 }
 
 impl Failure {
-    /// A failure with this sentence.
+    /// A failure with this message.
     pub fn new(message: impl Into<String>) -> Failure {
         Failure { message: message.into(), data: Map::new() }
     }
 
-    /// With a key of the result.
+    /// Adds a result key.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Failure {
         self.data.insert(key.to_owned(), value.into());
         self

@@ -1,4 +1,4 @@
-//! `ping`: is the host there and can it run modules?
+//! `ping`: tests the connection to a host, and that modules can run there.
 
 use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 
@@ -7,11 +7,11 @@ pub struct Ping;
 
 static SPEC: Spec = Spec {
     name: "ping",
-    summary: "Try to connect to a host and run a module there",
-    description: &["Answers `pong`. This is not ICMP: it shows that the login works and that modules can run."],
-    options: &[Opt::new("data", Kind::Str, "The answer; `crash` makes the module fail.").default("\"pong\"")],
+    summary: "Test the connection to a host",
+    description: &["Returns `pong`. Unlike ICMP ping, it tests the login and the execution of modules."],
+    options: &[Opt::new("data", Kind::Str, "Value to return; `crash` makes the module fail.").default("\"pong\"")],
     examples: "- name: Is everyone there?\n  ansible.builtin.ping:\n",
-    returns: &[Return { name: "ping", kind: "str", when: "success", doc: "The value of `data`." }],
+    returns: &[Return { name: "ping", kind: "str", when: "success", doc: "Value of `data`." }],
     ..Spec::EMPTY
 };
 
@@ -22,7 +22,7 @@ impl Module for Ping {
 
     fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
         match args.str("data") {
-            // As a module of Python that raises an exception.
+            // Like a Python module that raises an exception.
             Some("crash") => Err(Failure::new("boom")
                 .with("module_stdout", "")
                 .with("module_stderr", "Exception: boom\n")

@@ -1,4 +1,4 @@
-//! Processes that modules start: in a group of their own, stoppable, with a bounded memory of their output.
+//! Processes of modules: started in their own group, stoppable, with a limit on the stored output.
 
 mod running;
 
@@ -18,9 +18,9 @@ use std::{
 use self::running::{Pipes, Running};
 use crate::{Failure, Host};
 
-/// How long a process has to end after SIGTERM before it gets SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// How much of each stream is kept whole; of a longer one only its two ends are.
+/// Bytes of each stream to keep; of a longer stream, only the two ends are kept.
 pub const KEEP: usize = 32 << 20;
 
 /// A process to run, with the task's environment.
@@ -35,21 +35,22 @@ pub struct Command {
     keep: usize,
 }
 
-/// What a process that ran came to.
+/// Outcome of a process.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// The exit status; of a process that a signal ended, the signal's number negated.
+    /// Exit status; the negated signal number if a signal ended the process.
     pub rc: i32,
-    /// Standard output; only the beginning and the end of one that was too long.
+    /// Standard output; only the two ends if it was overlong.
     pub stdout: Vec<u8>,
-    /// Standard error, likewise.
+    /// Standard error, likewise limited.
     pub stderr: Vec<u8>,
-    /// How many bytes both streams had, if one of them was too long and its middle is missing.
+    /// Total bytes of both streams, if one was overlong and is incomplete.
     pub overlong: Option<u64>,
 }
 
 impl Command {
-    /// A program, looked up in `PATH` and the system's directories of administration programs unless it has a slash.
+    /// A command that runs a program. A name without a slash is looked up in `PATH` and the system administration
+    /// directories.
     pub fn new(program: impl Into<OsString>) -> Command {
         Command {
             program: program.into(),
@@ -62,57 +63,58 @@ impl Command {
         }
     }
 
-    /// With one more argument.
+    /// Adds an argument.
     pub fn arg(mut self, argument: impl Into<OsString>) -> Command {
         self.arguments.push(argument.into());
         self
     }
 
-    /// With more arguments.
+    /// Adds arguments.
     pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Command {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
     }
 
-    /// In this directory.
+    /// Sets the working directory.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Command {
         self.directory = Some(directory.into());
         self
     }
 
-    /// With a variable that goes before the task's and the executor's.
+    /// Sets a variable, which overrides the task's and the executor's.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Command {
         self.environment.insert(name.into(), value.into());
         self
     }
 
-    /// With messages in English and numbers without local forms, for programs whose output is read.
+    /// Requests English messages and locale-independent numbers, for output that is parsed.
     pub fn plain_locale(self) -> Command {
         self.variable("LANG", "C").variable("LC_ALL", "C").variable("LC_MESSAGES", "C").variable("LANGUAGE", "C")
     }
 
-    /// With this standard input; without it, there is none.
+    /// Sets the standard input; the default is empty.
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Command {
         self.input = Some(bytes.into());
         self
     }
 
-    /// With this mask for the permissions of new files, in octal digits.
+    /// Sets the umask for new files, in octal digits.
     pub fn umask(self, mask: &str) -> Command {
-        // The mask belongs to a whole process, and other modules run in this one: a shell sets it for the program alone.
+        // The umask belongs to the whole process, in which other modules run too; a shell sets it for the program
+        // alone.
         let script = format!("umask {mask} && exec \"$@\"");
         let words = ["-c".into(), script.into(), "sh".into(), self.program.clone()].into_iter();
         let arguments = words.chain(self.arguments.iter().cloned()).collect();
         Command { program: "/bin/sh".into(), arguments, ..self }
     }
 
-    /// Passes the output on while it comes, if the controller wants to see it.
+    /// Passes the output on live, if the controller wants it.
     pub fn live(mut self) -> Command {
         self.live = true;
         self
     }
 
-    /// With streams of up to this length kept whole.
+    /// Sets the number of bytes to keep of each stream.
     pub fn keep(mut self, bytes: usize) -> Command {
         self.keep = bytes;
         self
@@ -123,7 +125,7 @@ impl Command {
         std::iter::once(&self.program).chain(&self.arguments).map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
-    /// Runs the process to its end. A program that cannot be started is a failure; one that fails is not.
+    /// Runs the process to its end. Fails if the program cannot be started, but not if it exits with an error.
     pub fn run(self, host: &Host) -> Result<Output, Failure> {
         host.check_cancelled()?;
         let mut child = self.spawn(host)?;
@@ -135,7 +137,7 @@ impl Command {
         Ok(Output { rc: code(status), stdout: stdout.bytes(), stderr: stderr.bytes(), overlong })
     }
 
-    /// Runs the process and takes an exit status other than 0 as a failure.
+    /// Runs the process, and fails if the exit status is not 0.
     pub fn check_run(self, host: &Host) -> Result<Output, Failure> {
         let words = self.words();
         let output = self.run(host)?;
@@ -173,8 +175,8 @@ impl Command {
     }
 }
 
-/// Starts a program, also one that was written a moment ago. While another thread starts something, its new process holds every file that
-/// was open just then, for writing too, and the kernel refuses to run such a file.
+/// Starts a program, even one that was written a moment ago. A process that another thread is starting may still have
+/// the file open for writing, and the kernel refuses to run such a file, so the start is retried.
 fn start(command: &mut std::process::Command) -> io::Result<Child> {
     const TRIES: u32 = 10;
     let mut wait = Duration::from_millis(1);
@@ -189,22 +191,22 @@ fn start(command: &mut std::process::Command) -> io::Result<Child> {
 }
 
 impl Output {
-    /// The exit status is 0.
+    /// Whether the exit status is 0.
     pub fn success(&self) -> bool {
         self.rc == 0
     }
 
-    /// Standard output as text; bytes that are no UTF-8 are replaced.
+    /// Standard output as text; invalid UTF-8 is replaced.
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Standard error as text; bytes that are no UTF-8 are replaced.
+    /// Standard error as text; invalid UTF-8 is replaced.
     pub fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// The failure of a command that was expected to succeed.
+    /// The failure of a command that should have succeeded.
     pub fn failure(&self, words: &[String]) -> Failure {
         let error = self.stderr_text();
         let said = if error.trim().is_empty() { self.stdout_text() } else { error };
@@ -221,7 +223,8 @@ impl Output {
     }
 }
 
-/// Where a program is: as it is given if it has a slash, else in `PATH` or the directories of administration programs.
+/// The path of a program: unchanged if it contains a slash, otherwise from `PATH` or the system administration
+/// directories.
 pub fn find(host: &Host, program: &str) -> Option<PathBuf> {
     find_os(host, &OsString::from(program))
 }
@@ -238,7 +241,7 @@ fn find_os(host: &Host, program: &OsString) -> Option<PathBuf> {
     })
 }
 
-/// An error of the system without Rust's number in parentheses.
+/// An operating system error without Rust's number in parentheses.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -263,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn streams_and_status_are_kept_apart() {
+    fn output_streams_and_status_separate() {
         let output = shell("echo out; echo err >&2; exit 3").run(&Host::alone(false, false)).unwrap();
         assert_eq!((output.rc, output.stdout_text(), output.stderr_text()), (3, "out\n".into(), "err\n".into()));
     }
 
     #[test]
-    fn input_larger_than_a_pipe_comes_back_whole() {
+    fn input_larger_than_pipe_returned_complete() {
         let bytes = vec![b'x'; 3 << 20];
         let output = Command::new("cat").input(bytes.clone()).run(&Host::alone(false, false)).unwrap();
         assert_eq!(output.stdout, bytes);
@@ -277,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ignores_its_input_is_no_error() {
+    fn process_ignoring_input_succeeds() {
         let output = Command::new("true").input(vec![0; 1 << 20]).run(&Host::alone(false, false)).unwrap();
         assert!(output.success());
     }
 
     #[test]
-    fn the_middle_of_overlong_output_is_left_out() {
+    fn overlong_output_loses_middle() {
         let command = shell("echo begin; head -c 300000 /dev/zero; echo end").keep(200_000);
         let output = command.run(&Host::alone(false, false)).unwrap();
         assert_eq!(output.overlong, Some(300_010));
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_background_process_is_not_waited_for() {
+    fn background_process_not_awaited() {
         let started = Instant::now();
         let output = shell("sleep 30 & echo started").run(&Host::alone(false, false)).unwrap();
         assert_eq!(output.stdout_text(), "started\n");
@@ -303,12 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_a_negative_status() {
+    fn process_killed_by_signal_has_negative_status() {
         assert_eq!(shell("kill -9 $$").run(&Host::alone(false, false)).unwrap().rc, -9);
     }
 
     #[test]
-    fn a_cancelled_run_ends_the_whole_group() {
+    fn cancelled_run_kills_process_group() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let host = Host::alone(false, false);
@@ -329,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn process_printing_while_it_stops_runs_its_traps() {
+    fn process_printing_while_stopped_runs_its_traps() {
         let directory = tempfile::tempdir().unwrap();
         let (ready, cleaned) = (directory.path().join("ready"), directory.path().join("cleaned"));
         let host = Host::alone(false, false);
@@ -341,7 +344,7 @@ mod tests {
             }
             cancelled.store(true, Ordering::Relaxed);
         });
-        // More than a pipe holds: without a reader it would wait or be killed.
+        // More than a pipe holds: without a reader, the process would block or be killed.
         let text = format!(
             "trap 'head -c 300000 /dev/zero; echo stopping >&2; touch {}; exit 0' TERM; touch {}; while :; do sleep 0.05; done",
             cleaned.display(),
@@ -353,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_still_open_for_writing_somewhere_is_started_a_little_later() {
+    fn program_open_for_writing_started_after_retry() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("program");
         std::fs::write(&path, "#!/bin/sh\necho ran\n").unwrap();
@@ -369,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_named() {
+    fn missing_program_named_in_failure() {
         let failure = Command::new("no-such-program-here").run(&Host::alone(false, false)).unwrap_err();
         assert!(failure.message.contains("no-such-program-here"), "{}", failure.message);
         assert_eq!(failure.data.get("rc"), Some(&2.into()));

@@ -1,14 +1,15 @@
 //! The one list of built-in modules, in two parts.
 //!
-//! The executor is sent to every host, so its size counts. What an ordinary playbook uses is in the one that is sent first; the other has all modules,
-//! and goes to a host when one of [`OTHERS`] is to run there. These are many, or bring much with them: TLS, formats of archives, XML.
+//! The executor is sent to every host, so its size matters. The small executor contains the commonly used modules and
+//! is sent first. The larger one contains all modules and follows when a host needs one of [`OTHERS`]. These are
+//! numerous, or have large dependencies: TLS, archive formats, XML.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use crate::Module;
 
-/// The modules that every executor has, by topic.
+/// Modules of every executor, by topic.
 pub const COMMON: &[&dyn Module] = &[
     // Network.
     &crate::net::wait_for::WaitFor,
@@ -85,7 +86,7 @@ pub const COMMON: &[&dyn Module] = &[
     &crate::version_control::subversion::Subversion,
 ];
 
-/// The other modules, by topic.
+/// Modules of the larger executor only, by topic.
 #[cfg(feature = "all")]
 pub const OTHERS: &[&dyn Module] = &[
     // Archives.
@@ -126,7 +127,7 @@ pub const OTHERS: &[&dyn Module] = &[
     &crate::storage::lvg::Lvg,
     &crate::storage::lvol::Lvol,
     &crate::storage::parted::Parted,
-    // Repositories of packages.
+    // Package repositories.
     &crate::repositories::apt_key::AptKey,
     &crate::repositories::apt_repository::AptRepository,
     &crate::repositories::deb822_repository::Deb822Repository,
@@ -134,7 +135,7 @@ pub const OTHERS: &[&dyn Module] = &[
     &crate::repositories::yum_repository::YumRepository,
 ];
 
-/// The other modules: here are none.
+/// The small executor has no other modules.
 #[cfg(not(feature = "all"))]
 pub const OTHERS: &[&dyn Module] = &[];
 
@@ -143,7 +144,7 @@ pub fn all() -> impl Iterator<Item = &'static dyn Module> {
     COMMON.iter().chain(OTHERS).copied()
 }
 
-/// The module that answers to this name, short or fully qualified.
+/// The module with this name, short or fully qualified.
 pub fn find(name: &str) -> Option<&'static dyn Module> {
     static BY_NAME: LazyLock<HashMap<String, &dyn Module>> = LazyLock::new(|| {
         let mut found: HashMap<String, &dyn Module> = HashMap::new();
@@ -157,7 +158,8 @@ pub fn find(name: &str) -> Option<&'static dyn Module> {
     BY_NAME.get(name).copied()
 }
 
-/// Whether every executor has what goes by this name. The collection does not count: at worst, the larger executor is sent in vain.
+/// Whether every executor contains the module of this name. Ignores the collection; at worst, the larger executor is
+/// sent needlessly.
 pub fn is_common(name: &str) -> bool {
     static OTHER_NAMES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
         let specs = OTHERS.iter().map(|module| module.spec());
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_module_that_answers_to_a_name_is_found() {
+    fn module_found_by_every_name() {
         for name in all().flat_map(|module| module.spec().all_names()) {
             let first = all().find(|module| module.spec().answers_to(&name)).map(|module| module.spec().name);
             assert_eq!(find(&name).map(|module| module.spec().name), first, "{name}");

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use crate::host_lock::file::FileLock;
 use crate::{Args, Check, Failure, Host, Map, Module, Outcome, Plan, secrets::Secrets};
 
-/// Runs a module: validates the arguments, plans, and carries the plan out unless only a prediction is asked for.
-/// The answer is the result as Ansible shapes it, failed or not.
+/// Runs a module: validates the arguments, plans and, except in check mode, carries the plan out. Returns the result in
+/// Ansible's format, failed or not.
 pub fn run(module: &dyn Module, arguments: &Value, host: &Host) -> Value {
     let mut result = result(module, arguments, host);
     Secrets::of(module.spec(), arguments).mask(&mut result);
@@ -38,7 +38,8 @@ fn outcome(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Outcom
         outcome.set("msg", format!("remote module ({name}) does not support check mode"));
         return Ok(outcome);
     }
-    // Held until the change is applied: a plan made from text that another task replaces meanwhile would lose that task's change.
+    // Held until the change is applied. Otherwise a plan from a text that another task replaces meanwhile would undo
+    // that task's change.
     let _edited = match module.edits(&args).filter(|_| !host.check()) {
         Some(path) => Some(FileLock::take(&path, host)?),
         None => None,
@@ -49,7 +50,7 @@ fn outcome(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Outcom
     Ok(outcome)
 }
 
-/// Does what a plan says.
+/// Carries a plan out.
 pub(crate) fn carry_out(plan: Plan, host: &Host) -> Result<Outcome, Failure> {
     let mut outcome = plan.outcome;
     if let Some(apply) = plan.apply {

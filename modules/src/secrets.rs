@@ -1,4 +1,4 @@
-//! Secrets among the arguments of a module, which its result must not show.
+//! Masks secrets among a module's arguments in its result.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use crate::{Map, Opt, Spec};
 pub(crate) const SECRET: &str = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER";
 /// Replacement for a secret inside a longer text.
 const STARS: &str = "********";
-/// Secrets shorter than this are masked only as a whole text: inside others they would match by chance.
+/// Shorter secrets are masked only as a whole text: inside other texts they would match by chance.
 const SHORTEST: usize = 4;
 
-/// The texts of a task's arguments that are secret: the values of options declared so, and passwords in addresses.
+/// Secret texts among a task's arguments: values of secret options, and passwords in addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets {
     texts: Vec<String>,
@@ -24,13 +24,13 @@ impl Secrets {
             collect(spec.options, given, &mut texts);
         }
         texts.retain(|text| !text.is_empty());
-        // The longest first: one may be a part of another.
+        // Longest first, because one secret may be part of another.
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         texts.dedup();
         Secrets { texts }
     }
 
-    /// Masks them in all texts of a result; its structure stays.
+    /// Masks the secrets in all texts of a result, and keeps its structure.
     pub(crate) fn mask(&self, value: &mut Value) {
         if self.texts.is_empty() {
             return;
@@ -80,7 +80,7 @@ fn leaves(value: &Value, visit: &mut dyn FnMut(&str)) {
     }
 }
 
-/// The passwords of all addresses in a text, as they are written there and as they are meant.
+/// The passwords of all addresses in a text, both encoded and decoded.
 fn passwords(text: &str) -> Vec<String> {
     let written = ranges(text).into_iter().filter_map(|range| text.get(range));
     written.flat_map(|password| [password.to_owned(), decoded(password)]).collect()
@@ -95,7 +95,7 @@ pub(crate) fn without_passwords(text: &str) -> String {
     masked
 }
 
-/// Ranges of passwords: between the user and the server of `scheme://user:password@server`.
+/// Ranges of passwords in `scheme://user:password@server`.
 fn ranges(text: &str) -> Vec<std::ops::Range<usize>> {
     let mut ranges = Vec::new();
     let mut from = 0;
@@ -117,7 +117,7 @@ fn ranges(text: &str) -> Vec<std::ops::Range<usize>> {
     ranges
 }
 
-/// The text with percent escapes decoded.
+/// Decodes percent escapes.
 pub(crate) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_arguments_in_a_result_are_masked() {
+    fn secret_arguments_masked_in_result() {
         let given = json!({ "pass": "hunter22", "users": [{ "token": "t0ken" }] });
         let result =
             json!({ "msg": "login with hunter22 failed", "whole": "hunter22", "list": [{ "a": "x t0ken" }], "rc": 1 });
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn short_secrets_leave_other_texts_whole() {
+    fn short_secret_masked_only_as_whole_text() {
         let result = masked(json!({ "pass": "a" }), json!({ "msg": "state", "given": "a" }));
         assert_eq!(result, json!({ "msg": "state", "given": SECRET }));
     }
 
     #[test]
-    fn passwords_in_addresses_are_masked_as_written_and_as_meant() {
+    fn url_passwords_masked_encoded_and_decoded() {
         let given = json!({ "repo": "deb [signed-by=/k] https://me:p%40ssword@h:1/x stable; http://h2/a:b@c" });
         let result = json!({ "cmd": "git clone https://me:p%40ssword@h:1/x", "stderr": "bad p@ssword", "url": "http://h2/a:b@c" });
         let expected =
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(without_passwords("a https://u:p@h/x, ftp://h"), "a https://u:********@h/x, ftp://h");
     }
 
-    /// Names that sound like a secret and are none.
+    /// Names that resemble secrets but are harmless.
     const HARMLESS: &[&str] = &[
         "accept_hostkey",
         "accept_newhostkey",
@@ -214,7 +214,7 @@ mod tests {
         "private_key_format",
         "sslclientkey",
     ];
-    /// Beginnings and ends of such names: paths, properties and days.
+    /// Prefixes and suffixes of harmless names: paths, properties and days.
     const HARMLESS_PARTS: &[&str] =
         &["ssh_key_", "generate_ssh_key", "password_expire_", "_path", "key_identifier", "key_usage"];
 

@@ -1,17 +1,17 @@
-/// What a module is called, takes and returns. Coercion, argument errors, documentation and completion are all read from here.
+/// Name, options and results of a module. Coercion, argument errors, documentation and completion are derived from it.
 #[derive(Debug)]
 pub struct Spec {
-    /// The short name, such as `copy`.
+    /// Short name, such as `copy`.
     pub name: &'static str,
-    /// The collection, such as `ansible.builtin`.
+    /// Collection, such as `ansible.builtin`.
     pub collection: &'static str,
-    /// Other fully qualified or short names it answers to.
+    /// Aliases, fully qualified or short.
     pub aliases: &'static [&'static str],
     /// One line for lists.
     pub summary: &'static str,
     /// Paragraphs for `windlass doc`.
     pub description: &'static [&'static str],
-    /// The options, in the order they are documented.
+    /// Options, in the order of the documentation.
     pub options: &'static [Opt],
     /// Sets of options of which at most one may be given.
     pub mutually_exclusive: &'static [&'static [&'static str]],
@@ -25,24 +25,24 @@ pub struct Spec {
     pub required_if_any: &'static [(&'static str, &'static str, &'static [&'static str])],
     /// `(option, needed)`: when the option is given, the others must be too.
     pub required_by: &'static [(&'static str, &'static [&'static str])],
-    /// What is said when a required option is missing, if Ansible says it in words of its own.
+    /// Message for a missing required option, if Ansible has a special one.
     pub missing: Option<&'static str>,
-    /// The option that takes the free text of `module: text`, if the module has one.
+    /// The option that takes the free text of `module: text`, if any.
     pub free_form: Option<&'static str>,
-    /// What options of other names are, if they are taken too: the facts of `set_fact`, for one.
+    /// Description of arbitrary further options, such as the facts of `set_fact`; `None` if they are rejected.
     pub others: Option<&'static str>,
-    /// An action that refuses options it does not know in words of its own, all of them at once.
+    /// Whether unknown options are reported all at once, as some of Ansible's actions do.
     pub lists_unknown: bool,
-    /// What the module does in check mode.
+    /// Support for check mode.
     pub check: Check,
-    /// Tasks, as YAML.
+    /// Example tasks as YAML.
     pub examples: &'static str,
-    /// What it returns beyond the keys every module returns.
+    /// Result keys beyond the common ones.
     pub returns: &'static [Return],
 }
 
 impl Spec {
-    /// A spec with nothing set, to be completed with `..Spec::EMPTY`.
+    /// A spec without values, for `..Spec::EMPTY`.
     pub const EMPTY: Spec = Spec {
         name: "",
         collection: "ansible.builtin",
@@ -65,8 +65,8 @@ impl Spec {
         returns: &[],
     };
 
-    /// What it is called in sentences about its arguments: what the task calls it, or its full name. Ansible's own modules that have an action
-    /// are called there as the action calls them.
+    /// Name of the module in argument errors: as the task calls it, otherwise its full name. Ansible's own modules with
+    /// an action are named as the action calls them.
     pub fn called(&self, written: Option<&str>) -> String {
         const WITH_ACTION: [&str; 9] =
             ["assemble", "async_status", "command", "copy", "dnf", "service", "shell", "unarchive", "uri"];
@@ -76,7 +76,7 @@ impl Spec {
         }
     }
 
-    /// The names it answers to, fully qualified: its own first.
+    /// Fully qualified names, the module's own first.
     pub fn full_names(&self) -> impl Iterator<Item = String> {
         std::iter::once(&self.name).chain(self.aliases).map(|name| match name.contains('.') {
             true => (*name).to_owned(),
@@ -84,7 +84,7 @@ impl Spec {
         })
     }
 
-    /// Every name it answers to, short and fully qualified, as [`Spec::answers_to`] has it.
+    /// All names, short and fully qualified, as in [`Spec::answers_to`].
     pub fn all_names(&self) -> Vec<String> {
         let own = || std::iter::once(&self.name).chain(self.aliases);
         let mut collections = vec![self.collection];
@@ -97,7 +97,7 @@ impl Spec {
         own().map(|name| (*name).to_owned()).chain(qualified).collect()
     }
 
-    /// Whether the module answers to this name: short, `ansible.builtin.`, `ansible.legacy.` or its own collection's.
+    /// Whether the module has this name: short, `ansible.builtin.`, `ansible.legacy.` or its own collection's.
     pub fn answers_to(&self, name: &str) -> bool {
         if self.name == name || self.aliases.contains(&name) {
             return true;
@@ -108,52 +108,52 @@ impl Spec {
         ours && (short == self.name || self.aliases.contains(&short))
     }
 
-    /// Whether other options are needed with some values of this one.
+    /// Whether some values of this option require other options.
     pub fn decides(&self, name: &str) -> bool {
         self.required_if.iter().chain(self.required_if_any).any(|(option, _, _)| *option == name)
     }
 
-    /// The option that answers to this name, by its own name or an alias.
+    /// The option with this name or alias.
     pub fn option(&self, name: &str) -> Option<&'static Opt> {
         self.options.iter().find(|option| option.name == name || option.aliases.contains(&name))
     }
 }
 
-/// How far a module goes in check mode.
+/// A module's support for check mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// It predicts exactly.
+    /// Predicts exactly.
     Full,
-    /// It predicts in some cases and is skipped in others (such as `command` with `creates`).
+    /// Predicts in some cases and is skipped in others (such as `command` with `creates`).
     Partial,
-    /// It is skipped.
+    /// Skipped.
     None,
 }
 
 /// One option of a module.
 #[derive(Debug, Clone, Copy)]
 pub struct Opt {
-    /// Its name.
+    /// Name of the option.
     pub name: &'static str,
-    /// Other names it answers to.
+    /// Aliases of the option.
     pub aliases: &'static [&'static str],
-    /// Its type; arguments are coerced to it.
+    /// Type to which arguments are coerced.
     pub kind: Kind,
-    /// Whether it must be given.
+    /// Whether the option must be given.
     pub required: bool,
-    /// Its default, as JSON text.
+    /// Default, as JSON text.
     pub default: Option<&'static str>,
-    /// The values it may have; all if empty.
+    /// Permitted values; empty permits all.
     pub choices: &'static [&'static str],
-    /// Whether its value is a secret.
+    /// Whether the value is secret.
     pub no_log: bool,
-    /// Whether its text may be an address with a password in it.
+    /// Whether the text may be an address that contains a password.
     pub address: bool,
-    /// Restriction on its text.
+    /// Restriction on the text.
     pub form: Form,
-    /// The options inside a [`Kind::Dict`] or a list of them; any if empty.
+    /// Suboptions of a [`Kind::Dict`] or of a list of them; empty permits any.
     pub options: &'static [Opt],
-    /// What it means.
+    /// Meaning of the option, for the documentation.
     pub doc: &'static str,
 }
 
@@ -175,47 +175,47 @@ impl Opt {
         }
     }
 
-    /// An option that must be given.
+    /// A required option.
     pub const fn required(name: &'static str, kind: Kind, doc: &'static str) -> Opt {
         Opt { required: true, ..Opt::new(name, kind, doc) }
     }
 
-    /// With these other names.
+    /// Sets the aliases.
     pub const fn aliases(self, aliases: &'static [&'static str]) -> Opt {
         Opt { aliases, ..self }
     }
 
-    /// With a default, written as JSON.
+    /// Sets the default, written as JSON.
     pub const fn default(self, json: &'static str) -> Opt {
         Opt { default: Some(json), ..self }
     }
 
-    /// With these values only.
+    /// Restricts the values.
     pub const fn choices(self, choices: &'static [&'static str]) -> Opt {
         Opt { choices, ..self }
     }
 
-    /// With these options inside.
+    /// Sets the suboptions.
     pub const fn options(self, options: &'static [Opt]) -> Opt {
         Opt { options, ..self }
     }
 
-    /// A word of a command: it must not begin with `-`, or the program would take it for an option.
+    /// Marks a word of a command, which must not begin with `-`: the program would take it for an option.
     pub const fn word(self) -> Opt {
         Opt { form: Form::Word, ..self }
     }
 
-    /// A part of a line of a file or of a program's input: it must not hold the end of a line, or it would be two.
+    /// Marks a part of a line in a file or in a program's input, which must not contain a line ending.
     pub const fn line(self) -> Opt {
         Opt { form: Form::Line, ..self }
     }
 
-    /// An address, or a text with addresses: passwords in it are masked wherever they would be shown.
+    /// Marks an address, or a text with addresses. Passwords in it are masked in all output.
     pub const fn address(self) -> Opt {
         Opt { address: true, ..self }
     }
 
-    /// A secret, which is masked wherever it would be shown.
+    /// Marks a secret, which is masked in all output.
     pub const fn secret(self) -> Opt {
         Opt { no_log: true, ..self }
     }
@@ -226,14 +226,14 @@ impl Opt {
 pub enum Form {
     /// Any text.
     Free,
-    /// A word of a command that is no option and holds no line break.
+    /// A word of a command: not an option, and without a line break.
     Word,
-    /// A part of one line.
+    /// Part of a single line.
     Line,
 }
 
 impl Form {
-    /// Violation of this form by a text; `None` if there is none.
+    /// Violation of this form by a text; `None` if the text is valid.
     pub(crate) fn fault_of(self, text: &str) -> Option<&'static str> {
         match self {
             Form::Free => None,
@@ -246,10 +246,10 @@ impl Form {
     }
 }
 
-/// The type of an option.
+/// Type of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Text; numbers and booleans are written out.
+    /// Text; numbers and booleans are converted.
     Str,
     /// An integer.
     Int,
@@ -259,20 +259,20 @@ pub enum Kind {
     Bool,
     /// A path: `~` and `$VARIABLE` are expanded on the host.
     Path,
-    /// A list; a text is split at commas, a single value becomes a list of one.
+    /// A list; a text is split at commas, and a single value becomes a list of one.
     List(&'static Kind),
-    /// A mapping; a text is read as JSON or `key=value`.
+    /// A mapping; a text is parsed as JSON or `key=value`.
     Dict,
-    /// A size in bytes such as `10M`, kept as an integer.
+    /// A size such as `10M`, converted to bytes.
     Bytes,
-    /// A JSON text; structures are written as JSON.
+    /// JSON text; structures are serialised.
     Json,
-    /// Anything, as it is.
+    /// Any value, unchanged.
     Raw,
 }
 
 impl Kind {
-    /// What Ansible calls the type.
+    /// Ansible's name of the type.
     pub fn name(&self) -> &'static str {
         match self {
             Kind::Str => "str",
@@ -289,15 +289,15 @@ impl Kind {
     }
 }
 
-/// One key of a result.
+/// A documented key of a result.
 #[derive(Debug)]
 pub struct Return {
-    /// The key.
+    /// Name of the key.
     pub name: &'static str,
-    /// Its type in words.
+    /// Type of the value, in words.
     pub kind: &'static str,
-    /// When it is there.
+    /// Condition under which the key is present.
     pub when: &'static str,
-    /// What it means.
+    /// Meaning of the value, for the documentation.
     pub doc: &'static str,
 }

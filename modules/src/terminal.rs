@@ -1,4 +1,4 @@
-//! Programs on a terminal of their own.
+//! Starts programs on a terminal of their own.
 
 use std::{
     ffi::OsStr,
@@ -17,7 +17,7 @@ use rustix::{
     termios::{OptionalActions, Termios, tcgetattr, tcsetattr},
 };
 
-/// Starts a program on a terminal of its own, and returns the side it is controlled from.
+/// Starts a program on a new terminal, and returns the controlling side.
 pub(crate) fn spawn(mut command: Command, arrange: impl FnOnce(&mut Termios)) -> io::Result<(Child, File)> {
     let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&control)?;
@@ -39,7 +39,7 @@ pub(crate) fn spawn(mut command: Command, arrange: impl FnOnce(&mut Termios)) ->
         });
     }
     let child = command.spawn()?;
-    // The command holds the program's side of the terminal open; without it, the end of the program is the end of the stream.
+    // The command holds the program's side of the terminal open. Once dropped, the program's end ends the stream.
     drop(command);
     Ok((child, File::from(control)))
 }

@@ -15,7 +15,7 @@ fn folder() -> Bench {
 }
 
 #[test]
-fn folders_are_packed_in_every_format_and_once() {
+fn folder_packed_once_in_every_format() {
     for format in ["gz", "bz2", "xz", "tar", "zip"] {
         let bench = folder();
         let args = json!({"path": "@/data", "dest": "@/out", "format": format, "mode": "0600"});
@@ -38,7 +38,7 @@ fn folders_are_packed_in_every_format_and_once() {
 }
 
 #[test]
-fn a_single_file_is_only_compressed() {
+fn single_file_only_compressed() {
     for format in ["gz", "bz2", "xz"] {
         let bench = folder();
         let result = bench.converges("archive", json!({"path": "@/data/one.txt", "format": format}));
@@ -52,7 +52,7 @@ fn a_single_file_is_only_compressed() {
 }
 
 #[test]
-fn parts_are_left_out_missing_ones_told_and_sources_removed() {
+fn members_excluded_missing_reported_sources_removed() {
     let bench = folder();
     let args = json!({"path": ["@/data/*", "@/none"], "exclude_path": ["@/data/link"], "exclusion_patterns": ["*.log"], "dest": "@/out.tgz"});
     let result = bench.converges("archive", args);
@@ -68,7 +68,7 @@ fn parts_are_left_out_missing_ones_told_and_sources_removed() {
 }
 
 #[test]
-fn inputs_that_cannot_work() {
+fn archive_invalid_inputs_refused() {
     let bench = folder();
     for (args, word) in [
         (json!({"path": "@/data/*.none", "dest": "@/out"}), "no source paths were found"),

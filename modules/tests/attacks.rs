@@ -1,7 +1,8 @@
-//! Races: a user changes a directory while root works below it, and must never gain a file of root.
+//! Races: a user changes a directory while root works below it, and must never obtain a file of root.
 //!
-//! The attacker is a process of another user: this very program, started again. It takes whatever appears in its directory away for a moment and
-//! puts a link to root's files in its place. That takes root and the account `nobody`; without them these tests have nothing to show and pass.
+//! The attacker is this program, started again as another user. It moves every new entry of its directory away for a
+//! moment and puts a link to root's files in its place. That takes root and the account `nobody`; without them these
+//! tests pass without running.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod case;
@@ -24,7 +25,7 @@ use windlass_modules::accounts;
 /// Duration of each race.
 const RACE: Duration = Duration::from_secs(2);
 
-/// `bob/` of another user beside `root/` with files that only root may change.
+/// Directory `bob/` of another user beside `root/` with files that only root may change.
 struct House {
     bench: Bench,
     user: accounts::User,
@@ -57,7 +58,7 @@ impl House {
         chown(self.bench.path(path), Some(self.user.uid), Some(self.user.gid)).unwrap();
     }
 
-    /// A link of the attacker's.
+    /// A link owned by the attacker.
     fn link(&self, path: &str, target: &str) {
         let path = self.bench.path(path);
         symlink(self.bench.path(target), &path).unwrap();
@@ -108,7 +109,7 @@ impl House {
         command.env("ATTACKED", self.bench.path(folder)).env("ATTACK_ROOT", self.bench.path("root"));
         command.env("ATTACK_STASH", self.bench.path("stash")).uid(self.user.uid).gid(self.user.gid);
         command.stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/");
-        // A process that another test is just starting may still hold the program open for writing.
+        // A process that another test is starting may still hold the program open for writing.
         let busy = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ExecutableFileBusy;
         let started = (0..100).find_map(|_| match command.spawn() {
             Err(error) if busy(&error) => {
@@ -120,7 +121,7 @@ impl House {
         Attacker(started.unwrap().unwrap())
     }
 
-    /// Runs a module again and again while the attacker works in a directory.
+    /// Runs a module repeatedly while the attacker works in a directory.
     fn race(&self, folder: &str, module: &str, args: &Value, mut between: impl FnMut()) {
         let _attacker = self.attacker(folder);
         let end = Instant::now() + RACE;
@@ -131,7 +132,7 @@ impl House {
     }
 }
 
-/// Ends with its owner.
+/// Kills the attacker on drop.
 struct Attacker(Child);
 
 impl Drop for Attacker {
@@ -141,7 +142,7 @@ impl Drop for Attacker {
     }
 }
 
-/// The attacker itself, which the other tests start as another user.
+/// Code of the attacker, which the other tests run as another user.
 #[test]
 #[ignore = "started by the other tests"]
 fn attacker_swaps_until_killed() {
@@ -293,7 +294,7 @@ fn authorized_key_in_a_swapped_home_changes_no_root_file() {
 fn removal_of_a_swapped_tree_removes_no_root_file() {
     let Some(house) = House::new() else { return };
     let args = json!({ "path": "@/bob/sub", "state": "absent" });
-    // By the modules, which are under test too: this process is root itself.
+    // Runs the modules, which are under test too, because this process is root itself.
     let fill = || {
         house.bench.run("file", json!({ "path": "@/bob/sub/deep", "state": "directory" }), false);
         house.bench.run("copy", json!({ "dest": "@/bob/sub/deep/file", "content": "x" }), false);

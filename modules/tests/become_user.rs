@@ -1,7 +1,7 @@
-//! Other users' executors, with the real `sudo` and `su`.
+//! Executors of other users, with the real `sudo` and `su`.
 //!
-//! Accounts and sudo rules are made in a mount namespace with a copy of `/etc`, so the machine's own are never touched. That takes root,
-//! `unshare` and `sudo`; without them these tests have nothing to show and pass.
+//! Accounts and sudo rules are created in a mount namespace with a copy of `/etc`, so the machine's own are never
+//! touched. That takes root, `unshare` and `sudo`; without them these tests pass without running.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod common;
@@ -18,7 +18,7 @@ struct House {
 }
 
 impl House {
-    /// A place with the users anna (password `secret`) and ben, in which root's password is `toor`.
+    /// A machine with the users anna (password `secret`) and ben, and root's password `toor`.
     fn new(extra: &str) -> Option<House> {
         let there = |program: &str| {
             Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success()
@@ -32,7 +32,7 @@ impl House {
         Some(House { directory, extra: extra.to_owned() })
     }
 
-    /// A session of an executor that runs as this user.
+    /// A session with an executor that runs as this user.
     fn session(&self, user: &str) -> Session {
         let place = self.directory.path().display();
         let executor = env!("CARGO_BIN_EXE_windlass-executor");
@@ -67,7 +67,7 @@ fn as_user(who: Become, mut request: Request<serde_json::Value>) -> Request<serd
 }
 
 #[test]
-fn sudo_with_a_password_starts_one_executor() {
+fn sudo_with_password_starts_one_executor() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) ALL")) else { return };
     let mut session = house.session("anna");
     let who = with("secret", become_user("sudo", "root"));
@@ -80,7 +80,7 @@ fn sudo_with_a_password_starts_one_executor() {
 }
 
 #[test]
-fn a_wrong_password_is_tried_once() {
+fn wrong_password_tried_once() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) ALL\nDefaults logfile=/etc/sudo.log")) else { return };
     let mut session = house.session("anna");
     for id in [1, 2] {
@@ -97,7 +97,7 @@ fn a_wrong_password_is_tried_once() {
 }
 
 #[test]
-fn a_missing_password_and_a_missing_rule_are_told() {
+fn missing_password_and_missing_rule_reported() {
     let Some(house) = House::new("") else { return };
     let mut session = house.session("anna");
     let missing = session.run(as_user(become_user("sudo", "root"), request(1, "ping", json!({})))).result;
@@ -111,10 +111,10 @@ fn a_missing_password_and_a_missing_rule_are_told() {
 }
 
 #[test]
-fn a_message_that_sudo_writes_in_pieces_is_no_prompt() {
+fn sudo_message_in_pieces_not_taken_for_prompt() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");
-    // As sudo does on a host that does not know its own name.
+    // Printed by sudo on a host that cannot resolve its own name.
     let script = "printf 'sudo: ' >&2; sleep 0.3; echo 'unable to resolve host here' >&2; exec sudo \"$@\"";
     let who = Become { exe: Some(shell_words::join(["sh", "-c", script, "sudo"])), ..become_user("sudo", "root") };
     let answer = session.run(as_user(who, shell(1, "id -un")));
@@ -123,7 +123,7 @@ fn a_message_that_sudo_writes_in_pieces_is_no_prompt() {
 }
 
 #[test]
-fn an_unprivileged_user_gets_a_copy_that_is_removed() {
+fn unprivileged_user_gets_copy_removed_later() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");
     let answer = session.run(as_user(become_user("sudo", "ben"), shell(1, "id -un; pwd")));
@@ -133,7 +133,7 @@ fn an_unprivileged_user_gets_a_copy_that_is_removed() {
 }
 
 #[test]
-fn sudo_that_requires_a_terminal_gets_one() {
+fn sudo_requiring_terminal_gets_one() {
     let Some(house) = House::new(&allow("Defaults requiretty\nanna ALL=(ALL) ALL")) else { return };
     let mut session = house.session("anna");
     let who = with("secret", become_user("sudo", "root"));
@@ -163,7 +163,7 @@ fn sudo_that_requires_a_terminal_gets_one() {
 }
 
 #[test]
-fn su_asks_on_a_terminal() {
+fn su_prompts_on_terminal() {
     let Some(house) = House::new("") else { return };
     let mut session = house.session("anna");
     let answer = session.run(as_user(with("toor", become_user("su", "root")), shell(1, "id -un")));
@@ -176,7 +176,7 @@ fn su_asks_on_a_terminal() {
 }
 
 #[test]
-fn root_becomes_anyone() {
+fn root_becomes_any_user() {
     let Some(house) = House::new("") else { return };
     let mut session = house.session("root");
     for (id, method) in [(1, "su"), (2, "sudo")] {
@@ -186,7 +186,7 @@ fn root_becomes_anyone() {
     session.close();
 }
 
-/// Starts a long command as root, closes the connection, and looks for the command.
+/// Starts a long command as root, closes the connection, and searches for the command.
 fn runs_on(house: &House, who: Become) {
     let mut session = house.session("anna");
     let file = house.directory.path().join("pid");
@@ -202,19 +202,19 @@ fn runs_on(house: &House, who: Become) {
 }
 
 #[test]
-fn nothing_runs_on_under_sudo_when_the_controller_is_gone() {
+fn sudo_processes_end_with_the_controller() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     runs_on(&house, become_user("sudo", "root"));
 }
 
 #[test]
-fn nothing_runs_on_on_a_terminal_when_the_controller_is_gone() {
+fn terminal_processes_end_with_the_controller() {
     let Some(house) = House::new("") else { return };
     runs_on(&house, with("toor", become_user("su", "root")));
 }
 
 #[test]
-fn cancelling_reaches_another_users_executor() {
+fn cancel_reaches_executor_of_other_user() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");
     let mut slow = as_user(become_user("sudo", "root"), shell(1, "echo started; sleep 600"));
@@ -228,7 +228,7 @@ fn cancelling_reaches_another_users_executor() {
     session.close();
 }
 
-/// Attack that the tests below run as the become user: tries to access another process of that user.
+/// Attack by the become user: tries to access another process of that user.
 #[test]
 fn attacker_reports_what_it_can_take() {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -243,7 +243,7 @@ fn attacker_reports_what_it_can_take() {
     println!("verdict: taken={taken} listed={listed} opened={opened} memory={memory} environment={environment}");
 }
 
-/// Runs the attack as `user` against a process; returns its verdict.
+/// Runs the attack as `user` against a process; returns its report.
 fn attacked(session: &mut Session, house: &House, id: u64, user: &str, victim: &str) -> String {
     let attacker = house.directory.path().join("attacker");
     if !attacker.exists() {
@@ -267,11 +267,11 @@ fn process_of_the_become_user_cannot_take_the_executors_channel() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     for login in ["anna", "root"] {
         let mut session = house.session(login);
-        // Another process of the same user, to show that the attack works where nothing is done against it.
+        // An unprotected process of the same user shows that the attack works.
         let control = attacked(&mut session, &house, 1, "ben", "$(sleep 60 >/dev/null 2>&1 & echo $!)");
         assert!(control.contains("listed=true") && control.contains("environment=true"), "{control}");
         assert_eq!(attacked(&mut session, &house, 2, "ben", "$PPID"), NOTHING);
-        // The executor of the login, from another process of the login.
+        // The login user's executor, attacked from another process of that user.
         let pid = session.hello.pid.to_string();
         assert_eq!(attacked(&mut session, &house, 3, "anna", &pid), NOTHING);
         session.close();
@@ -281,7 +281,7 @@ fn process_of_the_become_user_cannot_take_the_executors_channel() {
 }
 
 #[test]
-fn job_of_an_ordinary_user_runs_in_a_process_nobody_can_inspect() {
+fn job_of_ordinary_user_cannot_be_inspected() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");
     let place = house.directory.path().join("tmp");

@@ -1,4 +1,4 @@
-//! `kubeadm` asked whether control planes may go, with a kubectl that stands in for their API servers.
+//! `kubeadm` checks for stopping control planes, with a kubectl that simulates their API servers.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -7,7 +7,7 @@ mod case;
 use case::Bench;
 use serde_json::{Value, json};
 
-/// Answers for the API servers whose addresses are not in `$ROOT/dead`; without `--server` for the load balancer.
+/// Answers for API servers whose addresses are not in `$ROOT/dead`; without `--server`, for the load balancer.
 const KUBECTL: &str = r#"
 server=balancer
 for word; do case "$word" in --server=*) server=${word#--server=} ;; esac; done
@@ -23,7 +23,7 @@ esac
 struct Cluster(Bench);
 
 impl Cluster {
-    /// Control planes `cp1` and so on, whose API servers are at `10.0.0.1` and so on.
+    /// Control planes `cp1` and so on, with API servers at `10.0.0.1` and so on.
     fn of(size: usize) -> Cluster {
         let bench = Bench::new().program("kubectl", KUBECTL);
         let node = |number: usize| {
@@ -68,7 +68,7 @@ impl Cluster {
 }
 
 #[test]
-fn last_control_plane_that_serves_is_not_stopped() {
+fn last_serving_control_plane_not_stopped() {
     let cluster = Cluster::of(2);
     cluster.allowed("can_stop", json!({}));
     cluster.dead(&["https://10.0.0.2:6443"]);
@@ -81,7 +81,7 @@ fn last_control_plane_that_serves_is_not_stopped() {
 }
 
 #[test]
-fn control_planes_of_a_part_are_judged_together_and_all_of_them_are_the_whole() {
+fn some_control_planes_judged_together_all_mean_whole_cluster() {
     let cluster = Cluster::of(3);
     cluster.allowed("can_stop", json!({ "names": ["cp1", "cp2", "worker"] }));
     cluster.dead(&["https://10.0.0.3:6443"]);
@@ -96,7 +96,7 @@ fn control_planes_of_a_part_are_judged_together_and_all_of_them_are_the_whole() 
 }
 
 #[test]
-fn stacked_etcd_member_that_is_needed_keeps_its_control_plane() {
+fn needed_stacked_etcd_member_keeps_control_plane() {
     let cluster = Cluster::of(3);
     let pod = |node: &str, ready: &str| json!({ "spec": { "nodeName": node }, "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
     let pods = json!({ "items": [pod("cp1", "True"), pod("cp2", "True"), pod("cp3", "False")] });
@@ -108,10 +108,10 @@ fn stacked_etcd_member_that_is_needed_keeps_its_control_plane() {
 }
 
 #[test]
-fn silent_api_servers_leave_the_decision_to_the_callers_list() {
+fn silent_api_servers_fall_back_to_callers_list() {
     let cluster = Cluster::of(2);
     let known = json!({ "cp1": "https://192.0.2.1:6443", "cp2": "https://192.0.2.2:6443" });
-    // The load balancer is down, and another API server is asked.
+    // The load balancer is down, so another API server is queried.
     cluster.dead(&["balancer", "https://192.0.2.1:6443"]);
     cluster.refused(
         "can_stop",
@@ -131,7 +131,7 @@ fn silent_api_servers_leave_the_decision_to_the_callers_list() {
 }
 
 #[test]
-fn node_without_the_administrators_file_is_free_to_go() {
+fn node_without_admin_kubeconfig_may_stop() {
     let cluster = Cluster::of(1);
     cluster.dead(&["balancer"]);
     cluster.allowed("can_stop", json!({ "kubeconfig": cluster.0.path("none") }));

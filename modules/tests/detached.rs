@@ -1,4 +1,4 @@
-//! Jobs (`async`) of a real executor: they outlive it, their file says how far they are, and nothing is left when they end.
+//! Jobs (`async`) of a real executor: they outlive it, record their progress in a file, and leave nothing behind.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ fn status(session: &mut Session, job: &str, folder: &Path, mode: &str) -> Value 
     session.run(request(2, "async_status", json!({ "jid": job, "mode": mode, "_async_dir": directory }))).result
 }
 
-/// Waits until something is so, for as long as any machine may need.
+/// Waits until a condition holds, with a generous time limit for slow machines.
 fn until(what: impl Fn() -> bool) {
     let start = Instant::now();
     while !what() {
@@ -31,7 +31,7 @@ fn until(what: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_job_outlives_the_executor_that_started_it() {
+fn job_outlives_its_executor() {
     let folder = tempfile::tempdir().unwrap();
     let gate = folder.path().join("gate");
     let mut session = Session::start();
@@ -54,7 +54,7 @@ fn a_job_outlives_the_executor_that_started_it() {
 }
 
 #[test]
-fn a_job_over_its_time_is_killed_with_all_it_started() {
+fn job_over_time_killed_with_children() {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
     let mut session = Session::start();

@@ -1,6 +1,6 @@
-//! `etcd` on real clusters of this machine, whose members are killed, stopped, announced and never started.
+//! `etcd` on real clusters on this machine, whose members are killed, stopped, announced and never started.
 //!
-//! They need `etcd` and `etcdctl`, which `tools/programs` unpacks; without these they pass without running.
+//! The tests need `etcd` and `etcdctl`, which `tools/programs` unpacks; without them they pass without running.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ use std::{
 use case::Bench;
 use serde_json::{Value, json};
 
-/// systemctl for units whose process and command lie in `$ROOT`.
+/// A systemctl for units whose process and command are stored in `$ROOT`.
 const SYSTEMCTL: &str = r#"
 for unit; do :; done
 pid=$(cat "$ROOT/$unit.pid" 2>/dev/null)
@@ -53,7 +53,7 @@ struct Member {
 }
 
 impl Cluster {
-    /// Members that run; nothing where this machine has no etcd.
+    /// Starts members; `None` if this machine has no etcd.
     fn start(size: usize) -> Option<Cluster> {
         let folder = folder_of("etcd").filter(|folder| folder.join("etcdctl").is_file())?;
         let mut cluster = Cluster { bench: Bench::new().program("systemctl", SYSTEMCTL), folder, members: Vec::new() };
@@ -81,7 +81,7 @@ impl Cluster {
         members.iter().map(|member| format!("{}={}", member.name, member.peer)).collect::<Vec<_>>().join(",")
     }
 
-    /// Starts a member as `systemctl restart` does.
+    /// Starts a member like `systemctl restart`.
     fn run(&self, member: &Member, initial: &str, state: &str) {
         let Member { name, client, peer } = member;
         let (data, pid) = (self.bench.path(&format!("{name}.data")), self.bench.path(&format!("{name}.service.pid")));
@@ -116,7 +116,7 @@ impl Cluster {
         self.asked(args, false)
     }
 
-    /// Runs the module, through every address unless the arguments say otherwise.
+    /// Runs the module with all endpoints, unless the arguments name some.
     fn asked(&self, args: Value, check: bool) -> Value {
         let endpoints: Vec<&str> = self.members.iter().map(|member| member.client.as_str()).collect();
         let etcdctl = self.folder.join("etcdctl").display().to_string();
@@ -169,7 +169,7 @@ impl Drop for Cluster {
 }
 
 #[test]
-fn killed_member_of_three_only_itself_may_leave() {
+fn killed_member_of_three_only_one_removable() {
     let Some(cluster) = Cluster::start(3) else { return };
     cluster.signal(2, "-9");
     let count = "2 of 3 members are healthy, and removing it would leave 1 healthy of 2, where 2 are needed";
@@ -194,7 +194,7 @@ fn killed_member_of_three_only_itself_may_leave() {
 }
 
 #[test]
-fn partitioned_member_counts_as_down_until_it_is_back() {
+fn partitioned_member_counts_as_down_until_back() {
     let Some(cluster) = Cluster::start(3) else { return };
     cluster.signal(1, "-STOP");
     cluster.refused(json!({ "state": "member_remove", "name": "m0" }), "First repair or remove m1 (does not answer)");
@@ -220,7 +220,7 @@ fn members_restarted_one_after_the_other_keep_the_majority() {
     }
     assert!(before.iter().zip(pids()).all(|(before, after)| *before != after));
 
-    // One that is down is started again, whatever the others are.
+    // A member that is down may be started regardless of the others.
     cluster.signal(0, "-9");
     cluster.signal(1, "-9");
     cluster.refused(
@@ -266,7 +266,7 @@ fn learner_joins_a_single_member_without_risk() {
     let mut learner = add;
     learner["learner"] = json!(true);
     cluster.allowed(learner);
-    // A run that ends here leaves a cluster that works.
+    // An interrupted run leaves a working cluster.
     assert!(cluster.writes(0));
     let promote = json!({ "state": "member_promote", "name": "m1", "peer_urls": [newcomer.peer], "wait": 1 });
     cluster.refused(promote.clone(), "does not run or does not answer");
@@ -275,7 +275,7 @@ fn learner_joins_a_single_member_without_risk() {
         let answer = cluster.task(json!({ "state": "member_list" }));
         answer["members"].as_array().unwrap().iter().all(|member| member["started"] == true)
     });
-    // etcd itself would promote one that had received everything and hangs.
+    // etcd itself would promote a learner that hangs after it has received everything.
     cluster.signal(1, "-STOP");
     cluster.refused(promote.clone(), "does not run or does not answer");
     cluster.signal(1, "-CONT");
@@ -287,7 +287,7 @@ fn learner_joins_a_single_member_without_risk() {
 }
 
 #[test]
-fn two_of_five_members_may_fail_and_then_none_may_leave() {
+fn two_failed_of_five_members_no_further_removable() {
     let Some(cluster) = Cluster::start(5) else { return };
     let names = |numbers: &[usize]| numbers.iter().map(|number| format!("m{number}")).collect::<Vec<_>>();
     cluster.allowed(json!({ "state": "can_stop", "names": names(&[0, 1]) }));
@@ -309,7 +309,7 @@ fn two_of_five_members_may_fail_and_then_none_may_leave() {
 }
 
 #[test]
-fn lost_majority_refuses_all_but_the_end_of_the_whole_cluster() {
+fn lost_majority_refuses_all_except_whole_cluster() {
     let Some(cluster) = Cluster::start(3) else { return };
     cluster.signal(1, "-9");
     cluster.signal(2, "-9");

@@ -1,4 +1,4 @@
-//! The executor as the controller meets it: a process that speaks frames.
+//! The executor process from the controller's point of view.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod common;
@@ -10,7 +10,7 @@ use serde_json::json;
 use windlass_protocol::{Content, Delivery, Event, Reply, Stream, ToExecutor};
 
 #[test]
-fn it_greets_and_answers_and_ends() {
+fn executor_greets_answers_and_ends() {
     let mut session = Session::start();
     assert_eq!(session.hello.pid, session.child.id());
     assert!(!session.hello.boot_id.is_empty());
@@ -20,20 +20,20 @@ fn it_greets_and_answers_and_ends() {
 }
 
 #[test]
-fn it_tells_its_version() {
+fn executor_reports_version() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_windlass-executor")).arg("--version").output().unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().starts_with("windlass-executor "));
 }
 
 #[test]
-fn an_unknown_module_is_named() {
+fn unknown_module_named_in_failure() {
     let answer = Session::start().run(request(1, "no_such", json!({})));
     assert!(answer.result["msg"].as_str().unwrap().contains("no_such"));
     assert_eq!(answer.result["failed"], true);
 }
 
 #[test]
-fn requests_run_side_by_side() {
+fn requests_run_concurrently() {
     let directory = tempfile::tempdir().unwrap();
     let gate = directory.path().join("gate");
     let mut session = Session::start();
@@ -49,7 +49,7 @@ fn requests_run_side_by_side() {
 }
 
 #[test]
-fn processes_cannot_reach_the_session() {
+fn processes_cannot_access_session() {
     let mut session = Session::start();
     let answer = session.run(shell(1, "cat; echo noise >&1; ls /proc/self/fd | wc -l"));
     assert!(answer.result["stdout"].as_str().unwrap().starts_with("noise\n"), "{}", answer.result);
@@ -57,7 +57,7 @@ fn processes_cannot_reach_the_session() {
 }
 
 #[test]
-fn output_is_streamed_as_it_comes() {
+fn output_streamed_live() {
     let mut session = Session::start();
     let mut request = shell(1, "echo one; echo two >&2");
     request.stream = true;
@@ -72,14 +72,14 @@ fn output_is_streamed_as_it_comes() {
 }
 
 #[test]
-fn the_environment_of_the_task_reaches_processes() {
+fn task_environment_reaches_processes() {
     let mut request = shell(1, "echo $GREETING");
     request.environment = BTreeMap::from([("GREETING".into(), "hello".into())]);
     assert_eq!(Session::start().run(request).result["stdout"], "hello");
 }
 
 #[test]
-fn a_timeout_stops_the_run_and_says_so() {
+fn timeout_stops_run_and_reports() {
     let mut request = shell(1, "sleep 600");
     request.timeout = 1;
     let answer = Session::start().run(request);
@@ -91,7 +91,7 @@ fn a_timeout_stops_the_run_and_says_so() {
 }
 
 #[test]
-fn a_cancelled_request_is_answered_once() {
+fn cancelled_request_answered_once() {
     let mut session = Session::start();
     session.send(&ToExecutor::Run(shell(1, "sleep 600")), &[]);
     session.send(&ToExecutor::Cancel { id: 1 }, &[]);
@@ -105,7 +105,7 @@ fn a_cancelled_request_is_answered_once() {
 }
 
 #[test]
-fn nothing_runs_on_when_the_controller_is_gone() {
+fn processes_end_with_the_controller() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pid");
     let mut session = Session::start();
@@ -121,7 +121,7 @@ fn nothing_runs_on_when_the_controller_is_gone() {
 }
 
 #[test]
-fn a_large_content_is_asked_for_and_only_when_it_differs() {
+fn large_content_requested_only_if_different() {
     let directory = tempfile::tempdir().unwrap();
     let dest = directory.path().join("large");
     let bytes: Vec<u8> = (0..3_000_000u32).map(|number| (number / 7) as u8).collect();
@@ -152,7 +152,7 @@ fn a_large_content_is_asked_for_and_only_when_it_differs() {
 }
 
 #[test]
-fn a_content_that_ends_early_leaves_the_old_file() {
+fn truncated_content_keeps_old_file() {
     let directory = tempfile::tempdir().unwrap();
     let dest = directory.path().join("a");
     std::fs::write(&dest, "old").unwrap();
@@ -170,7 +170,7 @@ fn a_content_that_ends_early_leaves_the_old_file() {
 }
 
 #[test]
-fn an_unusable_become_is_an_event_and_a_failure() {
+fn unusable_become_reported_as_event_and_failure() {
     let mut request = request(1, "ping", json!({}));
     request.become_user = Some(common::become_user("sudo", "-magic"));
     let answer = Session::start().run(request);

@@ -7,7 +7,7 @@ use case::Bench;
 use serde_json::json;
 
 #[test]
-fn a_directory_with_its_parents() {
+fn directory_created_with_parents() {
     let bench = Bench::new();
     let result = bench.converges("file", json!({ "path": "@/a/b/", "state": "directory", "mode": "0750" }));
     assert_eq!((bench.mode("a"), bench.mode("a/b")), (0o750, 0o750));
@@ -18,7 +18,7 @@ fn a_directory_with_its_parents() {
 }
 
 #[test]
-fn a_file_is_in_the_way_of_a_directory() {
+fn directory_in_place_of_file_refused() {
     Bench::new().write("a", "x").refuses(
         "file",
         json!({ "path": "@/a", "state": "directory" }),
@@ -27,7 +27,7 @@ fn a_file_is_in_the_way_of_a_directory() {
 }
 
 #[test]
-fn recursion_reaches_everything() {
+fn recurse_sets_attributes_of_whole_tree() {
     let bench = Bench::new();
     bench.write("d/e/f", "x").write("d/g", "x");
     bench.converges("file", json!({ "path": "@/d", "state": "directory", "recurse": true, "mode": "u=rwX,g=rX,o=" }));
@@ -40,7 +40,7 @@ fn recursion_reaches_everything() {
 }
 
 #[test]
-fn removal() {
+fn file_and_directory_removed() {
     let bench = Bench::new();
     bench.write("d/e/f", "x").write("g", "x");
     bench.converges("file", json!({ "path": "@/d", "state": "absent" }));
@@ -50,7 +50,7 @@ fn removal() {
 }
 
 #[test]
-fn a_link_and_its_next_target() {
+fn link_created_and_retargeted() {
     let bench = Bench::new();
     bench.write("one", "1").write("two", "2");
     let result = bench.converges("file", json!({ "src": "one", "dest": "@/link", "state": "link" }));
@@ -67,7 +67,7 @@ fn a_link_and_its_next_target() {
 }
 
 #[test]
-fn attributes_of_a_link_are_its_targets() {
+fn link_attributes_set_on_target() {
     let bench = Bench::new();
     bench.write("one", "1");
     bench.converges("file", json!({ "src": "one", "dest": "@/link", "state": "link", "mode": "0600" }));
@@ -77,7 +77,7 @@ fn attributes_of_a_link_are_its_targets() {
 }
 
 #[test]
-fn a_hard_link() {
+fn hard_link_created() {
     let bench = Bench::new();
     bench.write("one", "1").write("two", "2");
     let result = bench.converges("file", json!({ "src": "@/one", "dest": "@/name", "state": "hard" }));
@@ -88,7 +88,7 @@ fn a_hard_link() {
 }
 
 #[test]
-fn touch() {
+fn touch_creates_file_and_sets_times() {
     let bench = Bench::new();
     let preserved = json!({ "path": "@/a", "state": "touch", "access_time": "preserve", "modification_time": "preserve", "mode": "0600" });
     let result = bench.converges("file", preserved);
@@ -99,7 +99,7 @@ fn touch() {
 }
 
 #[test]
-fn what_cannot_be() {
+fn file_invalid_requests_refused() {
     let bench = Bench::new();
     bench.write("a", "x");
     bench.refuses("file", json!({ "path": "@/none" }), "is absent, cannot continue");
@@ -113,7 +113,7 @@ fn what_cannot_be() {
 }
 
 #[test]
-fn a_text_is_copied() {
+fn copy_writes_text() {
     let bench = Bench::new();
     let result = bench.converges("copy", json!({ "content": "hello\n", "dest": "@/a", "mode": "0640" }));
     assert_eq!((bench.read("a").as_str(), bench.mode("a")), ("hello\n", 0o640));
@@ -128,7 +128,7 @@ fn a_text_is_copied() {
 }
 
 #[test]
-fn a_file_of_the_controller() {
+fn copy_writes_controller_file() {
     let bench = Bench::new().contents(&[("files/app.conf", "port = 1\n")]);
     let result = bench.converges("copy", json!({ "_content": 0, "dest": "@/app.conf", "mode": "preserve" }));
     assert_eq!((bench.read("app.conf").as_str(), bench.mode("app.conf")), ("port = 1\n", 0o751));
@@ -147,7 +147,7 @@ fn a_file_of_the_controller() {
 }
 
 #[test]
-fn a_backup_is_kept() {
+fn copy_keeps_backup() {
     let bench = Bench::new();
     bench.write("a", "old");
     let result = bench.converges("copy", json!({ "content": "new", "dest": "@/a", "backup": true }));
@@ -155,7 +155,7 @@ fn a_backup_is_kept() {
 }
 
 #[test]
-fn a_file_that_is_there_can_be_left() {
+fn copy_without_force_keeps_existing_file() {
     let bench = Bench::new();
     bench.write("a", "mine");
     bench.rests("copy", json!({ "content": "theirs", "dest": "@/a", "force": false }));
@@ -163,7 +163,7 @@ fn a_file_that_is_there_can_be_left() {
 }
 
 #[test]
-fn a_file_is_checked_before_it_is_in_place() {
+fn copy_validates_before_replacing() {
     let bench = Bench::new();
     bench.write("a", "old");
     bench.refuses(
@@ -176,7 +176,7 @@ fn a_file_is_checked_before_it_is_in_place() {
 }
 
 #[test]
-fn links_are_replaced_or_followed() {
+fn copy_replaces_or_follows_links() {
     let bench = Bench::new();
     bench.write("target", "old");
     std::os::unix::fs::symlink("target", bench.path("link")).unwrap();
@@ -189,7 +189,7 @@ fn links_are_replaced_or_followed() {
 }
 
 #[test]
-fn a_tree_of_the_controller() {
+fn copy_writes_controller_tree() {
     let bench = Bench::new().contents(&[("tree/a", "A"), ("tree/sub/b", "B")]);
     let entries = json!([
         { "path": "a", "kind": "file", "content": 0, "mode": "0644" },
@@ -210,7 +210,7 @@ fn a_tree_of_the_controller() {
 }
 
 #[test]
-fn files_and_trees_of_the_host_itself() {
+fn copy_remote_files_and_trees() {
     let bench = Bench::new();
     bench.write("from/a", "A").write("from/sub/b", "B");
     bench.converges("copy", json!({ "src": "@/from/a", "dest": "@/a", "remote_src": true }));
@@ -222,14 +222,14 @@ fn files_and_trees_of_the_host_itself() {
 }
 
 #[test]
-fn binary_and_large_contents_are_not_shown() {
+fn diff_omits_binary_and_large_contents() {
     let bench = Bench::new();
     let result = bench.run("copy", json!({ "content": "a\u{0}b", "dest": "@/a" }), true);
     assert_eq!(result["diff"]["src_binary"], 1);
 }
 
 #[test]
-fn stat_knows_everything() {
+fn stat_reports_every_key() {
     let bench = Bench::new();
     bench.write("a", "hello\n");
     std::os::unix::fs::symlink("a", bench.path("link")).unwrap();
@@ -251,7 +251,7 @@ fn stat_knows_everything() {
 }
 
 #[test]
-fn what_has_no_end_or_is_huge_is_not_read_whole() {
+fn endless_or_huge_file_not_read_completely() {
     let bench = Bench::new();
     bench.refuses("slurp", json!({ "src": "/dev/zero" }), "too many for slurp");
     let elsewhere = tempfile::tempdir().unwrap();
@@ -264,7 +264,7 @@ fn what_has_no_end_or_is_huge_is_not_read_whole() {
 }
 
 #[test]
-fn slurp_reads() {
+fn slurp_returns_content() {
     let bench = Bench::new();
     bench.write("a", "hello\n");
     let result = bench.rests("slurp", json!({ "src": "@/a" }));
@@ -288,7 +288,7 @@ fn fetch_sends_what_the_controller_lacks() {
 }
 
 #[test]
-fn scripts_of_the_controller_run() {
+fn controller_scripts_run() {
     let bench = Bench::new().contents(&[("hello.sh", "#!/bin/sh\necho \"$1 $2\"; echo x > \"$3\"\n")]);
     let args = json!({ "_raw_params": "'a b' c @/made", "creates": "@/made", "_original_basename": "hello.sh" });
     let result = bench.converges("script", args);
@@ -297,7 +297,7 @@ fn scripts_of_the_controller_run() {
 }
 
 #[test]
-fn commands_and_their_conditions() {
+fn commands_run_by_creates_and_removes() {
     let bench = Bench::new();
     let result =
         bench.converges("command", json!({ "_raw_params": "touch 'a b.flag'", "chdir": "@", "creates": "*.flag" }));
@@ -319,7 +319,7 @@ fn commands_and_their_conditions() {
 }
 
 #[test]
-fn links_that_lead_nowhere_or_round_are_no_trap() {
+fn dangling_and_circular_links_handled() {
     let bench = Bench::new();
     let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, bench.path(name)).unwrap();
     link("none", "dangling");
@@ -354,7 +354,7 @@ fn links_that_lead_nowhere_or_round_are_no_trap() {
 }
 
 #[test]
-fn names_that_are_no_utf8_stay_as_they_are() {
+fn names_with_invalid_utf8_preserved() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     let bench = Bench::new();
     let name = OsStr::from_bytes(b"caf\xe9");

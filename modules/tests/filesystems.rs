@@ -1,6 +1,7 @@
-//! Files where writing them is not simple: on a full disk, on a mount point, as another owner.
+//! Writing files in difficult places: on a full disk, on a mount point, as another owner.
 //!
-//! The mounts are made in a mount namespace of the executor's own, which takes root and `unshare`; without them these tests pass unseen.
+//! The executor mounts in its own mount namespace, which takes root and `unshare`. Without them these tests pass
+//! without running.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod case;
@@ -16,7 +17,7 @@ fn root() -> bool {
     String::from_utf8(Command::new("id").arg("-u").output().unwrap().stdout).unwrap().trim() == "0"
 }
 
-/// An executor after these preparations in a directory `$D`.
+/// Starts an executor after these preparations in a directory `$D`.
 fn session(directory: &tempfile::TempDir, preparations: &str) -> Option<Session> {
     let executor = env!("CARGO_BIN_EXE_windlass-executor");
     let script = format!("set -e; D={}; {preparations}; exec {executor} serve word", directory.path().display());
@@ -26,7 +27,7 @@ fn session(directory: &tempfile::TempDir, preparations: &str) -> Option<Session>
 }
 
 #[test]
-fn a_full_disk_leaves_the_old_file_and_says_how_full_it_is() {
+fn full_disk_keeps_old_file_and_reports_free_space() {
     let directory = tempfile::tempdir().unwrap();
     let prepare = "mkdir $D/small; mount -t tmpfs -o size=64k none $D/small; echo old > $D/small/a";
     let Some(mut session) = session(&directory, prepare) else { return };
@@ -38,12 +39,12 @@ fn a_full_disk_leaves_the_old_file_and_says_how_full_it_is() {
     assert_eq!(left["stdout"], "old\na");
 }
 
-/// A small file system with one file, filled by whatever writes more than 64 KiB.
+/// A small file system with one file, which every write above 64 KiB fills.
 const SMALL: &str = "mkdir $D/small; mount -t tmpfs -o size=64k none $D/small; printf 'old\\n' > $D/small/a; \
                      head -c 200000 /dev/zero | tr '\\0' x > $D/big; tar -C $D -cf $D/big.tar big";
 
 #[test]
-fn a_full_disk_spoils_nothing_whichever_module_fills_it() {
+fn full_disk_damages_nothing_for_every_module() {
     let directory = tempfile::tempdir().unwrap();
     let Some(mut session) = session(&directory, SMALL) else { return };
     let at = |name: &str| directory.path().join(name).display().to_string();
@@ -72,7 +73,7 @@ fn a_full_disk_spoils_nothing_whichever_module_fills_it() {
 }
 
 #[test]
-fn a_read_only_file_system_is_named_and_nothing_is_left_on_it() {
+fn read_only_file_system_named_in_failure() {
     let directory = tempfile::tempdir().unwrap();
     let prepare = format!("{SMALL}; mount -o remount,ro $D/small");
     let Some(mut session) = session(&directory, &prepare) else { return };
@@ -103,7 +104,7 @@ fn a_read_only_file_system_is_named_and_nothing_is_left_on_it() {
 }
 
 #[test]
-fn a_mounted_file_is_only_overwritten_if_asked_for() {
+fn mounted_file_overwritten_only_with_unsafe_writes() {
     let directory = tempfile::tempdir().unwrap();
     let prepare = "echo outer > $D/outer; echo inner > $D/inner; mount --bind $D/outer $D/inner";
     let Some(mut session) = session(&directory, prepare) else { return };
@@ -122,7 +123,7 @@ fn a_mounted_file_is_only_overwritten_if_asked_for() {
 }
 
 #[test]
-fn owners_are_set_and_kept() {
+fn owner_set_and_kept() {
     if !root() {
         return;
     }

@@ -14,7 +14,7 @@ use cases::{apply, changed, converges, fails, predict};
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
-/// a.log (old, large), b.txt, .hidden, sub/c.log, sub/deep/d.log, a link, all below a directory.
+/// Tree with a.log (old, large), b.txt, .hidden, sub/c.log, sub/deep/d.log, and a link.
 fn place() -> TempDir {
     let root = tempdir().unwrap();
     let path = |name: &str| root.path().join(name);
@@ -36,7 +36,7 @@ fn found(root: &Path, args: Value) -> Vec<String> {
     let mut args = args;
     args["paths"] = json!([root]);
     let result = predict("find", args.clone());
-    // Reading a file changes when it was read last, so not all is the same.
+    // Reading a file changes its access time, so only `matched` is compared.
     assert_eq!(result["matched"], apply("find", args)["matched"]);
     assert!(!changed(&result));
     let files = result["files"].as_array().expect("a result of find lists files");
@@ -47,7 +47,7 @@ fn found(root: &Path, args: Value) -> Vec<String> {
 }
 
 #[test]
-fn files_by_all_that_can_be_asked() {
+fn find_matches_every_criterion() {
     let root = place();
     for (args, expected) in [
         (json!({}), vec!["a.log", "b.txt"]),
@@ -80,7 +80,7 @@ fn files_by_all_that_can_be_asked() {
 }
 
 #[test]
-fn what_is_told_of_a_file() {
+fn stat_returns_every_key() {
     let root = place();
     let result =
         apply("find", json!({ "path": root.path(), "pattern": "b.txt", "get_checksum": true, "checksum_algo": "md5" }));
@@ -111,7 +111,7 @@ fn what_is_told_of_a_file() {
 }
 
 #[test]
-fn temporary_files() {
+fn tempfile_created_with_options() {
     let root = tempdir().unwrap();
     let file = apply("tempfile", json!({ "path": root.path(), "prefix": "a.", "suffix": ".z" }));
     let path = Path::new(file["path"].as_str().unwrap());
@@ -127,7 +127,7 @@ fn temporary_files() {
 }
 
 #[test]
-fn fragments() {
+fn assemble_joins_fragments() {
     let root = tempdir().unwrap();
     let src = root.path().join("parts");
     fs::create_dir(&src).unwrap();
@@ -154,7 +154,7 @@ fn fragments() {
 }
 
 #[test]
-fn name_services() {
+fn getent_reads_name_services() {
     let result = apply("getent", json!({ "database": "passwd", "key": "root" }));
     assert_eq!(result["ansible_facts"]["getent_passwd"]["root"][1], "0");
     let missing = apply("getent", json!({ "database": "passwd", "key": "no-such-user", "fail_key": false }));

@@ -42,7 +42,7 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn a_file_with_a_checksum_is_fetched_once() {
+fn file_with_checksum_downloaded_once() {
     let (server, directory) = (start(), tempdir().unwrap());
     let dest = directory.path().join("b.txt");
     let args = json!({ "url": server.url("/fresh.txt"), "dest": &dest, "checksum": format!("sha256:{SHA256}"), "mode": "0640" });
@@ -65,7 +65,7 @@ fn sha1() -> String {
 }
 
 #[test]
-fn only_the_permissions_may_be_left_to_change() {
+fn matching_file_gets_only_permissions() {
     let (server, directory) = (start(), tempdir().unwrap());
     let dest = directory.path().join("a.txt");
     fs::write(&dest, CONTENT).unwrap();
@@ -76,7 +76,7 @@ fn only_the_permissions_may_be_left_to_change() {
 }
 
 #[test]
-fn checksums_from_a_file_of_the_server() {
+fn checksum_read_from_server_file() {
     let (server, directory) = (start(), tempdir().unwrap());
     let args = json!({ "url": server.url("/a.txt"), "dest": directory.path(), "checksum": format!("sha256:{}", server.url("/sums")) });
     converges("get_url", args, directory.path());
@@ -86,7 +86,7 @@ fn checksums_from_a_file_of_the_server() {
 }
 
 #[test]
-fn a_wrong_file_changes_nothing() {
+fn wrong_checksum_changes_nothing() {
     let (server, directory) = (start(), tempdir().unwrap());
     let dest = directory.path().join("a.txt");
     fs::write(&dest, "old").unwrap();
@@ -105,7 +105,7 @@ fn a_wrong_file_changes_nothing() {
 }
 
 #[test]
-fn without_a_checksum_the_server_is_asked_for_something_newer() {
+fn file_without_checksum_requested_if_newer() {
     let (server, directory) = (start(), tempdir().unwrap());
     let dest = directory.path().join("a.txt");
     let args = json!({ "url": server.url("/a.txt"), "dest": &dest });
@@ -122,7 +122,7 @@ fn without_a_checksum_the_server_is_asked_for_something_newer() {
 }
 
 #[test]
-fn redirects_names_and_compression() {
+fn redirects_names_and_compression_handled() {
     let (server, directory) = (start(), tempdir().unwrap());
     let fetch = |path: &str, dest: &Path| {
         let result = apply("get_url", json!({ "url": server.url(path), "dest": dest }));
@@ -141,7 +141,7 @@ fn redirects_names_and_compression() {
 }
 
 #[test]
-fn logins_and_headers() {
+fn credentials_and_headers_sent() {
     let (server, directory) = (start(), tempdir().unwrap());
     let dest = directory.path().join("x");
     let login = |force: bool| json!({ "url": server.url("/secret"), "dest": &dest, "username": "me", "url_password": "pass", "force_basic_auth": force });
@@ -159,7 +159,7 @@ fn logins_and_headers() {
 }
 
 #[test]
-fn proxies_of_the_environment() {
+fn environment_proxies_used() {
     let (proxy, directory) = (start(), tempdir().unwrap());
     let fetch = |environment: Value, url: &str, use_proxy: bool| {
         let host = Host::alone(false, false).with_environment(serde_json::from_value(environment).unwrap());
@@ -168,7 +168,7 @@ fn proxies_of_the_environment() {
     };
     let through = json!({ "http_proxy": proxy.url("").replace("//", "//me:pass@"), "no_proxy": "other.invalid" });
     let result = fetch(through.clone(), "http://server.invalid/fresh.txt", true);
-    // The server here does not know whole URLs, but says what it was asked.
+    // This server cannot forward whole URLs, but reports the request line.
     assert_eq!(result["status_code"], 404, "{result}");
     let asked = proxy.asked().remove(0);
     assert_eq!((asked.path.as_str(), asked.header("host")), ("http://server.invalid/fresh.txt", "server.invalid"));
@@ -184,7 +184,7 @@ fn proxies_of_the_environment() {
 }
 
 #[test]
-fn files_of_the_host() {
+fn file_url_copied() {
     let directory = tempdir().unwrap();
     let source = directory.path().join("source file");
     fs::write(&source, CONTENT).unwrap();
@@ -199,7 +199,7 @@ fn files_of_the_host() {
 }
 
 #[test]
-fn inputs_that_cannot_work() {
+fn get_url_invalid_inputs_refused() {
     let (server, directory) = (start(), tempdir().unwrap());
     let url = server.url("/a.txt");
     let dest = directory.path().join("a");

@@ -55,7 +55,7 @@ fn changed(result: &Value) -> bool {
 }
 
 #[test]
-fn a_clone_is_predicted_made_and_kept() {
+fn clone_predicted_created_and_kept() {
     with_git(|bench, folder| {
         let head = git(folder, &["rev-parse", "HEAD"]);
         let first = git(folder, &["rev-parse", "v1^{commit}"]);
@@ -79,7 +79,7 @@ fn a_clone_is_predicted_made_and_kept() {
 }
 
 #[test]
-fn new_commits_are_fetched_and_local_changes_are_kept_unless_forced() {
+fn new_commits_fetched_local_changes_kept_unless_forced() {
     with_git(|bench, folder| {
         let args = |more: Value| {
             let mut args = json!({"repo": "@/origin", "dest": "@/clone"});
@@ -105,7 +105,7 @@ fn new_commits_are_fetched_and_local_changes_are_kept_unless_forced() {
 }
 
 #[test]
-fn depth_bare_archives_and_another_address() {
+fn clone_with_depth_bare_archive_and_new_url() {
     with_git(|bench, folder| {
         let shallow = bench.run("git", json!({"repo": "@/origin", "dest": "@/shallow", "depth": 1}), false);
         assert!(changed(&shallow));
@@ -126,7 +126,7 @@ fn depth_bare_archives_and_another_address() {
 }
 
 #[test]
-fn submodules_come_along() {
+fn submodules_updated() {
     with_git(|bench, folder| {
         let outer = bench.path("outer");
         std::fs::create_dir(&outer).unwrap();
@@ -134,7 +134,7 @@ fn submodules_come_along() {
         git(&outer, &["submodule", "--quiet", "add", folder.to_str().unwrap(), "inner"]);
         git(&outer, &["commit", "-q", "-m", "with a submodule"]);
         let args = json!({"repo": "@/outer", "dest": "@/clone"});
-        // git refuses submodules from paths unless it is told otherwise.
+        // git refuses submodules from local paths by default.
         let result = bench.run("git", args.clone(), false);
         if result.get("failed").is_some() {
             assert!(result["msg"].as_str().unwrap().contains("submodule"), "{result}");
@@ -146,7 +146,7 @@ fn submodules_come_along() {
 }
 
 #[test]
-fn inputs_that_cannot_work() {
+fn git_invalid_inputs_refused() {
     with_git(|bench, _| {
         for (args, word) in [
             (json!({"repo": "@/none", "dest": "@/x"}), "Failed to clone"),
@@ -200,7 +200,7 @@ fn words_that_git_would_take_for_options_are_refused() {
     });
 }
 
-/// A server of the repository that wants `me` with the password `p@ss-word`, by git's plain protocol.
+/// A server with the repository that accepts user `me` with password `p@ss-word`, by git's dumb HTTP protocol.
 fn guarded(folder: std::path::PathBuf) -> Server {
     git(&folder, &["update-server-info"]);
     let expected = format!("Basic {}", BASE64_STANDARD.encode("me:p@ss-word"));
@@ -232,7 +232,7 @@ fn password_in_an_address_reaches_the_server_and_nothing_else() {
     assert!(changed(&result), "{result}");
     assert_eq!(bench.read("clone/file"), "two");
     assert!(!changed(&bench.run_as_it_is("git", &args, false)));
-    // A clone of an earlier version keeps no password either, and is not another one because of that.
+    // A clone from an earlier version also loses its password, and still counts as the same clone.
     git(&bench.path("clone"), &["remote", "set-url", "origin", &address]);
     assert!(!changed(&bench.run_as_it_is("git", &args, false)));
     let config = bench.read("clone/.git/config");

@@ -9,7 +9,7 @@ use cases::{apply, changed, converges, fails};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-/// Runs a module on a file with a text; the answer is the new text and the result.
+/// Runs a module on a file with a text; returns the new text and the result.
 fn edit(module: &str, before: &str, mut args: Value) -> (String, Value) {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
@@ -20,7 +20,7 @@ fn edit(module: &str, before: &str, mut args: Value) -> (String, Value) {
 }
 
 #[test]
-fn settings() {
+fn ini_settings_edited() {
     let (added, altered) = ("option added", "option changed");
     for (before, args, after, msg) in [
         ("[a]\nx = 1\n", json!({ "section": "a", "option": "x", "value": "2" }), "[a]\nx = 2\n", altered),
@@ -102,7 +102,7 @@ fn settings() {
 }
 
 #[test]
-fn the_file_itself() {
+fn ini_file_created_and_kept() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("new/file.ini");
     let args = json!({ "path": path, "section": "a", "option": "x", "value": "1", "mode": "0600" });
@@ -127,7 +127,7 @@ fn the_file_itself() {
 }
 
 #[test]
-fn host_keys() {
+fn host_keys_added_replaced_and_removed() {
     let (one, two) = ("h1 ssh-ed25519 AAAA1\n", "h1 ssh-rsa BBBB1\n");
     for (before, args, after) in [
         (
@@ -156,14 +156,14 @@ fn host_keys() {
 }
 
 #[test]
-fn hashed_host_names() {
+fn hashed_host_names_matched() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("known_hosts");
     let args = json!({ "name": "h1", "key": "h1 ssh-rsa B", "hash_host": true, "path": path });
     converges("known_hosts", args, directory.path());
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("|1|") && !text.contains("h1"), "{text}");
-    // What OpenSSH thinks of it.
+    // Checks the file with OpenSSH.
     if let Ok(output) = std::process::Command::new("ssh-keygen").args(["-F", "h1", "-f"]).arg(&path).output() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("ssh-rsa"), "{output:?}");
     }

@@ -7,7 +7,7 @@ use case::Bench;
 use serde_json::json;
 
 #[test]
-fn words_that_a_program_would_take_for_options_are_refused() {
+fn words_resembling_options_refused() {
     let bench = Bench::new();
     for (module, args) in [
         ("apt", json!({ "name": ["bash", "-oDir=/x"] })),
@@ -90,7 +90,7 @@ fn values_that_would_be_further_lines_are_refused() {
 }
 
 #[test]
-fn passwords_of_a_helm_repository_travel_by_input() {
+fn helm_repository_password_passed_on_standard_input() {
     let bench = Bench::new().program(
         "helm",
         "case \"$2\" in list) echo 'Error: no repositories to show' >&2; exit 1;; esac\nprintf '%s\\n' \"$*\" > $ROOT/words; cat > $ROOT/input\n",
@@ -102,7 +102,7 @@ fn passwords_of_a_helm_repository_travel_by_input() {
     assert!(bench.read("words").contains("--username=me --password-stdin"), "{}", bench.read("words"));
     assert!(!bench.read("words").contains("hunter22") && !result.to_string().contains("hunter22"), "{result}");
     assert!(result["command"].as_str().unwrap().contains("--password=******"), "{result}");
-    // A login in the address goes the same way.
+    // Credentials in the URL are passed the same way.
     let args = json!({ "name": "r", "repo_url": "https://u:in-the-url@charts/" });
     let result = bench.run_as_it_is("helm_repository", &args, false);
     assert_eq!(bench.read("input"), "in-the-url\n");

@@ -1,4 +1,4 @@
-//! Modules for repositories of packages: files in temporary directories, and programs that only write down what they are told.
+//! Modules for package repositories, with files in temporary directories and programs that only record their calls.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ use case::Bench;
 use serde_json::{Value, json};
 use windlass_modules::{Host, registry, run};
 
-/// Puts a script where the host finds it first.
+/// Installs a script that the host finds first.
 fn program(bench: &Bench, name: &str, script: &str) {
     let name = format!("bin/{name}");
     let log = bench.path("log").display().to_string();
@@ -24,7 +24,7 @@ fn ask(bench: &Bench, module: &str, args: Value, check: bool) -> Value {
     run(registry::find(module).unwrap(), &args, &host)
 }
 
-/// What the programs were told since the last look, without the questions.
+/// Calls of the programs since the last look, without the queries.
 fn told(bench: &Bench, questions: &[&str]) -> Vec<String> {
     let text = std::fs::read_to_string(bench.path("log")).unwrap_or_default();
     let _ = std::fs::remove_file(bench.path("log"));
@@ -32,7 +32,7 @@ fn told(bench: &Bench, questions: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn yum_repositories_are_sections_of_files() {
+fn yum_repository_written_as_section() {
     let bench = Bench::new();
     bench.write("repos/mine.repo", "# kept\n[other]\nname = Other\nbaseurl = http://o\n");
     let args = json!({"name": "epel", "description": "EPEL", "file": "mine", "reposdir": "@/repos", "baseurl": ["http://a", "http://b"], "gpgcheck": true, "exclude": ["x", "y"], "mode": "0640"});
@@ -59,7 +59,7 @@ fn yum_repositories_are_sections_of_files() {
 }
 
 #[test]
-fn sources_of_apt_are_lines_of_files() {
+fn apt_repository_written_as_line() {
     if Command::new("apt-config").output().is_err() {
         return;
     }
@@ -87,7 +87,7 @@ fn sources_of_apt_are_lines_of_files() {
     assert_eq!(ask(&bench, "apt_repository", args(repo, "present"), false)["changed"], false);
     let removed = ask(&bench, "apt_repository", args(repo, "absent"), false);
     assert_eq!((&removed["sources_removed"], added.exists()), (&json!([added]), false), "{removed}");
-    // A list that cannot be read puts the sources back.
+    // If the lists cannot be updated, the old sources are restored.
     program(&bench, "apt-get", "echo 'E: no such release' >&2; exit 100");
     let mut broken = args(repo, "present");
     broken["update_cache_retries"] = json!(1);
@@ -100,7 +100,7 @@ fn sources_of_apt_are_lines_of_files() {
 }
 
 #[test]
-fn selections_answers_and_rules_are_asked_for_before_they_are_set() {
+fn selections_answers_and_rules_set_only_if_different() {
     let bench = Bench::new();
     program(
         &bench,
@@ -166,7 +166,7 @@ fn selections_answers_and_rules_are_asked_for_before_they_are_set() {
 }
 
 #[test]
-fn packages_of_python_are_installed_by_the_pip_that_is_asked_for() {
+fn pip_packages_installed_with_requested_pip() {
     let bench = Bench::new();
     program(
         &bench,
@@ -210,7 +210,7 @@ fn packages_of_python_are_installed_by_the_pip_that_is_asked_for() {
 }
 
 #[test]
-fn limits_and_rules_of_sudo_are_lines_of_files() {
+fn limits_and_sudo_rules_written_as_lines() {
     let bench = Bench::new();
     bench.write("limits", "# mine\nstaff\thard\tnofile\t100\n*\tsoft\tcore\t0 # none\n").write("sudoers/other", "");
     let limit = |domain: &str, item: &str, value: &str, more: Value| {
@@ -264,7 +264,7 @@ fn limits_and_rules_of_sudo_are_lines_of_files() {
 }
 
 #[test]
-fn lists_of_which_the_mirror_has_no_newer_ones_are_no_change() {
+fn apt_lists_without_newer_ones_unchanged() {
     if Command::new("apt-config").output().is_err() {
         return;
     }

@@ -9,7 +9,7 @@ use cases::{apply, changed, converges, fails, predict};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-/// Runs a module on a file with a text; the answer is the new text and the message.
+/// Runs a module on a file with a text; returns the new text and the message.
 fn edit(module: &str, before: &str, args: Value) -> (String, String) {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
@@ -24,7 +24,7 @@ fn with_path(mut args: Value, path: &Path) -> Value {
 }
 
 #[test]
-fn lines() {
+fn lineinfile_lines_edited() {
     let (added, replaced) = ("line added", "line replaced");
     for (before, args, after, msg) in [
         ("a\n", json!({ "line": "b" }), "a\nb\n", added),
@@ -71,7 +71,7 @@ fn lines() {
 }
 
 #[test]
-fn blocks() {
+fn blockinfile_blocks_edited() {
     let (begin, end) = ("# BEGIN ANSIBLE MANAGED BLOCK\n", "# END ANSIBLE MANAGED BLOCK\n");
     let block = format!("{begin}x\ny\n{end}");
     let inserted = "Block inserted";
@@ -111,7 +111,7 @@ fn blocks() {
 }
 
 #[test]
-fn replacements() {
+fn replace_matches_replaced() {
     for (before, args, after, msg) in [
         ("a b a\n", json!({ "regexp": "a", "replace": "x" }), "x b x\n", "2 replacements made"),
         ("a b a\n", json!({ "regexp": "a" }), " b \n", "2 replacements made"),
@@ -132,7 +132,7 @@ fn replacements() {
             "Pattern for before/after params did not match the given file: none(?P<subsection>.*)",
         ),
     ] {
-        // A replacement need not converge in general; these do.
+        // In general a second run may replace again; these patterns converge.
         let args_shown = args.to_string();
         if args["regexp"] == "^(.)$" {
             let directory = tempdir().unwrap();
@@ -147,7 +147,7 @@ fn replacements() {
 }
 
 #[test]
-fn files_are_made_if_that_is_asked_for() {
+fn missing_file_created_with_create() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("some/where/file");
     let result = converges(
@@ -170,7 +170,7 @@ fn files_are_made_if_that_is_asked_for() {
 }
 
 #[test]
-fn backups_validation_and_permissions() {
+fn edit_with_backup_validation_and_permissions() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "a\n").unwrap();
@@ -194,7 +194,7 @@ fn backups_validation_and_permissions() {
 }
 
 #[test]
-fn differences_are_shown() {
+fn edit_reports_diff() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "a\n").unwrap();
@@ -207,7 +207,7 @@ fn differences_are_shown() {
 }
 
 #[test]
-fn links_and_bytes_are_kept() {
+fn edit_keeps_links_and_bytes() {
     let directory = tempdir().unwrap();
     let (path, link) = (directory.path().join("file"), directory.path().join("link"));
     fs::write(&path, b"caf\xe9\n").unwrap();
@@ -225,7 +225,7 @@ fn links_and_bytes_are_kept() {
 }
 
 #[test]
-fn inputs_that_cannot_work() {
+fn text_invalid_inputs_refused() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "a\n").unwrap();

@@ -21,7 +21,7 @@ use windlass_modules::{Content, Failure, Host, Sink, registry, run};
 
 const TIME: u64 = 1_600_000_000;
 
-/// A member of an archive that a test makes: its name, and its kind with a content or a target.
+/// Name of a member, and its type with content or target.
 enum Part {
     File(&'static str, &'static str),
     Directory(&'static str),
@@ -41,7 +41,7 @@ fn header(kind: EntryType, mode: u32, size: usize) -> Header {
     header
 }
 
-/// The bytes of a tar archive. Names are written as they are, even bad ones.
+/// Builds a tar archive. Names are written unchanged, even invalid ones.
 fn tarball(parts: &[Part]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     for part in parts {
@@ -111,7 +111,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_tar_archive_with_all_kinds_of_members() {
+fn tar_with_every_member_type_unpacked() {
     let place = place(&usual());
     let result = converges("unarchive", place.args(json!({ "list_files": true })), &place.dest);
     assert_eq!(result["handler"], "TarArchive");
@@ -128,7 +128,7 @@ fn a_tar_archive_with_all_kinds_of_members() {
 }
 
 #[test]
-fn whatever_is_different_is_put_right() {
+fn differing_members_restored() {
     let place = place(&usual());
     apply("unarchive", place.args(json!({})));
     let clean = tree(&place.dest);
@@ -140,7 +140,7 @@ fn whatever_is_different_is_put_right() {
         &|| fs::remove_dir_all(place.dest.join("tool/bin")).unwrap(),
         &|| fs::remove_file(place.dest.join("tool/run")).unwrap(),
         &|| {
-            // The same size and time, but not the same content.
+            // Same size and time, but other content.
             let modified = file.metadata().unwrap().modified().unwrap();
             fs::write(&file, "#!/bin/no\n").unwrap();
             fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
@@ -155,7 +155,7 @@ fn whatever_is_different_is_put_right() {
 }
 
 #[test]
-fn all_compressions() {
+fn every_compression_unpacked() {
     let plain = usual();
     let pack = |packer: &mut dyn FnMut(&[u8]) -> Vec<u8>| packer(&plain);
     let gzip = pack(&mut |bytes| {
@@ -169,7 +169,7 @@ fn all_compressions() {
         packer.finish().unwrap()
     });
     let zstd = pack(&mut |bytes| {
-        // Two frames with one between them that holds no data.
+        // Two frames with a skippable frame between them.
         let (first, second) = bytes.split_at(700);
         let level = ruzstd::encoding::CompressionLevel::Fastest;
         let mut packed = ruzstd::encoding::compress_to_vec(first, level);
@@ -192,7 +192,7 @@ fn all_compressions() {
 }
 
 #[test]
-fn zip_archives() {
+fn zip_unpacked() {
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default()
         .unix_permissions(0o750)
@@ -211,7 +211,7 @@ fn zip_archives() {
 }
 
 #[test]
-fn parts_of_an_archive() {
+fn selected_members_unpacked() {
     let place = place(&usual());
     converges(
         "unarchive",
@@ -227,7 +227,7 @@ fn parts_of_an_archive() {
 }
 
 #[test]
-fn permissions_of_the_task() {
+fn task_permissions_applied() {
     let place = place(&usual());
     let result = converges("unarchive", place.args(json!({ "mode": "u=rwX,g=rX,o=" })), &place.dest);
     assert!(changed(&result));
@@ -237,7 +237,7 @@ fn permissions_of_the_task() {
 }
 
 #[test]
-fn files_that_are_to_stay() {
+fn newer_and_old_files_kept() {
     let place = place(&usual());
     apply("unarchive", place.args(json!({})));
     fs::write(place.dest.join("tool/README.md"), "mine").unwrap();
@@ -249,14 +249,14 @@ fn files_that_are_to_stay() {
 }
 
 #[test]
-fn the_last_of_two_members_of_a_name_counts() {
+fn duplicate_member_last_wins() {
     let place = place(&tarball(&[Part::File("a", "old"), Part::File("a", "new")]));
     converges("unarchive", place.args(json!({})), &place.dest);
     assert_eq!(place.read("a"), "new");
 }
 
 #[test]
-fn a_linked_directory_of_the_host_stays() {
+fn linked_directory_on_host_kept() {
     let place = place(&tarball(&[Part::Directory("lib/"), Part::File("lib/a", "x")]));
     let elsewhere = tempdir().unwrap();
     fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -268,7 +268,7 @@ fn a_linked_directory_of_the_host_stays() {
 }
 
 #[test]
-fn archives_that_would_leave_the_destination() {
+fn archive_leaving_destination_refused() {
     for (parts, word) in [
         (vec![Part::File("../evil", "x")], "leave the destination"),
         (vec![Part::File("a/../../evil", "x")], "leave the destination"),
@@ -281,21 +281,21 @@ fn archives_that_would_leave_the_destination() {
         let message = fails("unarchive", place.args(json!({})), place.dest.parent().unwrap());
         assert!(message.contains(word), "{message} has no {word}");
     }
-    // Two harmless links that together lead out.
+    // Two harmless links that leave the destination in combination.
     let parts = [Part::Link("a/b/s", "../.."), Part::Link("t", "a/b/s/../x"), Part::File("t/evil", "x")];
     let place = place(&tarball(&parts));
     fs::create_dir(place.dest.parent().unwrap().join("x")).unwrap();
     let result = apply("unarchive", place.args(json!({})));
     assert_eq!(result["failed"], true, "{result}");
     assert!(!place.dest.parent().unwrap().join("x/evil").exists());
-    // An absolute path is one below the destination.
+    // An absolute path is taken relative to the destination.
     let place = self::place(&tarball(&[Part::File("/a", "x")]));
     converges("unarchive", place.args(json!({})), &place.dest);
     assert_eq!(place.read("a"), "x");
 }
 
 #[test]
-fn inputs_that_cannot_work() {
+fn unarchive_invalid_inputs_refused() {
     let whole = usual();
     let cut = &whole[..1700];
     for (bytes, more, word) in [
@@ -318,14 +318,14 @@ fn inputs_that_cannot_work() {
 }
 
 #[test]
-fn archives_of_servers() {
+fn archive_from_url_unpacked() {
     let server = Server::start(|_| Answer::of(200, usual()));
     let place = place(b"");
     converges("unarchive", place.args(json!({ "src": server.url("/x.tar") })), &place.dest);
     assert!(place.has("tool/run"));
 }
 
-/// A controller that sends one archive.
+/// A controller that sends a single archive.
 struct Sends(Vec<u8>);
 
 impl Sink for Sends {
@@ -337,7 +337,7 @@ impl Sink for Sends {
 }
 
 #[test]
-fn archives_of_the_controller() {
+fn archive_from_controller_unpacked() {
     let place = place(b"");
     let content: Content = serde_json::from_value(
         json!({ "name": "x.tar", "size": usual().len(), "sha1": "", "mode": 420, "delivery": "on_demand" }),
@@ -351,7 +351,7 @@ fn archives_of_the_controller() {
 }
 
 #[test]
-fn links_that_stay_inside_are_unpacked_and_others_are_named() {
+fn links_inside_unpacked_others_refused_by_name() {
     let place = place(b"x");
     let inside = place.dest.join("lib/tool");
     let dest = place.dest.file_name().unwrap().to_str().unwrap().to_owned();
@@ -372,7 +372,7 @@ fn links_that_stay_inside_are_unpacked_and_others_are_named() {
     let place = self::place(&tarball(&[Part::File("a", "x"), Part::Link("b", "/etc/passwd"), Part::Link("here", ".")]));
     let message = fails("unarchive", place.args(json!({})), place.dest.parent().unwrap());
     assert!(message.contains("the link b to /etc/passwd") && message.contains("--absolute-names"), "{message}");
-    // Asked for, they are unpacked, but nothing is written through them.
+    // With the option, such links are unpacked, but nothing is written through them.
     converges("unarchive", place.args(json!({ "extra_opts": ["--absolute-names"] })), &place.dest);
     assert!(place.dest.join("b").is_symlink());
     let through = [Part::Link("out", "../x"), Part::File("out/evil", "x")];

@@ -32,7 +32,7 @@ fn start() -> Server {
 }
 
 #[test]
-fn answers() {
+fn response_returned() {
     let server = start();
     let result = apply("uri", json!({ "url": server.url("/json"), "return_content": true }));
     assert_eq!((&result["status"], &result["json"]["a"][1], changed(&result)), (&json!(200), &json!("x"), false));
@@ -46,7 +46,7 @@ fn answers() {
 }
 
 #[test]
-fn statuses() {
+fn status_outside_list_fails() {
     let server = start();
     let result = apply("uri", json!({ "url": server.url("/none"), "return_content": true }));
     assert_eq!(result["msg"], "Status code was 404 and not [200]: HTTP Error 404: Not Found");
@@ -69,7 +69,7 @@ fn statuses() {
 }
 
 #[test]
-fn bodies() {
+fn body_formats_sent() {
     let server = start();
     let send = |args: Value| {
         let mut args = args;
@@ -106,7 +106,7 @@ fn bodies() {
 }
 
 #[test]
-fn redirects() {
+fn redirects_followed_by_policy() {
     let server = start();
     let ask = |path: &str, method: &str, follow: &str| {
         let args = json!({ "url": server.url(path), "method": method, "follow_redirects": follow, "body": "b", "status_code": [200, 302, 307] });
@@ -124,7 +124,7 @@ fn redirects() {
 }
 
 #[test]
-fn logins() {
+fn credentials_sent() {
     let server = start();
     let login = |force: bool| json!({ "url": server.url("/secret"), "user": "me", "password": "pass", "force_basic_auth": force });
     assert_eq!(apply("uri", login(true))["status"], 200);
@@ -135,7 +135,7 @@ fn logins() {
 }
 
 #[test]
-fn files() {
+fn files_sent_and_written() {
     let server = start();
     let directory = tempdir().unwrap();
     let args = json!({ "url": server.url("/file"), "dest": directory.path(), "mode": "0600" });
@@ -148,7 +148,7 @@ fn files() {
 }
 
 #[test]
-fn what_is_not_sent() {
+fn skipped_requests_not_sent() {
     let server = start();
     let directory = tempdir().unwrap();
     let skipped = apply("uri", json!({ "url": server.url("/json"), "creates": directory.path() }));
@@ -172,7 +172,7 @@ fn what_is_not_sent() {
 }
 
 #[test]
-fn a_service_that_listens_a_moment_later_is_waited_for() {
+fn service_listening_later_awaited() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let service = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(200));

@@ -22,7 +22,7 @@ fn message(args: Value) -> String {
 }
 
 #[test]
-fn ports() {
+fn port_state_awaited() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let result = apply("wait_for", json!({ "port": port, "host": "localhost", "timeout": 5 }));
@@ -36,7 +36,7 @@ fn ports() {
 }
 
 #[test]
-fn what_a_port_sends() {
+fn port_data_matched() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -59,7 +59,7 @@ fn what_a_port_sends() {
 }
 
 #[test]
-fn connections_that_end() {
+fn connections_drained() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let drained = |more: Value| {
@@ -78,7 +78,7 @@ fn connections_that_end() {
 }
 
 #[test]
-fn files() {
+fn file_state_awaited() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("log");
     assert_eq!(
@@ -103,7 +103,7 @@ fn files() {
 }
 
 #[test]
-fn inputs_that_cannot_work() {
+fn wait_for_invalid_inputs_refused() {
     for (args, word) in [
         (json!({ "port": 1, "path": "/x" }), "can not both"),
         (json!({ "path": "/x", "state": "stopped" }), "state=stopped should only be used for checking a port"),

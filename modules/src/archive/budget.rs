@@ -10,11 +10,11 @@ use rustix::fs::StatVfsMountFlags;
 
 use crate::Failure;
 
-/// Members an archive may have.
+/// Maximum number of members.
 const MAX_MEMBERS: u64 = 5_000_000;
 /// Largest ratio of unpacked to packed size. A tar archive of zeros, which gzip shrinks 1,000 times, stays below it.
 const MAX_RATIO: u64 = 2_000;
-/// Unpacked bytes that are allowed for any archive, however small it is.
+/// Unpacked bytes that every archive may have, even a small one.
 const ALWAYS: u64 = 4 << 30;
 
 /// Budget of the bytes and members that one archive unpacks to.
@@ -26,7 +26,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// The budget of an archive of this size.
+    /// The budget for an archive of this packed size.
     pub(super) fn of(packed: u64) -> Budget {
         Budget::with_limit(packed.saturating_mul(MAX_RATIO).max(ALWAYS))
     }
@@ -46,13 +46,13 @@ impl Budget {
         )))
     }
 
-    /// A reader whose bytes are counted.
+    /// Wraps a reader to count its bytes.
     pub(super) fn metered<R: Read>(&self, inner: R) -> Metered<R> {
         Metered { inner, budget: self.clone() }
     }
 }
 
-/// A reader that fails when its archive has yielded too much.
+/// Reader that fails once its archive exceeds the budget.
 pub(super) struct Metered<R> {
     inner: R,
     budget: Budget,
@@ -73,11 +73,11 @@ impl<R: Read> Read for Metered<R> {
     }
 }
 
-/// Fails before anything is written if the destination has no room for the members.
+/// Fails before anything is written if the destination lacks the space.
 pub(super) fn check_room(needed: u64, dest: &std::path::Path) -> Result<(), Failure> {
     let Ok(found) = rustix::fs::statvfs(dest) else { return Ok(()) };
     let free = found.f_bavail.saturating_mul(found.f_frsize);
-    // A read-only filesystem is reported when the first file is written.
+    // A read-only file system fails when the first file is written.
     if needed <= free || found.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Ok(());
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn destination_without_room_is_named() {
+    fn destination_without_space_named_in_failure() {
         let message = check_room(u64::MAX, std::path::Path::new("/")).unwrap_err().message;
         assert!(message.contains("bytes free. Nothing was unpacked."), "{message}");
         check_room(0, std::path::Path::new("/")).unwrap();

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Failure, Host, files::way, process::reason};
 
-/// In what a member differs from what is on the host, in words; `None` if in nothing.
+/// The first difference between a member and the host, in words; `None` if they match.
 pub(super) fn difference(
     member: &Member,
     content: &mut dyn Read,
@@ -26,7 +26,7 @@ pub(super) fn difference(
     let other_kind = Some("of another kind");
     Ok(match &member.kind {
         MemberKind::Directory => match path.metadata() {
-            // A link to a directory that the host has is as good.
+            // An existing link to a directory counts as that directory.
             Ok(real) if real.is_dir() => attributes(member, &real, task),
             _ => other_kind,
         },
@@ -56,7 +56,7 @@ pub(super) fn difference(
     })
 }
 
-/// Compares what the task does not ask for itself.
+/// Compares attributes that the task does not set itself.
 fn attributes(member: &Member, found: &Metadata, task: &Task) -> Option<&'static str> {
     if task.attributes.mode.is_none() && member.mode.is_some_and(|mode| mode != found.mode() & 0o7777) {
         return Some("of other permissions");
@@ -85,7 +85,7 @@ fn same_content(content: &mut dyn Read, path: &Path, host: &Host) -> Result<bool
     }
 }
 
-/// Reads until the buffer is full or there is no more.
+/// Reads until the buffer is full or the input ends.
 fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {

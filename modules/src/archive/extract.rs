@@ -24,16 +24,16 @@ use crate::{
     process::reason,
 };
 
-/// Puts members in their places, each one whole.
+/// Writes members to their places, each one atomically.
 ///
-/// Every path is resolved by the rule of [`way`], and everything happens relative to the directory that was found: neither a link of the
-/// archive nor one that another user puts in the way while it is unpacked leads a member elsewhere.
+/// Resolves every path by the rule of [`way`] and works relative to the opened directory. Neither a link in the archive
+/// nor one planted by another user meanwhile can redirect a member.
 pub(super) struct Extraction<'a> {
     task: &'a Task,
     host: &'a Host,
-    /// The destination without links on the way.
+    /// The destination with all links resolved.
     real_dest: PathBuf,
-    /// Links of the archive, which were checked; nothing is written through them to the outside.
+    /// Checked links of the archive; writes through them never leave the destination.
     links: &'a HashMap<PathBuf, PathBuf>,
     /// Directories, whose owners, permissions and times are set last.
     directories: Vec<Member>,
@@ -49,7 +49,7 @@ impl<'a> Extraction<'a> {
         Ok(Extraction { task, host, real_dest, links, directories: Vec::new() })
     }
 
-    /// Puts one member in its place.
+    /// Writes one member to its place.
     pub(super) fn place(&mut self, member: Member, content: &mut dyn Read) -> Result<(), Failure> {
         self.host.check_cancelled()?;
         let shown = self.task.dest.join(&member.path);
@@ -101,14 +101,14 @@ impl<'a> Extraction<'a> {
                 Failure::new(format!("{} could not be given its permissions: {}.", path.display(), reason(&error)))
             })?;
         }
-        // One wait for the disk instead of one for each file.
+        // Waits for the disk once instead of once per file.
         let synced = way::open(&self.real_dest).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
         synced.map_err(|error| {
             Failure::new(format!("{} could not be written: {}.", self.real_dest.display(), reason(&error)))
         })
     }
 
-    /// Resolves a path of the archive. Refuses one that leaves the destination through a link of the archive.
+    /// Resolves a path of the archive. Fails if a link of the archive leads it out of the destination.
     fn resolve(&self, inside: &Path, follow: bool) -> Result<Place, Failure> {
         let path = self.real_dest.join(inside);
         let shown = || self.task.dest.join(inside).display().to_string();
@@ -129,7 +129,7 @@ impl<'a> Extraction<'a> {
         if self.real_dest.join(parent).is_dir() {
             return Ok(());
         }
-        // Name by name, so that nothing is created behind a link before the link is checked.
+        // Resolves each component, so that nothing is created behind an unchecked link.
         let mut step = PathBuf::new();
         for part in parent.components() {
             step.push(part);
@@ -184,7 +184,7 @@ impl<'a> Extraction<'a> {
         }
     }
 
-    /// Makes something beside its place and moves it there.
+    /// Creates a temporary entry and renames it into place.
     fn by_rename(&self, inside: &Path, make: impl FnOnce(&Place) -> io::Result<()>) -> Result<(), Failure> {
         let place = self.resolve(inside, false)?;
         let moved = || {
@@ -193,7 +193,7 @@ impl<'a> Extraction<'a> {
             }
             let temporary = place.sibling(format!(".windlass-{}.tmp", random_name()?).as_ref())?;
             let made = make(&temporary).and_then(|()| temporary.rename_to(&place));
-            // `rename` leaves the temporary name if both names are one file; a failure leaves it too.
+            // `rename` keeps the temporary name if both names are the same file; a failure keeps it too.
             let _ = temporary.unlink();
             made
         };
@@ -211,7 +211,7 @@ impl<'a> Extraction<'a> {
     }
 }
 
-/// Gives an open file to the accounts that the archive names.
+/// Changes the owner of an open file to the accounts in the archive.
 fn own(member: &Member, node: &File) -> io::Result<()> {
     if member.owner.is_none() && member.group.is_none() {
         return Ok(());

@@ -11,14 +11,14 @@ use lzma_rust2::XzReader;
 use super::{budget::Budget, zstd::ZstdReader};
 use crate::{Failure, files::way, process::reason};
 
-/// How an archive is packed.
+/// Format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Tar(Packing),
     Zip,
 }
 
-/// How a tar archive is compressed.
+/// Compression of a tar archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packing {
     Plain,
@@ -29,7 +29,7 @@ pub(super) enum Packing {
 }
 
 impl Format {
-    /// The name that results give to what unpacks it.
+    /// Handler name in results.
     pub(super) fn handler(self) -> &'static str {
         match self {
             Format::Zip => "ZipArchive",
@@ -41,7 +41,7 @@ impl Format {
         }
     }
 
-    /// Recognizes an archive by how it begins; names may lie.
+    /// Detects the format from the first bytes, because file names may be wrong.
     pub(super) fn of(path: &Path) -> Result<Option<Format>, Failure> {
         let mut start = Vec::new();
         let read = way::open(path).and_then(|file| file.take(512).read_to_end(&mut start));
@@ -69,7 +69,7 @@ fn recognize(start: &[u8]) -> Option<Format> {
     }
 }
 
-/// Old archives have no magic, but every header has a sum of its bytes.
+/// Old archives have no magic number, but each header contains a checksum.
 fn is_tar(start: &[u8]) -> bool {
     let Some(header) = start.get(..512) else { return false };
     let stored = header.get(148..156).unwrap_or_default();
@@ -80,7 +80,7 @@ fn is_tar(start: &[u8]) -> bool {
     stored == Ok(sum)
 }
 
-/// Opens a tar archive through what it is compressed with.
+/// Opens a tar archive through its decompressor.
 pub(super) fn open(path: &Path, packing: Packing) -> io::Result<(Box<dyn Read>, Budget)> {
     let file: File = way::open(path)?;
     let budget = Budget::of(file.metadata()?.len());
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn archives_are_known_by_their_beginning() {
+    fn archive_format_detected_from_first_bytes() {
         assert_eq!(recognize(b"PK\x03\x04rest"), Some(Format::Zip));
         assert_eq!(recognize(&[0x1f, 0x8b, 8]), Some(Format::Tar(Packing::Gzip)));
         assert_eq!(recognize(b"<html>"), None);

@@ -1,4 +1,4 @@
-//! Checks of the links in an archive.
+//! Checks the links in an archive.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,10 +8,10 @@ use std::{
 
 use crate::{Failure, files::way::Place, process::reason};
 
-/// As many links as the kernel follows.
+/// Maximum number of links to follow, like the kernel.
 const MAX_LINKS: usize = 40;
 
-/// The destination with its links resolved.
+/// The destination with all links resolved.
 pub(super) fn real(dest: &Path) -> Result<PathBuf, Failure> {
     let place = Place::to_write(dest, true).map_err(|error| {
         Failure::new(format!("Destination '{}' cannot be entered: {}.", dest.display(), reason(&error)))
@@ -25,8 +25,8 @@ pub(super) fn real(dest: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Refuses links that lead out of the destination, followed as they will be when all members are in their places: through other links of
-/// the archive and through those the host has.
+/// Refuses links that lead out of the destination. Follows each link through other links of the archive and of the
+/// host, as it will resolve after unpacking.
 pub(super) fn check(links: &HashMap<PathBuf, PathBuf>, dest: &Path) -> Result<(), Failure> {
     let mut names: Vec<&PathBuf> = links.keys().collect();
     names.sort();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn links_inside_are_accepted_however_they_are_written() {
+    fn links_inside_destination_accepted_in_any_notation() {
         for (name, target) in
             [("a/b", "../c"), ("a", "b"), ("a", "/no-such/d/b"), ("a", "../d/b"), ("a", "/x/../no-such/d"), ("a", "a")]
         {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn links_outside_are_refused_by_their_names() {
+    fn links_leaving_destination_refused_by_name() {
         for (name, target) in [("a/b", "../../c"), ("a", "/etc"), ("a", "/no-such/d/../etc"), ("a", "/no-such/d2")] {
             let message = checked(&[(name, target)], "/no-such/d").unwrap_err().message;
             assert!(message.contains(&format!("the link {name} to {target}")), "{message}");

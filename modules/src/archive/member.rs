@@ -6,17 +6,17 @@ use std::{
 
 use crate::{Failure, accounts};
 
-/// Something in an archive.
+/// A member of an archive.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
-    /// Where it goes, below the destination.
+    /// Path below the destination.
     pub(super) path: PathBuf,
     pub(super) kind: MemberKind,
-    /// The permissions it has, if the archive knows any.
+    /// Permissions, if the archive contains them.
     pub(super) mode: Option<u32>,
-    /// Its time in seconds, if the archive knows it.
+    /// Modification time in seconds, if the archive contains it.
     pub(super) modified: Option<i64>,
-    /// The rest of its time in nanoseconds. It is set, but not compared: not every filesystem keeps it.
+    /// Nanoseconds of the time. Set but not compared, because not every file system keeps them.
     pub(super) nanoseconds: u32,
     pub(super) owner: Option<u32>,
     pub(super) group: Option<u32>,
@@ -27,9 +27,9 @@ pub(super) enum MemberKind {
     /// A file of this size.
     File(u64),
     Directory,
-    /// A symbolic link to this text.
+    /// A symbolic link with this target.
     Symlink(PathBuf),
-    /// Another name of the file with this path below the destination.
+    /// A hard link to the file with this path below the destination.
     HardLink(PathBuf),
 }
 
@@ -39,14 +39,14 @@ impl Member {
     }
 }
 
-/// A path as bytes of an archive.
+/// A path from the bytes in an archive.
 pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }
 
-/// The path below the destination that a name of an archive means, without its first `strip` parts; `None` if nothing is left.
+/// The path below the destination for a name in an archive, without its first `strip` parts; `None` if nothing remains.
 pub(super) fn below(name: &Path, strip: usize) -> Result<Option<PathBuf>, Failure> {
-    // A dot at the beginning is a part like others, as it is for tar.
+    // Like tar, counts a leading dot as a part.
     let text = name.as_os_str().as_encoded_bytes();
     let parts = text.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).skip(strip);
     let mut path = PathBuf::new();
@@ -65,7 +65,7 @@ pub(super) fn below(name: &Path, strip: usize) -> Result<Option<PathBuf>, Failur
     Ok((!path.as_os_str().is_empty()).then_some(path))
 }
 
-/// Numbers of the accounts that an archive names, looked up once.
+/// Ids of the accounts in an archive, cached.
 #[derive(Default)]
 pub(super) struct Accounts {
     users: Vec<(String, Option<u32>)>,
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_stay_below() {
+    fn member_paths_stay_below_destination() {
         let path = |name: &str, strip| below(Path::new(name), strip).unwrap().map(|path| path.display().to_string());
         assert_eq!(path("./a//b/", 0).as_deref(), Some("a/b"));
         assert_eq!(path("/a/b", 0).as_deref(), Some("a/b"));

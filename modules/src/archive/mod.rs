@@ -1,4 +1,4 @@
-//! Archives: what is in them, and how it gets onto the host.
+//! Packs and unpacks archives.
 
 mod budget;
 mod compare;

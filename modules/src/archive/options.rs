@@ -1,23 +1,23 @@
 use crate::Failure;
 
-/// What `extra_opts` ask for.
+/// Parsed `extra_opts`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Extra {
-    /// Leave so many leading parts of each path out.
+    /// Number of leading path parts to strip.
     pub(super) strip: usize,
-    /// Leave all directories out.
+    /// Unpack all files into one directory.
     pub(super) flat: bool,
-    /// Give the files to the accounts that the archive names; root's way if not said.
+    /// Keep the accounts of the archive. Default: only for root.
     pub(super) same_owner: Option<bool>,
-    /// Use the numbers of the archive, not its names.
+    /// Use the numeric ids of the archive instead of its names.
     pub(super) numeric_owner: bool,
-    /// Permissions as they are, without the mask; root's way if not said.
+    /// Keep permissions without applying the umask. Default: only for root.
     pub(super) same_permissions: Option<bool>,
-    /// Leave what is there as it is.
+    /// Leave existing files unchanged.
     pub(super) keep_old: bool,
-    /// Links may lead out of the destination. Nothing is written through them.
+    /// Allow links that lead out of the destination. Nothing is written through them.
     pub(super) free_links: bool,
-    /// Files are as new as their unpacking.
+    /// Do not restore modification times.
     pub(super) touch: bool,
     pub(super) exclude: Vec<String>,
 }
@@ -26,7 +26,7 @@ const SUPPORTED: &str = "--strip-components=N, --exclude=PATTERN, --same-owner, 
                          --no-same-permissions, --touch, --keep-old-files, --skip-old-files, --overwrite, --absolute-names, and for zip archives -j, -n, -o and -q";
 
 impl Extra {
-    /// Reads options as the programs that unpack archives take them.
+    /// Parses options of tar and unzip.
     pub(super) fn parse(words: &[&str], zip: bool) -> Result<Extra, Failure> {
         let mut extra = Extra::default();
         let mut words = words.iter().copied().filter(|word| !word.is_empty());
@@ -61,7 +61,7 @@ impl Extra {
                 "-n" if zip => extra.keep_old = true,
                 "-j" if zip => extra.flat = true,
                 "-o" | "-q" | "-qq" if zip => {}
-                // What is done anyway.
+                // Options that describe the default behaviour.
                 "--overwrite"
                 | "--show-transformed-names"
                 | "--wildcards"
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_options() {
+    fn known_options_parsed() {
         let extra = Extra::parse(&["--strip-components=2", "--exclude", "*.md", "-o"], false).unwrap();
         assert_eq!((extra.strip, extra.same_owner), (2, Some(false)));
         assert_eq!(extra.exclude, ["*.md"]);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_refused_by_name() {
+    fn unknown_options_refused_by_name() {
         let message = Extra::parse(&["--transform=s/a/b/"], false).unwrap_err().message;
         assert!(message.contains("--transform") && message.contains("--strip-components=N"), "{message}");
         assert!(Extra::parse(&["--strip-components=x"], false).is_err());

@@ -2,12 +2,12 @@ use std::cell::RefCell;
 
 use crate::{Failure, files::glob::matches};
 
-/// Which members of an archive are wanted.
+/// Selection of members by `include` and `exclude`.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     pub(super) include: Vec<String>,
     pub(super) exclude: Vec<String>,
-    /// Entries of `include` that no member has fitted yet.
+    /// Entries of `include` without a match so far.
     missing: RefCell<Vec<String>>,
 }
 
@@ -20,7 +20,7 @@ impl Selection {
         Selection { missing: RefCell::new(include.clone()), include, exclude: trim(exclude) }
     }
 
-    /// Whether a member of this name is wanted.
+    /// Whether the selection contains a member of this name.
     pub(super) fn takes(&self, name: &str) -> bool {
         let name = name.trim_end_matches('/');
         if self.exclude.iter().any(|pattern| anywhere(pattern, name)) {
@@ -34,7 +34,7 @@ impl Selection {
         taken
     }
 
-    /// Fails if something was to be included that is not there.
+    /// Fails if an entry of `include` matched nothing.
     pub(super) fn check_complete(&self) -> Result<(), Failure> {
         let missing = self.missing.borrow();
         if missing.is_empty() {
@@ -44,20 +44,20 @@ impl Selection {
     }
 }
 
-/// Whether a pattern fits the name or a directory it is in.
+/// Whether a pattern matches the name or one of its parent directories.
 fn from_start(pattern: &str, name: &str) -> bool {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let name = name.strip_prefix("./").unwrap_or(name);
     ends(name).any(|end| name.get(..end).is_some_and(|front| front == pattern || matches(pattern, front)))
 }
 
-/// Whether a pattern fits from any part of the name on.
+/// Whether a pattern matches from any part of the name.
 fn anywhere(pattern: &str, name: &str) -> bool {
     let starts = std::iter::once(0).chain(name.match_indices('/').map(|(at, _)| at + 1));
     starts.into_iter().any(|start| name.get(start..).is_some_and(|rest| from_start(pattern, rest)))
 }
 
-/// Where the name, and each directory it is in, ends.
+/// End positions of the name and of its parent directories.
 fn ends(name: &str) -> impl Iterator<Item = usize> {
     name.match_indices('/').map(|(at, _)| at).chain(std::iter::once(name.len()))
 }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_taken_with_their_directories() {
+    fn members_selected_with_their_directories() {
         let selection = Selection::new(names(&["bin/", "etc/*.conf"]), names(&[]));
         assert!(selection.takes("bin/") && selection.takes("./bin/tool") && selection.takes("etc/a.conf"));
         assert!(!selection.takes("share/bin") && !selection.takes("binary"));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn excluded_members_are_left_out_wherever_they_are() {
+    fn excluded_members_skipped_at_any_depth() {
         let selection = Selection::new(names(&[]), names(&["*.md", "docs/"]));
         assert!(!selection.takes("README.md") && !selection.takes("a/b.md") && !selection.takes("x/docs/y"));
         assert!(selection.takes("docs2/y") && selection.takes("a"));

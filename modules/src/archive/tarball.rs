@@ -12,7 +12,7 @@ use super::{
 };
 use crate::Failure;
 
-/// Visits the members of a tar archive in their order.
+/// Visits the members of a tar archive in order.
 pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>) -> Result<(), Failure> {
     let broken =
         |error: std::io::Error| Failure::new(format!("The archive {} cannot be read: {error}.", path.display()));
@@ -48,7 +48,7 @@ pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>)
                     target.ok_or_else(|| Failure::new(format!("The archive has the link {name} to nothing.")))?,
                 )
             }
-            // Notes for archivers, not members.
+            // Metadata entries are not members.
             EntryType::XGlobalHeader => continue,
             EntryType::Char | EntryType::Block | EntryType::Fifo => {
                 return Err(Failure::new(format!(
@@ -78,13 +78,13 @@ pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>)
     Ok(())
 }
 
-/// Whether the notes of a newer archive say that the data is not the content itself, but its parts between holes.
+/// Whether extended headers mark the data as a sparse file's segments instead of its content.
 fn is_sparse_note<R: Read>(entry: &mut tar::Entry<'_, R>) -> bool {
     let Ok(Some(notes)) = entry.pax_extensions() else { return false };
     notes.filter_map(Result::ok).any(|note| note.key_bytes().starts_with(b"GNU.sparse."))
 }
 
-/// The time in the notes of newer archives, as seconds and nanoseconds.
+/// Modification time from extended headers, in seconds and nanoseconds.
 fn exact_time<R: Read>(entry: &mut tar::Entry<'_, R>) -> Option<(i64, u32)> {
     let notes = entry.pax_extensions().ok()??;
     let note = notes.filter_map(Result::ok).find(|note| note.key_bytes() == b"mtime")?;

@@ -1,4 +1,4 @@
-//! `unarchive`: unpack an archive on the host.
+//! `unarchive`: unpacks an archive on the host.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,42 +28,55 @@ use crate::{
 /// The `unarchive` module.
 pub struct Unarchive;
 
-/// What it takes and returns.
+/// Specification of `unarchive`.
 pub static SPEC: Spec = Spec {
     name: "unarchive",
     summary: "Unpack an archive on the host",
     description: &[
-        "Unpacks tar archives, plain or compressed with gzip, bzip2, xz or zstd, and zip archives. No program is needed on the host. What the \
-         archive is, is seen from its content, not from its name.",
-        "Every member is compared with the host first: its kind, size, time, permissions, content, and for root its owner. If all is there, \
-         nothing changes. Each file is written beside its place and moved there whole.",
-        "A link is unpacked if it leads to something in `dest`, be it relative or absolute. One that leads elsewhere is refused by its name, \
-         unless `extra_opts` has `--absolute-names`; nothing is written through it even then. Members that would leave `dest` by their path \
-         are refused, and so are devices.",
-        "An archive that unpacks to more than 2,000 times its size and 4 GiB, that has more than five million members, or for whose files \
-         `dest` has no room, is refused.",
+        "Unpacks zip archives and tar archives, plain or compressed with gzip, bzip2, xz or zstd. Needs no program \
+         on the host. Detects the format from the content, not from the name.",
+        "Compares type, size, time, permissions, content and, for root, owner of each member with the host first. \
+         Changes nothing if all match. Writes each file atomically.",
+        "Unpacks links, relative or absolute, only if they lead to a path in `dest`. With `--absolute-names` in \
+         `extra_opts`, allows other links, but writes nothing through them. Refuses devices and members whose path \
+         leaves `dest`.",
+        "Refuses an archive that unpacks to more than both 4 GiB and 2,000 times its size. Also refuses more than \
+         five million members, and content that exceeds the free space of `dest`.",
     ],
     options: crate::with_attributes![
-        Opt::required("src", Kind::Path, "The archive: a file of the project, or with `remote_src` of the host, or a URL.").address(),
-        Opt::required("dest", Kind::Path, "The directory to unpack it in."),
-        Opt::new("remote_src", Kind::Bool, "`src` is on the host, or is a URL for it.").default("false"),
-        Opt::new("creates", Kind::Path, "Do nothing if this path exists."),
+        Opt::required(
+            "src",
+            Kind::Path,
+            "Archive: a file of the project, a file on the host with `remote_src`, or a URL."
+        )
+        .address(),
+        Opt::required("dest", Kind::Path, "Directory to unpack into."),
+        Opt::new("remote_src", Kind::Bool, "Take `src` from the host, or let the host download it.").default("false"),
+        Opt::new("creates", Kind::Path, "Skip the task if this path exists."),
         Opt::new("list_files", Kind::Bool, "Return the names of all members.").default("false"),
-        Opt::new("keep_newer", Kind::Bool, "Leave files alone that are newer than those of the archive.").default("false"),
-        Opt::new("exclude", Kind::List(&Kind::Str), "Patterns of members to leave out, with all they hold.").default("[]"),
-        Opt::new("include", Kind::List(&Kind::Str), "Members to unpack, with all they hold; all if empty.").default("[]"),
+        Opt::new("keep_newer", Kind::Bool, "Keep existing files that are newer than the archived ones.")
+            .default("false"),
+        Opt::new("exclude", Kind::List(&Kind::Str), "Patterns of members to exclude, including everything below them.")
+            .default("[]"),
+        Opt::new(
+            "include",
+            Kind::List(&Kind::Str),
+            "Members to unpack, including everything below them. Default: all."
+        )
+        .default("[]"),
         Opt::new(
             "extra_opts",
             Kind::List(&Kind::Str),
-            "Options as the programs `tar` and `unzip` take them, such as `--strip-components=1`. One that is not known is an error."
+            "Options of `tar` or `unzip`, such as `--strip-components=1`. An unsupported option is an error."
         )
         .default("[]"),
-        Opt::new("validate_certs", Kind::Bool, "Check the server's certificate if `src` is a URL.").default("true"),
-        Opt::new("io_buffer_size", Kind::Int, "Accepted; there is nothing to tune.").default("65536"),
-        Opt::new("copy", Kind::Bool, "The opposite of `remote_src`; use that.").default("true"),
-        Opt::new("decrypt", Kind::Bool, "Decrypt an archive of the project that is in a vault.").default("true"),
-        Opt::new("_content", Kind::Int, "Which content of the controller the archive is."),
-        Opt::new("_original_basename", Kind::Str, "The file name of the archive."),
+        Opt::new("validate_certs", Kind::Bool, "Verify the server's certificate if `src` is a URL.").default("true"),
+        Opt::new("io_buffer_size", Kind::Int, "No effect; accepted for compatibility.").default("65536"),
+        Opt::new("copy", Kind::Bool, "Opposite of `remote_src`, which is preferred.").default("true"),
+        Opt::new("decrypt", Kind::Bool, "Decrypt an archive of the project that is encrypted with vault.")
+            .default("true"),
+        Opt::new("_content", Kind::Int, "Index of the archive among the controller's contents."),
+        Opt::new("_original_basename", Kind::Str, "File name of the archive."),
     ],
     mutually_exclusive: &[&["include", "exclude"]],
     examples: "- name: Unpack a release of the project\n  ansible.builtin.unarchive:\n    src: tool-1.4.tar.gz\n    dest: /opt/tool\n    \
@@ -71,26 +84,31 @@ pub static SPEC: Spec = Spec {
                - name: Unpack what is on the host already\n  ansible.builtin.unarchive:\n    src: /var/cache/tool.zip\n    dest: /usr/local/bin\n    \
                remote_src: true\n    include: [tool]\n    mode: '0755'\n",
     returns: &[
-        Return { name: "dest", kind: "str", when: "always", doc: "The directory." },
-        Return { name: "src", kind: "str", when: "always", doc: "The archive." },
-        Return { name: "handler", kind: "str", when: "always", doc: "What kind of archive it is." },
-        Return { name: "files", kind: "list", when: "`list_files`", doc: "The members, without what `extra_opts` strip." },
-        Return { name: "mode", kind: "str", when: "always", doc: "The permissions of the directory." },
-        Return { name: "owner", kind: "str", when: "always", doc: "The owner of the directory." },
-        Return { name: "group", kind: "str", when: "always", doc: "The group of the directory." },
-        Return { name: "uid", kind: "int", when: "always", doc: "The owner's id." },
-        Return { name: "gid", kind: "int", when: "always", doc: "The group's id." },
-        Return { name: "size", kind: "int", when: "always", doc: "The size of the directory itself." },
-        Return { name: "state", kind: "str", when: "always", doc: "That it is a directory." },
+        Return { name: "dest", kind: "str", when: "always", doc: "Directory that the archive was unpacked into." },
+        Return { name: "src", kind: "str", when: "always", doc: "Path or URL of the archive." },
+        Return { name: "handler", kind: "str", when: "always", doc: "Name of the unpacker for this format." },
+        Return {
+            name: "files",
+            kind: "list",
+            when: "`list_files`",
+            doc: "Names of the members, after stripping by `extra_opts`.",
+        },
+        Return { name: "mode", kind: "str", when: "always", doc: "Permissions of the directory." },
+        Return { name: "owner", kind: "str", when: "always", doc: "Owner of the directory." },
+        Return { name: "group", kind: "str", when: "always", doc: "Group of the directory." },
+        Return { name: "uid", kind: "int", when: "always", doc: "User id of the owner." },
+        Return { name: "gid", kind: "int", when: "always", doc: "Group id of the group." },
+        Return { name: "size", kind: "int", when: "always", doc: "Size of the directory entry, in bytes." },
+        Return { name: "state", kind: "str", when: "always", doc: "Always `directory`." },
     ],
     missing: Some("src (or content) and dest are required"),
     ..Spec::EMPTY
 };
 
-/// What sees the members of an archive, one after the other, each with its content.
+/// Callback for each member of an archive, with its content.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(Member, &mut dyn Read) -> Result<(), Failure>;
 
-/// What is asked for.
+/// The parsed arguments.
 pub(super) struct Task {
     pub(super) dest: PathBuf,
     pub(super) attributes: Attributes,
@@ -103,7 +121,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// The account a member belongs to, if that is to be kept.
+    /// The account of a member, if ownership is kept.
     pub(super) fn owner_from(
         &self,
         name: Option<&str>,
@@ -117,7 +135,7 @@ impl Task {
         named.or_else(|| u32::try_from(number?).ok())
     }
 
-    /// Permissions as they come out of the archive.
+    /// Permissions of a member after unpacking.
     pub(super) fn permissions(&self, mode: u32) -> u32 {
         if self.extra.same_permissions.unwrap_or(self.is_root) { mode } else { masked(mode) & 0o777 }
     }
@@ -130,35 +148,35 @@ impl Task {
     }
 }
 
-/// The archive as a file of the host; one that was sent or fetched goes away with this.
+/// The archive as a file on the host. Dropping it removes a temporary copy.
 struct Archive {
     path: PathBuf,
     _scratch: Option<Scratch>,
 }
 
 impl Archive {
-    // A method, so that a closure which uses it keeps the scratch directory too.
+    // A method, so that a closure captures the scratch directory too.
     fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Default)]
 struct Findings {
     files: Vec<String>,
-    /// Paths of members whose owner or permissions the task may ask for.
+    /// Members whose owner or permissions the task may set.
     paths: Vec<PathBuf>,
     /// Links of the archive, with their targets.
     links: HashMap<PathBuf, PathBuf>,
-    /// The size of the members that have to change.
+    /// Total size of the members to write.
     needed: u64,
-    /// Of each path that has to change: the number of its last member, which is the one that counts, and what is different.
+    /// Paths to write. Each has the number of its last member, which wins, and the difference.
     different: HashMap<PathBuf, (usize, &'static str)>,
 }
 
 impl Findings {
-    /// What is different, a line for each path.
+    /// The differences, one line per path.
     fn in_words(&self) -> String {
         let mut all: Vec<_> = self.different.iter().map(|(path, (number, what))| (number, path, what)).collect();
         all.sort();
@@ -239,7 +257,7 @@ fn plan(args: &Args, src: &str, dest: &str, host: &Host) -> Result<Plan, Failure
     Ok(warnings.into_iter().fold(plan.with_all(data), Plan::with_warning))
 }
 
-/// Brings the archive onto the host, if it is not there.
+/// Provides the archive on the host, if it is not there yet.
 fn archive(args: &Args, src: &str, host: &Host) -> Result<Archive, Failure> {
     let content = args.int("_content").map(|index| usize::try_from(index).unwrap_or(usize::MAX));
     let remote = args.bool("remote_src") || args.maybe_bool("copy") == Some(false);
@@ -277,7 +295,7 @@ fn spool(reader: &mut dyn Read, path: &Path, src: &str, host: &Host) -> Result<(
     let mut file = File::create_new(path).map_err(failed)?;
     loop {
         host.check_cancelled()?;
-        // In pieces, so that a run that was given up ends soon.
+        // Copies in pieces, so that a cancelled run ends soon.
         if io::copy(&mut reader.take(8 << 20), &mut file).map_err(failed)? == 0 {
             return Ok(());
         }
@@ -298,7 +316,7 @@ fn compare(task: &Task, path: &Path, format: Format, host: &Host) -> Result<Find
         let slash = if member.is_directory() { "/" } else { "" };
         findings.files.push(format!("{}{slash}", member.path.display()));
         let what = match &member.kind {
-            // The file it is a name of is about to be another one.
+            // A hard link must be rewritten with the file it refers to.
             MemberKind::HardLink(target) if findings.different.contains_key(target) => {
                 Some("not a link to the same file")
             }
@@ -311,7 +329,7 @@ fn compare(task: &Task, path: &Path, format: Format, host: &Host) -> Result<Find
             Some(what) => findings.different.insert(member.path.clone(), (number, what)),
             None => findings.different.remove(&member.path),
         };
-        // The directory at the top belongs to the members even if the archive does not name it.
+        // The top directory belongs to the members even if the archive does not list it.
         let top = member.path.iter().next().map(PathBuf::from);
         for path in top.into_iter().chain([member.path]) {
             if seen.insert(path.clone()) {
@@ -346,7 +364,7 @@ fn extract(task: &Task, path: &Path, format: Format, findings: &Findings, host: 
     extraction.finish()
 }
 
-/// The members that are there, but not with the owner or permissions that the task asks for.
+/// The existing members whose owner or permissions differ from the task's.
 fn changes_of_attributes(task: &Task, findings: &Findings) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for path in findings.paths.iter().map(|path| task.dest.join(path)).filter(|path| path.symlink_metadata().is_ok()) {

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{Failure, files::way};
 
-/// The longest target of a link.
+/// Maximum length of a link target.
 const MAX_TARGET: u64 = 4096;
 
-/// Visits the members of a zip archive in their order.
+/// Visits the members of a zip archive in order.
 pub(super) fn walk(path: &Path, task: &Task, visit: Visit<'_>) -> Result<(), Failure> {
     let broken = |error: String| Failure::new(format!("The archive {} cannot be read: {error}.", path.display()));
     let file = way::open(path).map_err(|error| broken(error.to_string()))?;
@@ -25,7 +25,7 @@ pub(super) fn walk(path: &Path, task: &Task, visit: Visit<'_>) -> Result<(), Fai
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(|error| broken(error.to_string()))?;
         budget.member()?;
-        // Some programs for another system write its separators.
+        // Some archivers write backslashes as separators.
         let name = entry.name().map_err(|error| broken(error.to_string()))?.replace('\\', "/");
         if !task.selection.takes(&name) {
             continue;
@@ -52,7 +52,7 @@ pub(super) fn walk(path: &Path, task: &Task, visit: Visit<'_>) -> Result<(), Fai
                 )));
             }
         };
-        // Without a system of its own the archive knows no permissions worth keeping.
+        // Archives from other systems contain no useful permissions.
         let mode = mode.map(|mode| mode & 0o777).filter(|mode| *mode != 0);
         let member = Member { path, kind, mode, modified: modified(&entry), nanoseconds: 0, owner: None, group: None };
         visit(member, &mut budget.metered(entry) as &mut dyn Read)?;
@@ -60,7 +60,7 @@ pub(super) fn walk(path: &Path, task: &Task, visit: Visit<'_>) -> Result<(), Fai
     Ok(())
 }
 
-/// The time of a member: exact if the archive has it, else the clock on the wall where it was packed.
+/// Modification time of a member: exact if the archive contains it, otherwise the packer's local time.
 fn modified<R: Read>(entry: &ZipFile<'_, R>) -> Option<i64> {
     let exact = entry.extra_data_fields().find_map(|field| match field {
         ExtraField::ExtendedTimestamp(stamp) => stamp.mod_time(),

@@ -2,7 +2,7 @@ use std::io::{self, BufRead, Read};
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-/// Unpacks zstd data of any number of frames, one after the other.
+/// Decompresses zstd data with any number of frames.
 pub(super) struct ZstdReader<R: BufRead> {
     state: Option<State<R>>,
 }
@@ -50,7 +50,7 @@ impl<R: BufRead> Read for ZstdReader<R> {
     }
 }
 
-/// The length of a frame that holds no data but notes, with its header.
+/// Length of a skippable frame, including its header.
 fn skippable(bytes: &[u8]) -> Option<u64> {
     let magic = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
     let length = u32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?);

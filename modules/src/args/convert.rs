@@ -1,4 +1,4 @@
-//! Values in the types of options, and why one cannot be: in Ansible's words.
+//! Conversion of values to option types, with Ansible's error messages.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::paths::expand_path;
 use crate::foreign::{python_repr, python_text};
 use crate::{Host, Kind, Map};
 
-/// The value in this type, or why not. The items of a list stay as they are.
+/// Converts a value to this type, or returns the reason for failure. The items of a list stay unchanged.
 pub(super) fn convert(kind: &Kind, value: &Value, host: &Host) -> Result<Value, String> {
     let not_a = |wanted: &str| format!("<class '{}'> cannot be converted to a {wanted}", kind_of(value));
     Ok(match kind {
@@ -49,7 +49,7 @@ pub(super) fn convert(kind: &Kind, value: &Value, host: &Host) -> Result<Value, 
                 Ok(other) => vec![other],
                 Err(error) => return Err(format!("it looks like JSON and is none: {error}")),
             },
-            // A mapping in place of a list of mappings is taken for a list of one.
+            // A mapping in place of a list of mappings becomes a list of one.
             Value::Object(_) if !matches!(inner, Kind::Dict | Kind::Raw) => return Err(not_a("list")),
             Value::Number(_) | Value::Bool(_) | Value::Object(_) => vec![value.clone()],
             Value::Null => Vec::new(),
@@ -79,7 +79,7 @@ fn dictionary(text: &str) -> Result<Map, String> {
         .ok_or_else(|| "unable to evaluate string in the \"key=value\" format as dictionary".to_owned())
 }
 
-/// A value as Ansible turns it into text.
+/// A value as text, in Ansible's notation.
 pub(super) fn text_of(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -87,7 +87,7 @@ pub(super) fn text_of(value: &Value) -> String {
     }
 }
 
-/// The type of a value, as Python calls it.
+/// The name of a value's type in Python.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "NoneType",
@@ -100,7 +100,7 @@ pub(super) fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// Whether a value means yes, as options that are switches understand it.
+/// Whether a value means yes for a boolean option.
 pub(crate) fn is_true(value: &Value) -> bool {
     truth(value) == Some(true)
 }
@@ -133,7 +133,7 @@ fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-/// A size in bytes such as `10M`.
+/// Parses a size in bytes such as `10M`.
 pub(crate) fn bytes(value: &Value) -> Option<i64> {
     let text = match value {
         Value::Number(_) => return integer(value),

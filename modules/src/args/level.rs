@@ -1,21 +1,21 @@
-//! One level of options, with the checks in the order and the words of Ansible's, which playbooks and their tests match.
+//! Checks one level of options in Ansible's order and with its messages, which playbooks and their tests may match.
 
 use serde_json::Value;
 
 use super::convert;
 use crate::{Failure, Host, Kind, Map, Opt};
 
-/// The options of a module, or those inside one of them.
+/// Options of a module, or suboptions of one of them.
 pub(super) struct Level<'a> {
     pub(super) module: &'a str,
     pub(super) options: &'static [Opt],
-    /// The options these are inside of, the outermost first.
+    /// Names of the enclosing options, outermost first.
     pub(super) inside: Vec<&'static str>,
     pub(super) host: &'a Host,
 }
 
 impl Level<'_> {
-    /// What was given, under the options' own names; what is nothing was not given.
+    /// The given values under the options' own names; null counts as not given.
     pub(super) fn named(&self, given: &Map, warnings: &mut Vec<String>) -> Map {
         let mut named = Map::new();
         for option in self.options {
@@ -35,7 +35,7 @@ impl Level<'_> {
         named
     }
 
-    /// Fails if a name is none of the options'.
+    /// Fails if a name is unknown.
     pub(super) fn refuse_unknown(&self, given: &Map) -> Result<(), Failure> {
         let is_known =
             |name: &str| self.options.iter().any(|option| option.name == name || option.aliases.contains(&name));
@@ -60,7 +60,7 @@ impl Level<'_> {
         )))
     }
 
-    /// Fails if an option that must be given is not.
+    /// Fails if a required option is missing.
     pub(super) fn refuse_missing(&self, named: &Map) -> Result<(), Failure> {
         let missing = self
             .options
@@ -74,7 +74,7 @@ impl Level<'_> {
         Err(Failure::new(format!("missing required arguments: {}{}", missing.join(", "), self.found_in())))
     }
 
-    /// The values in the types of their options, with the defaults of what was not given.
+    /// Converts the values to their types, and adds defaults.
     pub(super) fn convert(&self, named: &Map) -> Result<Map, Failure> {
         let mut values = Map::new();
         for option in self.options {
@@ -118,7 +118,7 @@ impl Level<'_> {
         Ok(Value::Array(items.collect::<Result<_, _>>()?))
     }
 
-    /// Fails if a text breaks the form that its option declares, such as one word or one line.
+    /// Fails if a text violates the form that its option declares, such as one word or one line.
     fn refuse_form(&self, option: &Opt, value: &Value) -> Result<(), Failure> {
         let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         for text in items.iter().filter_map(Value::as_str) {
@@ -131,7 +131,7 @@ impl Level<'_> {
         Ok(())
     }
 
-    /// Fails if a value is none of its option's choices.
+    /// Fails if a value is not among its option's choices.
     pub(super) fn refuse_choices(&self, values: &Map) -> Result<(), Failure> {
         for option in self.options.iter().filter(|option| !option.choices.is_empty()) {
             let is_choice = |value: &Value| option.choices.contains(&convert::text_of(value).as_str());
@@ -153,7 +153,7 @@ impl Level<'_> {
         Ok(())
     }
 
-    /// The same for the options inside of these.
+    /// Applies the checks to suboptions.
     pub(super) fn descend(&self, values: &mut Map, warnings: &mut Vec<String>) -> Result<(), Failure> {
         for option in self.options.iter().filter(|option| !option.options.is_empty()) {
             let inside = self.inside.iter().copied().chain([option.name]).collect();
@@ -182,7 +182,7 @@ impl Level<'_> {
         Ok(values)
     }
 
-    /// Where these options stand, at the end of a sentence.
+    /// Location of these options, for the end of a message.
     fn found_in(&self) -> String {
         match self.inside.as_slice() {
             [] => String::new(),
@@ -191,7 +191,7 @@ impl Level<'_> {
     }
 }
 
-/// The one choice that YAML takes for a truth value, such as `on`, where a truth value was given.
+/// Restores a choice that YAML reads as a boolean, such as `on`.
 fn word_of_truth(option: &Opt, value: Value) -> Value {
     let word = match value.as_str() {
         Some(text @ ("True" | "False")) if !option.choices.contains(&text) => text == "True",

@@ -15,7 +15,7 @@ pub(crate) use paths::{expand_path, home_of};
 
 use crate::{Failure, Host, Map, Spec};
 
-/// The arguments of a module: known names only, aliases resolved, defaults filled in, values of the declared types.
+/// Validated arguments of a module: known names, aliases resolved, defaults added, values converted.
 #[derive(Debug, Clone)]
 pub struct Args {
     values: Map,
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Checks arguments against a spec and coerces them.
+    /// Validates arguments against a spec and converts them.
     pub fn validate(spec: &'static Spec, arguments: &Value, host: &Host) -> Result<Args, Failure> {
         let empty = Map::new();
         let given = match arguments {
@@ -61,7 +61,7 @@ impl Args {
         Ok(Args { values, warnings })
     }
 
-    /// All values as a typed structure; the fields are named as the options.
+    /// All values as a typed structure, whose fields have the options' names.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_value(self.values.clone().into())
             .map_err(|error| Failure::new(format!("an argument has an unexpected value: {error}")))
@@ -72,17 +72,17 @@ impl Args {
         self.values.get(name).and_then(Value::as_str)
     }
 
-    /// A text that the spec requires or gives a default.
+    /// A text that is required or has a default.
     pub fn required(&self, name: &str) -> Result<&str, Failure> {
         self.str(name).ok_or_else(|| Failure::new(format!("missing required arguments: {name}")))
     }
 
-    /// A boolean; false if it was not given.
+    /// A boolean; false if not given.
     pub fn bool(&self, name: &str) -> bool {
         self.values.get(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// A boolean, if it was given.
+    /// A boolean, if given.
     pub fn maybe_bool(&self, name: &str) -> Option<bool> {
         self.values.get(name).and_then(Value::as_bool)
     }
@@ -97,14 +97,15 @@ impl Args {
         self.values.get(name).and_then(Value::as_f64)
     }
 
-    /// A time in seconds, or this many if it was not given. None for a negative number, and at most a century, so that its end is a moment.
+    /// A duration in seconds; `usual` if not given. Negative numbers count as zero. The maximum is a century, so that
+    /// adding it to the current time cannot overflow.
     pub fn seconds(&self, name: &str, usual: u64) -> Duration {
         const CENTURY: u64 = 100 * 365 * 24 * 3600;
         let given = self.int(name).map(|seconds| u64::try_from(seconds).unwrap_or(0));
         Duration::from_secs(given.unwrap_or(usual).min(CENTURY))
     }
 
-    /// The texts of a list; empty if it was not given.
+    /// The texts of a list; empty if not given.
     pub fn list(&self, name: &str) -> Vec<&str> {
         self.values
             .get(name)
@@ -113,18 +114,18 @@ impl Args {
             .unwrap_or_default()
     }
 
-    /// Any value, if it was given and is not null.
+    /// Any value, if given and not null.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.values.get(name).filter(|value| !value.is_null())
     }
 
-    /// What the user should know about the arguments.
+    /// Warnings about the arguments.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
 
-/// Fails if options were given that exclude each other.
+/// Fails if mutually exclusive options were given.
 fn refuse_exclusive(spec: &Spec, named: &Map) -> Result<(), Failure> {
     let is_given = |name: &&&str| named.contains_key(**name);
     let sets = spec.mutually_exclusive.iter().filter(|set| set.iter().filter(is_given).count() > 1);
@@ -135,7 +136,7 @@ fn refuse_exclusive(spec: &Spec, named: &Map) -> Result<(), Failure> {
     }
 }
 
-/// Fails if options were given without others that they need.
+/// Fails if options that need each other were not given together.
 fn refuse_incomplete(spec: &Spec, values: &Map) -> Result<(), Failure> {
     let has = |name: &str| values.get(name).is_some_and(|value| !value.is_null());
     let missing_of =
@@ -188,7 +189,7 @@ mod tests {
     use crate::{Kind, Opt};
 
     #[test]
-    fn a_time_without_end_still_ends_at_some_moment() {
+    fn huge_duration_does_not_overflow() {
         static SPEC: Spec = Spec { name: "x", options: &[Opt::new("timeout", Kind::Int, "Seconds.")], ..Spec::EMPTY };
         let seconds = |timeout: Option<i64>| {
             let args = Args::validate(&SPEC, &json!({ "timeout": timeout }), &Host::alone(false, false)).unwrap();

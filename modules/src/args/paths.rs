@@ -1,8 +1,8 @@
-//! Paths as arguments give them.
+//! Expansion of paths in arguments.
 
 use crate::{Host, accounts};
 
-/// Expands `~`, `~user` and `$VARIABLE` as the user the executor runs as.
+/// Expands `~`, `~user` and `$VARIABLE` for the executor's user.
 pub(crate) fn expand_path(text: &str, host: &Host) -> String {
     let mut path = text.to_owned();
     if let Some(rest) = text.strip_prefix('~') {
@@ -38,7 +38,7 @@ pub(crate) fn expand_path(text: &str, host: &Host) -> String {
     expanded
 }
 
-/// The home directory of a user, or of the executor's own.
+/// The home directory of a user, by default the executor's.
 pub(crate) fn home_of(user: Option<&str>) -> Option<String> {
     let found = match user {
         Some(user) => accounts::user_by_name(user),

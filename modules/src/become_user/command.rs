@@ -2,18 +2,18 @@ use windlass_protocol::{Become, BecomeMethod};
 
 use super::Refusal;
 
-/// How a become method is called.
+/// Call of a become method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Invocation {
-    /// The program and its arguments.
+    /// Program and arguments.
     pub(super) words: Vec<String>,
-    /// The text by which the prompt is known; `None` for a method that prompts in its own words.
+    /// Text that identifies the prompt; `None` for a method with its own prompt.
     pub(super) prompt: Option<String>,
-    /// The method reads the password from a terminal only.
+    /// Whether the method reads the password only from a terminal.
     pub(super) terminal: bool,
 }
 
-/// The command line that starts `executor` as the user. The password is never part of it.
+/// The command line that starts `executor` as the user. It never contains the password.
 pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Result<Invocation, Refusal> {
     let user = who.user.clone();
     if user.is_empty() || user.starts_with('-') {
@@ -37,7 +37,7 @@ pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Resul
             words.extend(
                 given.into_iter().filter(|flag| !(answers && matches!(flag.as_str(), "-n" | "--non-interactive"))),
             );
-            // With a prompt of our own nothing else that sudo says is taken for one.
+            // With our own prompt, no other output of sudo can be mistaken for one.
             words.extend(["-p".into(), mark.into(), "-u".into(), user]);
             words.extend_from_slice(executor);
             Ok(Invocation { words, prompt: Some(mark.to_owned()), terminal: false })
@@ -81,21 +81,21 @@ mod tests {
     }
 
     #[test]
-    fn sudo_asks_with_our_mark_and_only_when_it_can_be_answered() {
+    fn sudo_prompts_with_mark_only_if_password_known() {
         assert_eq!(line(&who("sudo", None, None)), "sudo -H -S -n -p MARK -u anna /x/executor serve w");
         assert_eq!(line(&who("sudo", Some("secret"), None)), "sudo -H -S -p MARK -u anna /x/executor serve w");
         assert_eq!(line(&who("sudo", Some("secret"), Some("-n -E"))), "sudo -E -p MARK -u anna /x/executor serve w");
     }
 
     #[test]
-    fn su_and_doas() {
+    fn su_and_doas_command_lines_built() {
         assert_eq!(line(&who("su", None, Some("-l"))), "su -l anna -c exec /x/executor serve w");
         assert_eq!(line(&who("doas", None, None)), "doas -n -u anna /x/executor serve w");
         assert!(invocation(&who("doas", Some("secret"), None), &[], "").unwrap().terminal);
     }
 
     #[test]
-    fn a_user_that_reads_as_an_option_is_refused() {
+    fn user_resembling_an_option_refused() {
         let mut bad = who("sudo", None, None);
         bad.user = "-s".into();
         assert!(invocation(&bad, &[], "").is_err());

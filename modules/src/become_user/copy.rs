@@ -12,10 +12,11 @@ use rustix::{
 use super::Refusal;
 use crate::accounts;
 
-/// The executor as another user can start it: the file itself, or a copy that is removed when this is dropped.
+/// The executor in a form that another user can start: the file itself, or a copy, which is removed on drop.
 ///
-/// Any user but root gets a copy that it can execute and not read. The kernel makes the process of such a file non-dumpable from `execve` on,
-/// so there is no moment before [`refuse_inspection`](crate::refuse_inspection) in which the user's other processes could take its channel.
+/// Users other than root get a copy that they can execute but not read. The kernel makes the process of such a file
+/// non-dumpable from `execve` on. So the user's other processes cannot take its channel before
+/// [`refuse_inspection`](crate::refuse_inspection) runs.
 pub(super) struct Reachable {
     pub(super) path: PathBuf,
     copy: Option<Copy>,
@@ -28,11 +29,11 @@ struct Copy {
 
 const NAME: &str = "windlass-executor";
 
-/// The mode of a copy. Its owner is the user of this process; where that is also the user to become, the owner must not read it either.
+/// Mode of a copy. The owner must not read it either, because the owner may also be the user to become.
 const UNREADABLE: u32 = 0o111;
 
 impl Reachable {
-    /// The executor's own file for root, else a copy in a fresh directory that the user can pass through but not list.
+    /// The executor's own file for root, otherwise a copy in a new directory that the user can enter but not list.
     pub(super) fn for_user(name: &str) -> Result<Reachable, Refusal> {
         let own = std::env::current_exe().unwrap_or_default();
         if own.exists() && is_root(name) {
@@ -65,7 +66,7 @@ impl Copy {
         let handle = rustix::fs::openat(CWD, &directory, flags, Mode::empty())?;
         crate::files::sweep::mark(&handle);
         let copy = Copy { directory, handle };
-        // From here on only the open directory is used: the path could be another's by now.
+        // From here on only the open directory is used, because the path may have been replaced.
         let found = rustix::fs::fstat(&copy.handle)?;
         if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o777 != 0o700 {
             return Err(io::Error::other("the new directory is not ours"));
@@ -93,8 +94,8 @@ impl Drop for Reachable {
     }
 }
 
-/// Whether the name or `#ID` is root's. Root can read every file, except on a network filesystem that squashes root; there the start fails with
-/// a message of its own.
+/// Whether the name or `#ID` is root's. Root can read every file, except on a network file system that squashes root;
+/// there the start fails with a separate message.
 fn is_root(name: &str) -> bool {
     let user = accounts::user_by_name(name).or_else(|| accounts::user_by_id(name.strip_prefix('#')?.parse().ok()?));
     user.is_some_and(|user| user.uid == 0)

@@ -18,10 +18,10 @@ use windlass_protocol::{Become, Event, FrameDecoder, Reply, Request, ToExecutor,
 use super::{Refusal, start::Parts};
 use crate::serve::{Session, interrupted, lock};
 
-/// How much of what the user's executor says on standard error is kept for messages.
+/// Bytes of the executor's standard error to keep for messages.
 const SAID: usize = 4096;
 
-/// Another user's executor.
+/// An executor of another user.
 pub(crate) struct Elevated {
     user: String,
     input: Mutex<Option<File>>,
@@ -35,7 +35,7 @@ pub(crate) struct Elevated {
 }
 
 impl Elevated {
-    /// Takes over a started executor and reads its replies from now on.
+    /// Takes over a started executor, and reads its replies from then on.
     pub(crate) fn new(parts: Parts, who: &Become, session: &Arc<Session>) -> Result<Arc<Elevated>, Refusal> {
         let Parts { child, input, output, errors, decoder } = parts;
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -63,12 +63,12 @@ impl Elevated {
         self.alive.load(Ordering::Acquire)
     }
 
-    /// Reason why this user gets no further executor in this session: the last one broke the protocol.
+    /// Reason why this user gets no further executor in this session: the last one violated the protocol.
     pub(crate) fn distrusted(&self) -> Option<String> {
         lock(&self.distrusted).clone()
     }
 
-    /// Passes a request on. After an error nothing has been run.
+    /// Forwards a request. After an error, nothing was run.
     pub(crate) fn run(&self, request: Request<Value>, blob: &[u8]) -> Result<(), String> {
         lock(&self.pending).insert(request.id);
         let id = request.id;
@@ -86,13 +86,13 @@ impl Elevated {
         write_frame(file, message, blob).is_ok()
     }
 
-    /// Whether it runs, and has nothing to do.
+    /// Whether the executor runs and is idle.
     pub(crate) fn idle(&self) -> bool {
         self.alive() && lock(&self.pending).is_empty()
     }
 
-    /// Stops what runs. Closing the connection would do too, but where it is a terminal the executor would be hung up on before it could
-    /// stop its processes.
+    /// Stops all running requests. Closing the connection is not enough: on a terminal, the executor would receive a
+    /// hang-up before it could stop its processes.
     pub(crate) fn cancel_all(&self) {
         let pending: Vec<u64> = lock(&self.pending).iter().copied().collect();
         for id in pending {
@@ -100,17 +100,18 @@ impl Elevated {
         }
     }
 
-    /// Waits until nothing runs any more, closes the connection, and waits for the executor's end.
+    /// Waits until all requests have ended, closes the connection, and waits for the executor's end.
     pub(crate) fn wait(&self, deadline: Instant) {
         self.wait_until(deadline, || lock(&self.pending).is_empty());
         self.close();
         if self.terminal {
-            // The relaying thread still holds the terminal open; it is hung up when this process ends.
+            // The relaying thread keeps the terminal open until this process ends.
             return;
         }
         self.wait_until(deadline + Duration::from_secs(1), || false);
         if self.alive() {
-            // The relaying thread reaps it; of another user's process this may not be allowed, but its connection is closed.
+            // The relaying thread reaps the process. Killing another user's process may be forbidden, but its
+            // connection is closed.
             if let Ok(mut child) = self.child.try_lock() {
                 let _ = child.kill();
             }
@@ -127,17 +128,17 @@ impl Elevated {
         *lock(&self.input) = None;
     }
 
-    /// Accepts a reply only to a request that was given to this very executor and that it has not answered yet. Anything else is an attempt to
-    /// speak for somebody else, most of all for root.
+    /// Accepts a reply only to a request that this executor received and has not answered yet. Any other reply is an
+    /// attempt to impersonate another user, such as root.
     fn admit(&self, reply: &Reply<Value>) -> Result<(), String> {
         let user = &self.user;
         let mut pending = lock(&self.pending);
         let (id, given) = match reply {
             Reply::Done { id, .. } => (id, pending.remove(id)),
-            // An executor of another user starts no further one.
+            // Another user's executor never starts a further one.
             Reply::Event { id, event: Event::BecomeFailed { .. } } => (id, false),
             Reply::Event { id, .. } => (id, pending.contains(id)),
-            // A sign of life may cross the answer; for another executor's request it is ignored, see `relay`.
+            // A heartbeat may cross the answer; for another executor's request it is ignored, see `relay`.
             Reply::Pong { .. } => return Ok(()),
             Reply::Hello(_) => {
                 return Err(format!("The executor of user {user} greeted twice and is not trusted any more"));
@@ -152,7 +153,7 @@ impl Elevated {
         ))
     }
 
-    /// Whether a reply is a sign of life for a request that this executor does not have, or has answered.
+    /// Whether a reply is a heartbeat for a request that this executor does not have, or has already answered.
     fn is_stray(&self, reply: &Reply<Value>) -> bool {
         matches!(reply, Reply::Pong { id } if !lock(&self.pending).contains(id))
     }
@@ -179,7 +180,7 @@ impl Elevated {
                 Ok(0) => break None,
                 Ok(count) => decoder.extend(buffer.get(..count).unwrap_or_default()),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // A terminal whose other side is closed answers with an error.
+                // A terminal whose other side is closed returns an error.
                 Err(_) => break None,
             }
         };
@@ -232,7 +233,7 @@ mod tests {
         serve::{Route, Session},
     };
 
-    /// A session with one executor of user anna that is really a script of this test.
+    /// A session in which user anna's executor is controlled by this test.
     struct Scripted {
         session: Arc<Session>,
         elevated: Arc<Elevated>,
@@ -290,14 +291,14 @@ mod tests {
             }
         }
 
-        /// Expects that the peer's own request fails, and that its later messages do not reach the controller.
+        /// Expects the peer's own request to fail, and its later messages to be dropped.
         fn expect_cast_out(mut self, own: u64) {
             let (id, result) = self.hear();
             assert_eq!((id, result["failed"].as_bool()), (own, Some(true)), "{result}");
             assert!(result["msg"].as_str().unwrap().contains("anna"), "{result}");
             assert!(self.elevated.distrusted().is_some());
             assert!(!self.elevated.alive());
-            // A process that another test is just starting holds a copy of the channel until it executes its program.
+            // A process that another test is starting holds a copy of the channel until it executes its program.
             let deadline = Instant::now() + Duration::from_secs(10);
             while write_frame(&mut self.says, &done(own), b"").is_ok() {
                 assert!(Instant::now() < deadline, "its channel is still open");
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn executor_answering_a_request_of_another_user_is_ended() {
         let mut peer = scripted();
-        // Root's request is under way in this very session.
+        // A request of root runs in the same session.
         peer.session.enter(2, Route::There(Arc::new(Relay::default())));
         peer.give(1);
         peer.say(&done(2));

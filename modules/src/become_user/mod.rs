@@ -1,4 +1,4 @@
-//! Other users: each gets an executor of its own, started once through `sudo`, `su` or `doas` and kept for the session. Requests and
+//! Executors of other users. Each is started once through `sudo`, `su` or `doas` and kept for the session. Requests and
 //! replies pass through this process unchanged.
 
 mod command;
@@ -19,7 +19,7 @@ use windlass_protocol::{Become, Event, Request, ToExecutor};
 use crate::serve::{Route, Session, failed, lock};
 use elevated::Elevated;
 
-/// The command that starts another user's executor, as it is told to those who look on.
+/// The command that starts another user's executor, for display.
 pub fn become_command(who: &Become) -> String {
     match command::invocation(who, &["executor".to_owned()], "PROMPT") {
         Ok(invocation) => shell_words::join(invocation.words),
@@ -27,12 +27,12 @@ pub fn become_command(who: &Become) -> String {
     }
 }
 
-/// Why another user's executor did not start.
+/// Reason why another user's executor did not start.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
-    /// A whole sentence.
+    /// Complete message.
     pub(crate) message: String,
-    /// Trying again would only bring the account closer to being locked.
+    /// Whether another attempt could lock the account, so that none is made.
     pub(crate) last: bool,
 }
 
@@ -46,7 +46,7 @@ impl Refusal {
     }
 }
 
-/// The executors of other users.
+/// Executors of other users.
 pub(crate) struct Users {
     word: String,
     slots: Mutex<HashMap<Become, Arc<Mutex<Slot>>>>,
@@ -63,14 +63,14 @@ impl Users {
         Users { word: word.to_owned(), slots: Mutex::default() }
     }
 
-    /// Runs a request as another user, in a thread of its own until the user's executor has it.
+    /// Runs a request as another user. A separate thread handles it until the user's executor has received it.
     pub(crate) fn run(&self, session: &Arc<Session>, who: Become, request: Request<Value>, blob: Vec<u8>) {
         let key = Become { timeout: 0, ..who.clone() };
         let slot = Arc::clone(lock(&self.slots).entry(key).or_insert_with(|| Arc::new(Mutex::new(Slot::Empty))));
         let relay = Arc::new(Relay::default());
         let id = request.id;
         session.enter(id, Route::There(Arc::clone(&relay)));
-        // A request with a turn must not be overtaken on its way.
+        // A request in a sequence must not be overtaken.
         if request.turn.is_some()
             && let Slot::Running(elevated) = &*lock(&slot)
             && elevated.alive()
@@ -94,7 +94,7 @@ impl Users {
         }
     }
 
-    /// Ends a user's executors that have nothing to do: no account can be removed while one of its processes runs.
+    /// Stops a user's idle executors, because an account with running processes cannot be removed.
     pub(crate) fn leave(&self, user: &str) {
         let slots: Vec<_> =
             lock(&self.slots).iter().filter(|(who, _)| who.user == user).map(|(_, slot)| slot.clone()).collect();
@@ -108,12 +108,12 @@ impl Users {
         }
     }
 
-    /// Stops what the executors run.
+    /// Stops all requests of the executors.
     pub(crate) fn end(&self) {
         self.each(Elevated::cancel_all);
     }
 
-    /// Waits until nothing runs any more and closes the connections, which ends the executors; but does not wait for ever.
+    /// Waits, with a time limit, until all requests have ended, and closes the connections, which ends the executors.
     pub(crate) fn wait(&self) {
         let deadline = Instant::now() + crate::process::GRACE + Duration::from_secs(3);
         self.each(|elevated| elevated.wait(deadline));
@@ -122,7 +122,7 @@ impl Users {
     fn each(&self, action: impl Fn(&Elevated)) {
         let slots: Vec<_> = lock(&self.slots).values().cloned().collect();
         for slot in slots {
-            // A slot that is locked is just starting its executor, which will find its input closed when this process ends.
+            // A locked slot is just starting its executor, whose input is closed when this process ends.
             if let Ok(slot) = slot.try_lock()
                 && let Slot::Running(elevated) = &*slot
             {
@@ -132,7 +132,8 @@ impl Users {
     }
 }
 
-/// The executor of a slot, started if there is none. Only one thread starts it; the others wait and share it, or its refusal.
+/// The executor of a slot, started if necessary. Only one thread starts it; the others wait for the result or the
+/// refusal.
 fn started(slot: &Mutex<Slot>, session: &Arc<Session>, who: &Become, word: &str) -> Result<Arc<Elevated>, Refusal> {
     let mut slot = lock(slot);
     match &*slot {
@@ -159,7 +160,7 @@ fn started(slot: &Mutex<Slot>, session: &Arc<Session>, who: &Become, word: &str)
     }
 }
 
-/// The way of one request to another user's executor.
+/// Link from one request to another user's executor.
 #[derive(Default)]
 pub(crate) struct Relay {
     state: Mutex<RelayState>,
@@ -187,7 +188,7 @@ impl Relay {
         state.elevated = Some(Arc::clone(elevated));
     }
 
-    /// Passes a message of the controller on; false if the other user's executor has not started yet.
+    /// Forwards a message of the controller; false if the other user's executor has not started yet.
     pub(crate) fn send(&self, message: &ToExecutor<Value>, blob: &[u8]) -> bool {
         let elevated = lock(&self.state).elevated.clone();
         if let Some(elevated) = &elevated {
@@ -196,7 +197,7 @@ impl Relay {
         elevated.is_some()
     }
 
-    /// Stops the request, also one that has not been passed on yet.
+    /// Cancels the request, even if it has not been forwarded yet.
     pub(crate) fn cancel(&self, id: u64) {
         let mut state = lock(&self.state);
         state.cancelled = true;

@@ -1,4 +1,4 @@
-//! Starting another user's executor: the dialogue with `sudo`, `su` or `doas` until the executor greets.
+//! Starts another user's executor: the dialogue with `sudo`, `su` or `doas` until the executor sends its greeting.
 
 use std::{
     fs::File,
@@ -23,10 +23,10 @@ use super::{
 };
 use crate::terminal;
 
-/// How long the start may take if the request does not say.
+/// Default time limit for the start, in seconds.
 const USUAL_TIMEOUT: u64 = 60;
 
-/// How long a method that was refused an answer has to end by itself.
+/// Time for a refused method to end by itself.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A started executor.
@@ -53,7 +53,7 @@ pub(super) fn start(who: &Become, word: &str) -> Result<Parts, Refusal> {
     }
 }
 
-/// How this very process was called, with another word.
+/// The command line of this process, with another word.
 fn own_command(path: &Path, word: &str, new_word: &str) -> Vec<String> {
     let arguments = std::env::args_os()
         .skip(1)
@@ -61,7 +61,7 @@ fn own_command(path: &Path, word: &str, new_word: &str) -> Vec<String> {
     std::iter::once(path.to_string_lossy().into_owned()).chain(arguments).collect()
 }
 
-/// Why a dialogue ended early.
+/// Reason why a dialogue ended early.
 enum Stop {
     Refused(Refusal),
     NeedsTerminal,
@@ -92,9 +92,9 @@ struct Dialogue<'a> {
     input: File,
     output: File,
     errors: Option<File>,
-    /// What the method said on the stream it prompts on, since the last answer.
+    /// Output on the prompt's stream since the last answer.
     said: Vec<u8>,
-    /// Everything it said, for messages.
+    /// All output, for messages.
     all: Vec<u8>,
     received: Vec<u8>,
     begin: Vec<u8>,
@@ -137,7 +137,7 @@ impl<'a> Dialogue<'a> {
         })
     }
 
-    /// Answers the prompt, at most once, until the executor greets.
+    /// Runs the dialogue until the executor sends its greeting. Answers the prompt at most once.
     fn hold(mut self) -> Result<Parts, Stop> {
         let held = self.until_greeted();
         match held {
@@ -145,7 +145,7 @@ impl<'a> Dialogue<'a> {
                 Ok(Parts { child: self.child, input: self.input, output: self.output, errors: self.errors, decoder })
             }
             Err(stop) => {
-                // The end of its input lets the method end in order and write its log.
+                // Closing its input lets the method end in order and write its log.
                 drop(self.input);
                 let deadline = Instant::now() + FAREWELL;
                 while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
@@ -153,7 +153,7 @@ impl<'a> Dialogue<'a> {
                 }
                 let _ = self.child.kill();
                 drop((self.output, self.errors));
-                // It may belong to root and take its time; nobody has to wait for that.
+                // The process may belong to root and end slowly, so nobody waits for it.
                 let mut child = self.child;
                 std::thread::spawn(move || child.wait());
                 Err(stop)
@@ -194,13 +194,13 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Reads what there is; false at the end of the output.
+    /// Reads the available output; false at its end.
     fn read(&mut self) -> Result<bool, Stop> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(self.late());
         }
-        // A stream that has ended is ready for ever, so it is watched no more.
+        // A stream at its end is always ready, so it is no longer polled.
         let streams = [(!self.output_ended).then_some(&self.output), self.errors.as_ref()];
         let mut polled: Vec<_> =
             streams.iter().flatten().map(|file| PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)).collect();
@@ -239,7 +239,7 @@ impl<'a> Dialogue<'a> {
         Ok(!self.output_ended || self.errors.is_some())
     }
 
-    /// Answers a prompt. A second prompt means that the first answer was wrong; it is never tried again.
+    /// Answers a prompt. A second prompt means that the first answer was wrong; it is never retried.
     fn answer(&mut self) -> Result<(), Stop> {
         if !self.prompted() {
             return Ok(());
@@ -266,11 +266,11 @@ impl<'a> Dialogue<'a> {
     fn prompted(&self) -> bool {
         match &self.invocation.prompt {
             Some(mark) => position(&self.said, mark.as_bytes()).is_some(),
-            // The prompt may be in any language, but it ends with a colon and without a new line.
+            // The prompt may be in any language, but it ends with a colon and without a newline.
             None => {
                 let text = String::from_utf8_lossy(&self.said);
                 let line = text.rsplit('\n').next().unwrap_or_default().trim_end();
-                // A message of the program itself begins with its name and may come in pieces: `su:`, then the rest.
+                // A message of the program itself begins with its name and may arrive in pieces: `su:`, then the rest.
                 let message = line.starts_with(&format!("{}:", self.who.method));
                 !message && (line.ends_with(':') || line.ends_with('：'))
             }
@@ -313,7 +313,7 @@ impl<'a> Dialogue<'a> {
         Refusal::new(format!("{method} could not start the executor as {user} ({status}){tail}.")).into()
     }
 
-    /// What the method said, without our mark.
+    /// Output of the method, without our mark.
     fn words(&self) -> String {
         let mut all = self.all.clone();
         if !self.terminal {
@@ -339,7 +339,7 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 
 type Started = (Child, File, File, Option<File>);
 
-/// On a terminal that passes every byte through unchanged.
+/// Starts the command on a terminal that passes every byte unchanged.
 fn on_terminal(words: &[String]) -> std::io::Result<(Child, File)> {
     let [program, arguments @ ..] = words else { return Err(std::io::ErrorKind::InvalidInput.into()) };
     let mut command = Command::new(program);

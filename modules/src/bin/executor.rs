@@ -1,4 +1,4 @@
-//! The executor: started on a host by the controller, it answers requests on its standard input and leaves nothing running.
+//! The executor: the controller starts it on a host. It answers requests on standard input and leaves nothing running.
 
 use std::{io::Write, process::ExitCode};
 
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 }
 
 fn complain(sentence: &str) -> ExitCode {
-    // Nobody is left to hear of an error here.
+    // If this fails, nobody is left to receive the error.
     let _ = writeln!(std::io::stderr(), "{sentence}");
     ExitCode::FAILURE
 }

@@ -1,4 +1,4 @@
-//! `async_status`: how far a job is that was started with `async`.
+//! `async_status`: status of a job started with `async`.
 
 use serde_json::{Value, json};
 
@@ -7,30 +7,30 @@ use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process:
 /// The `async_status` module.
 pub struct AsyncStatus;
 
-/// What it takes and returns.
+/// Specification of `async_status`.
 pub static SPEC: Spec = Spec {
     name: "async_status",
-    summary: "Ask how far a job is that was started with `async`",
+    summary: "Read the status of a job started with `async`",
     description: &[
-        "A task with `async` and `poll: 0` goes on by itself; its result names the job. This asks for the job's result.",
-        "The job's file stays until `mode: cleanup` removes it.",
+        "Returns the status and result of a job that a task with `async` and `poll: 0` started.",
+        "The job's file remains until `mode: cleanup` removes it.",
     ],
     options: &[
-        Opt::required("jid", Kind::Str, "The job's id: `ansible_job_id` of the result of its task."),
-        Opt::new("mode", Kind::Str, "`status` asks, `cleanup` removes the job's file.")
+        Opt::required("jid", Kind::Str, "Id of the job: `ansible_job_id` in the result of its task."),
+        Opt::new("mode", Kind::Str, "`status` reads the result, `cleanup` removes the job's file.")
             .default("\"status\"")
             .choices(&["status", "cleanup"]),
-        Opt::new("_async_dir", Kind::Str, "The folder of the job files.").default("\"~/.ansible_async\""),
+        Opt::new("_async_dir", Kind::Str, "Folder of the job files.").default("\"~/.ansible_async\""),
     ],
     examples: "- name: Begin\n  ansible.builtin.command: /usr/local/bin/long\n  async: 600\n  poll: 0\n  register: long\n\n\
                - name: Wait for it\n  ansible.builtin.async_status:\n    jid: \"{{ long.ansible_job_id }}\"\n  register: status\n  \
                until: status is finished\n  retries: 60\n  delay: 10\n",
     returns: &[
-        Return { name: "ansible_job_id", kind: "str", when: "always", doc: "The job's id." },
+        Return { name: "ansible_job_id", kind: "str", when: "always", doc: "Id of the job." },
         Return { name: "started", kind: "bool", when: "always", doc: "Whether the job has started." },
-        Return { name: "finished", kind: "bool", when: "always", doc: "Whether it has ended." },
-        Return { name: "results_file", kind: "str", when: "mode is status", doc: "The job's file." },
-        Return { name: "erased", kind: "str", when: "mode is cleanup", doc: "The file that was removed." },
+        Return { name: "finished", kind: "bool", when: "always", doc: "Whether the job has finished." },
+        Return { name: "results_file", kind: "str", when: "mode is status", doc: "Path of the job's file." },
+        Return { name: "erased", kind: "str", when: "mode is cleanup", doc: "Path of the removed file." },
     ],
     ..Spec::EMPTY
 };
@@ -55,7 +55,7 @@ impl Module for AsyncStatus {
         }
         let plan = Plan::unchanged().with("ansible_job_id", job.clone()).with(place, shown.clone());
         if cleanup {
-            // Also in check mode: what is removed is a note of our own.
+            // Also in check mode, because the file is our own bookkeeping.
             std::fs::remove_file(&file)
                 .map_err(|error| Failure::new(format!("{shown} cannot be removed: {}.", reason(&error))))?;
             return Ok(plan.with("started", false).with("finished", false));

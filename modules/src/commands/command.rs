@@ -1,4 +1,4 @@
-//! `command`: run a program without a shell.
+//! `command`: runs a program without a shell.
 
 use super::execution::{
     CHDIR, CREATES, Execution, REMOVES, RETURNS, STDIN, STDIN_ADD_NEWLINE, STRIP_EMPTY_ENDS, check_directory, input,
@@ -13,23 +13,27 @@ static SPEC: Spec = Spec {
     name: "command",
     summary: "Run a program on the host",
     description: &[
-        "The command is split into words and started directly. There is no shell, so `<`, `>`, `|`, `;`, `&` and `*` mean nothing; use \
-         `shell` for them.",
-        "It always reports a change. `creates` and `removes` name a path by which a second run knows that there is nothing to do.",
+        "Splits the command into words and starts it directly. Without a shell, `<`, `>`, `|`, `;`, `&` and `*` have \
+         no special meaning; use `shell` for them.",
+        "Always reports a change, unless `creates` or `removes` shows that nothing has to be done.",
     ],
     options: &[
-        Opt::new("_raw_params", Kind::Str, "The command as free text."),
-        Opt::new("cmd", Kind::Str, "The command as one text."),
-        Opt::new("argv", Kind::List(&Kind::Str), "The command as a list of words, for which no quoting is needed."),
+        Opt::new("_raw_params", Kind::Str, "Command as free text."),
+        Opt::new("cmd", Kind::Str, "Command as text."),
+        Opt::new("argv", Kind::List(&Kind::Str), "Command as a list of words, which need no quoting."),
         CHDIR,
         CREATES,
         REMOVES,
-        Opt::new("executable", Kind::Str, "Accepted and ignored with a warning: there is no shell to choose."),
+        Opt::new(
+            "executable",
+            Kind::Str,
+            "No effect except a warning, because no shell is used; accepted for compatibility.",
+        ),
         Opt::new("expand_argument_vars", Kind::Bool, "Expand `~` and `$VARIABLE` in the words.").default("true"),
         STDIN,
         STDIN_ADD_NEWLINE,
         STRIP_EMPTY_ENDS,
-        Opt::new("_uses_shell", Kind::Bool, "Run by `/bin/sh` as the shell module does.").default("false"),
+        Opt::new("_uses_shell", Kind::Bool, "Run through `/bin/sh`, like the module `shell`.").default("false"),
     ],
     free_form: Some("_raw_params"),
     check: Check::Partial,

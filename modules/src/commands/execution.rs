@@ -1,4 +1,4 @@
-//! What `command`, `shell` and `script` share: deciding by files whether to run, running, and the shape of the result.
+//! Common code of `command`, `shell` and `script`: file conditions, execution, and result keys.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,44 +13,54 @@ use crate::{
     process::{Command, KEEP, Output},
 };
 
-pub(super) const CHDIR: Opt = Opt::new("chdir", Kind::Path, "Run in this directory.");
+pub(super) const CHDIR: Opt = Opt::new("chdir", Kind::Path, "Directory to run the command in.");
 pub(super) const CREATES: Opt =
-    Opt::new("creates", Kind::Path, "A path or glob pattern; if it exists already, nothing is run.");
+    Opt::new("creates", Kind::Path, "Path or glob pattern; if it exists, the command is skipped.");
 pub(super) const REMOVES: Opt =
-    Opt::new("removes", Kind::Path, "A path or glob pattern; if it does not exist, nothing is run.");
-pub(super) const STDIN: Opt = Opt::new("stdin", Kind::Str, "The standard input of the command.");
+    Opt::new("removes", Kind::Path, "Path or glob pattern; if it does not exist, the command is skipped.");
+pub(super) const STDIN: Opt = Opt::new("stdin", Kind::Str, "Standard input of the command.");
 pub(super) const STDIN_ADD_NEWLINE: Opt =
-    Opt::new("stdin_add_newline", Kind::Bool, "Add a new line at the end of `stdin`.").default("true");
+    Opt::new("stdin_add_newline", Kind::Bool, "Append a newline to `stdin`.").default("true");
 pub(super) const STRIP_EMPTY_ENDS: Opt =
-    Opt::new("strip_empty_ends", Kind::Bool, "Take new lines off the end of stdout and stderr.").default("true");
+    Opt::new("strip_empty_ends", Kind::Bool, "Remove trailing newlines from stdout and stderr.").default("true");
 
 pub(super) const RETURNS: &[Return] = &[
-    Return { name: "cmd", kind: "raw", when: "always", doc: "What was run: a list of words, or a text for a shell." },
-    Return { name: "rc", kind: "int", when: "always", doc: "The exit status; negative if a signal ended the command." },
+    Return {
+        name: "cmd",
+        kind: "raw",
+        when: "always",
+        doc: "Command that was run: a list of words, or a text for a shell.",
+    },
+    Return { name: "rc", kind: "int", when: "always", doc: "Exit status; negative if a signal ended the command." },
     Return { name: "stdout", kind: "str", when: "always", doc: "Standard output." },
     Return { name: "stderr", kind: "str", when: "always", doc: "Standard error." },
-    Return { name: "stdout_lines", kind: "list", when: "always", doc: "Standard output in lines." },
-    Return { name: "stderr_lines", kind: "list", when: "always", doc: "Standard error in lines." },
-    Return { name: "start", kind: "str", when: "it was run", doc: "When it started." },
-    Return { name: "end", kind: "str", when: "it was run", doc: "When it ended." },
-    Return { name: "delta", kind: "str", when: "it was run", doc: "How long it ran." },
-    Return { name: "msg", kind: "str", when: "always", doc: "Why it was not run, or that its exit status was not 0." },
+    Return { name: "stdout_lines", kind: "list", when: "always", doc: "Standard output as lines." },
+    Return { name: "stderr_lines", kind: "list", when: "always", doc: "Standard error as lines." },
+    Return { name: "start", kind: "str", when: "the command was run", doc: "Start time." },
+    Return { name: "end", kind: "str", when: "the command was run", doc: "End time." },
+    Return { name: "delta", kind: "str", when: "the command was run", doc: "Duration." },
+    Return {
+        name: "msg",
+        kind: "str",
+        when: "always",
+        doc: "Reason for skipping the command, or message about an exit status other than 0.",
+    },
 ];
 
-/// A command that is ready to run.
+/// A command ready to run.
 pub(super) struct Execution {
     pub(super) shown: Value,
     pub(super) command: Command,
     pub(super) strip: bool,
 }
 
-/// The directory relative paths start from.
+/// Base directory of relative paths.
 pub(super) fn base(args: &Args) -> PathBuf {
     let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     args.str("chdir").map(|directory| current.join(directory)).unwrap_or(current)
 }
 
-/// The plan that nothing is run, if `creates` or `removes` say so.
+/// The plan that skips the command because of `creates` or `removes`.
 pub(super) fn not_needed(args: &Args, host: &Host, shown: &Value) -> Result<Option<Plan>, Failure> {
     let would = if host.check() { "Would" } else { "Did" };
     let answer = |msg: String, stdout: String| {
@@ -76,7 +86,7 @@ pub(super) fn not_needed(args: &Args, host: &Host, shown: &Value) -> Result<Opti
     Ok(None)
 }
 
-/// Fails if `chdir` is no directory.
+/// Fails if `chdir` is not a directory.
 pub(super) fn check_directory(args: &Args, shown: &Value) -> Result<(), Failure> {
     let Some(directory) = args.str("chdir") else { return Ok(()) };
     if Path::new(directory).is_dir() {
@@ -88,7 +98,7 @@ pub(super) fn check_directory(args: &Args, shown: &Value) -> Result<(), Failure>
     Err(failure)
 }
 
-/// The plan to run it. Without `creates` or `removes` nobody can tell beforehand what a command does, so check mode skips it.
+/// The plan to run the command. Check mode skips it without `creates` or `removes`, because its effect is unknown.
 pub(super) fn plan(args: &Args, execution: Execution, host: &Host) -> Plan {
     let mut data = skeleton(&execution.shown);
     data.insert("rc".into(), 0.into());
@@ -99,11 +109,11 @@ pub(super) fn plan(args: &Args, execution: Execution, host: &Host) -> Plan {
     Plan::change(move |host, outcome| run(execution, host, outcome)).with_all(data)
 }
 
-/// Runs it and puts its output into the result.
+/// Runs the command and adds its output to the result.
 pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
     let started = Started::now();
     let output = execution.command.live().run(host).map_err(|mut failure| {
-        // What could not be started is shown as one text, without output.
+        // A command that failed to start is shown as one text, without output.
         let words = execution.shown.as_array().map(|words| words.iter().filter_map(Value::as_str));
         let shown = words.map(|words| Value::from(shell_words::join(words)));
         failure.data.insert("cmd".into(), shown.unwrap_or_else(|| execution.shown.clone()));
@@ -114,7 +124,7 @@ pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> R
     insert_output(&mut data, &output, execution.strip);
     data.extend(started.ended());
     if let Some(size) = output.overlong {
-        // Half an output is worse than none: what reads it would take it for the whole.
+        // Truncated output is a failure, because a playbook would mistake it for the complete output.
         data.insert("changed".into(), true.into());
         let message = format!(
             "The command was run, and its output of {size} bytes is too long: at most {KEEP} bytes of stdout and of stderr fit into a \
@@ -132,7 +142,7 @@ pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> R
     Ok(())
 }
 
-/// When a command was started.
+/// Start of a command.
 pub(super) struct Started(Zoned, Instant);
 
 impl Started {
@@ -140,7 +150,7 @@ impl Started {
         Started(Zoned::now(), Instant::now())
     }
 
-    /// The keys that tell when it ran and for how long.
+    /// Result keys for start, end and duration.
     pub(super) fn ended(&self) -> Map {
         let (took, ended) = (self.1.elapsed(), Zoned::now());
         let (seconds, micros) = (took.as_secs(), took.subsec_micros());
@@ -161,7 +171,7 @@ fn moment(when: &Zoned) -> String {
     when.strftime("%Y-%m-%d %H:%M:%S%.6f").to_string()
 }
 
-/// The keys that are always there.
+/// Result keys that are always present.
 fn skeleton(shown: &Value) -> Map {
     let mut data = Map::new();
     data.insert("cmd".into(), shown.clone());
@@ -175,7 +185,7 @@ fn skeleton(shown: &Value) -> Map {
     data
 }
 
-/// The bytes of `stdin`, if it was given.
+/// The bytes of `stdin`, if given.
 pub(super) fn input(args: &Args) -> Option<Vec<u8>> {
     let mut text = args.str("stdin")?.to_owned();
     if args.bool("stdin_add_newline") {

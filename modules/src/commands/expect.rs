@@ -1,4 +1,4 @@
-//! `expect`: a command that asks questions, and the answers to them.
+//! `expect`: runs a command and answers its prompts.
 
 use std::{
     fs::File,
@@ -26,21 +26,22 @@ pub struct Expect;
 
 static SPEC: Spec = Spec {
     name: "expect",
-    summary: "Run a command and answer its questions",
+    summary: "Run a command and answer its prompts",
     description: &[
-        "The command runs on a terminal of its own. Whenever its output matches a regular expression of `responses`, the answer is typed. If \
-         the answer is a list, each question takes the next one.",
-        "There is no shell; use `/bin/bash -c \"...\"` for one. A program that waits for something else is stopped after `timeout` seconds.",
+        "Runs the command on a separate terminal. Whenever the output matches a regular expression of `responses`, \
+         types the answer. A list answers successive matches in order.",
+        "Uses no shell; run `/bin/bash -c \"...\"` for one. Stops the command if no expected prompt appears within \
+         `timeout` seconds.",
     ],
     options: &[
-        Opt::required("command", Kind::Str, "The command."),
+        Opt::required("command", Kind::Str, "Command to run."),
         CREATES,
         REMOVES,
         CHDIR,
-        Opt::required("responses", Kind::Dict, "Answers by regular expressions."),
-        Opt::new("timeout", Kind::Raw, "Seconds to wait for the next question or the end; null waits for ever.")
+        Opt::required("responses", Kind::Dict, "Answers by regular expression."),
+        Opt::new("timeout", Kind::Raw, "Seconds to wait for the next prompt or the end; null waits forever.")
             .default("30"),
-        Opt::new("echo", Kind::Bool, "Whether what is typed is part of the output.").default("false"),
+        Opt::new("echo", Kind::Bool, "Include typed answers in the output.").default("false"),
     ],
     check: Check::None,
     examples: "- name: Answer a question\n  ansible.builtin.expect:\n    command: passwd ada\n    responses:\n      (?i)password: \"{{ password }}\"\n  no_log: true\n",
@@ -66,7 +67,7 @@ impl Module for Expect {
         let shown = Value::from(text.as_str());
         check_directory(args, &shown)?;
         if let Some(mut answer) = execution::not_needed(args, host, &shown)? {
-            // There is one stream, the terminal's.
+            // A terminal has a single output stream.
             answer.outcome.data.retain(|key, _| key != "msg" && key != "stderr");
             return Ok(answer);
         }
@@ -115,7 +116,7 @@ fn seconds(value: &Value) -> Result<Duration, Failure> {
     })
 }
 
-/// The program and its words, found as the task's environment says.
+/// The program and its arguments, found through the task's environment.
 fn command(words: &[String], directory: Option<&str>, host: &Host) -> Result<std::process::Command, Failure> {
     let (program, rest) = words.split_first().map_or(("", &[][..]), |(program, rest)| (program.as_str(), rest));
     let found = process::find(host, program)
@@ -128,7 +129,7 @@ fn command(words: &[String], directory: Option<&str>, host: &Host) -> Result<std
     Ok(command)
 }
 
-/// A question and what is answered.
+/// A prompt and its answers.
 struct Rule {
     question: String,
     pattern: Arc<Pattern>,
@@ -164,18 +165,18 @@ fn rules(args: &Args) -> Result<Vec<Rule>, Failure> {
     rules.collect()
 }
 
-/// A running command and what it has said.
+/// A running command and its output so far.
 struct Dialogue {
     child: Child,
     control: File,
     timeout: Option<Duration>,
     output: Vec<u8>,
-    /// What no question was found in yet.
+    /// Output that has not matched a prompt yet.
     pending: String,
 }
 
 impl Dialogue {
-    /// Answers until the command ends; its exit status, or nothing if it had to be stopped.
+    /// Answers prompts until the command ends. Returns the exit status; `None` if the command had to be stopped.
     fn run(&mut self, mut rules: Vec<Rule>, host: &Host) -> Result<Option<i32>, Failure> {
         let mut waiting = Instant::now();
         let mut buffer = vec![0; 16 << 10];
@@ -190,7 +191,7 @@ impl Dialogue {
             let count = match self.control.read(&mut buffer) {
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // Linux says so when nobody holds the other side any more.
+                // Linux reports this error once no process holds the terminal open.
                 Err(_) => 0,
             };
             if count == 0 {
@@ -221,7 +222,7 @@ impl Dialogue {
                 Failure::new(format!("No remaining responses for '{}', output was '{said}'", rule.question))
             })?,
         };
-        // A command that has just ended takes no answer, which its exit status tells.
+        // The command may have just ended; its exit status shows that.
         let _ = self.control.write_all(text.as_bytes());
         Ok(())
     }
@@ -239,7 +240,7 @@ impl Dialogue {
 impl Drop for Dialogue {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // The command leads a session, and so a group, of its own.
+            // The command leads its own session, and thus a process group.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::HUP);
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.wait();
@@ -247,7 +248,7 @@ impl Drop for Dialogue {
     }
 }
 
-/// The question that begins first, and where it ends.
+/// The first prompt in the output, and its end position.
 fn first_question(rules: &[Rule], text: &str) -> Result<Option<(usize, usize)>, Failure> {
     let mut first: Option<(usize, usize, usize)> = None;
     for (index, rule) in rules.iter().enumerate() {
@@ -256,7 +257,7 @@ fn first_question(rules: &[Rule], text: &str) -> Result<Option<(usize, usize)>, 
             first = Some((found.start(), index, found.end()));
         }
     }
-    // A pattern that matches nothing would be answered for ever.
+    // An empty match would be answered forever.
     Ok(first.filter(|(_, _, end)| *end > 0).map(|(_, index, end)| (index, end)))
 }
 
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_answered_in_turn() {
+    fn prompts_answered_in_order() {
         let script = "sh -c 'printf \"Name? \"; read a; printf \"Name? \"; read b; printf \"Sure (y/n)? \"; read c; echo $a-$b-$c'";
         let result = run(json!({"command": script, "responses": {"Name\\?": ["ada", "bob"], "(?i)sure": true}}));
         assert_eq!(result["rc"], 0, "{result}");
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_waits_for_something_else_is_stopped() {
+    fn command_without_expected_prompt_stopped() {
         let result = run(json!({"command": "sh -c 'echo here; read x'", "responses": {"never": "y"}, "timeout": 1}));
         assert_eq!((&result["msg"], &result["rc"]), (&json!("command exceeded timeout"), &Value::Null));
         assert_eq!(result["stdout"], "here");
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_shown_if_asked_for() {
+    fn typed_answers_shown_with_echo() {
         let arguments = |echo: bool| json!({"command": "sh -c 'printf Q; read x; echo done'", "responses": {"Q": "typed"}, "echo": echo});
         assert_eq!(run(arguments(true))["stdout"], "Qtyped\r\ndone");
         assert_eq!(run(arguments(false))["stdout"], "Qdone");

@@ -1,4 +1,4 @@
-//! Modules that run commands: `command`, `shell`, `script`, and `async_status`, which asks for one that runs by itself.
+//! Modules that run commands: `command`, `shell`, `script` and `expect`, and `async_status` for background jobs.
 
 pub mod async_status;
 pub mod command;

@@ -1,4 +1,4 @@
-//! `script`: run a script of the controller on the host.
+//! `script`: runs a script from the controller on the host.
 
 use std::{
     fs::File,
@@ -16,39 +16,39 @@ use crate::{
 
 /// The `script` module.
 ///
-/// The controller looks the script up and sends it as content `_content`, its name as `_original_basename`; `_raw_params` is what follows
-/// its path on the line.
+/// The controller finds the script and sends it as content `_content`, with its name in `_original_basename`.
+/// `_raw_params` contains its arguments.
 pub struct Script;
 
-/// What it takes and returns.
+/// Specification of `script`.
 pub static SPEC: Spec = Spec {
     name: "script",
-    summary: "Run a script of the control machine on the host",
+    summary: "Run a script from the control machine on the host",
     description: &[
-        "The script travels to the host, runs there with the rest of the line as its arguments, and is removed. It needs no executable bit, \
-         but a first line that names its interpreter, or `executable`.",
+        "Transfers the script to the host, runs it with the given arguments, and removes it. The script needs an \
+         interpreter in its first line, or `executable`, but no executable bit.",
     ],
     options: &[
-        Opt::new("_raw_params", Kind::Str, "The path of the script and its arguments, as free text."),
-        Opt::new("_original_basename", Kind::Str, "The file name of the script."),
-        Opt::new("cmd", Kind::Str, "The path of the script and its arguments."),
+        Opt::new("_raw_params", Kind::Str, "Path of the script and its arguments, as free text."),
+        Opt::new("_original_basename", Kind::Str, "File name of the script."),
+        Opt::new("cmd", Kind::Str, "Path of the script and its arguments."),
         CHDIR,
         CREATES,
         REMOVES,
-        Opt::new("executable", Kind::Str, "The program to run the script with, and its options."),
-        Opt::new("decrypt", Kind::Bool, "Decrypt a script that is in a vault.").default("true"),
-        Opt::new("_content", Kind::Int, "Which content of the controller the script is.").default("0"),
+        Opt::new("executable", Kind::Str, "Program, with options, that runs the script."),
+        Opt::new("decrypt", Kind::Bool, "Decrypt a script that is encrypted with vault.").default("true"),
+        Opt::new("_content", Kind::Int, "Index of the script among the controller's contents.").default("0"),
     ],
     mutually_exclusive: &[&["_raw_params", "cmd"]],
     free_form: Some("_raw_params"),
     check: Check::Partial,
     examples: "- name: Prepare the disk\n  ansible.builtin.script: files/prepare-disk.sh --device /dev/sdb\n  args:\n    creates: /data/.prepared\n",
     returns: &[
-        Return { name: "rc", kind: "int", when: "always", doc: "The exit status; negative if a signal ended it." },
-        Return { name: "stdout", kind: "str", when: "always", doc: "Standard output, whole." },
-        Return { name: "stderr", kind: "str", when: "always", doc: "Standard error, whole." },
-        Return { name: "stdout_lines", kind: "list", when: "always", doc: "Standard output in lines." },
-        Return { name: "stderr_lines", kind: "list", when: "always", doc: "Standard error in lines." },
+        Return { name: "rc", kind: "int", when: "always", doc: "Exit status; negative if a signal ended the script." },
+        Return { name: "stdout", kind: "str", when: "always", doc: "Standard output." },
+        Return { name: "stderr", kind: "str", when: "always", doc: "Standard error." },
+        Return { name: "stdout_lines", kind: "list", when: "always", doc: "Standard output as lines." },
+        Return { name: "stderr_lines", kind: "list", when: "always", doc: "Standard error as lines." },
     ],
     ..Spec::EMPTY
 };
@@ -99,7 +99,7 @@ impl Module for Script {
     }
 }
 
-/// What a script printed and how it ended: the result has neither the command, which is a temporary file, nor when it ran.
+/// Keeps output and exit status. The result contains neither the temporary command nor its times.
 fn without_command(mut data: Map) -> Map {
     data.retain(|key, _| !matches!(key.as_str(), "cmd" | "start" | "end" | "delta" | "msg"));
     data

@@ -1,4 +1,4 @@
-//! `shell`: run a text by a shell.
+//! `shell`: runs a text through a shell.
 
 use super::execution::{
     CHDIR, CREATES, Execution, REMOVES, RETURNS, STDIN, STDIN_ADD_NEWLINE, STRIP_EMPTY_ENDS, check_directory, input,
@@ -11,24 +11,29 @@ pub struct Shell;
 
 static SPEC: Spec = Spec {
     name: "shell",
-    summary: "Run a text by a shell on the host",
+    summary: "Run a shell command on the host",
     description: &[
-        "The text is given to `/bin/sh -c`, so pipes, redirections and variables work. Where no shell is needed, `command` is safer: put \
-         values from elsewhere through the `quote` filter here.",
-        "It always reports a change. `creates` and `removes` name a path by which a second run knows that there is nothing to do.",
+        "Passes the text to `/bin/sh -c`, so pipes, redirections and variables work. Quote inserted values with the \
+         filter `quote`, or use the safer `command` if no shell is needed.",
+        "Always reports a change, unless `creates` or `removes` shows that nothing has to be done.",
     ],
     options: &[
-        Opt::new("_raw_params", Kind::Str, "The text as free text."),
-        Opt::new("cmd", Kind::Str, "The text as an option."),
-        Opt::new("argv", Kind::List(&Kind::Str), "The command as a list of words, which are quoted for the shell."),
+        Opt::new("_raw_params", Kind::Str, "Command as free text."),
+        Opt::new("cmd", Kind::Str, "Command as text."),
+        Opt::new("argv", Kind::List(&Kind::Str), "Command as a list of words, which are quoted for the shell."),
         CHDIR,
         CREATES,
         REMOVES,
-        Opt::new("executable", Kind::Path, "Another shell than `/bin/sh`, with its full path."),
+        Opt::new("executable", Kind::Path, "Absolute path of the shell. Default: `/bin/sh`."),
         STDIN,
         STDIN_ADD_NEWLINE,
         STRIP_EMPTY_ENDS,
-        Opt::new("_uses_shell", Kind::Bool, "Accepted; this module always uses a shell.").default("true"),
+        Opt::new(
+            "_uses_shell",
+            Kind::Bool,
+            "No effect, because this module always uses a shell; accepted for compatibility.",
+        )
+        .default("true"),
     ],
     required_one_of: &[&["_raw_params", "cmd", "argv"]],
     mutually_exclusive: &[&["_raw_params", "cmd", "argv"]],

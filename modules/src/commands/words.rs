@@ -1,6 +1,7 @@
 use crate::Failure;
 
-/// Splits a command line as Python's `shlex.split` does: in double quotes a backslash only escapes a double quote and itself.
+/// Splits a command line like Python's `shlex.split`. In double quotes, a backslash escapes only a double quote and
+/// itself.
 pub fn split(text: &str) -> Result<Vec<String>, Failure> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_and_escapes() {
+    fn quotes_and_escapes_split_like_shlex() {
         assert_eq!(
             split(r#"a "b c" 'd "e"' f\ g "\$h \" \\" ''"#).unwrap(),
             ["a", "b c", "d \"e\"", "f g", "\\$h \" \\", ""]
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_is_an_error() {
+    fn open_quote_fails() {
         assert!(split("echo 'it").unwrap_err().message.contains("not closed"));
         assert!(split("echo \"it").is_err());
         assert!(split("echo \\").is_err());

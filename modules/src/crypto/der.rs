@@ -1,19 +1,19 @@
-//! DER, as far as certificates need it: elements inside of elements.
+//! A parser of DER that covers certificates.
 
 use serde_json::Value;
 
-/// One element of an encoding.
+/// An element of a DER encoding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Element<'a> {
     pub(super) tag: u8,
-    /// What it holds.
+    /// Content without tag and length.
     pub(super) body: &'a [u8],
-    /// With tag and length.
+    /// Bytes with tag and length.
     pub(super) whole: &'a [u8],
 }
 
 impl<'a> Element<'a> {
-    /// The first element of some bytes, and the bytes behind it.
+    /// Splits off the first element and the remaining bytes.
     pub(super) fn first(bytes: &'a [u8]) -> Option<(Element<'a>, &'a [u8])> {
         let start = usize::from(*bytes.get(1)?);
         let (header, length) = if start < 0x80 {
@@ -39,7 +39,7 @@ impl<'a> Element<'a> {
         Some(parts)
     }
 
-    /// An object identifier with dots.
+    /// An object identifier in dotted notation.
     pub(super) fn oid(&self) -> String {
         let mut numbers: Vec<u64> = Vec::new();
         let mut number = 0u64;
@@ -58,10 +58,10 @@ impl<'a> Element<'a> {
         numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(".")
     }
 
-    /// A text of any of the kinds of texts.
+    /// A text of any DER string type.
     pub(super) fn text(&self) -> String {
         match self.tag {
-            // Two bytes for each character.
+            // Two bytes per character.
             0x1e => {
                 let units =
                     self.body.chunks(2).map(|pair| pair.iter().fold(0u16, |unit, byte| unit << 8 | u16::from(*byte)));
@@ -71,7 +71,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// A number; one that does not fit into 64 bits as a text of decimal digits.
+    /// A number; as decimal text if it exceeds 64 bits.
     pub(super) fn number(&self) -> Value {
         number(self.body)
     }
@@ -86,19 +86,19 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Digits of hexadecimal numbers in pairs.
+/// Hexadecimal digits in colon-separated pairs.
 pub(super) fn pairs(digits: &str) -> String {
     let pairs: Vec<&str> = (0..digits.len()).step_by(2).filter_map(|at| digits.get(at..at + 2)).collect();
     pairs.join(":")
 }
 
-/// Bytes as a number, which is a text if it does not fit into 64 bits.
+/// A number from its bytes; as decimal text if it exceeds 64 bits.
 pub(super) fn number(bytes: &[u8]) -> Value {
     let bytes = bytes.iter().position(|byte| *byte != 0).and_then(|at| bytes.get(at..)).unwrap_or_default();
     if bytes.len() <= 8 {
         return bytes.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte)).into();
     }
-    // In base 10^9, the lowest digit first.
+    // Digits in base 10^9, lowest first.
     let mut digits: Vec<u64> = vec![0];
     for byte in bytes {
         let mut carry = u64::from(*byte);
@@ -123,14 +123,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_any_length_are_decimal() {
+    fn der_number_of_any_length_decimal() {
         assert_eq!(number(&[0, 1, 0]), 256);
         assert_eq!(number(&[0xff; 20]), "1461501637330902918203684832716283019655932542975");
         assert_eq!(number(&[1, 0, 0, 0, 0, 0, 0, 0, 0]), "18446744073709551616");
     }
 
     #[test]
-    fn identifiers_have_dots() {
+    fn der_identifier_decoded_to_dotted_text() {
         let (oid, rest) = Element::first(&[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11]).unwrap();
         assert_eq!((oid.oid().as_str(), rest), ("1.2.840.113549.1.1.11", &[][..]));
         assert!(Element::first(&[0x30, 0x82, 1]).is_none());

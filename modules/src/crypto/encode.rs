@@ -1,8 +1,8 @@
-//! DER, written: what a request or a certificate is made of.
+//! A DER encoder for certificates and signing requests.
 
 use std::net::IpAddr;
 
-/// An element with its length.
+/// An element with tag and length.
 pub(super) fn element(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut whole = vec![tag];
     let length = body.len();
@@ -17,7 +17,7 @@ pub(super) fn element(tag: u8, body: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// An element of elements.
+/// An element that contains other elements.
 pub(super) fn of_parts(tag: u8, parts: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     element(tag, &parts.into_iter().flatten().collect::<Vec<u8>>())
 }
@@ -32,12 +32,12 @@ pub(super) fn set(part: Vec<u8>) -> Vec<u8> {
     element(0x31, &part)
 }
 
-/// A number without a sign, given by its bytes.
+/// An unsigned INTEGER from its bytes.
 pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
     element(0x02, &magnitude(bytes))
 }
 
-/// The body of a number without a sign: no zeros before it but the one that keeps it from being negative.
+/// The body of an unsigned INTEGER: no leading zeros, except one that keeps it positive.
 pub(super) fn magnitude(bytes: &[u8]) -> Vec<u8> {
     let mut body: Vec<u8> = bytes.iter().copied().skip_while(|byte| *byte == 0).collect();
     if body.first().is_none_or(|first| first & 0x80 != 0) {
@@ -46,12 +46,12 @@ pub(super) fn magnitude(bytes: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Whole bytes as a BIT STRING.
+/// A BIT STRING of whole bytes.
 pub(super) fn bit_string(bytes: &[u8]) -> Vec<u8> {
     of_parts(0x03, [vec![0], bytes.to_vec()])
 }
 
-/// The body of a BIT STRING in which these bits are set, without zeros at its end.
+/// The body of a BIT STRING with these bits set, without trailing zeros.
 pub(super) fn flags(set: &[usize]) -> Vec<u8> {
     let Some(last) = set.iter().max() else { return vec![0] };
     let mut body = vec![0; last / 8 + 2];
@@ -66,7 +66,7 @@ pub(super) fn flags(set: &[usize]) -> Vec<u8> {
     body
 }
 
-/// An object identifier, from its text with dots.
+/// An object identifier from dotted notation.
 pub(super) fn oid(text: &str) -> Option<Vec<u8>> {
     Some(element(0x06, &oid_body(text)?))
 }
@@ -91,7 +91,7 @@ pub(super) fn oid_body(text: &str) -> Option<Vec<u8>> {
     Some(body)
 }
 
-/// A time; years from 2050 on have four digits.
+/// A time; years from 2050 on take four digits.
 pub(super) fn time(time: jiff::Timestamp) -> Vec<u8> {
     let text = super::times::shown(time);
     match text.get(..4).and_then(|year| year.parse::<u16>().ok()) {
@@ -115,17 +115,17 @@ pub(super) fn address(text: &str) -> Option<Vec<u8>> {
         Ok(_) => return None,
         Err(_) => bytes(length.parse().ok()?),
     };
-    // A network has no bits of a host.
+    // The host bits of a network must be zero.
     let clean = address.len() == mask.len() && address.iter().zip(&mask).all(|(byte, mask)| byte & !mask == 0);
     clean.then(|| [address, mask].concat())
 }
 
-/// The bytes of a number that is written with decimal digits.
+/// The bytes of a decimal number.
 pub(super) fn decimal(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() {
         return None;
     }
-    // The lowest byte first.
+    // Lowest byte first.
     let mut bytes: Vec<u8> = vec![0];
     for digit in text.chars() {
         let mut carry = digit.to_digit(10)?;
@@ -147,34 +147,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_take_as_many_bytes_as_they_need() {
+    fn der_length_takes_minimal_bytes() {
         assert_eq!(element(4, &[7; 3]), [4, 3, 7, 7, 7]);
         assert_eq!(element(4, &[0; 200]).get(..3).unwrap(), [4, 0x81, 200]);
         assert_eq!(element(4, &[0; 300]).get(..4).unwrap(), [4, 0x82, 1, 44]);
     }
 
     #[test]
-    fn numbers_are_never_negative() {
+    fn der_integer_stays_positive() {
         assert_eq!(integer(&[0, 0, 0x80]), [2, 2, 0, 0x80]);
         assert_eq!(integer(&[0]), [2, 1, 0]);
         assert_eq!(decimal("1461501637330902918203684832716283019655932542975").unwrap(), [0xff; 20]);
     }
 
     #[test]
-    fn flags_end_with_the_last_bit_that_is_set() {
+    fn der_flags_end_at_last_set_bit() {
         assert_eq!(flags(&[0, 2]), [5, 0xa0]);
         assert_eq!(flags(&[8]), [7, 0, 0x80]);
     }
 
     #[test]
-    fn identifiers_come_from_dots() {
+    fn der_identifier_encoded_from_dotted_text() {
         assert_eq!(oid("1.2.840.113549.1.1.11").unwrap(), [6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11]);
         assert_eq!(oid("2.999.3").unwrap(), [6, 3, 0x88, 0x37, 3]);
         assert!(oid("1").is_none() && oid("1.x").is_none() && oid("1.40").is_none());
     }
 
     #[test]
-    fn networks_have_masks() {
+    fn network_encoded_with_mask() {
         assert_eq!(address("10.0.0.0/12").unwrap(), [10, 0, 0, 0, 255, 240, 0, 0]);
         assert_eq!(address("192.0.2.1").unwrap(), [192, 0, 2, 1]);
         assert!(address("10.0.0.1/8").is_none() && address("10.0.0.0/33").is_none());

@@ -1,4 +1,4 @@
-//! Extensions: what a request or a certificate says beside a name and a key.
+//! Extensions of certificates and signing requests.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -9,26 +9,26 @@ use super::{
 };
 use crate::Map;
 
-/// The names of hosts a key is for.
+/// Subject alternative names.
 pub(super) const ALTERNATIVE_NAMES: &str = "2.5.29.17";
-/// What a key may be used for.
+/// Key usage.
 pub(super) const KEY_USAGE: &str = "2.5.29.15";
-/// What else it may be used for.
+/// Extended key usage.
 pub(super) const EXTENDED_KEY_USAGE: &str = "2.5.29.37";
-/// Whether it is an authority's.
+/// Basic constraints, which mark a CA.
 pub(super) const BASIC_CONSTRAINTS: &str = "2.5.29.19";
-/// Whether a server must send a fresh answer of its authority along.
+/// TLS feature (OCSP must-staple).
 pub(super) const TLS_FEATURE: &str = "1.3.6.1.5.5.7.1.24";
-/// Which names an authority may speak for.
+/// Name constraints of a CA.
 pub(super) const NAME_CONSTRAINTS: &str = "2.5.29.30";
-/// What the key is called.
+/// Subject key identifier.
 pub(super) const SUBJECT_KEY: &str = "2.5.29.14";
-/// What the authority's key is called.
+/// Authority key identifier.
 pub(super) const AUTHORITY_KEY: &str = "2.5.29.35";
-/// Where lists of revoked certificates are.
+/// CRL distribution points.
 pub(super) const CRL_POINTS: &str = "2.5.29.31";
 
-/// One extension.
+/// An extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Extension {
     pub(super) oid: String,
@@ -41,7 +41,7 @@ impl Extension {
         Extension { oid: oid.to_owned(), critical, value }
     }
 
-    /// All of a list.
+    /// Parses a list of extensions.
     pub(super) fn read(list: &Element<'_>) -> Option<Vec<Extension>> {
         let one = |extension: Element<'_>| {
             let parts = extension.parts()?;
@@ -54,7 +54,7 @@ impl Extension {
         list.parts()?.into_iter().map(one).collect()
     }
 
-    /// Its encoding, if its identifier is one.
+    /// The encoding; `None` if the object identifier is invalid.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         let critical = if self.critical { encode::element(0x01, &[0xff]) } else { Vec::new() };
         Some(encode::sequence([encode::oid(&self.oid)?, critical, encode::element(0x04, &self.value)]))
@@ -66,20 +66,20 @@ pub(super) fn encode_all(all: &[Extension]) -> Vec<u8> {
     encode::sequence(all.iter().filter_map(Extension::encode))
 }
 
-/// The extension with this identifier.
+/// The extension with this object identifier.
 pub(super) fn find<'a>(all: &'a [Extension], oid: &str) -> Option<&'a Extension> {
     all.iter().find(|extension| extension.oid == oid)
 }
 
-/// The identifier that an extension gives the key.
+/// The subject key identifier.
 pub(super) fn subject_key(all: &[Extension]) -> Option<&[u8]> {
     Some(Element::first(&find(all, SUBJECT_KEY)?.value)?.0.body)
 }
 
-/// Reads what an extension says.
+/// Parser of an extension's value.
 type Reader = fn(&[u8]) -> Option<Value>;
 
-/// The keys of a result that requests and certificates have.
+/// Adds the result keys that requests and certificates share.
 pub(super) fn describe(all: &[Extension], result: &mut Map) {
     let mut add = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
     let readers: [(&str, &str, Reader); 5] = [
@@ -109,7 +109,7 @@ pub(super) fn describe(all: &[Extension], result: &mut Map) {
     add("extensions_by_oid", by_oid.into());
 }
 
-/// The names an authority may speak for, and those it may not.
+/// Adds the permitted and excluded names of a CA.
 pub(super) fn describe_name_constraints(all: &[Extension], result: &mut Map) {
     let extension = find(all, NAME_CONSTRAINTS);
     let parts = extension.and_then(|extension| Element::first(&extension.value)?.0.parts());
@@ -130,7 +130,7 @@ pub(super) fn describe_name_constraints(all: &[Extension], result: &mut Map) {
     result.insert("name_constraints_critical".to_owned(), critical.into());
 }
 
-/// Where an extension says that something is to be had, by the identifier of what.
+/// The URI with this access method in an access extension.
 pub(super) fn access(all: &[Extension], what: &str) -> Option<String> {
     let (list, _) = Element::first(&find(all, "1.3.6.1.5.5.7.1.1")?.value)?;
     list.parts()?.iter().find_map(|description| {
@@ -140,7 +140,7 @@ pub(super) fn access(all: &[Extension], what: &str) -> Option<String> {
     })
 }
 
-/// What a key may be used for, in the order of the bits: as results and as openssl call it.
+/// Key usages in bit order: names in results and in openssl.
 pub(super) const USES: [(&str, &str); 9] = [
     ("Digital Signature", "digitalSignature"),
     ("Non Repudiation", "nonRepudiation"),
@@ -153,7 +153,7 @@ pub(super) const USES: [(&str, &str); 9] = [
     ("Decipher Only", "decipherOnly"),
 ];
 
-/// The bits of a use that are set.
+/// The bits that are set in a key usage.
 pub(super) fn uses(value: &[u8]) -> Option<Vec<usize>> {
     let bits = Element::first(value)?.0.body.get(1..)?;
     let set = |at: &usize| bits.get(at / 8).is_some_and(|byte| byte & (0x80 >> (at % 8)) != 0);
@@ -162,7 +162,7 @@ pub(super) fn uses(value: &[u8]) -> Option<Vec<usize>> {
 
 fn key_usage(value: &[u8]) -> Option<Value> {
     let set = uses(value)?;
-    // The last two say something about key agreement only.
+    // The last two bits apply to key agreement only.
     let told = set.iter().filter(|at| **at < 7 || set.contains(&4));
     let mut names: Vec<&str> = told.filter_map(|at| USES.get(*at)).map(|(name, _)| *name).collect();
     names.sort_unstable();

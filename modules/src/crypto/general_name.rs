@@ -1,4 +1,4 @@
-//! Names of hosts, addresses and other things: read from text, written as text.
+//! General names, such as host names and addresses, in text form and in DER.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::Failure;
 
-/// A name of a host, an address or another thing, with its kind before it.
+/// A general name with its type prefix, such as `DNS:`.
 pub(super) fn shown(name: &Element<'_>) -> Option<String> {
     Some(match name.tag {
         0x81 => format!("email:{}", name.text()),
@@ -34,7 +34,7 @@ pub(super) fn shown(name: &Element<'_>) -> Option<String> {
         _ => return None,
     })
 }
-/// The encoding of a name that is written with its kind before it; `what` says what it is for.
+/// Encodes a name with its type prefix; `what` names its purpose in errors.
 pub(super) fn parse(name: &str, what: &str) -> Result<Vec<u8>, Failure> {
     let refuse = |why: &str| Failure::new(format!("Cannot parse {what} \"{name}\"{why}"));
     let Some((kind, value)) = name.split_once(':') else { return Err(refuse(" (forgot \"DNS:\" prefix?)")) };
@@ -83,7 +83,7 @@ fn other_name(text: &str) -> Option<Vec<u8>> {
     Some(encode::of_parts(0xa0, [encode::oid(oid)?, encode::element(0xa0, &value)]))
 }
 
-/// The parts of a name such as `CN=example.org, O = Example` or `/CN=example.org/O=Example`, as identifiers and texts.
+/// Parses a name such as `CN=example.org, O = Example` or `/CN=example.org/O=Example` to identifiers and texts.
 fn distinguished_name(text: &str) -> Result<Vec<(String, String)>, String> {
     let text = text.trim_start();
     let (separator, mut rest) = match text.strip_prefix('/') {
@@ -104,7 +104,7 @@ fn distinguished_name(text: &str) -> Result<Vec<(String, String)>, String> {
     Ok(parts)
 }
 
-/// The identifier before the first `=`, and what comes behind that.
+/// Splits off the identifier before the first `=`.
 pub(super) fn attribute(text: &str) -> Result<(String, &str), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("cannot start part in \"{text}\""))?;
     let name = name.trim_matches(' ');
@@ -112,7 +112,7 @@ pub(super) fn attribute(text: &str) -> Result<(String, &str), String> {
     Ok((oid.to_owned(), value.trim_start_matches(' ')))
 }
 
-/// A value with its escapes resolved, and what comes behind it.
+/// Splits off a value and resolves its escapes.
 fn unescaped(text: &str, separator: char) -> Result<(String, &str), String> {
     let nibbles =
         |pair: &str| u8::from_str_radix(pair, 16).map_err(|_| format!("Invalid hex sequence entry \"{pair}\""));
@@ -143,7 +143,7 @@ fn unescaped(text: &str, separator: char) -> Result<(String, &str), String> {
     Ok((String::from_utf8(bytes).map_err(|_| "it is not UTF-8")?, rest))
 }
 
-/// A part of a name as RFC 4514 writes it.
+/// Escapes a value as in RFC 4514.
 fn escaped(value: &str) -> String {
     let mut text = String::new();
     let last = value.chars().count().saturating_sub(1);
@@ -166,7 +166,7 @@ fn address_of(bytes: &[u8]) -> Option<String> {
     if let Ok(bytes) = <[u8; 16]>::try_from(bytes) {
         return Some(Ipv6Addr::from(bytes).to_string());
     }
-    // A network is an address and its mask.
+    // A network consists of an address and a mask.
     let (address, mask) = bytes.split_at_checked(bytes.len() / 2)?;
     let length: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
     matches!(bytes.len(), 8 | 32).then(|| address_of(address)).flatten().map(|shown| format!("{shown}/{length}"))
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_written_as_they_were_read() {
+    fn general_names_round_trip() {
         for name in [
             "DNS:*.example.org",
             "IP:192.0.2.1",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_names_are_escaped() {
+    fn name_attributes_escaped() {
         assert_eq!(escaped(" a, \"b\" #"), "\\ a\\, \\\"b\\\" #");
     }
 }

@@ -1,4 +1,4 @@
-//! Private keys that sign, by `openssl`.
+//! Private keys, used through `openssl`.
 
 use super::{der::Element, encode, public_key, signed::Signed};
 use crate::{
@@ -7,19 +7,19 @@ use crate::{
     process::{Command, Output, reason},
 };
 
-/// The variable that a passphrase travels in: never in an argument of a program.
+/// Environment variable that passes a passphrase, which must never be a program argument.
 const SECRET: &str = "WINDLASS_PASSPHRASE";
 
-/// A private key as its file has it, perhaps encrypted.
+/// A private key as stored in its file, possibly encrypted.
 pub(super) struct Key {
     text: Vec<u8>,
     passphrase: String,
-    /// Its public half.
+    /// The public key.
     pub(super) public: Vec<u8>,
 }
 
 impl Key {
-    /// The key that `PREFIX_path` or `PREFIX_content` and `PREFIX_passphrase` say, if one of them is given.
+    /// The key from `PREFIX_path` or `PREFIX_content` with `PREFIX_passphrase`, if given.
     pub(super) fn of(args: &Args, prefix: &str, host: &Host) -> Result<Option<Key>, Failure> {
         let text = match (args.str(&format!("{prefix}_content")), args.str(&format!("{prefix}_path"))) {
             (Some(content), _) => content.as_bytes().to_vec(),
@@ -30,14 +30,14 @@ impl Key {
         Key::read(text, args.str(&format!("{prefix}_passphrase")), host).map(Some)
     }
 
-    /// The key that `privatekey_path` or `privatekey_content` says, which `state: present` needs.
+    /// The key from `privatekey_path` or `privatekey_content`, which `state: present` requires.
     pub(super) fn required(args: &Args, host: &Host) -> Result<Key, Failure> {
         Key::of(args, "privatekey", host)?.ok_or_else(|| {
             Failure::new("state is present but any of the following are missing: privatekey_path, privatekey_content")
         })
     }
 
-    /// The key of a text.
+    /// Reads a key from text.
     pub(super) fn read(text: Vec<u8>, passphrase: Option<&str>, host: &Host) -> Result<Key, Failure> {
         let encrypted = String::from_utf8_lossy(&text).contains("ENCRYPTED");
         if encrypted != passphrase.is_some() {
@@ -57,7 +57,7 @@ impl Key {
         Ok(key)
     }
 
-    /// The key itself, as PKCS 8 has it.
+    /// The unencrypted key in PKCS 8.
     pub(super) fn unencrypted(&self, host: &Host) -> Result<Vec<u8>, Failure> {
         let words = ["pkcs8", "-topk8", "-nocrypt", "-outform", "DER", "-passin", "env:WINDLASS_PASSPHRASE"];
         let output = self.openssl(&words, host)?;
@@ -67,19 +67,19 @@ impl Key {
         }
     }
 
-    /// Whether its parts belong together.
+    /// Whether the parts of the key are consistent.
     pub(super) fn is_consistent(&self, host: &Host) -> Result<bool, Failure> {
         let output = self.openssl(&["pkey", "-check", "-noout", "-passin", "env:WINDLASS_PASSPHRASE"], host)?;
         Ok(output.success())
     }
 
-    /// Runs openssl with the key on its standard input.
+    /// Runs openssl with the key on standard input.
     fn openssl(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         let command = Command::new("openssl").plain_locale().args(words.iter().copied());
         command.variable(SECRET, self.passphrase.as_str()).input(self.text.clone()).run(host)
     }
 
-    /// The method's name that signs with this key: for keys of Edwards' curves without a digest.
+    /// The signature method for this key. Edwards curve keys use no digest.
     pub(super) fn method(&self, digest: &str) -> Result<Method, Failure> {
         let kind = kind_of(&self.public);
         if matches!(kind.as_str(), "X25519" | "X448") {
@@ -90,7 +90,7 @@ impl Key {
         found.copied().ok_or_else(|| Failure::new(format!("Unsupported digest \"{digest}\"")))
     }
 
-    /// Signs a content: the whole of a request or certificate.
+    /// Signs a content and returns the complete request or certificate.
     pub(super) fn sign(&self, content: Vec<u8>, method: Method, host: &Host) -> Result<Vec<u8>, Failure> {
         let scratch = Scratch::new()?;
         let file = scratch.path().join("content");
@@ -119,7 +119,7 @@ impl Key {
     }
 }
 
-/// A way to sign.
+/// A signature method.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Method {
     kind: &'static str,
@@ -128,9 +128,9 @@ pub(super) struct Method {
 }
 
 impl Method {
-    /// The encoding of what says which method it is.
+    /// The encoded algorithm identifier.
     pub(super) fn identifier(&self) -> Vec<u8> {
-        // RSA has parameters, which are nothing.
+        // RSA requires NULL parameters.
         let parameters = if self.kind == "RSA" { encode::element(0x05, &[]) } else { Vec::new() };
         encode::sequence([encode::oid(self.oid).unwrap_or_default(), parameters])
     }
@@ -159,7 +159,7 @@ fn kind_of(public: &[u8]) -> String {
     found.map(|(kind, _)| kind).unwrap_or_default()
 }
 
-/// Whether the owner of a public key signed this.
+/// Whether the signature is valid for a public key.
 pub(super) fn verify(signed: &Signed, public: &[u8], host: &Host) -> Result<bool, Failure> {
     let kind = kind_of(public);
     let Some(method) = METHODS.iter().find(|method| method.oid == signed.algorithm && method.kind == kind) else {

@@ -1,5 +1,5 @@
-//! Modules for keys and certificates. Keys are made and used by `openssl` and `ssh-keygen`, which know all their kinds and ways to be encrypted;
-//! requests and certificates are encoded here.
+//! Modules for keys and certificates. `openssl` and `ssh-keygen` create and use keys, because they support all key
+//! types and encryptions. This crate itself encodes requests and certificates.
 
 mod der;
 mod encode;

@@ -1,8 +1,8 @@
-//! What object identifiers are called.
+//! Names of object identifiers.
 
 use super::{der::Element, encode};
 
-/// The parts of a name of a person or thing, in order.
+/// The attributes of a distinguished name, in order.
 pub(super) fn attributes(name: &Element<'_>) -> Option<Vec<(String, String)>> {
     let mut found = Vec::new();
     for set in name.parts()? {
@@ -14,13 +14,13 @@ pub(super) fn attributes(name: &Element<'_>) -> Option<Vec<(String, String)>> {
     Some(found)
 }
 
-/// The encoding of a name that has these parts, each an identifier and its text.
+/// Encodes a distinguished name from pairs of object identifier and text.
 pub(super) fn encode(parts: &[(String, String)]) -> Result<Vec<u8>, String> {
     let parts = parts.iter().map(|(oid, text)| Ok(encode::set(encode_attribute(oid, text)?)));
     Ok(encode::sequence(parts.collect::<Result<Vec<_>, String>>()?))
 }
 
-/// The encoding of one part of a name.
+/// Encodes one attribute of a distinguished name.
 pub(super) fn encode_attribute(oid: &str, text: &str) -> Result<Vec<u8>, String> {
     let length = text.chars().count();
     let (tag, lengths) = match of_attribute(oid).0 {
@@ -41,18 +41,18 @@ pub(super) fn encode_attribute(oid: &str, text: &str) -> Result<Vec<u8>, String>
     Ok(encode::sequence([id, encode::element(tag, text.as_bytes())]))
 }
 
-/// The long and the short name of a part of a name.
+/// Long and short name of an attribute.
 pub(super) fn of_attribute(oid: &str) -> (&str, &str) {
     ATTRIBUTES.iter().find(|(known, ..)| *known == oid).map_or((oid, oid), |(_, long, short)| (long, short))
 }
 
-/// The name of another identifier, or itself.
+/// The name of any other identifier, or the identifier itself.
 pub(super) fn of(oid: &str) -> &str {
     let purpose = PURPOSES.iter().find(|(known, ..)| *known == oid).map(|(_, name, _)| name);
     purpose.or_else(|| NAMES.iter().find(|(known, _)| *known == oid).map(|(_, name)| name)).copied().unwrap_or(oid)
 }
 
-/// The identifier of this name, long or short, of a part of a name or a purpose; one with dots stands for itself.
+/// The object identifier of an attribute or purpose, by long or short name; dotted notation stays as it is.
 pub(super) fn oid(name: &str) -> Option<&str> {
     let known = ATTRIBUTES.iter().chain(PURPOSES).find(|(_, long, short)| *long == name || *short == name);
     match known {
@@ -92,7 +92,7 @@ const ATTRIBUTES: &[(&str, &str, &str)] = &[
 ];
 
 const NAMES: &[(&str, &str)] = &[
-    // Signatures.
+    // Signature algorithms.
     ("1.2.840.113549.1.1.4", "md5WithRSAEncryption"),
     ("1.2.840.113549.1.1.5", "sha1WithRSAEncryption"),
     ("1.2.840.113549.1.1.10", "rsassaPss"),
@@ -120,7 +120,7 @@ const NAMES: &[(&str, &str)] = &[
     ("1.3.36.3.3.2.8.1.1.13", "brainpoolP512r1"),
 ];
 
-/// What a key is for.
+/// Extended key usages.
 const PURPOSES: &[(&str, &str, &str)] = &[
     ("2.5.29.37.0", "Any Extended Key Usage", "anyExtendedKeyUsage"),
     ("1.3.6.1.5.5.7.3.1", "TLS Web Server Authentication", "serverAuth"),

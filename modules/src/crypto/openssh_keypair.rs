@@ -1,4 +1,4 @@
-//! `openssh_keypair`: a pair of keys for SSH.
+//! `openssh_keypair`: SSH key pairs.
 
 use std::path::{Path, PathBuf};
 
@@ -22,43 +22,51 @@ pub struct OpensshKeypair;
 static SPEC: Spec = Spec {
     name: "openssh_keypair",
     collection: "community.crypto",
-    summary: "Manage a pair of keys for SSH",
+    summary: "Manage an SSH key pair",
     description: &[
-        "Makes a private and a public key with `ssh-keygen`, and makes them anew if they are not what is asked for. The public key lies \
-         beside the private one with `.pub` at its end.",
-        "A passphrase is never an argument of a program.",
+        "Generates a private and a public key with `ssh-keygen`, and regenerates them if they differ from the \
+         options. The public key has the path of the private key with `.pub` appended.",
+        "Never passes the passphrase as a program argument.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The private key."),
-        Opt::new("state", Kind::Str, "Whether the keys are there.").default("\"present\"").choices(&["present", "absent"]),
-        Opt::new("type", Kind::Str, "The kind of key.").default("\"rsa\"").choices(&["rsa", "dsa", "rsa1", "ecdsa", "ed25519"]),
-        Opt::new("size", Kind::Int, "Its bits: 4096 for rsa and 256 for ecdsa, if not given."),
-        Opt::new("comment", Kind::Str, "The comment of the public key.").line(),
-        Opt::new("passphrase", Kind::Str, "What encrypts the private key.").secret(),
-        Opt::new("force", Kind::Bool, "Make the keys anew.").default("false"),
+        Opt::required("path", Kind::Path, "Path of the private key."),
+        Opt::new("state", Kind::Str, "`present` generates the key pair, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["present", "absent"]),
+        Opt::new("type", Kind::Str, "Type of the key.")
+            .default("\"rsa\"")
+            .choices(&["rsa", "dsa", "rsa1", "ecdsa", "ed25519"]),
+        Opt::new("size", Kind::Int, "Size of the key in bits. Default: 4096 for rsa, 256 for ecdsa."),
+        Opt::new("comment", Kind::Str, "Comment of the public key.").line(),
+        Opt::new("passphrase", Kind::Str, "Passphrase that encrypts the private key.").secret(),
+        Opt::new("force", Kind::Bool, "Regenerate the key pair.").default("false"),
         Opt::new(
             "regenerate",
             Kind::Str,
-            "When keys that are there are made anew: if they differ (`partial_idempotence`), also if they cannot be read \
-             (`full_idempotence`), or instead the task fails.",
+            "Handling of an existing key: `partial_idempotence` regenerates it if it differs, `full_idempotence` \
+             also if it is unreadable, `fail` fails in these cases.",
         )
         .default("\"partial_idempotence\"")
         .choices(&["never", "fail", "partial_idempotence", "full_idempotence", "always"]),
-        Opt::new("backend", Kind::Str, "Accepted; ssh-keygen is always used.")
+        Opt::new("backend", Kind::Str, "No effect, because ssh-keygen is always used; accepted for compatibility.")
             .default("\"auto\"")
             .choices(&["auto", "cryptography", "opensshbin"]),
-        Opt::new("private_key_format", Kind::Str, "`auto` and `ssh` are OpenSSH's own format.")
-            .default("\"auto\"")
-            .choices(&["auto", "pkcs1", "pkcs8", "ssh"]),
+        Opt::new(
+            "private_key_format",
+            Kind::Str,
+            "Format of the private key; `auto` and `ssh` mean OpenSSH's own format."
+        )
+        .default("\"auto\"")
+        .choices(&["auto", "pkcs1", "pkcs8", "ssh"]),
     ],
     examples: "- name: A key for deployments\n  community.crypto.openssh_keypair:\n    path: /srv/deploy/id_ed25519\n    type: ed25519\n    owner: deploy\n",
     returns: &[
-        Return { name: "filename", kind: "str", when: "present", doc: "The private key." },
-        Return { name: "public_key", kind: "str", when: "present", doc: "The public key." },
-        Return { name: "fingerprint", kind: "str", when: "present", doc: "Its fingerprint." },
-        Return { name: "size", kind: "int", when: "present", doc: "Its bits." },
-        Return { name: "type", kind: "str", when: "present", doc: "Its kind." },
-        Return { name: "comment", kind: "str", when: "present", doc: "Its comment." },
+        Return { name: "filename", kind: "str", when: "present", doc: "Path of the private key." },
+        Return { name: "public_key", kind: "str", when: "present", doc: "Public key." },
+        Return { name: "fingerprint", kind: "str", when: "present", doc: "Fingerprint of the public key." },
+        Return { name: "size", kind: "int", when: "present", doc: "Size of the key in bits." },
+        Return { name: "type", kind: "str", when: "present", doc: "Type of the key." },
+        Return { name: "comment", kind: "str", when: "present", doc: "Comment of the public key." },
     ],
     ..Spec::EMPTY
 };
@@ -95,7 +103,7 @@ impl Module for OpensshKeypair {
         let attributes = Attributes::of(args, host)?;
         let found = if path.exists() { task.derive(&path, host)? } else { None };
         let before = if host.diff() { compared(found.as_ref(), &public) } else { Value::Null };
-        // What a new key will be like cannot be foreseen.
+        // The properties of a new key cannot be predicted.
         let foreseen = (host.diff() && host.check()).then(|| difference(&before, before.clone()));
         if task.is_to_be_made(&path, found.as_ref(), args)? {
             let comment = found.map(|found| comment_of(&public, &found.comment)).unwrap_or_default();
@@ -113,7 +121,7 @@ impl Module for OpensshKeypair {
             return Ok(plan.with_diff(foreseen));
         }
         let Some(found) = found else {
-            // `never` leaves a key alone that cannot be read.
+            // `never` also leaves an unreadable key alone.
             return Ok(Plan::unchanged().with("filename", path.display().to_string()));
         };
         let comment = task.comment.clone().unwrap_or_else(|| comment_of(&public, &found.comment));
@@ -154,7 +162,8 @@ fn removal(mut files: Vec<PathBuf>) -> Plan {
     })
 }
 
-/// The permissions of a new public key, unless the task has its own for both; one that is there keeps those it has.
+/// Attributes of the public key. Without a mode in the task, an existing file keeps its permissions and a new one gets
+/// the default.
 fn public_attributes(attributes: &Attributes, public: &Path) -> Result<Attributes, Failure> {
     Ok(match attributes.mode {
         None if !public.exists() => attributes.with_mode(Some(Mode::parse(&"0644".into())?)),
@@ -162,7 +171,7 @@ fn public_attributes(attributes: &Attributes, public: &Path) -> Result<Attribute
     })
 }
 
-/// A pair of keys as differences show it: what the private key is, and the public one as its file has it.
+/// The key pair in a diff: properties of the private key, and the public key's file.
 fn compared(found: Option<&Found>, public: &Path) -> Value {
     let mut shown = Map::new();
     if let Some(found) = found {
@@ -190,7 +199,7 @@ fn comment_of(public: &Path, usual: &str) -> String {
 
 /// The public half of a key.
 struct Found {
-    /// Kind and data, without the comment.
+    /// Key type and data, without the comment.
     line: String,
     comment: String,
     bits: i64,
@@ -220,7 +229,7 @@ struct Task {
 }
 
 impl Task {
-    /// What is known of a pair before it is made.
+    /// Known properties of a pair before it is generated.
     fn described(&self, path: &Path, comment: &str) -> Map {
         let mut data = Map::new();
         data.insert("filename".into(), path.display().to_string().into());
@@ -258,7 +267,7 @@ impl Task {
         })
     }
 
-    /// Runs ssh-keygen, which gets the passphrase from a helper and never as an argument.
+    /// Runs ssh-keygen. A helper program supplies the passphrase, so that it is never an argument.
     fn keygen(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         let command = Command::new("ssh-keygen").plain_locale().args(words.iter().copied());
         if self.passphrase.is_empty() {
@@ -275,7 +284,7 @@ impl Task {
         command.variable("DISPLAY", "none").variable("WINDLASS_PASSPHRASE", &self.passphrase).run(host)
     }
 
-    /// The public half of the private key, if it can be read, and only with the passphrase if there is one.
+    /// Derives the public key from the private key; `None` if it is unreadable with this passphrase.
     fn derive(&self, path: &Path, host: &Host) -> Result<Option<Found>, Failure> {
         if !self.passphrase.is_empty() {
             let open = Command::new("ssh-keygen").plain_locale().args(["-y", "-P", "", "-f"]).arg(path.as_os_str());
@@ -324,7 +333,7 @@ impl Task {
         }
     }
 
-    /// Makes the pair beside its place, and moves it there.
+    /// Generates the pair in a temporary place and moves it.
     fn generate(&self, path: &Path, host: &Host) -> Result<(), Failure> {
         let scratch = Scratch::new()?;
         let new = scratch.path().join("key");
@@ -353,7 +362,7 @@ impl Task {
         Ok(())
     }
 
-    /// The public key's file as it belongs to the private one, and the attributes of both.
+    /// Rewrites the public key's file to match the private key, and sets the attributes of both.
     fn finish(
         &self,
         path: &Path,

@@ -1,4 +1,4 @@
-//! `openssl_csr`: a request for a certificate.
+//! `openssl_csr`: certificate signing requests.
 
 use serde_json::{Value, json};
 
@@ -30,83 +30,98 @@ const fn part(name: &'static str, aliases: &'static [&'static str], doc: &'stati
 }
 
 const CRL_POINT: &[Opt] = &[
-    Opt::new("full_name", Kind::List(&Kind::Str), "Where the list is."),
-    Opt::new("relative_name", Kind::List(&Kind::Str), "Where it is, relative to the authority's name."),
-    Opt::new("crl_issuer", Kind::List(&Kind::Str), "Who signs it."),
-    Opt::new("reasons", Kind::List(&Kind::Str), "The reasons for which it lists certificates.")
+    Opt::new("full_name", Kind::List(&Kind::Str), "Full name of the list's location."),
+    Opt::new("relative_name", Kind::List(&Kind::Str), "Name of the list's location, relative to the CRL issuer."),
+    Opt::new("crl_issuer", Kind::List(&Kind::Str), "Issuer that signs the list."),
+    Opt::new("reasons", Kind::List(&Kind::Str), "Revocation reasons that the list covers.")
         .choices(REASONS.split_at(1).1),
 ];
 
 static SPEC: Spec = Spec {
     name: "openssl_csr",
     collection: "community.crypto",
-    summary: "Manage a request for a certificate",
+    summary: "Manage a certificate signing request",
     description: &[
-        "Makes a request and signs it with its private key. One that says what is asked for, signed with that key, is left alone, \
-         whoever made it.",
-        "Names of hosts are written with their kind: `DNS:example.org`, `IP:192.0.2.1`, `email:`, `URI:`, `RID:`, `dirName:`, \
-         `otherName:`; those with letters that are not ASCII must be written with `xn--`.",
+        "Creates a request and signs it with its private key. Leaves an existing request unchanged if its content \
+         and key match the options.",
+        "Alternative names have a type prefix: `DNS:example.org`, `IP:192.0.2.1`, `email:`, `URI:`, `RID:`, \
+         `dirName:` or `otherName:`. Write names with non-ASCII letters in their `xn--` form.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The request."),
-        Opt::new("state", Kind::Str, "Whether the request is there.")
+        Opt::required("path", Kind::Path, "Path of the request."),
+        Opt::new("state", Kind::Str, "`present` creates the request, `absent` removes it.")
             .default("\"present\"")
             .choices(&["absent", "present"]),
-        Opt::new("privatekey_path", Kind::Path, "The private key."),
-        Opt::new("privatekey_content", Kind::Str, "The private key itself.").secret(),
-        Opt::new("privatekey_passphrase", Kind::Str, "What the key is encrypted with.").secret(),
-        Opt::new("digest", Kind::Str, "What is signed: a hash of this kind.").default("\"sha256\""),
-        Opt::new("version", Kind::Int, "There is only this one.").default("1").choices(&["1"]),
-        Opt::new("subject", Kind::Dict, "Parts of the name; a list of texts is several parts."),
+        Opt::new("privatekey_path", Kind::Path, "Path of the private key."),
+        Opt::new("privatekey_content", Kind::Str, "Content of the private key.").secret(),
+        Opt::new("privatekey_passphrase", Kind::Str, "Passphrase of the private key.").secret(),
+        Opt::new("digest", Kind::Str, "Digest for the signature.").default("\"sha256\""),
+        Opt::new("version", Kind::Int, "Version of the request.").default("1").choices(&["1"]),
+        Opt::new("subject", Kind::Dict, "Attributes of the subject; a list adds several attributes of the same type."),
         Opt::new(
             "subject_ordered",
             Kind::List(&Kind::Dict),
-            "Parts of the name in this order, each a mapping with one key."
+            "Attributes of the subject in this order, each a mapping with one key."
         ),
-        part("country_name", &["C", "countryName"], "The part C of the name."),
-        part("state_or_province_name", &["ST", "stateOrProvinceName"], "The part ST of the name."),
-        part("locality_name", &["L", "localityName"], "The part L of the name."),
-        part("organization_name", &["O", "organizationName"], "The part O of the name."),
-        part("organizational_unit_name", &["OU", "organizationalUnitName"], "The part OU of the name."),
-        part("common_name", &["CN", "commonName"], "The part CN of the name."),
-        part("email_address", &["E", "emailAddress"], "The part emailAddress of the name."),
-        texts("subject_alt_name", &["subjectAltName"], "The names of hosts."),
-        flag("subject_alt_name_critical", &["subjectAltName_critical"], "Who does not understand this must refuse."),
+        part("country_name", &["C", "countryName"], "Attribute C (country) of the subject."),
+        part(
+            "state_or_province_name",
+            &["ST", "stateOrProvinceName"],
+            "Attribute ST (state or province) of the subject."
+        ),
+        part("locality_name", &["L", "localityName"], "Attribute L (locality) of the subject."),
+        part("organization_name", &["O", "organizationName"], "Attribute O (organization) of the subject."),
+        part(
+            "organizational_unit_name",
+            &["OU", "organizationalUnitName"],
+            "Attribute OU (organizational unit) of the subject."
+        ),
+        part("common_name", &["CN", "commonName"], "Attribute CN (common name) of the subject."),
+        part("email_address", &["E", "emailAddress"], "Attribute emailAddress of the subject."),
+        texts("subject_alt_name", &["subjectAltName"], "Subject alternative names."),
+        flag(
+            "subject_alt_name_critical",
+            &["subjectAltName_critical"],
+            "Mark the subject alternative names as critical."
+        ),
         Opt::new(
             "use_common_name_for_san",
             Kind::Bool,
-            "Without `subject_alt_name` the common name is the name of the host."
+            "Without `subject_alt_name`: use the common name as alternative name."
         )
         .default("true")
         .aliases(&["useCommonNameForSAN"]),
-        texts("key_usage", &["keyUsage"], "What the key may be used for."),
-        flag("key_usage_critical", &["keyUsage_critical"], "Who does not understand this must refuse."),
-        texts("extended_key_usage", &["extKeyUsage", "extendedKeyUsage"], "What else it may be used for."),
+        texts("key_usage", &["keyUsage"], "Usages of the key."),
+        flag("key_usage_critical", &["keyUsage_critical"], "Mark the key usage as critical."),
+        texts("extended_key_usage", &["extKeyUsage", "extendedKeyUsage"], "Extended usages of the key."),
         flag(
             "extended_key_usage_critical",
             &["extKeyUsage_critical", "extendedKeyUsage_critical"],
-            "Who does not understand this must refuse."
+            "Mark the extended key usage as critical."
         ),
-        texts("basic_constraints", &["basicConstraints"], "`CA:TRUE` for an authority, and `pathlen:N`."),
-        flag("basic_constraints_critical", &["basicConstraints_critical"], "Who does not understand this must refuse."),
-        flag("ocsp_must_staple", &["ocspMustStaple"], "A server must send a fresh answer of its authority along."),
-        flag("ocsp_must_staple_critical", &["ocspMustStaple_critical"], "Who does not understand this must refuse."),
-        texts("name_constraints_permitted", &[], "The names an authority may speak for."),
-        texts("name_constraints_excluded", &[], "The names it may not speak for."),
-        flag("name_constraints_critical", &[], "Who does not understand this must refuse."),
-        flag("create_subject_key_identifier", &[], "Say what the key is called: its hash."),
-        Opt::new("subject_key_identifier", Kind::Str, "What the key is called, in pairs of hexadecimal digits."),
-        Opt::new("authority_key_identifier", Kind::Str, "What the authority's key is called."),
-        texts("authority_cert_issuer", &[], "Who made the authority's certificate."),
+        texts("basic_constraints", &["basicConstraints"], "Basic constraints: `CA:TRUE` for a CA, and `pathlen:N`."),
+        flag("basic_constraints_critical", &["basicConstraints_critical"], "Mark the basic constraints as critical."),
+        flag("ocsp_must_staple", &["ocspMustStaple"], "Require servers to staple an OCSP response."),
+        flag(
+            "ocsp_must_staple_critical",
+            &["ocspMustStaple_critical"],
+            "Mark the OCSP must-staple extension as critical."
+        ),
+        texts("name_constraints_permitted", &[], "Names for which the CA may issue certificates."),
+        texts("name_constraints_excluded", &[], "Names for which the CA may not issue certificates."),
+        flag("name_constraints_critical", &[], "Mark the name constraints as critical."),
+        flag("create_subject_key_identifier", &[], "Include a subject key identifier computed from the public key."),
+        Opt::new("subject_key_identifier", Kind::Str, "Subject key identifier, as pairs of hexadecimal digits."),
+        Opt::new("authority_key_identifier", Kind::Str, "Authority key identifier, as pairs of hexadecimal digits."),
+        texts("authority_cert_issuer", &[], "Issuer of the CA certificate."),
         Opt::new(
             "authority_cert_serial_number",
             Kind::Raw,
-            "The number of the authority's certificate; one of more than 64 bits in quotes."
+            "Serial number of the CA certificate; quote numbers above 64 bits."
         ),
-        Opt::new("crl_distribution_points", Kind::List(&Kind::Dict), "Where lists of revoked certificates are.")
-            .options(CRL_POINT),
-        Opt::new("force", Kind::Bool, "Make the request anew.").default("false"),
-        Opt::new("return_content", Kind::Bool, "Return the request itself.").default("false"),
+        Opt::new("crl_distribution_points", Kind::List(&Kind::Dict), "CRL distribution points.").options(CRL_POINT),
+        Opt::new("force", Kind::Bool, "Recreate the request even if nothing differs.").default("false"),
+        Opt::new("return_content", Kind::Bool, "Return the content of the request.").default("false"),
         BACKEND,
         BACKUP,
     ],
@@ -117,21 +132,31 @@ static SPEC: Spec = Spec {
                privatekey_path: /etc/ssl/private/example.org.pem\n    common_name: example.org\n    subject_alt_name: \
                [\"DNS:example.org\", \"DNS:www.example.org\"]\n",
     returns: &[
-        Return { name: "filename", kind: "str", when: "always", doc: "The request." },
-        Return { name: "privatekey", kind: "str", when: "always", doc: "The private key's path." },
+        Return { name: "filename", kind: "str", when: "always", doc: "Path of the request." },
+        Return { name: "privatekey", kind: "str", when: "always", doc: "Path of the private key." },
         Return {
             name: "subject",
             kind: "list",
             when: "always",
-            doc: "The parts of the name, each a list of its name and text.",
+            doc: "Attributes of the subject, each a list of its name and text.",
         },
-        Return { name: "subjectAltName", kind: "list", when: "always", doc: "The names of hosts." },
-        Return { name: "keyUsage", kind: "list", when: "always", doc: "What the key may be used for." },
-        Return { name: "extendedKeyUsage", kind: "list", when: "always", doc: "What else it may be used for." },
-        Return { name: "basicConstraints", kind: "list", when: "always", doc: "Whether it is an authority's." },
-        Return { name: "ocspMustStaple", kind: "bool", when: "always", doc: "Whether answers must be sent along." },
-        Return { name: "csr", kind: "str", when: "return_content", doc: "The request itself." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old request." },
+        Return { name: "subjectAltName", kind: "list", when: "always", doc: "Subject alternative names." },
+        Return { name: "keyUsage", kind: "list", when: "always", doc: "Usages of the key." },
+        Return { name: "extendedKeyUsage", kind: "list", when: "always", doc: "Extended usages of the key." },
+        Return { name: "basicConstraints", kind: "list", when: "always", doc: "Basic constraints." },
+        Return {
+            name: "ocspMustStaple",
+            kind: "bool",
+            when: "always",
+            doc: "Whether servers must staple an OCSP response.",
+        },
+        Return { name: "csr", kind: "str", when: "return_content", doc: "Content of the request." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old request.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -145,7 +170,7 @@ impl Module for OpensslCsr {
         let (target, mut data) = Target::of_key(args, host)?;
         let return_content = args.bool("return_content");
         if args.str("state") == Some("absent") {
-            // What was asked for is told as far as it can be read; none of it matters.
+            // `absent` reports as many requested values as possible, but ignores errors in them.
             if let Ok(wanted) = Key::required(args, host).and_then(|key| WantedRequest::of(args, &key)) {
                 data.extend(described(&wanted, args));
             }
@@ -177,7 +202,7 @@ impl Module for OpensslCsr {
             let diff = diff(&before);
             return Ok(target.kept()?.with_all(data).with_diff(diff));
         }
-        // What is refused must be refused before anything is done.
+        // Reject invalid options before any change.
         let content = wanted.content(&key.public)?;
         let unchanged = diff(&before);
         let plan = Plan::change(move |host, outcome| {
@@ -194,7 +219,7 @@ impl Module for OpensslCsr {
     }
 }
 
-/// The keys of the result that repeat what was asked for.
+/// Result keys that repeat the requested values.
 fn described(wanted: &WantedRequest, args: &Args) -> Map {
     let given = |option: &str| args.value(option).cloned().unwrap_or(Value::Null);
     let list = |option: &str| args.value(option).cloned().unwrap_or_else(|| json!([]));
@@ -211,7 +236,7 @@ fn described(wanted: &WantedRequest, args: &Args) -> Map {
     data
 }
 
-/// What a request says, for the difference.
+/// The content of a request, for the diff.
 fn info(bytes: &[u8], host: &Host) -> Result<Value, Failure> {
     let found = SigningRequest::read(bytes).and_then(|request| Some((request.describe(false)?, request)));
     let Some((mut info, request)) = found else { return Ok(json!({"can_parse_csr": false})) };

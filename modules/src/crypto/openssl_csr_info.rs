@@ -1,4 +1,4 @@
-//! `openssl_csr_info`: what a request for a certificate says.
+//! `openssl_csr_info`: reads a certificate signing request.
 
 use super::{
     key,
@@ -13,13 +13,13 @@ pub struct OpensslCsrInfo;
 static SPEC: Spec = Spec {
     name: "openssl_csr_info",
     collection: "community.crypto",
-    summary: "Tell what a request for a certificate says",
+    summary: "Read a certificate signing request",
     description: &[
-        "Reads a request in PEM, and fails if its signature is not right. Numbers of more than 64 bits are texts.",
+        "Parses a request in PEM, and fails if its signature is invalid. Numbers above 64 bits are returned as text.",
     ],
     options: &[
-        Opt::new("path", Kind::Path, "The request's file."),
-        Opt::new("content", Kind::Str, "The request itself."),
+        Opt::new("path", Kind::Path, "Path of the request."),
+        Opt::new("content", Kind::Str, "Content of the request."),
         NAME_ENCODING,
         BACKEND,
     ],
@@ -27,10 +27,10 @@ static SPEC: Spec = Spec {
     mutually_exclusive: &[&["path", "content"]],
     examples: "- name: Look at the request\n  community.crypto.openssl_csr_info:\n    path: /etc/ssl/example.org.csr\n  register: request\n",
     returns: &[
-        Return { name: "signature_valid", kind: "bool", when: "success", doc: "Its signature is right." },
-        Return { name: "subject", kind: "dict", when: "success", doc: "Whom it is for." },
-        Return { name: "subject_alt_name", kind: "list", when: "success", doc: "The names it is for." },
-        Return { name: "public_key", kind: "str", when: "success", doc: "The public key." },
+        Return { name: "signature_valid", kind: "bool", when: "success", doc: "Whether the signature is valid." },
+        Return { name: "subject", kind: "dict", when: "success", doc: "Subject of the request." },
+        Return { name: "subject_alt_name", kind: "list", when: "success", doc: "Subject alternative names." },
+        Return { name: "public_key", kind: "str", when: "success", doc: "Public key in PEM." },
     ],
     ..Spec::EMPTY
 };

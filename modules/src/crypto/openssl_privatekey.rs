@@ -1,4 +1,4 @@
-//! `openssl_privatekey`: a private key for TLS.
+//! `openssl_privatekey`: private keys for TLS.
 
 use std::path::{Path, PathBuf};
 
@@ -48,54 +48,64 @@ static SPEC: Spec = Spec {
     collection: "community.crypto",
     summary: "Manage a private key",
     description: &[
-        "Makes a key with `openssl`, and makes it anew if it is not of the type, size or curve asked for, or cannot be read with the \
-         passphrase. A passphrase is never an argument of a program.",
+        "Generates a key with `openssl`, and regenerates it if type, size or curve differ or the passphrase does not \
+         match. Never passes the passphrase as a program argument.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The key."),
-        Opt::new("state", Kind::Str, "Whether the key is there.")
+        Opt::required("path", Kind::Path, "Path of the key."),
+        Opt::new("state", Kind::Str, "`present` generates the key, `absent` removes it.")
             .default("\"present\"")
             .choices(&["present", "absent"]),
-        Opt::new("type", Kind::Str, "The kind of key.")
+        Opt::new("type", Kind::Str, "Type of the key.")
             .default("\"RSA\"")
             .choices(&["DSA", "ECC", "Ed25519", "Ed448", "RSA", "X25519", "X448"]),
-        Opt::new("size", Kind::Int, "The bits of a key of RSA or DSA.").default("4096"),
-        Opt::new("curve", Kind::Str, "The curve of a key of ECC.").choices(CURVES),
-        Opt::new("passphrase", Kind::Str, "What encrypts the key.").secret(),
-        Opt::new("cipher", Kind::Str, "How it is encrypted; `auto` is AES with 256 bits.").default("\"auto\""),
+        Opt::new("size", Kind::Int, "Size of RSA and DSA keys in bits.").default("4096"),
+        Opt::new("curve", Kind::Str, "Curve of ECC keys.").choices(CURVES),
+        Opt::new("passphrase", Kind::Str, "Passphrase that encrypts the key.").secret(),
+        Opt::new("cipher", Kind::Str, "Cipher for the encryption; `auto` means AES with 256 bits.").default("\"auto\""),
         Opt::new(
             "format",
             Kind::Str,
-            "The format of the file; `auto` is PKCS 1 where there is such a form, else PKCS 8."
+            "Format of the file; `auto` means PKCS 1 if the key type supports it, otherwise PKCS 8."
         )
         .default("\"auto_ignore\"")
         .choices(&["pkcs1", "pkcs8", "raw", "auto", "auto_ignore"]),
-        Opt::new("format_mismatch", Kind::Str, "What becomes of a key in another format.")
+        Opt::new("format_mismatch", Kind::Str, "Handling of an existing key in another format.")
             .default("\"regenerate\"")
             .choices(&["regenerate", "convert"]),
-        Opt::new("force", Kind::Bool, "Make the key anew.").default("false"),
-        Opt::new("regenerate", Kind::Str, "When a key that is there is made anew.")
-            .default("\"full_idempotence\"")
-            .choices(&["never", "fail", "partial_idempotence", "full_idempotence", "always"]),
-        Opt::new("return_content", Kind::Bool, "Return the key itself.").default("false"),
+        Opt::new("force", Kind::Bool, "Regenerate the key.").default("false"),
+        Opt::new(
+            "regenerate",
+            Kind::Str,
+            "Handling of an existing key: `partial_idempotence` regenerates it if it differs, `full_idempotence` \
+             also if it is unreadable, `fail` fails in these cases.",
+        )
+        .default("\"full_idempotence\"")
+        .choices(&["never", "fail", "partial_idempotence", "full_idempotence", "always"]),
+        Opt::new("return_content", Kind::Bool, "Return the content of the key.").default("false"),
         BACKEND,
         BACKUP,
     ],
     required_if: &[("type", "ECC", &["curve"])],
     examples: "- name: The server's key\n  community.crypto.openssl_privatekey:\n    path: /etc/ssl/private/example.org.pem\n    type: ECC\n    curve: secp256r1\n",
     returns: &[
-        Return { name: "filename", kind: "str", when: "always", doc: "The key." },
-        Return { name: "type", kind: "str", when: "always", doc: "Its kind." },
-        Return { name: "size", kind: "int", when: "always", doc: "Its bits." },
-        Return { name: "curve", kind: "str", when: "of ECC", doc: "Its curve." },
+        Return { name: "filename", kind: "str", when: "always", doc: "Path of the key." },
+        Return { name: "type", kind: "str", when: "always", doc: "Type of the key." },
+        Return { name: "size", kind: "int", when: "always", doc: "Size of the key in bits." },
+        Return { name: "curve", kind: "str", when: "type is ECC", doc: "Curve of the key." },
         Return {
             name: "fingerprint",
             kind: "dict",
             when: "present",
-            doc: "The public key's fingerprints by MD5, SHA-1 and SHA-2.",
+            doc: "Fingerprints of the public key by MD5, SHA-1 and SHA-2.",
         },
-        Return { name: "privatekey", kind: "str", when: "return_content", doc: "The key itself." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old key." },
+        Return { name: "privatekey", kind: "str", when: "return_content", doc: "Content of the key." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old key.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -176,7 +186,7 @@ enum Make {
     Convert,
 }
 
-/// What `openssl` says of a key.
+/// A key as `openssl` describes it.
 struct Found {
     kind: &'static str,
     bits: i64,
@@ -239,7 +249,7 @@ impl Task {
         Err(output.failure(&["openssl".to_owned(), words.first().copied().unwrap_or_default().to_owned()]))
     }
 
-    /// The key that is there, if it can be read with the passphrase.
+    /// The existing key, if the passphrase can decrypt it.
     fn look(&self, host: &Host) -> Result<Option<Found>, Failure> {
         let Ok(text) = std::fs::read_to_string(&self.path) else { return Ok(None) };
         let encrypted = text.contains("ENCRYPTED");
@@ -324,7 +334,7 @@ impl Task {
         self.formatted(key, host)
     }
 
-    /// A key in the format, and encrypted, as the task says.
+    /// Converts a key to the requested format and encryption.
     fn formatted(&self, key: Vec<u8>, host: &Host) -> Result<Vec<u8>, Failure> {
         let (cipher, pass) = (format!("-{}", self.cipher), format!("env:{SECRET}"));
         let mut words = vec!["pkey"];
@@ -337,7 +347,7 @@ impl Task {
         self.must(&words, Some(key), host)
     }
 
-    /// Hashes of the public key, by the names of their methods.
+    /// Hashes of the public key, by hash method.
     fn fingerprints(&self, host: &Host) -> Result<Map, Failure> {
         let (path, pass) = (self.path.to_string_lossy().into_owned(), format!("env:{SECRET}"));
         let der = self.must(&["pkey", "-in", &path, "-passin", &pass, "-pubout", "-outform", "DER"], None, host)?;
@@ -352,7 +362,7 @@ impl Task {
     }
 }
 
-/// openssl has names of its own for two curves.
+/// openssl has different names for two curves.
 fn openssl_curve(curve: &str) -> &str {
     match curve {
         "secp256r1" => "prime256v1",
@@ -361,7 +371,7 @@ fn openssl_curve(curve: &str) -> &str {
     }
 }
 
-/// Reads `openssl pkey -text`, and from the file's first line its format.
+/// Parses `openssl pkey -text`, and the format from the file's first line.
 fn parse(text: &str, file: &str) -> Option<Found> {
     let first = text.lines().next()?;
     let curve = text.lines().find_map(|line| line.trim().strip_prefix("ASN1 OID:")).map(|oid| match oid.trim() {

@@ -1,4 +1,4 @@
-//! `openssl_privatekey_info`: what a private key is.
+//! `openssl_privatekey_info`: reads a private key.
 
 use serde_json::{Value, json};
 
@@ -16,41 +16,51 @@ pub struct OpensslPrivatekeyInfo;
 static SPEC: Spec = Spec {
     name: "openssl_privatekey_info",
     collection: "community.crypto",
-    summary: "Tell what a private key is",
+    summary: "Read a private key",
     description: &[
-        "Reads a private key and tells its kind and its public half. Numbers of more than 64 bits are texts. A passphrase is never an \
-         argument of a program.",
+        "Reads a private key and returns its type and its public key. Numbers above 64 bits are returned as text. \
+         Never passes the passphrase as a program argument.",
     ],
     options: &[
-        Opt::new("path", Kind::Path, "The key's file."),
-        Opt::new("content", Kind::Str, "The key itself.").secret(),
-        Opt::new("passphrase", Kind::Str, "What the key is encrypted with.").secret(),
-        Opt::new("return_private_key_data", Kind::Bool, "Return the secret numbers, too.").default("false"),
-        Opt::new("check_consistency", Kind::Bool, "Fail if the key's parts do not belong together.").default("false"),
+        Opt::new("path", Kind::Path, "Path of the key."),
+        Opt::new("content", Kind::Str, "Content of the key.").secret(),
+        Opt::new("passphrase", Kind::Str, "Passphrase of the key.").secret(),
+        Opt::new("return_private_key_data", Kind::Bool, "Return the secret numbers too.").default("false"),
+        Opt::new("check_consistency", Kind::Bool, "Fail if the parts of the key are inconsistent.").default("false"),
         BACKEND,
     ],
     required_one_of: &[&["path", "content"]],
     mutually_exclusive: &[&["path", "content"]],
     examples: "- name: Look at the server's key\n  community.crypto.openssl_privatekey_info:\n    path: /etc/ssl/private/example.org.pem\n  register: key\n",
     returns: &[
-        Return { name: "can_load_key", kind: "bool", when: "always", doc: "It could be read." },
+        Return { name: "can_load_key", kind: "bool", when: "always", doc: "Whether the key could be read." },
         Return {
             name: "can_parse_key",
             kind: "bool",
             when: "always",
-            doc: "It is a key, and the passphrase is right.",
+            doc: "Whether the content is a key and the passphrase is correct.",
         },
         Return {
             name: "key_is_consistent",
             kind: "bool",
             when: "check_consistency",
-            doc: "Its parts belong together; null where nobody can tell.",
+            doc: "Whether the parts of the key are consistent; null if unknown.",
         },
-        Return { name: "public_key", kind: "str", when: "success", doc: "The public key in PEM." },
-        Return { name: "public_key_fingerprints", kind: "dict", when: "success", doc: "Its fingerprints." },
-        Return { name: "type", kind: "str", when: "success", doc: "The kind, such as `RSA` or `ECC`." },
-        Return { name: "public_data", kind: "dict", when: "success", doc: "The numbers of the public key." },
-        Return { name: "private_data", kind: "dict", when: "return_private_key_data", doc: "The secret numbers." },
+        Return { name: "public_key", kind: "str", when: "success", doc: "Public key in PEM." },
+        Return {
+            name: "public_key_fingerprints",
+            kind: "dict",
+            when: "success",
+            doc: "Fingerprints of the public key.",
+        },
+        Return { name: "type", kind: "str", when: "success", doc: "Type of the key, such as `RSA` or `ECC`." },
+        Return { name: "public_data", kind: "dict", when: "success", doc: "Numbers of the public key." },
+        Return {
+            name: "private_data",
+            kind: "dict",
+            when: "return_private_key_data",
+            doc: "Numbers of the private key.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -91,7 +101,7 @@ fn inform(args: &Args, host: &Host, result: &mut Map) -> Result<(), Failure> {
         let der = key.unencrypted(host)?;
         result.insert("private_data".into(), secret_numbers(&kind, &der).unwrap_or_else(|| json!({})));
     }
-    // Of X25519 and X448 there is nothing to be checked.
+    // Keys of X25519 and X448 have no consistency check.
     let is_checked = args.bool("check_consistency") && !matches!(kind.as_str(), "X25519" | "X448");
     result.insert("type".into(), kind.into());
     if is_checked {
@@ -104,7 +114,7 @@ fn inform(args: &Args, host: &Host, result: &mut Map) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is secret in a key of PKCS 8.
+/// The secret numbers of a key in PKCS 8.
 fn secret_numbers(kind: &str, der: &[u8]) -> Option<Value> {
     let inner = Element::first(der)?.0.parts()?.get(2)?.body;
     let key = Element::first(inner)?.0;

@@ -1,4 +1,4 @@
-//! `openssl_publickey`: the public half of a private key in a file.
+//! `openssl_publickey`: writes the public key of a private key to a file.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -21,16 +21,18 @@ pub struct OpensslPublickey;
 static SPEC: Spec = Spec {
     name: "openssl_publickey",
     collection: "community.crypto",
-    summary: "Have the public half of a private key in a file",
-    description: &["Writes the public key of a private key, in PEM or as OpenSSH has it."],
+    summary: "Write the public key of a private key to a file",
+    description: &["Writes the public key of a private key, in PEM or in OpenSSH's format."],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The public key."),
-        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["present", "absent"]),
-        Opt::new("format", Kind::Str, "How it is written.").default("\"PEM\"").choices(&["OpenSSH", "PEM"]),
-        Opt::new("privatekey_path", Kind::Path, "The private key."),
-        Opt::new("privatekey_content", Kind::Str, "The private key itself.").secret(),
-        Opt::new("privatekey_passphrase", Kind::Str, "What the key is encrypted with.").secret(),
-        Opt::new("force", Kind::Bool, "Write it anew.").default("false"),
+        Opt::required("path", Kind::Path, "Path of the public key."),
+        Opt::new("state", Kind::Str, "`present` writes the file, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["present", "absent"]),
+        Opt::new("format", Kind::Str, "Format of the public key.").default("\"PEM\"").choices(&["OpenSSH", "PEM"]),
+        Opt::new("privatekey_path", Kind::Path, "Path of the private key."),
+        Opt::new("privatekey_content", Kind::Str, "Content of the private key.").secret(),
+        Opt::new("privatekey_passphrase", Kind::Str, "Passphrase of the private key.").secret(),
+        Opt::new("force", Kind::Bool, "Rewrite the file even if nothing differs.").default("false"),
         Opt::new("return_content", Kind::Bool, "Return the public key.").default("false"),
         BACKEND,
         BACKUP,
@@ -40,12 +42,17 @@ static SPEC: Spec = Spec {
     examples: "- name: The public key beside the private one\n  community.crypto.openssl_publickey:\n    path: /etc/ssl/example.org.pub\n    \
                privatekey_path: /etc/ssl/private/example.org.pem\n",
     returns: &[
-        Return { name: "filename", kind: "str", when: "always", doc: "The public key's file." },
-        Return { name: "format", kind: "str", when: "always", doc: "How it is written." },
-        Return { name: "privatekey", kind: "str", when: "always", doc: "The private key's path." },
-        Return { name: "fingerprint", kind: "dict", when: "present", doc: "The fingerprints of the public key." },
-        Return { name: "publickey", kind: "str", when: "return_content", doc: "The public key." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+        Return { name: "filename", kind: "str", when: "always", doc: "Path of the public key." },
+        Return { name: "format", kind: "str", when: "always", doc: "Format of the public key." },
+        Return { name: "privatekey", kind: "str", when: "always", doc: "Path of the private key." },
+        Return { name: "fingerprint", kind: "dict", when: "present", doc: "Fingerprints of the public key." },
+        Return { name: "publickey", kind: "str", when: "return_content", doc: "Public key." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old file.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -102,7 +109,7 @@ fn difference(before: Value, after: Value) -> Diff {
     Diff { before, after, ..Diff::default() }
 }
 
-/// The public key as the file shall have it.
+/// The public key in the requested format.
 struct Form<'a> {
     text: String,
     is_openssh: bool,
@@ -120,7 +127,7 @@ impl<'a> Form<'a> {
         Ok(Form { text, is_openssh, key: &key.public })
     }
 
-    /// Whether a file has it: of a key of OpenSSH the comment does not count.
+    /// Whether a file contains the key. The comment of an OpenSSH key is ignored.
     fn is(&self, found: &[u8]) -> bool {
         if !self.is_openssh {
             return from_pem(found, &["PUBLIC KEY"]).is_some_and(|found| found == self.key);
@@ -130,7 +137,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// What a file says, for the difference.
+/// The content of a file, for the diff.
 fn info(bytes: &[u8]) -> Value {
     let mut told = Map::new();
     let found = from_pem(bytes, &["PUBLIC KEY"]).and_then(|key| describe(&key, false, &mut told));
@@ -144,7 +151,7 @@ fn info(bytes: &[u8]) -> Value {
     info.into()
 }
 
-/// A public key as OpenSSH writes it, without a comment.
+/// A public key in OpenSSH's format, without a comment.
 fn openssh(key: &[u8]) -> Option<String> {
     let parts = Element::first(key)?.0.parts()?;
     let algorithm = parts.first()?.parts()?;
@@ -152,7 +159,7 @@ fn openssh(key: &[u8]) -> Option<String> {
     let (name, fields): (String, Vec<&[u8]>) = match algorithm.first()?.oid().as_str() {
         "1.2.840.113549.1.1.1" => {
             let numbers = Element::first(bits)?.0.parts()?;
-            // A number of DER has the bytes that OpenSSH's has.
+            // DER and OpenSSH encode numbers with the same bytes.
             ("ssh-rsa".to_owned(), vec![numbers.get(1)?.body, numbers.first()?.body])
         }
         "1.2.840.10045.2.1" => {

@@ -1,18 +1,24 @@
-//! Options that several modules of keys and certificates have.
+//! Options common to several key and certificate modules.
 
 use crate::{Args, Failure, Kind, Opt};
 
-pub(super) const BACKEND: Opt =
-    Opt::new("select_crypto_backend", Kind::Str, "Accepted, without effect: keys are made and used by `openssl`.")
-        .default("\"auto\"")
-        .choices(&["auto", "cryptography"]);
+pub(super) const BACKEND: Opt = Opt::new(
+    "select_crypto_backend",
+    Kind::Str,
+    "No effect, because `openssl` handles all keys; accepted for compatibility.",
+)
+.default("\"auto\"")
+.choices(&["auto", "cryptography"]);
 
-pub(super) const NAME_ENCODING: Opt =
-    Opt::new("name_encoding", Kind::Str, "`ignore`: names are given as they are; the others are not there.")
-        .default("\"ignore\"")
-        .choices(&["ignore", "idna", "unicode"]);
+pub(super) const NAME_ENCODING: Opt = Opt::new(
+    "name_encoding",
+    Kind::Str,
+    "Encoding of names. Only `ignore`, which returns them unchanged, is supported.",
+)
+.default("\"ignore\"")
+.choices(&["ignore", "idna", "unicode"]);
 
-/// Fails if names are asked for in another way than they are.
+/// Fails unless names are requested unchanged.
 pub(super) fn names_as_they_are(args: &Args) -> Result<(), Failure> {
     match args.str("name_encoding") {
         Some("ignore") => Ok(()),
@@ -20,7 +26,7 @@ pub(super) fn names_as_they_are(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What `content` holds, or the file that `path` names; `what` is said where it cannot be read.
+/// Reads `content`, or the file that `path` names; `what` is the object in error messages.
 pub(super) fn content_or_file(args: &Args, what: &str) -> Result<Vec<u8>, Failure> {
     match (args.str("content"), args.str("path")) {
         (Some(content), _) => Ok(content.as_bytes().to_vec()),

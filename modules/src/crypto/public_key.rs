@@ -1,4 +1,4 @@
-//! Public keys, as certificates hold them.
+//! Public keys in certificates.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -12,14 +12,14 @@ use crate::{
     files::checksum::{self, ALGORITHMS, Hasher},
 };
 
-/// Fingerprints by the names of their methods; `all` of them, or SHA-256 alone, as differences show it.
+/// Fingerprints by hash method: `all`, or only SHA-256 for diffs.
 pub(super) fn fingerprints(bytes: &[u8], all: bool) -> Map {
     let of =
         |name: &&str| Some(((*name).to_owned(), Value::from(pairs(&checksum::of_bytes(Hasher::named(name)?, bytes)))));
     ALGORITHMS.iter().filter(|name| all || **name == "sha256").filter_map(of).collect()
 }
 
-/// Bytes as PEM.
+/// Encodes bytes as PEM.
 pub(super) fn pem(label: &str, der: &[u8]) -> String {
     let body = STANDARD.encode(der);
     let lines: Vec<&str> =
@@ -27,7 +27,7 @@ pub(super) fn pem(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
-/// The bytes of the first block with one of these labels in a text of PEM.
+/// The content of the first PEM block with one of these labels.
 pub(super) fn from_pem(bytes: &[u8], labels: &[&str]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(bytes);
     labels.iter().find_map(|label| {
@@ -37,14 +37,14 @@ pub(super) fn from_pem(bytes: &[u8], labels: &[&str]) -> Option<Vec<u8>> {
     })
 }
 
-/// What certificates call the key by: the SHA-1 of its bits.
+/// The key identifier in certificates: SHA-1 of the key's bits.
 pub(super) fn identifier(key: &[u8]) -> Option<Vec<u8>> {
     let (key, _) = Element::first(key)?;
     let bits = key.parts()?.get(1)?.body.get(1..)?;
     hex::decode(checksum::of_bytes(Hasher::sha1(), bits)).ok()
 }
 
-/// The keys of a result that tell of a public key.
+/// Adds the result keys that describe a public key.
 pub(super) fn describe(key: &[u8], all: bool, result: &mut Map) -> Option<()> {
     let (kind, data) = kind_and_numbers(&Element::first(key)?.0)?;
     result.insert("public_key".to_owned(), pem("PUBLIC KEY", key).into());
@@ -54,7 +54,7 @@ pub(super) fn describe(key: &[u8], all: bool, result: &mut Map) -> Option<()> {
     Some(())
 }
 
-/// The kind of a public key, and its numbers.
+/// Type and numbers of a public key.
 pub(super) fn kind_and_numbers(key: &Element<'_>) -> Option<(String, Value)> {
     let parts = key.parts()?;
     let algorithm = parts.first()?.parts()?;

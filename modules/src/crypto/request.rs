@@ -1,4 +1,4 @@
-//! What a request for a certificate is to say, from the options of `openssl_csr`.
+//! The requested content of a signing request, from the options of `openssl_csr`.
 
 use serde_json::Value;
 
@@ -13,18 +13,18 @@ use super::{
 };
 use crate::{Args, Failure, Map};
 
-/// A request as it shall be.
+/// A requested signing request.
 pub(super) struct WantedRequest {
-    /// Names of parts, as they are written, and their texts.
+    /// Attribute names as given, and their texts.
     pub(super) subject: Vec<(String, String)>,
-    /// The names of hosts; perhaps the common name.
+    /// Alternative names, possibly from the common name.
     pub(super) alternative_names: Option<Vec<String>>,
     parts: Vec<(String, String)>,
     ordered: bool,
     extensions: Vec<Extension>,
 }
 
-/// The options that each are one part of the name.
+/// Options that each set one attribute of the subject.
 const PARTS: [(&str, &str); 7] = [
     ("C", "country_name"),
     ("ST", "state_or_province_name"),
@@ -35,7 +35,7 @@ const PARTS: [(&str, &str); 7] = [
     ("emailAddress", "email_address"),
 ];
 
-/// Why certificates are revoked; that they are not is none that can be asked for.
+/// Revocation reasons. The first, `unused`, cannot be requested.
 pub(super) const REASONS: &[&str] = &[
     "unused",
     "key_compromise",
@@ -86,7 +86,7 @@ impl WantedRequest {
         Ok(WantedRequest { subject, alternative_names, parts, ordered, extensions })
     }
 
-    /// The content that is to be signed.
+    /// The encoded content to sign.
     pub(super) fn content(&self, public: &[u8]) -> Result<Vec<u8>, Failure> {
         let attributes = if self.extensions.is_empty() {
             Vec::new()
@@ -98,7 +98,7 @@ impl WantedRequest {
         Ok(encode::sequence([encode::integer(&[0]), name, public.to_vec(), encode::element(0xa0, &attributes)]))
     }
 
-    /// Whether a request says this; its key and its signature are another question.
+    /// Whether an existing request has this content, regardless of key and signature.
     pub(super) fn is_said_by(&self, found: &SigningRequest) -> bool {
         let same_subject =
             if self.ordered { self.parts == found.subject.parts } else { same_set(&self.parts, &found.subject.parts) };
@@ -128,7 +128,7 @@ fn same_set<T: PartialEq>(one: &[T], other: &[T]) -> bool {
     one.iter().all(|item| other.contains(item)) && other.iter().all(|item| one.contains(item))
 }
 
-/// Whether two extensions say the same: lists of names and purposes in any order.
+/// Whether two extensions are equal; names and usages may be in any order.
 fn same_extension(wanted: &Extension, found: &Extension) -> bool {
     let elements = |extension: &Extension| -> Option<Vec<Vec<u8>>> {
         Some(Element::first(&extension.value)?.0.parts()?.iter().map(|part| part.whole.to_vec()).collect())
@@ -159,7 +159,7 @@ fn oid(name: &str) -> Result<&str, Failure> {
     })
 }
 
-/// The parts of a name that a mapping says, of which each may be several.
+/// The attributes in a mapping, whose values may be lists.
 fn name_field(map: &Map, option: &str) -> Result<Vec<(String, String)>, Failure> {
     let mut parts = Vec::new();
     for (key, value) in map {
@@ -277,7 +277,7 @@ fn basic_constraints(constraints: &[&str]) -> Result<Vec<u8>, Failure> {
     Ok(encode::sequence([authority, length.map(|length| encode::integer(&length.to_be_bytes())).unwrap_or_default()]))
 }
 
-/// Bytes written as pairs of digits, with colons or without.
+/// Parses pairs of hexadecimal digits, with or without colons.
 fn digits(text: &str, option: &str) -> Result<Vec<u8>, Failure> {
     hex::decode(text.replace(':', "")).map_err(|error| Failure::new(format!("Cannot parse {option}: {error}")))
 }
@@ -331,7 +331,7 @@ fn crl_point(point: &Value) -> Result<Vec<u8>, Failure> {
                 names::encode_attribute(&oid, text).map_err(refuse)
             };
             let mut parts = parts.iter().map(attribute).collect::<Result<Vec<_>, _>>()?;
-            // DER knows one order of a set.
+            // DER requires a sorted SET.
             parts.sort();
             encode::of_parts(0xa1, parts)
         }

@@ -1,4 +1,4 @@
-//! Certificates and requests for them, as they are read.
+//! Parsed certificates and signing requests.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::Map;
 
-/// What somebody signed, by which method, and the signature.
+/// Signed content, signature method and signature.
 pub(super) struct Signed {
     pub(super) content: Vec<u8>,
     pub(super) algorithm: String,
@@ -28,7 +28,7 @@ impl Signed {
     }
 }
 
-/// A name: its encoding, and its parts as identifiers and texts.
+/// A distinguished name: its encoding, and its attributes as identifiers and texts.
 pub(super) struct Name {
     pub(super) der: Vec<u8>,
     pub(super) parts: Vec<(String, String)>,
@@ -49,7 +49,7 @@ impl Name {
     }
 }
 
-/// A request for a certificate.
+/// A certificate signing request.
 pub(super) struct SigningRequest {
     pub(super) signed: Signed,
     pub(super) subject: Name,
@@ -58,7 +58,7 @@ pub(super) struct SigningRequest {
 }
 
 impl SigningRequest {
-    /// Reads a request in PEM.
+    /// Parses a request in PEM.
     pub(super) fn read(bytes: &[u8]) -> Option<SigningRequest> {
         let der = public_key::from_pem(bytes, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"])?;
         let outer = Element::first(&der)?.0.parts()?;
@@ -78,7 +78,7 @@ impl SigningRequest {
         })
     }
 
-    /// What it says; `all` fingerprints or one. Whether its signature is right is not told.
+    /// Describes the request, with `all` fingerprints or one. Does not verify the signature.
     pub(super) fn describe(&self, all: bool) -> Option<Map> {
         let mut result = Map::new();
         self.subject.describe("subject", &mut result);
@@ -89,7 +89,6 @@ impl SigningRequest {
     }
 }
 
-/// A certificate.
 pub(super) struct Certificate {
     der: Vec<u8>,
     version: u64,
@@ -97,19 +96,19 @@ pub(super) struct Certificate {
     pub(super) serial: Value,
     pub(super) issuer: Name,
     pub(super) subject: Name,
-    /// From when and until when, as `YYYYMMDDHHMMSSZ`.
+    /// Start and end of validity, as `YYYYMMDDHHMMSSZ`.
     pub(super) validity: [String; 2],
     pub(super) key: Vec<u8>,
     pub(super) extensions: Vec<Extension>,
 }
 
 impl Certificate {
-    /// Reads a certificate in PEM.
+    /// Parses a certificate in PEM.
     pub(super) fn read(bytes: &[u8]) -> Option<Certificate> {
         Certificate::read_der(public_key::from_pem(bytes, &["CERTIFICATE", "X509 CERTIFICATE"])?)
     }
 
-    /// Reads a certificate.
+    /// Parses a certificate in DER.
     pub(super) fn read_der(der: Vec<u8>) -> Option<Certificate> {
         let outer = Element::first(&der)?.0.parts()?;
         let mut fields = outer.first()?.parts()?.into_iter().peekable();
@@ -137,7 +136,7 @@ impl Certificate {
         })
     }
 
-    /// What it says; `all` fingerprints or one.
+    /// Describes the certificate, with `all` fingerprints or one.
     pub(super) fn describe(&self, all: bool, now: jiff::Timestamp) -> Option<Map> {
         let mut result = Map::new();
         let mut add = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));

@@ -1,4 +1,4 @@
-//! The file that a module of keys and certificates makes.
+//! The output file of a key or certificate module.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
     run,
 };
 
-/// A file with its owner and permissions.
+/// A file with its attributes.
 pub(super) struct Target {
     pub(super) path: PathBuf,
     attributes: Attributes,
@@ -21,7 +21,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The file that the options `path` and `backup` say.
+    /// The file from the options `path` and `backup`.
     pub(super) fn of(args: &Args, host: &Host) -> Result<Target, Failure> {
         Ok(Target {
             path: args.required("path")?.into(),
@@ -30,7 +30,7 @@ impl Target {
         })
     }
 
-    /// The file of what a private key makes, in a folder that is there, and what every result says of both.
+    /// The output file of a module that uses a private key, and result keys for both. Fails if the folder is missing.
     pub(super) fn of_key(args: &Args, host: &Host) -> Result<(Target, Map), Failure> {
         let target = Target::of(args, host)?;
         target.needs_folder()?;
@@ -41,7 +41,7 @@ impl Target {
         Ok((target, data.into_iter().collect()))
     }
 
-    /// What it holds, if it is there.
+    /// The content, if the file exists.
     pub(super) fn found(&self) -> Result<Option<Vec<u8>>, Failure> {
         if !self.path.exists() {
             return Ok(None);
@@ -50,7 +50,7 @@ impl Target {
         way::read(&self.path).map(Some).map_err(refuse)
     }
 
-    /// Fails if the folder it is to lie in is not there.
+    /// Fails if the parent folder is missing.
     pub(super) fn needs_folder(&self) -> Result<(), Failure> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if folder.is_dir() {
@@ -61,7 +61,7 @@ impl Target {
             .with("name", shown))
     }
 
-    /// The plan that leaves its content alone.
+    /// A plan that keeps the content.
     pub(super) fn kept(self) -> Result<Plan, Failure> {
         if !self.path.exists() || self.attributes.changes(&self.path, true)?.is_empty() {
             return Ok(Plan::unchanged());
@@ -69,7 +69,7 @@ impl Target {
         Ok(Plan::change(move |_, _| self.attributes.apply(&self.path, true).map(|_| ())))
     }
 
-    /// Puts a content in its place.
+    /// Writes the content.
     pub(super) fn write(self, text: String, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         if self.keep_old
             && let Some(copy) = backup::make(&self.path)?
@@ -82,7 +82,7 @@ impl Target {
     }
 }
 
-/// The plan that removes a file.
+/// A plan that removes a file.
 pub(super) fn removal(path: PathBuf, keep_old: bool) -> Plan {
     if path.symlink_metadata().is_err() {
         return Plan::unchanged();

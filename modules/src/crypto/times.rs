@@ -1,13 +1,13 @@
-//! Times of certificates, as options and results write them.
+//! Times of certificates in options and results.
 
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 
-/// A time as `YYYYMMDDHHMMSSZ`.
+/// Formats a time as `YYYYMMDDHHMMSSZ`.
 pub(super) fn shown(time: Timestamp) -> String {
     time.strftime("%Y%m%d%H%M%SZ").to_string()
 }
 
-/// A time that is relative to now (`+1w2d`, `-30`), or absolute with or without seconds and an offset.
+/// Parses a time that is relative to now (`+1w2d`, `-30`) or absolute, with or without seconds and offset.
 pub(super) fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
     match text.split_at_checked(1)? {
         ("+", rest) => now.checked_add(span(rest)?).ok(),
@@ -18,7 +18,7 @@ pub(super) fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
 
 fn span(text: &str) -> Option<SignedDuration> {
     let units = [('w', 604_800), ('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
-    // Units come in this order, each at most once; a number at the end without one is seconds.
+    // Each unit may occur once, in this order. A trailing number without a unit means seconds.
     let (mut seconds, mut number, mut next) = (0i64, String::new(), 0);
     for character in text.chars() {
         if character.is_ascii_digit() {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_relative_or_absolute() {
+    fn times_relative_and_absolute_parsed() {
         let now: Timestamp = "2024-01-01T00:00:00Z".parse().unwrap();
         for (text, expected) in [
             ("+1w2d", Some("20240110000000Z")),

@@ -1,4 +1,4 @@
-//! `x509_certificate`: a certificate, signed with its own key or by an authority of one's own.
+//! `x509_certificate`: certificates, self-signed or signed by your own CA.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -23,70 +23,68 @@ use crate::{
 pub struct X509Certificate;
 
 const fn identifier(name: &'static str) -> Opt {
-    Opt::new(name, Kind::Str, "Whether the certificate says what its key is called.")
-        .default("\"create_if_not_provided\"")
-        .choices(&["create_if_not_provided", "always_create", "never_create"])
+    Opt::new(name, Kind::Str, "Include the subject key identifier.").default("\"create_if_not_provided\"").choices(&[
+        "create_if_not_provided",
+        "always_create",
+        "never_create",
+    ])
 }
 
 const fn time(name: &'static str, default: &'static str, aliases: &'static [&'static str], doc: &'static str) -> Opt {
     Opt::new(name, Kind::Str, doc).default(default).aliases(aliases)
 }
 
-const FROM: &str = "From when it is valid: relative to now as `-1d`, or absolute as `20300101000000Z`.";
-const UNTIL: &str = "Until when it is valid, likewise.";
-const DIGEST: &str = "What is signed: a hash of this kind.";
-const VERSION: &str = "There is only this one.";
+const FROM: &str = "Start of validity: relative to now as `-1d`, or absolute as `20300101000000Z`.";
+const UNTIL: &str = "End of validity: relative to now as `+52w`, or absolute as `20300101000000Z`.";
+const DIGEST: &str = "Digest for the signature.";
+const VERSION: &str = "Version of the certificate.";
 
 static SPEC: Spec = Spec {
     name: "x509_certificate",
     collection: "community.crypto",
     summary: "Manage a certificate",
     description: &[
-        "Makes a certificate from a request, signed with its own key (`selfsigned`) or with that of an authority (`ownca`). One that fits \
-         the request, the key and the authority is left alone, whoever made it; when it ends is only looked at with `ignore_timestamps: \
-         false`.",
-        "The provider `acme` is not there, because it runs another program, acme-tiny, with an account of its own.",
+        "Creates a certificate from a request, signed with its own key (`selfsigned`) or by a CA (`ownca`). Leaves \
+         an existing certificate unchanged if it matches request, key and CA. Compares validity only with \
+         `ignore_timestamps: false`.",
+        "The provider `acme` is not supported, because it runs acme-tiny, an external program with its own account.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The certificate."),
-        Opt::new("state", Kind::Str, "Whether the certificate is there.")
+        Opt::required("path", Kind::Path, "Path of the certificate."),
+        Opt::new("state", Kind::Str, "`present` creates the certificate, `absent` removes it.")
             .default("\"present\"")
             .choices(&["present", "absent"]),
-        Opt::new("provider", Kind::Str, "Who signs.").choices(&["acme", "ownca", "selfsigned"]),
-        Opt::new("csr_path", Kind::Path, "The request."),
-        Opt::new("csr_content", Kind::Str, "The request itself."),
-        Opt::new("privatekey_path", Kind::Path, "The private key."),
-        Opt::new("privatekey_content", Kind::Str, "The private key itself.").secret(),
-        Opt::new("privatekey_passphrase", Kind::Str, "What the key is encrypted with.").secret(),
-        Opt::new("ignore_timestamps", Kind::Bool, "A certificate of another time fits.").default("true"),
+        Opt::new("provider", Kind::Str, "Signer of the certificate.").choices(&["acme", "ownca", "selfsigned"]),
+        Opt::new("csr_path", Kind::Path, "Path of the signing request."),
+        Opt::new("csr_content", Kind::Str, "Content of the signing request."),
+        Opt::new("privatekey_path", Kind::Path, "Path of the private key."),
+        Opt::new("privatekey_content", Kind::Str, "Content of the private key.").secret(),
+        Opt::new("privatekey_passphrase", Kind::Str, "Passphrase of the private key.").secret(),
+        Opt::new("ignore_timestamps", Kind::Bool, "Ignore differences in the validity period.").default("true"),
         Opt::new("selfsigned_version", Kind::Int, VERSION).default("3").choices(&["3"]),
         Opt::new("selfsigned_digest", Kind::Str, DIGEST).default("\"sha256\""),
         time("selfsigned_not_before", "\"+0s\"", &["selfsigned_notBefore"], FROM),
         time("selfsigned_not_after", "\"+3650d\"", &["selfsigned_notAfter"], UNTIL),
         identifier("selfsigned_create_subject_key_identifier"),
-        Opt::new("ownca_path", Kind::Path, "The authority's certificate."),
-        Opt::new("ownca_content", Kind::Str, "The authority's certificate itself."),
-        Opt::new("ownca_privatekey_path", Kind::Path, "The authority's key."),
-        Opt::new("ownca_privatekey_content", Kind::Str, "The authority's key itself.").secret(),
-        Opt::new("ownca_privatekey_passphrase", Kind::Str, "What the authority's key is encrypted with.").secret(),
+        Opt::new("ownca_path", Kind::Path, "Path of the CA certificate."),
+        Opt::new("ownca_content", Kind::Str, "Content of the CA certificate."),
+        Opt::new("ownca_privatekey_path", Kind::Path, "Path of the CA's private key."),
+        Opt::new("ownca_privatekey_content", Kind::Str, "Content of the CA's private key.").secret(),
+        Opt::new("ownca_privatekey_passphrase", Kind::Str, "Passphrase of the CA's private key.").secret(),
         Opt::new("ownca_digest", Kind::Str, DIGEST).default("\"sha256\""),
         Opt::new("ownca_version", Kind::Int, VERSION).default("3").choices(&["3"]),
         time("ownca_not_before", "\"+0s\"", &[], FROM),
         time("ownca_not_after", "\"+3650d\"", &[], UNTIL),
         identifier("ownca_create_subject_key_identifier"),
-        Opt::new(
-            "ownca_create_authority_key_identifier",
-            Kind::Bool,
-            "The certificate says what the authority's key is called."
-        )
-        .default("true"),
-        Opt::new("acme_accountkey_path", Kind::Path, "Of the provider acme, which is not there."),
-        Opt::new("acme_challenge_path", Kind::Path, "Of the provider acme, which is not there."),
-        Opt::new("acme_chain", Kind::Bool, "Of the provider acme, which is not there.").default("false"),
-        Opt::new("acme_directory", Kind::Str, "Of the provider acme, which is not there.")
+        Opt::new("ownca_create_authority_key_identifier", Kind::Bool, "Include the authority key identifier.")
+            .default("true"),
+        Opt::new("acme_accountkey_path", Kind::Path, "Option of the unsupported provider `acme`."),
+        Opt::new("acme_challenge_path", Kind::Path, "Option of the unsupported provider `acme`."),
+        Opt::new("acme_chain", Kind::Bool, "Option of the unsupported provider `acme`.").default("false"),
+        Opt::new("acme_directory", Kind::Str, "Option of the unsupported provider `acme`.")
             .default("\"https://acme-v02.api.letsencrypt.org/directory\""),
-        Opt::new("force", Kind::Bool, "Make the certificate anew.").default("false"),
-        Opt::new("return_content", Kind::Bool, "Return the certificate itself.").default("false"),
+        Opt::new("force", Kind::Bool, "Recreate the certificate even if nothing differs.").default("false"),
+        Opt::new("return_content", Kind::Bool, "Return the content of the certificate.").default("false"),
         BACKEND,
         BACKUP,
     ],
@@ -101,21 +99,26 @@ static SPEC: Spec = Spec {
                csr_path: /etc/ssl/example.org.csr\n    provider: ownca\n    ownca_path: /etc/ssl/ca.crt\n    ownca_privatekey_path: \
                /etc/ssl/private/ca.pem\n    ownca_not_after: +90d\n",
     returns: &[
-        Return { name: "filename", kind: "str", when: "always", doc: "The certificate." },
-        Return { name: "privatekey", kind: "str", when: "always", doc: "The private key's path." },
-        Return { name: "csr", kind: "str", when: "always", doc: "The request's path." },
-        Return { name: "ca_cert", kind: "str", when: "ownca", doc: "The path of the authority's certificate." },
-        Return { name: "ca_privatekey", kind: "str", when: "ownca", doc: "The path of the authority's key." },
-        Return { name: "notBefore", kind: "str", when: "present", doc: "From when it is valid." },
-        Return { name: "notAfter", kind: "str", when: "present", doc: "Until when it is valid." },
+        Return { name: "filename", kind: "str", when: "always", doc: "Path of the certificate." },
+        Return { name: "privatekey", kind: "str", when: "always", doc: "Path of the private key." },
+        Return { name: "csr", kind: "str", when: "always", doc: "Path of the signing request." },
+        Return { name: "ca_cert", kind: "str", when: "ownca", doc: "Path of the CA certificate." },
+        Return { name: "ca_privatekey", kind: "str", when: "ownca", doc: "Path of the CA's private key." },
+        Return { name: "notBefore", kind: "str", when: "present", doc: "Start of validity." },
+        Return { name: "notAfter", kind: "str", when: "present", doc: "End of validity." },
         Return {
             name: "serial_number",
             kind: "int",
             when: "present",
-            doc: "Its number; a text if it has more than 64 bits.",
+            doc: "Serial number; text if it exceeds 64 bits.",
         },
-        Return { name: "certificate", kind: "str", when: "return_content", doc: "The certificate itself." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old certificate." },
+        Return { name: "certificate", kind: "str", when: "return_content", doc: "Content of the certificate." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old certificate.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -181,7 +184,7 @@ impl Module for X509Certificate {
     }
 }
 
-/// When a certificate is valid, and its number.
+/// Validity and serial number of a certificate.
 fn told(certificate: &Certificate) -> Map {
     let [from, until] = &certificate.validity;
     let mut data = Map::new();
@@ -191,7 +194,7 @@ fn told(certificate: &Certificate) -> Map {
     data
 }
 
-/// What a certificate says, for the difference.
+/// The content of a certificate, for the diff.
 fn info(bytes: &[u8]) -> Value {
     match Certificate::read(bytes).and_then(|certificate| certificate.describe(false, Timestamp::now())) {
         Some(mut info) => {
@@ -202,12 +205,12 @@ fn info(bytes: &[u8]) -> Value {
     }
 }
 
-/// A certificate as it shall be.
+/// A requested certificate.
 struct Task {
-    /// The certificate's own key, if it was given.
+    /// The certificate's own private key, if given.
     key: Option<Key>,
     request: Option<SigningRequest>,
-    /// The authority, unless the certificate's own key signs.
+    /// Certificate and key of the CA; `None` for a self-signed certificate.
     authority: Option<(Certificate, Key)>,
     method: Method,
     from: Timestamp,
@@ -285,12 +288,12 @@ impl Task {
         self.request.as_ref().map_or(&[], |request| &request.extensions)
     }
 
-    /// The encoding of the name in the request, or of an empty one.
+    /// The encoded subject from the request; empty without a request.
     fn subject(&self) -> Vec<u8> {
         self.request.as_ref().map_or_else(|| encode::sequence([]), |request| request.subject.der.clone())
     }
 
-    /// The public key that is certified: of an authority's certificate the request's, else the signing one.
+    /// The public key to certify: with a CA the request's, otherwise the signing key's.
     fn public(&self) -> Vec<u8> {
         match (&self.authority, &self.request, &self.key) {
             (Some(_), Some(request), _) => request.key.clone(),
@@ -299,7 +302,7 @@ impl Task {
         }
     }
 
-    /// What the authority's key is called: as its certificate says, or its hash.
+    /// The authority key identifier: from the CA certificate, otherwise a hash of its key.
     fn authority_key(&self) -> Option<Vec<u8>> {
         let (certificate, _) = self.authority.as_ref().filter(|_| self.call_authority)?;
         let id = extension::subject_key(&certificate.extensions)
@@ -348,7 +351,7 @@ impl Task {
         signer.sign(content, self.method, host)
     }
 
-    /// Whether a certificate that is there is as it shall be.
+    /// Whether an existing certificate matches the task.
     fn fits(&self, found: &Certificate, args: &Args, host: &Host) -> Result<bool, Failure> {
         if self.key.as_ref().is_some_and(|key| key.public != found.key) || !self.fits_request(found, host)? {
             return Ok(false);
@@ -402,7 +405,7 @@ impl Task {
     }
 }
 
-/// The text that `PREFIX_content` or the file that `PREFIX_path` says.
+/// The text from `PREFIX_content`, or from the file in `PREFIX_path`.
 fn text_of(args: &Args, prefix: &str, what: &str) -> Result<Option<Vec<u8>>, Failure> {
     let (content, path) = (args.str(&format!("{prefix}_content")), args.str(&format!("{prefix}_path")));
     match (content, path) {

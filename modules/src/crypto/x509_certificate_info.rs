@@ -1,4 +1,4 @@
-//! `x509_certificate_info`: what a certificate says.
+//! `x509_certificate_info`: reads a certificate.
 
 use serde_json::Value;
 
@@ -16,14 +16,19 @@ pub struct X509CertificateInfo;
 static SPEC: Spec = Spec {
     name: "x509_certificate_info",
     collection: "community.crypto",
-    summary: "Tell what a certificate says",
+    summary: "Read a certificate",
     description: &[
-        "Reads a certificate in PEM or DER: whom it is for, by whom, until when, for what. Numbers of more than 64 bits are texts.",
+        "Parses a certificate in PEM or DER and returns subject, issuer, validity and extensions. Numbers above 64 \
+         bits are returned as text.",
     ],
     options: &[
-        Opt::new("path", Kind::Path, "The certificate's file."),
-        Opt::new("content", Kind::Str, "The certificate itself, in PEM."),
-        Opt::new("valid_at", Kind::Dict, "Times to check the validity at, absolute or relative as `+1w2d`, by names."),
+        Opt::new("path", Kind::Path, "Path of the certificate."),
+        Opt::new("content", Kind::Str, "Content of the certificate in PEM."),
+        Opt::new(
+            "valid_at",
+            Kind::Dict,
+            "Times at which to check validity, by name; absolute or relative, such as `+1w2d`.",
+        ),
         NAME_ENCODING,
         BACKEND,
     ],
@@ -32,14 +37,14 @@ static SPEC: Spec = Spec {
     examples: "- name: Look at the server's certificate\n  community.crypto.x509_certificate_info:\n    path: /etc/ssl/server.pem\n    valid_at:\n      \
                next_month: +30d\n  register: certificate\n",
     returns: &[
-        Return { name: "expired", kind: "bool", when: "success", doc: "Its time is over." },
-        Return { name: "not_after", kind: "str", when: "success", doc: "Until when it is valid, as YYYYMMDDHHMMSSZ." },
-        Return { name: "not_before", kind: "str", when: "success", doc: "From when." },
-        Return { name: "subject", kind: "dict", when: "success", doc: "Whom it is for." },
-        Return { name: "issuer", kind: "dict", when: "success", doc: "By whom." },
-        Return { name: "subject_alt_name", kind: "list", when: "success", doc: "The names it is for." },
-        Return { name: "fingerprints", kind: "dict", when: "success", doc: "Its fingerprints." },
-        Return { name: "valid_at", kind: "dict", when: "success", doc: "Whether it is valid at the times asked for." },
+        Return { name: "expired", kind: "bool", when: "success", doc: "Whether the certificate has expired." },
+        Return { name: "not_after", kind: "str", when: "success", doc: "End of validity, as YYYYMMDDHHMMSSZ." },
+        Return { name: "not_before", kind: "str", when: "success", doc: "Start of validity, as YYYYMMDDHHMMSSZ." },
+        Return { name: "subject", kind: "dict", when: "success", doc: "Subject of the certificate." },
+        Return { name: "issuer", kind: "dict", when: "success", doc: "Issuer of the certificate." },
+        Return { name: "subject_alt_name", kind: "list", when: "success", doc: "Subject alternative names." },
+        Return { name: "fingerprints", kind: "dict", when: "success", doc: "Fingerprints of the certificate." },
+        Return { name: "valid_at", kind: "dict", when: "success", doc: "Validity at each of the given times." },
     ],
     ..Spec::EMPTY
 };

@@ -1,38 +1,38 @@
-//! Where the engine listens: what `docker_host`, the options of TLS and Docker's environment variables say.
+//! Address and TLS settings of the engine, from options and Docker's environment variables.
 
 use std::path::PathBuf;
 
 use crate::{Args, Failure, Host, args::is_true};
 
-/// The address of an engine.
+/// Address of an engine.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Address {
-    /// A socket of this host.
+    /// Socket of this host.
     Socket(PathBuf),
     /// Host and port, with or without TLS.
     Network { host: String, port: u16, path: String, tls: bool },
 }
 
-/// How the other side shows who it is, and we do.
+/// TLS credentials of both sides.
 #[derive(Debug, Default)]
 pub(super) struct Tls {
     pub(super) verify: bool,
     pub(super) authorities: Option<String>,
     pub(super) certificate: Option<String>,
     pub(super) key: Option<String>,
-    /// The name in the certificate, if it is not that of the address.
+    /// Name in the engine's certificate, if it differs from the address.
     pub(super) name: Option<String>,
 }
 
 impl Address {
-    /// The address of the task's options, or else of the environment, or else Docker's own.
+    /// The address from the task's options, otherwise from the environment, otherwise Docker's default.
     pub(super) fn of(args: &Args, host: &Host) -> Result<Address, Failure> {
         let given = args.str("docker_host").map(str::to_owned).or_else(|| host.variable("DOCKER_HOST"));
         let text = given.unwrap_or_default();
         Address::parse(&text, switch(args, host, "tls", "DOCKER_TLS") || verifies(args, host))
     }
 
-    /// Reads an address as the Docker client does.
+    /// Parses an address like the Docker client.
     fn parse(text: &str, tls: bool) -> Result<Address, Failure> {
         let text = text.trim();
         let invalid = |why: &str| Failure::new(format!("docker_host {text} is not an address of an engine: {why}."));
@@ -80,7 +80,7 @@ impl Address {
         Ok(Address::Network { host: host.to_owned(), port, path, tls })
     }
 
-    /// The part of its URLs before `/v1.43/…`, as messages show it.
+    /// Prefix of URLs before `/v1.43/…`, as messages show it.
     pub(super) fn shown(&self) -> String {
         match self {
             Address::Socket(_) => "http+docker://localhost".to_owned(),
@@ -92,7 +92,7 @@ impl Address {
 }
 
 impl Tls {
-    /// The certificates of the task's options, or else of the folder that `DOCKER_CERT_PATH` names.
+    /// The certificates from the task's options, otherwise from the folder in `DOCKER_CERT_PATH`.
     pub(super) fn of(args: &Args, host: &Host) -> Tls {
         let folder = host.variable("DOCKER_CERT_PATH");
         let file = |option: &str, name: &str| {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_engines() {
+    fn engine_addresses_parsed() {
         assert_eq!(Address::parse("", false).unwrap(), Address::Socket("/var/run/docker.sock".into()));
         assert_eq!(Address::parse("unix:///run/d.sock", true).unwrap(), Address::Socket("/run/d.sock".into()));
         assert_eq!(network("tcp://10.0.0.5", false), ("10.0.0.5".into(), 2375, String::new(), false));

@@ -1,30 +1,30 @@
-//! Comparing what is wanted with what is there.
+//! Compares requested values with existing ones.
 
 use serde_json::Value;
 
-/// How strictly.
+/// Strictness of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
     Ignore,
-    /// Nothing else may be there.
+    /// Nothing else may exist.
     Strict,
-    /// More may be there.
+    /// More may exist.
     Subset,
 }
 
-/// What kind of value it is.
+/// Shape of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Value,
-    /// The order matters.
+    /// A list in which order matters.
     List,
     Set,
-    /// A set of mappings, each of which may have more keys than are wanted.
+    /// A set of mappings, each of which may have additional keys.
     Maps,
     Map,
 }
 
-/// Whether what is there is as wanted.
+/// Whether the existing value satisfies the requested one.
 pub(super) fn matches(wanted: &Value, there: &Value, strictness: Strictness, shape: Shape) -> bool {
     if strictness == Strictness::Ignore {
         return true;
@@ -56,7 +56,7 @@ pub(super) fn matches(wanted: &Value, there: &Value, strictness: Strictness, sha
     }
 }
 
-/// Numbers of one value are the same however they are written.
+/// Compares numbers by value, not by notation.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -69,7 +69,7 @@ fn has_all(wanted: &Value, there: &Value) -> bool {
     wanted.iter().all(|(key, value)| there.get(key).is_some_and(|other| same(value, other)))
 }
 
-/// The members of a list, or the keys of a mapping, which is a set of them.
+/// The members of a list, or the entries of a mapping as a set.
 pub(super) fn items(value: &Value) -> Vec<Value> {
     match value {
         Value::Array(items) => items.clone(),
@@ -94,7 +94,7 @@ mod tests {
     use super::{Shape::*, Strictness::*, *};
 
     #[test]
-    fn what_counts_as_the_same() {
+    fn values_compared_by_strictness_and_shape() {
         assert!(matches(&json!(1), &json!(1.0), Strict, Shape::Value));
         assert!(!matches(&json!(null), &json!(""), Strict, Shape::Value));
         assert!(matches(&json!(["a", "c"]), &json!(["a", "b", "c"]), Subset, List));

@@ -1,4 +1,4 @@
-//! The client of the Docker Engine API.
+//! Client of the Docker Engine API.
 
 use std::{
     fmt,
@@ -25,16 +25,16 @@ use crate::{
     process::reason,
 };
 
-/// The oldest version of the API that is spoken.
+/// Oldest supported API version.
 const OLDEST: Version = Version(1, 25);
-/// Older ones are not even asked.
+/// Oldest API version that is queried at all.
 const KNOWN: Version = Version(1, 21);
-/// The version to speak if the engine does not say which it knows.
+/// Path that needs no API version.
 const ASKING: &str = "/version";
-/// Larger answers are none of this API's descriptions.
+/// Largest answer to read; descriptions in this API are smaller.
 const LARGEST: u64 = 256 << 20;
 
-/// A version of the API, such as 1.43.
+/// API version, such as 1.43.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(pub(super) u32, pub(super) u32);
 
@@ -51,12 +51,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// Why a request failed.
+/// Error of a request.
 #[derive(Debug)]
 pub(super) enum ApiError {
-    /// The engine refused it: status, its words, and the URL.
+    /// The engine refused the request: status, reason, explanation and URL.
     Refused { status: u16, reason: String, explanation: String, url: String },
-    /// There was no answer, or none that can be read.
+    /// No answer, or an unreadable one.
     Broken(String),
 }
 
@@ -65,7 +65,7 @@ impl ApiError {
         matches!(self, ApiError::Refused { status: 404, .. })
     }
 
-    /// What the engine said.
+    /// The engine's own explanation.
     pub(super) fn explanation(&self) -> &str {
         match self {
             ApiError::Refused { explanation, .. } => explanation,
@@ -96,26 +96,25 @@ impl From<ApiError> for Failure {
     }
 }
 
-/// What a request carries.
+/// Body of a request.
 pub(super) enum Payload<'a> {
     Nothing,
     Json(&'a Value),
-    /// A file or what else can be read, of this type.
+    /// Data from a reader, with its content type.
     Stream(&'a mut dyn Read, &'static str),
 }
 
-/// How long an answer may be waited for.
+/// Time limit for an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Patience {
-    /// As long as the task's option says.
+    /// The task's `timeout`.
     Usual,
-    /// That much longer.
+    /// This much longer than the task's `timeout`.
     Longer(Duration),
-    /// As long as it takes.
+    /// No limit.
     Endless,
 }
 
-/// One request.
 pub(super) struct Request<'a> {
     pub(super) method: &'static str,
     pub(super) path: String,
@@ -154,7 +153,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// A switch as the SDK writes it, so that it stands so in the messages of failures.
+    /// Adds a boolean parameter in the SDK's notation, which appears in failure messages.
     pub(super) fn switch(self, name: &'static str, on: bool) -> Request<'a> {
         self.query(name, if on { "True" } else { "False" })
     }
@@ -180,10 +179,10 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A connection to an engine.
+/// Connection to an engine.
 pub(super) struct Engine {
     agent: Agent,
-    /// What comes before `/v1.43`.
+    /// URL before `/v1.43`.
     server: String,
     shown: String,
     version: Version,
@@ -191,7 +190,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Finds the engine that the task names, and the version of the API to speak with it.
+    /// Connects to the engine that the task names, and negotiates the API version.
     pub(super) fn connect(args: &Args, host: &Host) -> Result<Engine, Failure> {
         let address = Address::of(args, host)?;
         let usual = host.variable("DOCKER_TIMEOUT").and_then(|text| text.trim().parse().ok());
@@ -206,7 +205,8 @@ impl Engine {
                 let options = Tls::of(args, host);
                 let config = configuration(tls.then(|| security(&options, host)).transpose()?, timeout);
                 let scheme = if tls { "https" } else { "http" };
-                // The certificate is checked against the name in the URL, so another one goes there and its address beside it.
+                // The certificate is checked against the name in the URL, so `tls_hostname` goes into the URL, with the
+                // address beside it.
                 let other = options.name.filter(|_| tls);
                 let shown_name = other.as_deref().unwrap_or(&name);
                 let server = format!("{scheme}://{shown_name}:{port}{path}");
@@ -249,22 +249,22 @@ impl Engine {
         })
     }
 
-    /// The version of the API that is spoken.
+    /// Negotiated API version.
     pub(super) fn version(&self) -> Version {
         self.version
     }
 
-    /// Sends a request and reads the answer as JSON; null if there is none.
+    /// Sends a request and parses the answer as JSON; null if it is empty.
     pub(super) fn call(&self, request: Request<'_>) -> Result<Value, ApiError> {
         read_json(self.send(request)?)
     }
 
-    /// Sends a request and leaves the answer to be read.
+    /// Sends a request and returns the body of the answer.
     pub(super) fn open(&self, request: Request<'_>) -> Result<impl Read + use<>, ApiError> {
         Ok(self.send(request)?.into_body().into_with_config().limit(u64::MAX).reader())
     }
 
-    /// Sends a request whose answer is a stream of messages about its progress.
+    /// Sends a request whose answer is a stream of progress messages.
     pub(super) fn progress(&self, request: Request<'_>) -> Result<Progress, ApiError> {
         let reader: Box<dyn Read> = Box::new(self.open(request)?);
         Ok(Progress { lines: BufReader::new(reader) })
@@ -319,7 +319,7 @@ impl Engine {
         let shown = full.strip_prefix(&self.server).unwrap_or(&full);
         let url = format!("{}{}", self.shown, shown);
         let mut text = String::new();
-        // An error that breaks off still says something.
+        // A truncated error message is still useful.
         let _ = answer.into_body().into_reader().take(1 << 20).read_to_string(&mut text);
         let said =
             serde_json::from_str::<Value>(&text).ok().and_then(|said| Some(said["message"].as_str()?.to_owned()));
@@ -383,7 +383,7 @@ fn read_json(answer: http::Response<Body>) -> Result<Value, ApiError> {
     serde_json::from_slice(&text).map_err(|error| ApiError::Broken(format!("the answer is no JSON: {error}")))
 }
 
-/// Messages about the progress of something that takes its time, one JSON object after the other.
+/// Progress messages of a long operation, one JSON object after another.
 pub(super) struct Progress {
     lines: BufReader<Box<dyn Read>>,
 }
@@ -408,7 +408,7 @@ impl Iterator for Progress {
     }
 }
 
-/// A value for a query or a part of a path.
+/// Percent-encodes a query value or path segment.
 pub(super) fn encoded(text: &str) -> String {
     let mut result = String::new();
     for byte in text.bytes() {
@@ -420,7 +420,7 @@ pub(super) fn encoded(text: &str) -> String {
     result
 }
 
-/// A name for a part of a path; the slashes of an image's name stay, as the engine wants them.
+/// Percent-encodes a name in a path. The slashes of an image name stay, as the engine expects.
 pub(super) fn in_path(text: &str) -> String {
     text.split('/').map(encoded).collect::<Vec<_>>().join("/").replace("%3A", ":").replace("%40", "@")
 }
@@ -430,14 +430,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_compared_as_numbers() {
+    fn api_versions_compared_as_numbers() {
         assert!(Version::parse("1.9") < Version::parse("1.43"));
         assert_eq!(Version::parse("1.43"), Some(Version(1, 43)));
         assert_eq!(Version::parse("newest"), None);
     }
 
     #[test]
-    fn names_in_urls() {
+    fn names_encoded_for_urls() {
         assert_eq!(encoded("{\"a b\":1}"), "%7B%22a%20b%22%3A1%7D");
         assert_eq!(in_path("127.0.0.1:5000/app:1 ?"), "127.0.0.1:5000/app:1%20%3F");
     }

@@ -1,11 +1,11 @@
-//! The names of images.
+//! Names of images.
 
 use crate::Failure;
 
-/// The registry of images whose name has none.
+/// Registry of image names without one.
 pub(super) const DEFAULT_REGISTRY: &str = "docker.io";
 
-/// The name, and the tag or digest.
+/// Splits an image name into name and tag or digest.
 pub(super) fn split_tag(name: &str) -> (&str, Option<&str>) {
     if let Some((name, digest)) = name.rsplit_once('@') {
         return (name, Some(digest));
@@ -16,7 +16,7 @@ pub(super) fn split_tag(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The registry of an image, and its name there.
+/// Splits an image name into registry and path.
 pub(super) fn split_registry(name: &str) -> Result<(&str, &str), Failure> {
     let invalid = |why: &str| Failure::new(format!("An unexpected Docker error occurred: {why}"));
     if name.contains("://") {
@@ -33,13 +33,13 @@ pub(super) fn split_registry(name: &str) -> Result<(&str, &str), Failure> {
     Ok((registry, rest))
 }
 
-/// Whether this is no name but the hash of an image.
+/// Whether the name is the hash of an image.
 pub(super) fn is_id(name: &str) -> bool {
     name.strip_prefix("sha256:")
         .is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Whether a tag may be called this.
+/// Whether the text is a valid tag.
 pub(super) fn is_tag(tag: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     tag.len() <= 128 && tag.bytes().all(allowed) && !tag.starts_with(['.', '-'])
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_images() {
+    fn image_names_split() {
         assert_eq!(split_tag("nginx"), ("nginx", None));
         assert_eq!(split_tag("localhost:5000/app"), ("localhost:5000/app", None));
         assert_eq!(split_tag("localhost:5000/app:1.2"), ("localhost:5000/app", Some("1.2")));

@@ -1,4 +1,4 @@
-//! Logins for registries, as `docker login` keeps them.
+//! Registry credentials from `docker login`.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::image_names::DEFAULT_REGISTRY;
 use crate::{Failure, Host, Map, args::expand_path, process::Command};
 
-/// Docker Hub, as the file of logins calls it.
+/// Docker Hub's key in the credentials file.
 const HUB: &str = "https://index.docker.io/v1/";
 
-/// The header with the login for a registry, if there is one.
+/// Header with the credentials for a registry, if any exist.
 pub(super) fn for_registry(registry: &str, host: &Host) -> Result<Option<String>, Failure> {
     let config = configuration(host);
     let key = if registry == DEFAULT_REGISTRY { HUB } else { registry };
@@ -31,7 +31,7 @@ pub(super) fn for_registry(registry: &str, host: &Host) -> Result<Option<String>
     Ok(login.map(|login| header(&login)))
 }
 
-/// The logins for all registries, for a build, which may pull from any.
+/// Credentials for all registries, for a build, which may pull from any of them.
 pub(super) fn for_all(host: &Host) -> Result<Option<String>, Failure> {
     let config = configuration(host);
     let mut all = Map::new();
@@ -46,7 +46,7 @@ pub(super) fn for_all(host: &Host) -> Result<Option<String>, Failure> {
     Ok((!all.is_empty()).then(|| header(&all.into())))
 }
 
-/// The environment variables for a proxy that Docker's configuration wants in builds.
+/// Proxy variables for builds from Docker's configuration.
 pub(super) fn proxies(host: &Host) -> Map {
     let config = configuration(host);
     let mut all = Map::new();
@@ -65,7 +65,7 @@ pub(super) fn proxies(host: &Host) -> Map {
     all
 }
 
-/// Docker's configuration; empty if there is none that can be read.
+/// Docker's configuration; empty if it cannot be read.
 fn configuration(host: &Host) -> Value {
     let folder = match host.variable("DOCKER_CONFIG") {
         Some(folder) => PathBuf::from(folder),
@@ -74,7 +74,7 @@ fn configuration(host: &Host) -> Value {
     let text = std::fs::read_to_string(folder.join("config.json")).unwrap_or_default();
     let config: Value = serde_json::from_str(&text).unwrap_or_default();
     let known = ["auths", "credsStore", "credHelpers", "proxies", "HttpHeaders"];
-    // Before there were other keys, the file was a list of logins.
+    // The oldest format of the file is a plain map of credentials.
     if config.is_object() && !config.as_object().is_some_and(|map| known.iter().any(|key| map.contains_key(*key))) {
         return json!({ "auths": config });
     }
@@ -95,7 +95,7 @@ fn from_entry(registry: &str, entry: &Value) -> Value {
     }
 }
 
-/// Asks a program that keeps logins, by the protocol of `docker-credential-*`.
+/// Queries a credential helper by the protocol of `docker-credential-*`.
 fn from_helper(helper: &str, registry: &str, host: &Host) -> Result<Option<Value>, Failure> {
     let program = format!("docker-credential-{helper}");
     let output = Command::new(&program).arg("get").input(registry.as_bytes().to_vec()).run(host)?;
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logins_are_found_by_the_names_of_registries() {
+    fn credentials_found_by_registry() {
         let folder = tempfile::tempdir().unwrap();
         let auth = STANDARD.encode("me:secret:word");
         let config = json!({ "auths": { "https://index.docker.io/v1/": { "auth": auth }, "db:5000": { "identitytoken": "t" } } });

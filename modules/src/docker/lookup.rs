@@ -1,4 +1,4 @@
-//! Finding containers, networks and images by what people call them.
+//! Finds containers, networks and images by name or id.
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ pub(super) fn image(engine: &Engine, name: &str, tag: &str) -> Result<Option<Val
     }
     let mut found = images_named(engine, name, tag)?;
     if found.is_empty() {
-        // What is on Docker Hub has several names, and engines list it by one of them.
+        // Images of Docker Hub have several names, and engines list only one of them.
         let (registry, short) = split_registry(name)?;
         if registry == DEFAULT_REGISTRY {
             let mut others = vec![short.to_owned()];
@@ -109,7 +109,7 @@ fn images_named(engine: &Engine, name: &str, tag: &str) -> Result<Vec<Value>, Fa
     Ok(found.into_iter().find(|image| is_it(image)).into_iter().collect())
 }
 
-/// Pulls an image. Answers with what it is now, and whether it was that before.
+/// Pulls an image. Returns the image, and whether it was already present.
 pub(super) fn pull(
     engine: &Engine,
     name: &str,
@@ -167,5 +167,5 @@ fn unless_missing(answer: Result<Value, ApiError>) -> Result<Option<Value>, ApiE
     }
 }
 
-/// Engines from this version on connect a container to several networks when they create it.
+/// Engines from this API version on connect a new container to several networks.
 pub(super) const SEVERAL_NETWORKS: Version = Version(1, 44);

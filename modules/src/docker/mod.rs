@@ -1,7 +1,7 @@
-//! Docker: networks, volumes, images, containers, and projects of Docker Compose.
+//! Docker: networks, volumes, images, containers, and Compose projects.
 //!
-//! All but Compose, which is a program, speak to the engine itself through [`engine::Engine`]. What a module does is one function over a
-//! [`Task`], in check mode and without it: wherever something would be changed it asks [`Task::check`].
+//! All modules except Compose, which runs a program, call the engine through [`engine::Engine`]. Each module is one
+//! function over a [`Task`], also in check mode: it consults [`Task::check`] before every change.
 
 mod address;
 mod compare;
@@ -23,34 +23,50 @@ use serde_json::{Value, json};
 use self::engine::{Engine, Version};
 use crate::{Args, Failure, Host, Kind, Map, Opt, Outcome, Plan};
 
-/// The options by which the engine is found, which all modules have.
+/// Options for the connection to the engine, common to all modules.
 const ENGINE_OPTIONS: [Opt; 11] = [
     Opt::new(
         "docker_host",
         Kind::Str,
-        "Where the engine listens: `unix:///path` or `tcp://host:port`. Without it `DOCKER_HOST`, or else `unix:///var/run/docker.sock`.",
+        "Address of the engine: `unix:///path` or `tcp://host:port`. Default: `DOCKER_HOST`, otherwise \
+         `unix:///var/run/docker.sock`.",
     )
     .aliases(&["docker_url"]),
-    Opt::new("tls_hostname", Kind::Str, "The name in the engine's certificate, or `DOCKER_TLS_HOSTNAME`."),
-    Opt::new("api_version", Kind::Str, "The version of the API, or `DOCKER_API_VERSION`; the engine's own if it is `auto`.")
-        .aliases(&["docker_api_version"]),
-    Opt::new("timeout", Kind::Int, "How many seconds an answer may take, or `DOCKER_TIMEOUT`, or else 60."),
-    Opt::new("ca_path", Kind::Path, "The authorities to trust; or `ca.pem` in `DOCKER_CERT_PATH`.").aliases(&[
-        "ca_cert",
-        "tls_ca_cert",
-        "cacert_path",
-    ]),
-    Opt::new("client_cert", Kind::Path, "The certificate to log in with; or `cert.pem` there.")
-        .aliases(&["tls_client_cert", "cert_path"]),
-    Opt::new("client_key", Kind::Path, "Its key; or `key.pem` there.").aliases(&["tls_client_key", "key_path"]),
-    Opt::new("tls", Kind::Bool, "Use TLS without checking the engine's certificate, or `DOCKER_TLS`."),
-    Opt::new("use_ssh_client", Kind::Bool, "Accepted; connections by SSH are not made.").default("false"),
-    Opt::new("validate_certs", Kind::Bool, "Use TLS and check the engine's certificate, or `DOCKER_TLS_VERIFY`.")
-        .aliases(&["tls_verify"]),
-    Opt::new("debug", Kind::Bool, "Show in the result what was done.").default("false"),
+    Opt::new("tls_hostname", Kind::Str, "Name in the engine's certificate. Default: `DOCKER_TLS_HOSTNAME`."),
+    Opt::new(
+        "api_version",
+        Kind::Str,
+        "API version. Default: `DOCKER_API_VERSION`; `auto` negotiates with the engine.",
+    )
+    .aliases(&["docker_api_version"]),
+    Opt::new("timeout", Kind::Int, "Seconds to wait for an answer. Default: `DOCKER_TIMEOUT`, otherwise 60."),
+    Opt::new("ca_path", Kind::Path, "File with trusted CA certificates. Default: `ca.pem` in `DOCKER_CERT_PATH`.")
+        .aliases(&["ca_cert", "tls_ca_cert", "cacert_path"]),
+    Opt::new(
+        "client_cert",
+        Kind::Path,
+        "Client certificate for authentication. Default: `cert.pem` in `DOCKER_CERT_PATH`.",
+    )
+    .aliases(&["tls_client_cert", "cert_path"]),
+    Opt::new("client_key", Kind::Path, "Key of the client certificate. Default: `key.pem` in `DOCKER_CERT_PATH`.")
+        .aliases(&["tls_client_key", "key_path"]),
+    Opt::new("tls", Kind::Bool, "Use TLS without verifying the engine's certificate. Default: `DOCKER_TLS`."),
+    Opt::new(
+        "use_ssh_client",
+        Kind::Bool,
+        "No effect, because SSH connections are not supported; accepted for compatibility.",
+    )
+    .default("false"),
+    Opt::new(
+        "validate_certs",
+        Kind::Bool,
+        "Use TLS and verify the engine's certificate. Default: `DOCKER_TLS_VERIFY`.",
+    )
+    .aliases(&["tls_verify"]),
+    Opt::new("debug", Kind::Bool, "Include the performed actions in the result.").default("false"),
 ];
 
-/// A module's own options and those of the engine.
+/// Joins a module's own options and the engine options.
 const fn with_engine<const OWN: usize, const ALL: usize>(own: [Opt; OWN]) -> [Opt; ALL] {
     assert!(OWN + ENGINE_OPTIONS.len() == ALL, "the length of the list of options");
     let mut all = [ENGINE_OPTIONS[0]; ALL];
@@ -62,17 +78,17 @@ const fn with_engine<const OWN: usize, const ALL: usize>(own: [Opt; OWN]) -> [Op
     all
 }
 
-/// What all modules require of the options of the engine.
+/// Requirements among the engine options.
 const REQUIRED_TOGETHER: &[&[&str]] = &[&["client_cert", "client_key"]];
 
-/// A task under way: what it does goes through here, so that check mode is the same without the deeds.
+/// A running task. All changes go through it, so check mode runs the same code without them.
 struct Task {
     args: Args,
     engine: Engine,
     check: bool,
     diff: bool,
     changed: bool,
-    /// What was done, or would be.
+    /// Actions that were (or would be) performed.
     actions: Vec<Value>,
     differences: Differences,
     data: Map,
@@ -95,18 +111,18 @@ impl Task {
         })
     }
 
-    /// Something is done, or would be.
+    /// Records an action that is (or would be) performed.
     fn act(&mut self, action: impl Into<Value>) {
         self.actions.push(action.into());
         self.changed = true;
     }
 
-    /// Whether the result tells what was done.
+    /// Whether the result lists the actions.
     fn tells(&self) -> bool {
         self.check || self.args.bool("debug")
     }
 
-    /// Fails if an option is used that the engine does not know yet.
+    /// Fails if an option is used that the engine does not support yet.
     fn needs_version(&self, used: bool, option: &str, version: Version) -> Result<(), Failure> {
         if !used || self.engine.version() >= version {
             return Ok(());
@@ -117,7 +133,7 @@ impl Task {
         )))
     }
 
-    /// Passes on what the engine warned of.
+    /// Passes on the engine's warnings.
     fn warn_of(&mut self, answer: &Value) {
         let said = match answer {
             Value::Array(sentences) => sentences.iter().filter_map(Value::as_str).collect(),
@@ -134,7 +150,7 @@ impl Task {
     }
 }
 
-/// The plan of a task: its steps, gone through with an engine.
+/// The plan of a task whose steps need an engine.
 fn plan(args: &Args, host: &Host, steps: fn(&mut Task, &Host) -> Result<(), Failure>) -> Result<Plan, Failure> {
     let args = args.clone();
     Plan::steps(host, move |host, outcome| {
@@ -145,7 +161,7 @@ fn plan(args: &Args, host: &Host, steps: fn(&mut Task, &Host) -> Result<(), Fail
     })
 }
 
-/// How what is there differs from what is wanted.
+/// Differences between existing and requested properties.
 #[derive(Debug, Default)]
 struct Differences(Vec<Difference>);
 
@@ -173,7 +189,7 @@ impl Differences {
         self.0.iter().map(|difference| difference.name.as_str()).collect()
     }
 
-    /// For `--diff`.
+    /// The differences for `--diff`.
     fn before_and_after(&self) -> [(String, Value); 2] {
         let side = |value: fn(&Difference) -> &Value| -> Value {
             self.0.iter().map(|difference| (difference.name.clone(), value(difference).clone())).collect()
@@ -182,7 +198,7 @@ impl Differences {
     }
 }
 
-/// Networks and volumes tell of their differences in the same way.
+/// Reports differences in the format that networks and volumes share.
 fn tell(task: &mut Task, names: Value) {
     if !(task.diff || task.tells()) {
         return;
@@ -197,7 +213,7 @@ fn tell(task: &mut Task, names: Value) {
     task.data.insert("diff".into(), diff.into());
 }
 
-/// Labels as the engine wants them: texts.
+/// Labels in the engine's format; all values must be text.
 fn labels(given: Option<&Value>, option: &str) -> Result<Option<Map>, Failure> {
     let Some(Value::Object(given)) = given else { return Ok(None) };
     let mut labels = Map::new();
@@ -229,7 +245,7 @@ fn plain_text(value: &Value) -> String {
     }
 }
 
-/// A mapping with all values as texts; switches in small letters, as Go reads them.
+/// A mapping with all values as text. Booleans are lower case, as Go reads them.
 fn texts(given: &Map) -> Map {
     let text = |value: &Value| match value {
         Value::Bool(value) => value.to_string(),

@@ -1,4 +1,4 @@
-//! `docker_network`: networks of Docker, and which containers are in them.
+//! `docker_network`: networks of Docker, and their containers.
 
 use std::{net::IpAddr, thread, time::Duration};
 
@@ -15,55 +15,55 @@ use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
 pub struct DockerNetwork;
 
 const OWN: [Opt; 19] = [
-    Opt::required("name", Kind::Str, "The network.").aliases(&["network_name"]),
-    Opt::new("config_from", Kind::Str, "The network whose configuration it takes."),
-    Opt::new("config_only", Kind::Bool, "It is only a configuration for others."),
+    Opt::required("name", Kind::Str, "Name of the network.").aliases(&["network_name"]),
+    Opt::new("config_from", Kind::Str, "Network to copy the configuration from."),
+    Opt::new("config_only", Kind::Bool, "Create a configuration for other networks only."),
     Opt::new(
         "connected",
         Kind::List(&Kind::Str),
-        "The containers that are in it; all others are taken out. Empty, it says nothing.",
+        "Containers to connect; all others are disconnected. An empty list changes nothing.",
     )
     .aliases(&["containers"])
     .default("[]"),
-    Opt::new("state", Kind::Str, "`absent` takes its containers out first.")
+    Opt::new("state", Kind::Str, "`present` creates the network, `absent` disconnects its containers and removes it.")
         .default("\"present\"")
         .choices(&["present", "absent"]),
-    Opt::new("driver", Kind::Str, "The kind of network.").default("\"bridge\""),
-    Opt::new("driver_options", Kind::Dict, "What the driver is told.").default("{}"),
-    Opt::new("force", Kind::Bool, "Make it anew even if it is as wanted.").default("false"),
-    Opt::new("appends", Kind::Bool, "Leave other containers in it.").aliases(&["incremental"]).default("false"),
-    Opt::new("ipam_driver", Kind::Str, "Who gives addresses."),
-    Opt::new("ipam_driver_options", Kind::Dict, "What it is told."),
-    Opt::new("ipam_config", Kind::List(&Kind::Dict), "Ranges of addresses.").options(&[
-        Opt::new("subnet", Kind::Str, "The range, such as 10.1.0.0/16."),
-        Opt::new("iprange", Kind::Str, "The part of it that containers get."),
-        Opt::new("gateway", Kind::Str, "The engine's own address."),
-        Opt::new("aux_addresses", Kind::Dict, "Addresses that are taken, by name."),
+    Opt::new("driver", Kind::Str, "Driver of the network.").default("\"bridge\""),
+    Opt::new("driver_options", Kind::Dict, "Options of the driver.").default("{}"),
+    Opt::new("force", Kind::Bool, "Recreate the network even if nothing differs.").default("false"),
+    Opt::new("appends", Kind::Bool, "Keep other containers connected.").aliases(&["incremental"]).default("false"),
+    Opt::new("ipam_driver", Kind::Str, "Driver that assigns addresses (IPAM)."),
+    Opt::new("ipam_driver_options", Kind::Dict, "Options of the IPAM driver."),
+    Opt::new("ipam_config", Kind::List(&Kind::Dict), "Address ranges of the network.").options(&[
+        Opt::new("subnet", Kind::Str, "Subnet, such as 10.1.0.0/16."),
+        Opt::new("iprange", Kind::Str, "Part of the subnet from which containers get addresses."),
+        Opt::new("gateway", Kind::Str, "Address of the engine in the network."),
+        Opt::new("aux_addresses", Kind::Dict, "Reserved addresses, by name."),
     ]),
-    Opt::new("enable_ipv4", Kind::Bool, "With addresses of IPv4."),
-    Opt::new("enable_ipv6", Kind::Bool, "With addresses of IPv6."),
-    Opt::new("internal", Kind::Bool, "Without a way out."),
-    Opt::new("labels", Kind::Dict, "Labels, as texts.").default("{}"),
-    Opt::new("scope", Kind::Str, "Where it is known.").choices(&["local", "global", "swarm"]),
-    Opt::new("attachable", Kind::Bool, "Containers that are no services may join."),
-    Opt::new("ingress", Kind::Bool, "It is the swarm's routing mesh."),
+    Opt::new("enable_ipv4", Kind::Bool, "Enable IPv4."),
+    Opt::new("enable_ipv6", Kind::Bool, "Enable IPv6."),
+    Opt::new("internal", Kind::Bool, "Isolate the network from the outside."),
+    Opt::new("labels", Kind::Dict, "Labels of the network; the values must be text.").default("{}"),
+    Opt::new("scope", Kind::Str, "Scope of the network.").choices(&["local", "global", "swarm"]),
+    Opt::new("attachable", Kind::Bool, "Allow standalone containers to connect to a swarm network."),
+    Opt::new("ingress", Kind::Bool, "Use the network as the swarm's routing mesh."),
 ];
 const OPTIONS: [Opt; OWN.len() + ENGINE_OPTIONS.len()] = with_engine(OWN);
 
 static SPEC: Spec = Spec {
     name: "docker_network",
     collection: "community.docker",
-    summary: "Manage networks of Docker",
+    summary: "Manage Docker networks",
     description: &[
-        "Makes and removes networks, and connects containers to them.",
-        "A network cannot be changed: if it differs from what is wanted, its containers are taken out, it is removed and made anew, and only those of \
-         `connected` are put back.",
+        "Creates and removes networks, and connects containers to them.",
+        "A network cannot be changed in place. If it differs, the module disconnects its containers, recreates the \
+         network, and reconnects only the containers in `connected`.",
     ],
     options: &OPTIONS,
     required_together: REQUIRED_TOGETHER,
     examples: "- name: A network\n  community.docker.docker_network:\n    name: backend\n    ipam_config:\n      - subnet: 10.5.0.0/24\n        gateway: 10.5.0.1\n\n\
                - name: One more container in it\n  community.docker.docker_network:\n    name: backend\n    connected: [db]\n    appends: true\n",
-    returns: &[Return { name: "network", kind: "dict", when: "present", doc: "The network as Docker describes it." }],
+    returns: &[Return { name: "network", kind: "dict", when: "present", doc: "Network as Docker describes it." }],
     ..Spec::EMPTY
 };
 
@@ -77,7 +77,7 @@ impl Module for DockerNetwork {
     }
 }
 
-/// What is wanted.
+/// Requested properties.
 struct Wanted {
     name: String,
     driver: String,
@@ -153,7 +153,7 @@ impl Wanted {
                 return Err(Failure::new(format!("\"{subnet}\" is not a valid CIDR")));
             }
         }
-        // A network that is only a configuration has no driver of its own.
+        // A configuration-only network has no driver of its own.
         let driver = if args.bool("config_only") { "null" } else { args.str("driver").unwrap_or("bridge") };
         Ok(Wanted {
             name: args.required("name")?.to_owned(),
@@ -165,7 +165,7 @@ impl Wanted {
     }
 }
 
-/// The names of the containers in a network.
+/// Names of the containers in a network.
 fn members(network: &Value) -> Vec<String> {
     let containers = network["Containers"].as_object().into_iter().flatten();
     containers.filter_map(|(_, container)| Some(container["Name"].as_str()?.to_owned())).collect()
@@ -212,7 +212,7 @@ fn compare(args: &Args, wanted: &Wanted, network: &Value, differences: &mut Diff
     compare_map("labels", &wanted.labels, &network["Labels"], differences);
 }
 
-/// Every entry that is wanted must be there.
+/// Requires every requested entry to exist.
 fn compare_map(name: &str, wanted: &Map, there: &Value, differences: &mut Differences) {
     if wanted.is_empty() {
         return;
@@ -258,7 +258,7 @@ fn compare_pools(wanted: &Wanted, there: &Value, differences: &mut Differences) 
     }
 }
 
-/// All keys of a range, as the task's arguments have them.
+/// All keys of an address range, as the task's options name them.
 fn whole(pool: &Map) -> Value {
     let keys = ["subnet", "iprange", "gateway", "aux_addresses"];
     keys.into_iter().map(|key| (key.to_owned(), pool.get(key).cloned().unwrap_or_default())).collect()
@@ -268,7 +268,7 @@ fn pool_key(key: &str) -> String {
     if key == "AuxiliaryAddresses" { "aux_addresses".to_owned() } else { key.to_lowercase() }
 }
 
-/// An address has several spellings; this is the one to compare.
+/// Normalises the spelling of an address for comparison.
 fn normalized(key: &str, value: &Value) -> Value {
     match (key, value) {
         ("subnet" | "iprange", Value::String(text)) => match text.split_once('/') {
@@ -283,7 +283,7 @@ fn normalized(key: &str, value: &Value) -> Value {
     }
 }
 
-/// An address in its shortest form; what is none stays as it is.
+/// An address in its shortest form; other text stays unchanged.
 pub(super) fn plain_address(text: &str) -> String {
     text.parse::<IpAddr>().map_or_else(|_| text.to_owned(), |address| address.to_string())
 }
@@ -298,7 +298,7 @@ fn is_cidr(text: &str) -> bool {
     }
 }
 
-/// Makes the network. Answers with what it is then; in check mode there is none.
+/// Creates the network and returns it; `None` in check mode.
 fn create(task: &mut Task, wanted: &Wanted) -> Result<Option<Value>, Failure> {
     let args = &task.args;
     let mut data = json!({
@@ -353,7 +353,7 @@ fn remove(task: &mut Task, wanted: &Wanted, network: &Value, host: &Host) -> Res
     }
     if !task.check {
         task.engine.call(Request::delete(format!("/networks/{}", encoded(&wanted.name))))?;
-        // A swarm takes its time to forget one.
+        // A swarm removes a network with a delay.
         while network["Scope"] == "swarm" && lookup::network(&task.engine, &wanted.name)?.is_some() {
             host.check_cancelled()?;
             thread::sleep(Duration::from_millis(100));
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_the_same_however_they_are_written() {
+    fn address_ranges_equal_in_any_notation() {
         let wanted = |subnet: &str| Wanted {
             name: "n".into(),
             driver: "bridge".into(),

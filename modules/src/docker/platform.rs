@@ -1,6 +1,6 @@
 //! Platforms such as `linux/arm64/v8`, whose parts have several names.
 
-/// Operating systems and architectures by the names that containerd knows.
+/// Operating systems and architectures under containerd's names.
 const SYSTEMS: &[&str] = &[
     "aix",
     "android",
@@ -47,7 +47,7 @@ const ARCHITECTURES: &[&str] = &[
     "wasm",
 ];
 
-/// A platform; what is not known of it is empty.
+/// A platform; unknown parts are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Platform {
     system: String,
@@ -56,7 +56,7 @@ pub(super) struct Platform {
 }
 
 impl Platform {
-    /// Reads one. What it leaves out is the engine's.
+    /// Parses a platform. Missing parts come from the engine.
     pub(super) fn parse(text: &str, engine: &Platform) -> Result<Platform, String> {
         let invalid = |why: &str| format!("Invalid platform string \"{text}\": {why}");
         let parts: Vec<&str> = text.splitn(3, '/').collect();
@@ -93,7 +93,7 @@ impl Platform {
         }
     }
 
-    /// That of an image; what it does not say is the engine's.
+    /// Platform of an image. Missing parts come from the engine.
     pub(super) fn of_image(system_name: &str, architecture_name: &str, variant: &str, engine: &Platform) -> Platform {
         let system_name = if system_name.is_empty() { system(&engine.system) } else { system_name.to_owned() };
         if architecture_name.is_empty() && !engine.architecture.is_empty() {
@@ -103,7 +103,7 @@ impl Platform {
         Platform { system: system_name, architecture: architecture_name.to_owned(), variant: variant.to_owned() }
     }
 
-    /// The engine's own, of which only these two are known.
+    /// Platform of the engine, which reports only system and architecture.
     pub(super) fn of_engine(system: &str, architecture: &str) -> Platform {
         Platform { system: system.to_owned(), architecture: architecture.to_owned(), variant: String::new() }
     }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_one_platform() {
+    fn platform_aliases_normalised() {
         let engine = Platform::of_engine("linux", "x86_64");
         let shown = |text: &str| Platform::parse(text, &engine).unwrap().to_string();
         assert_eq!(shown("linux"), "linux/amd64");

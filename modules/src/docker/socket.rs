@@ -17,7 +17,7 @@ use ureq::{
     },
 };
 
-/// Connects to a socket, whatever server the URL names.
+/// Connects to a socket, regardless of the server in the URL.
 #[derive(Debug)]
 pub(super) struct SocketConnector {
     pub(super) path: PathBuf,
@@ -33,7 +33,7 @@ impl Connector<()> for SocketConnector {
     }
 }
 
-/// No name is looked up for a socket, but the client wants an address.
+/// A socket needs no name lookup, but the client requires an address.
 #[derive(Debug)]
 pub(super) struct NoNames;
 
@@ -45,7 +45,7 @@ impl Resolver for NoNames {
     }
 }
 
-/// One connection.
+/// A single connection.
 #[derive(Debug)]
 pub(super) struct SocketTransport {
     stream: UnixStream,
@@ -78,12 +78,12 @@ impl Transport for SocketTransport {
     }
 
     fn is_open(&mut self) -> bool {
-        // A connection costs nothing here, so none is kept that the daemon may have closed.
+        // A new connection is cheap, and the daemon may close idle ones, so none is reused.
         false
     }
 }
 
-/// How long one call may take; none if there is no limit.
+/// Time limit of one call, if any.
 fn limit(timeout: &NextTimeout) -> Result<Option<Duration>, Error> {
     match timeout.not_zero() {
         Some(left) if left.is_zero() => Err(Error::Timeout(timeout.reason)),

@@ -12,15 +12,18 @@ use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 pub struct DockerVolume;
 
 const OWN: [Opt; 6] = [
-    Opt::required("volume_name", Kind::Str, "The volume.").aliases(&["name"]),
-    Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["present", "absent"]),
-    Opt::new("driver", Kind::Str, "Who keeps it.").default("\"local\""),
-    Opt::new("driver_options", Kind::Dict, "What the driver is told.").default("{}"),
-    Opt::new("labels", Kind::Dict, "Labels, as texts."),
+    Opt::required("volume_name", Kind::Str, "Name of the volume.").aliases(&["name"]),
+    Opt::new("state", Kind::Str, "`present` creates the volume, `absent` removes it.")
+        .default("\"present\"")
+        .choices(&["present", "absent"]),
+    Opt::new("driver", Kind::Str, "Driver of the volume.").default("\"local\""),
+    Opt::new("driver_options", Kind::Dict, "Options of the driver.").default("{}"),
+    Opt::new("labels", Kind::Dict, "Labels of the volume; the values must be text."),
     Opt::new(
         "recreate",
         Kind::Str,
-        "When a volume that is there is made anew; what was in it is lost. `options-changed` means another driver, other options or labels.",
+        "Recreate an existing volume, which loses its data. `options-changed` does so if driver, driver options or \
+         labels differ.",
     )
     .default("\"never\"")
     .choices(&["always", "never", "options-changed"]),
@@ -30,15 +33,15 @@ const OPTIONS: [Opt; OWN.len() + ENGINE_OPTIONS.len()] = with_engine(OWN);
 static SPEC: Spec = Spec {
     name: "docker_volume",
     collection: "community.docker",
-    summary: "Manage volumes of Docker",
+    summary: "Manage Docker volumes",
     description: &[
-        "Makes and removes volumes. A volume that is there is left as it is unless `recreate` says otherwise.",
+        "Creates and removes volumes. Leaves an existing volume unchanged unless `recreate` says otherwise.",
     ],
     options: &OPTIONS,
     required_together: REQUIRED_TOGETHER,
     examples: "- name: A volume\n  community.docker.docker_volume:\n    name: data\n\n\
                - name: One on another disk\n  community.docker.docker_volume:\n    name: archive\n    driver_options:\n      type: ext4\n      device: /dev/sdb1\n",
-    returns: &[Return { name: "volume", kind: "dict", when: "present", doc: "The volume as Docker describes it." }],
+    returns: &[Return { name: "volume", kind: "dict", when: "present", doc: "Volume as Docker describes it." }],
     ..Spec::EMPTY
 };
 

@@ -3,8 +3,8 @@ use std::time::Duration;
 use super::{Facts, Root, probe};
 use crate::{Host, Map};
 
-/// `user_*` and the ids the executor runs with. The files are read here because the C library's lookups do not work in a static binary
-/// on every host; an account that only a directory service knows is asked from `getent`.
+/// `user_*` facts and the executor's ids. Parses the account files, because the C library's lookups fail on some hosts
+/// in a static binary; falls back to `getent` for directory services.
 pub(crate) fn collect(root: &Root, host: &Host, facts: &mut Facts) {
     let uid = rustix::process::getuid().as_raw();
     let line = root.read("/etc/passwd").and_then(|text| entry(&text, uid)).or_else(|| asked(root, uid));
@@ -37,7 +37,7 @@ fn asked(root: &Root, uid: u32) -> Option<String> {
     Some(answer.stdout.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
-/// `env`: the executor's environment with what the task sets.
+/// `env`: the executor's environment with the task's variables.
 pub(crate) fn environment(host: &Host, facts: &mut Facts) {
     let mut map = Map::new();
     let mut all: std::collections::BTreeMap<String, String> = std::env::vars_os()

@@ -3,7 +3,7 @@ use jiff::{Timestamp, Zoned, tz::TimeZone};
 use super::Facts;
 use crate::Map;
 
-/// `date_time`: now, in the host's time zone.
+/// `date_time`: current time in the host's time zone.
 pub(crate) fn collect(facts: &mut Facts) {
     facts.set("date_time", date_time(Timestamp::now(), TimeZone::system()));
 }
@@ -40,7 +40,7 @@ fn date_time(now: Timestamp, zone: TimeZone) -> Map {
     map
 }
 
-/// What the zone is called in summer, or its plain name if it has no summer time around now.
+/// The zone's name in summer, or its plain name without daylight saving time.
 fn daylight_name(local: &Zoned) -> String {
     let year = local.year();
     let standard = local.strftime("%Z").to_string();
@@ -52,7 +52,7 @@ fn daylight_name(local: &Zoned) -> String {
     in_summer.unwrap_or(standard)
 }
 
-/// `loadavg`, which the kernel counts in parts of 65536.
+/// `loadavg`, which the kernel counts in units of 1/65536.
 pub(crate) fn load_average(facts: &mut Facts) {
     let mut map = Map::new();
     for (key, load) in ["1m", "5m", "15m"].into_iter().zip(rustix::system::sysinfo().loads) {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_written_in_local_and_in_universal_time() {
+    fn date_time_reports_local_and_universal_time() {
         let moment = Timestamp::from_second(1_752_580_800).unwrap();
         let map = date_time(moment, TimeZone::fixed(jiff::tz::offset(2)));
         assert_eq!(map["iso8601"], "2025-07-15T12:00:00Z");

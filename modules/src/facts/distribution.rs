@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::{Facts, Root};
 
-/// Families of distributions that share a package manager and a layout, as playbooks know them.
+/// Families of distributions with a common package manager and layout, under the names that playbooks use.
 const FAMILIES: &[(&str, &[&str])] = &[
     (
         "RedHat",
@@ -78,12 +78,12 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("ClearLinux", &["Clear Linux OS", "Clear Linux Mix"]),
 ];
 
-/// The family of a distribution; one that belongs to none is its own.
+/// The family of a distribution; its own name if it belongs to none.
 pub(crate) fn family(distribution: &str) -> &str {
     FAMILIES.iter().find(|(_, members)| members.contains(&distribution)).map_or(distribution, |(family, _)| family)
 }
 
-/// What is found out about a distribution; a fact that stays empty is left out, or is `NA` where playbooks expect it.
+/// Collected facts of a distribution. An empty fact is omitted, or `NA` where playbooks expect it.
 #[derive(Default)]
 struct Found {
     distribution: String,
@@ -122,13 +122,13 @@ pub(crate) fn collect(root: &Root, facts: &mut Facts) {
     facts.set("os_family", family(&found.distribution));
 }
 
-/// The assignments of an os-release file.
+/// The assignments in an os-release file.
 pub(crate) fn os_release(root: &Root) -> BTreeMap<String, String> {
     let text = root.read("/etc/os-release").or_else(|| root.read("/usr/lib/os-release")).unwrap_or_default();
     assignments(&text)
 }
 
-/// `KEY=value` lines, unquoted.
+/// Parses lines of the form `KEY=value`, and removes quotes.
 pub(crate) fn assignments(text: &str) -> BTreeMap<String, String> {
     text.lines()
         .filter_map(|line| {
@@ -148,7 +148,7 @@ fn find(root: &Root) -> Found {
     let os_text = os.as_deref().unwrap_or_default();
     let value = |key: &str| release.get(key).cloned().unwrap_or_default();
 
-    // The order matters: derived distributions also carry the files of those they come from.
+    // The order matters: derived distributions also carry the files of their base.
     for (file, variety, needle) in [
         ("/etc/altlinux-release", "Altlinux", "ALT"),
         ("/etc/oracle-release", "OracleLinux", "Oracle Linux"),
@@ -229,7 +229,7 @@ fn find(root: &Root) -> Found {
         if found.version == "NA" && !value("VERSION").is_empty() {
             found.version = value("VERSION");
         }
-        // Of quotes only double ones are left out here.
+        // Only double quotes are removed here.
         let name = os_text.lines().filter_map(|line| line.strip_prefix("NAME=")).next_back();
         let name = name.map_or_else(|| "NA".to_owned(), |name| name.trim_matches('"').to_owned());
         return found.named(&name, "/etc/os-release", "NA");
@@ -237,7 +237,7 @@ fn find(root: &Root) -> Found {
     found
 }
 
-/// What os-release alone says.
+/// Facts from os-release alone.
 fn guess(root: &Root, release: &BTreeMap<String, String>) -> Found {
     let value = |key: &str| release.get(key).cloned().filter(|value| !value.is_empty());
     let id = value("ID").unwrap_or_default();
@@ -251,10 +251,10 @@ fn guess(root: &Root, release: &BTreeMap<String, String>) -> Found {
         }
     };
     let mut version = value("VERSION_ID").unwrap_or_default();
-    // Debian and the rebuilds of Red Hat leave the minor version out of os-release.
+    // Debian and the rebuilds of Red Hat omit the minor version from os-release.
     let better = match id.as_str() {
         "debian" => root.line("/etc/debian_version"),
-        // Of the parts that the file has two count.
+        // Only two parts of the version in the file are used.
         "centos" => root
             .line("/etc/centos-release")
             .and_then(|text| version_in(&text))
@@ -262,7 +262,7 @@ fn guess(root: &Root, release: &BTreeMap<String, String>) -> Found {
         _ => None,
     };
     if version.is_empty() && id == "debian" {
-        // What is still being made has only a name.
+        // An unreleased version has only a name.
         version = root.line("/etc/debian_version").unwrap_or_default();
     }
     if let Some(better) =
@@ -272,7 +272,7 @@ fn guess(root: &Root, release: &BTreeMap<String, String>) -> Found {
     }
     let codename = release.get("VERSION_CODENAME").or_else(|| release.get("UBUNTU_CODENAME")).cloned();
     let codename = codename.or_else(|| {
-        // Some systems tell the name only in a file of their own.
+        // Some systems provide the name only in a file of their own.
         let files = ["altlinux", "oracle", "redhat"];
         let own = || files.iter().find_map(|name| root.line(&format!("/etc/{name}-release")));
         let inside = |text: String| Some(text.split_once('(')?.1.split(')').next()?.to_owned());
@@ -318,7 +318,7 @@ fn suse(root: &Root, mut found: Found, release: &BTreeMap<String, String>, text:
     found.named(&name, "/etc/os-release", "SUSE")
 }
 
-/// Debian and what is made of it.
+/// Facts of Debian and its derivatives.
 fn debian(root: &Root, found: &Found, release: &BTreeMap<String, String>, text: &str) -> Option<Found> {
     let value = |key: &str| release.get(key).cloned().unwrap_or_default();
     let mut debian = Found {
@@ -389,7 +389,7 @@ impl Found {
     }
 }
 
-/// `lsb`: what `lsb_release` would say, which itself only reads these files.
+/// `lsb`: the output of `lsb_release`, which itself only reads these files.
 pub(crate) fn lsb(root: &Root, facts: &mut Facts) {
     let own = root.read("/etc/lsb-release").map(|text| assignments(&text)).unwrap_or_default();
     let release = os_release(root);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_families_of_debian_and_red_hat_are_told_apart() {
+    fn distribution_debian_and_red_hat_families_detected() {
         let debian = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nVERSION=\"12 (bookworm)\"\nVERSION_CODENAME=bookworm\nID=debian\n";
         assert_eq!(
             facts_of(&[("/etc/os-release", debian), ("/etc/debian_version", "12.11\n")]),
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_amazon_suse_alpine_and_flatcar_keep_their_own_ways() {
+    fn distribution_special_release_files_parsed() {
         let stream = "NAME=\"CentOS Stream\"\nVERSION=\"9\"\nID=\"centos\"\nVERSION_ID=\"9\"\n";
         let file = "CentOS Stream release 9\n";
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What network devices take over from the kernel, as `ethtool --show-features` names it: asked of the kernel's ethtool family, without a process.
+//! Offload features of network devices, as in `ethtool --show-features`, from the kernel's ethtool netlink family.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,15 +7,16 @@ use serde_json::Value;
 use super::netlink::{self, Attributes};
 use crate::Map;
 
-/// Requests of the generic protocol's controller and of the ethtool family (linux/genetlink.h, linux/ethtool_netlink.h).
+/// Requests to the controller of generic netlink and to the ethtool family (linux/genetlink.h,
+/// linux/ethtool_netlink.h).
 const CONTROLLER: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
 const GET_FEATURES: u8 = 11;
-/// In front of every message: command, version, and two bytes that say nothing.
+/// Length of the header of each message: command, version, two reserved bytes.
 const GENERIC_HEADER: usize = 4;
-/// Attributes of an answer about features.
+/// Attributes in an answer about features.
 const DEVICE: u16 = 1;
 const DEVICE_NAME: u16 = 2;
 const CHANGEABLE: u16 = 2;
@@ -26,7 +27,7 @@ const BITS: u16 = 3;
 const BIT_NAME: u16 = 2;
 const BIT_VALUE: u16 = 3;
 
-/// The names ethtool had before the kernel told its own, and which of the kernel's belong to them.
+/// Group names of older ethtool releases, with the kernel's features in each group.
 const GROUPS: [(&str, &str, &str); 12] = [
     ("rx-checksumming", "rx-checksum", ""),
     ("tx-checksumming", "tx-checksum-", ""),
@@ -42,13 +43,13 @@ const GROUPS: [(&str, &str, &str); 12] = [
     ("receive-hashing", "rx-hashing", ""),
 ];
 
-/// The features of every device, by its name; none where the kernel does not know the family.
+/// Features of all devices by name; empty if the kernel lacks the family.
 pub(super) fn all() -> BTreeMap<String, Map> {
     let messages = family().and_then(|family| netlink::ask_generic(family, netlink::DUMP, &[GET_FEATURES, 1, 0, 0]));
     messages.unwrap_or_default().iter().filter_map(|message| device(message)).collect()
 }
 
-/// The number of the ethtool family.
+/// Number of the ethtool family.
 fn family() -> Option<u16> {
     let name = b"ethtool\0";
     let mut request = vec![GET_FAMILY, 1, 0, 0];
@@ -64,11 +65,11 @@ fn find(attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     Attributes(attributes).find(|(kind, _)| *kind == wanted).map(|(_, bytes)| bytes)
 }
 
-/// A set of features: every name in it, and whether it is set.
+/// Parses a feature set: each name, and whether it is set.
 fn bits(set: Option<&[u8]>) -> Vec<(String, bool)> {
     let bits = set.and_then(|set| find(set, BITS)).unwrap_or_default();
     let bit = |bytes| {
-        // Numbers that stand for nothing have an empty name.
+        // Unused bits have an empty name.
         let name = find(bytes, BIT_NAME).filter(|name| name.len() > 1)?;
         Some((String::from_utf8_lossy(name).trim_end_matches('\0').to_owned(), find(bytes, BIT_VALUE).is_some()))
     };
@@ -79,13 +80,13 @@ fn device(message: &[u8]) -> Option<(String, Map)> {
     let attributes = message.get(GENERIC_HEADER..)?;
     let name = find(find(attributes, DEVICE)?, DEVICE_NAME)?;
     let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
-    // These name only what is set.
+    // These attributes list only set bits.
     let names = |kind| bits(find(attributes, kind)).into_iter().map(|(name, _)| name).collect::<HashSet<String>>();
     let known = bits(find(attributes, CHANGEABLE));
     Some((name, told(&known, &names(WANTED), &names(ACTIVE), &names(NEVER_CHANGED))))
 }
 
-/// What ethtool prints of them: `on` or `off`, and whether that can be changed, or is about to be.
+/// Formats features like ethtool: `on` or `off`, with notes on fixed or requested values.
 fn told(
     known: &[(String, bool)],
     wanted: &HashSet<String>,
@@ -113,7 +114,7 @@ fn told(
         let members: Vec<_> = known.iter().filter(|(name, _)| is_member(name)).collect();
         match members[..] {
             [] => continue,
-            // It stands for the one feature.
+            // The group consists of this feature alone.
             [(name, can_change)] => {
                 add(group, state(name, *can_change));
                 alone.insert(name.as_str());
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn features_have_the_names_and_words_of_ethtool() {
+    fn features_formatted_like_ethtool() {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<HashSet<_>>();
         let known = [
             ("rx-checksum", true),
@@ -154,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_those_of_the_loopback_device() {
-        // Kernels before 5.7 do not.
+    fn features_of_loopback_device_read() {
+        // Kernels before 5.7 lack this family.
         if let Some(loopback) = all().get("lo") {
             assert_eq!(loopback["highdma"], "on [fixed]");
         }

@@ -1,4 +1,4 @@
-//! `getent`: entries of the host's name services.
+//! `getent`: reads entries of the host's name services.
 
 use serde_json::Value;
 
@@ -9,29 +9,29 @@ pub struct Getent;
 
 static SPEC: Spec = Spec {
     name: "getent",
-    summary: "Look entries up in the host's name services",
+    summary: "Read entries of the host's name services",
     description: &[
-        "Asks the program `getent` for users, groups, hosts, services and what else the host knows by name, and keeps the answer as the fact \
-         `getent_<database>`: a mapping from the first field of each entry to the list of the others.",
+        "Runs the program `getent` for users, groups, hosts, services and other databases. Stores the answer in the \
+         fact `getent_<database>`, which maps the first field of each entry to the list of its other fields.",
     ],
     options: &[
-        Opt::required("database", Kind::Str, "The database, such as `passwd`, `group`, `hosts` or `services`.").word(),
-        Opt::new("key", Kind::Str, "The entry to look up; all if not given.").word(),
+        Opt::required("database", Kind::Str, "Database, such as `passwd`, `group`, `hosts` or `services`.").word(),
+        Opt::new("key", Kind::Str, "Entry to read. Default: all entries.").word(),
         Opt::new(
             "service",
             Kind::Str,
-            "The service to ask, such as `files`, instead of those the host is configured for.",
+            "Service to query, such as `files`. Default: the services in the host's configuration.",
         )
         .word(),
         Opt::new(
             "split",
             Kind::Str,
-            "What separates the fields; for users and groups it is a colon, otherwise spaces.",
+            "Separator of fields. Default: a colon for users and groups, otherwise whitespace.",
         ),
-        Opt::new("fail_key", Kind::Bool, "Fail if there is no such entry.").default("true"),
+        Opt::new("fail_key", Kind::Bool, "Fail if the entry does not exist.").default("true"),
     ],
     examples: "- name: Is there such a user?\n  ansible.builtin.getent:\n    database: passwd\n    key: app\n    fail_key: false\n",
-    returns: &[Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The fact `getent_<database>`." }],
+    returns: &[Return { name: "ansible_facts", kind: "dict", when: "success", doc: "Fact `getent_<database>`." }],
     ..Spec::EMPTY
 };
 
@@ -78,7 +78,7 @@ impl Module for Getent {
     }
 }
 
-/// The entries by their first field. What is there several times becomes a list of lists.
+/// Entries by their first field. A repeated entry becomes a list of lists.
 fn entries(text: &str, split: Option<&str>) -> Map {
     let mut entries = Map::new();
     let mut several: Vec<String> = Vec::new();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_repeated_names() {
+    fn entries_split_by_fields_repeated_names_listed() {
         let found = entries("root:x:0\nbin:x:1\n", Some(":"));
         assert_eq!(Value::from(found), json!({ "root": ["x", "0"], "bin": ["x", "1"] }));
         let found = entries("::1  a b\n::1 c\n::1 d\n1.1.1.1 e\n", None);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Facts, Root};
 
-/// Processor, memory, uptime and what the firmware says of itself.
+/// Processor, memory, uptime and firmware facts.
 pub(crate) fn collect(root: &Root, facts: &mut Facts) {
     let cpuinfo = root.read("/proc/cpuinfo").unwrap_or_default();
     let machine = rustix::system::uname().machine().to_string_lossy().into_owned();
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_cores_and_threads_are_counted() {
+    fn cpuinfo_sockets_cores_threads_counted() {
         let one = |number: usize, socket: usize, core: usize| {
             format!(
                 "processor\t: {number}\nvendor_id\t: GenuineIntel\nmodel name\t: Xeon\nphysical id\t: {socket}\nsiblings\t: 4\ncore id\t\t: {core}\ncpu cores\t: 2\nflags\t\t: fpu vme\n\n"
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_board_counts_its_processors() {
+    fn cpuinfo_arm_board_processors_counted() {
         let text = "processor\t: 0\nBogoMIPS\t: 108.00\nFeatures\t: fp asimd\n\nprocessor\t: 1\nBogoMIPS\t: 108.00\nFeatures\t: fp asimd\n";
         let mut facts = Facts::default();
         processor(text, "aarch64", false, &mut facts);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_in_megabytes_with_and_without_caches() {
+    fn meminfo_converted_to_megabytes_with_and_without_caches() {
         let mut facts = Facts::default();
         memory(
             "MemTotal: 8192000 kB\nMemFree: 1024000 kB\nBuffers: 102400 kB\nCached: 2048000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n",

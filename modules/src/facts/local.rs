@@ -17,10 +17,10 @@ use crate::{
     process::reason,
 };
 
-/// Largest file of facts, in bytes.
+/// Largest fact file to read, in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// `local`: what the files `*.fact` of a folder say, or, of those that are executable, print.
+/// `local`: content of the files `*.fact` in a folder, or output if they are executable.
 pub(crate) fn collect(folder: &str, limit: Duration, host: &Host, facts: &mut Facts) {
     let mut local = Map::new();
     let mut files: Vec<_> = std::fs::read_dir(folder)
@@ -60,7 +60,7 @@ fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
         if bytes.len() as u64 > LONGEST {
             return Err(format!("error loading facts from {shown}: it has more than {LONGEST} bytes"));
         }
-        // What is no text says nothing.
+        // A file that is not text counts as empty.
         return Ok(String::from_utf8(bytes).unwrap_or_default());
     }
     refuse_others(path)?;
@@ -76,7 +76,7 @@ fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
     }
 }
 
-/// Refuses to run a program that another user may change: they would run as the user of the task, who may be root.
+/// Refuses programs that another user may change, because they would run as the task's user, possibly root.
 fn refuse_others(path: &Path) -> Result<(), String> {
     let refuse = |error: &std::io::Error| format!("error loading fact - {}: {}", path.display(), reason(error));
     let place = Place::of(path, true, Purpose::Read).map_err(|error| refuse(&error))?;
@@ -116,7 +116,7 @@ fn parse(text: &str, path: &Path) -> Result<Value, String> {
     Ok(sections.into())
 }
 
-/// Python's INI files may name other options of the section: `%(name)s`; `%%` is a percent sign.
+/// Expands `%(name)s` to other options of the section, and `%%` to a percent sign, as in Python's INI files.
 fn interpolate(text: &str, options: &Map, depth: u8) -> Result<String, String> {
     if depth > 10 {
         return Err("options name each other without an end".to_owned());
@@ -141,7 +141,7 @@ fn interpolate(text: &str, options: &Map, depth: u8) -> Result<String, String> {
     Ok(done)
 }
 
-/// Sections of an INI file, with what `[DEFAULT]` says of all; names of options are lower case. Nothing may be there twice.
+/// Parses an INI file. `[DEFAULT]` applies to all sections, option names become lower case, and duplicates are errors.
 fn ini(text: &str) -> Option<Map> {
     let mut sections: Vec<(String, Map)> = Vec::new();
     let mut last: Option<String> = None;
@@ -150,7 +150,7 @@ fn ini(text: &str) -> Option<Map> {
         if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
             continue;
         }
-        // An indented line goes on with the value above.
+        // An indented line continues the value above.
         if line.starts_with([' ', '\t'])
             && let Some(key) = &last
             && let Some(Value::String(value)) = sections.last_mut().and_then(|(_, section)| section.get_mut(key))
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_come_from_json_ini_and_programs() {
+    fn fact_files_json_ini_and_executable_read() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("site.fact"), r#"{"rack": 7}"#).unwrap();
         std::fs::write(folder.path().join("old.fact"), "[general]\nColor = blue\nsize: 3\nboth = %(color)s 5%%\n")

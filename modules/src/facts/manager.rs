@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Facts, Root, distribution, probe};
 
-/// Package managers by their program; of several that are installed, the last one counts.
+/// Package managers by program; if several are installed, the last one counts.
 const PACKAGE_MANAGERS: &[(&str, &str)] = &[
     ("/usr/bin/rpm-ostree", "atomic_container"),
     ("/usr/bin/apt-get", "apt"),
@@ -31,7 +31,7 @@ pub(crate) fn package_manager(root: &Root, facts: &mut Facts) {
     facts.set("pkg_mgr", package_manager_of(root, &family));
 }
 
-/// The package manager of a host of this family.
+/// The package manager of a host in this family.
 pub(crate) fn package_manager_of(root: &Root, family: &str) -> &'static str {
     match family {
         "RedHat" if root.exists("/run/ostree-booted") => "atomic_container",
@@ -62,7 +62,7 @@ pub(crate) fn service_manager(root: &Root, facts: &mut Facts) {
     facts.set("service_mgr", name);
 }
 
-/// The service manager: what process 1 is called, or, if that says nothing, what is installed.
+/// The service manager: the name of process 1 or, if that is inconclusive, an installed one.
 pub(crate) fn service_manager_of(root: &Root) -> String {
     let first = root.line("/proc/1/comm").or_else(|| root.link_name("/sbin/init"));
     if let Some(first) = first.filter(|name| name != "init" && !name.ends_with("sh")) {
@@ -118,7 +118,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn process_one_or_what_is_installed_names_the_service_manager() {
+    fn service_manager_from_process_one_or_installed_files() {
         let (_folder, root) = tree(&[("/proc/1/comm", "systemd\n")]);
         assert_eq!(service_manager_of(&root), "systemd");
         let (_folder, root) = tree(&[("/proc/1/comm", "init\n"), ("/sbin/openrc", "")]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_has_its_own_package_manager_whatever_else_is_installed() {
+    fn package_manager_of_family_preferred_over_others() {
         let (_folder, root) = tree(&[("/usr/bin/apt-get", ""), ("/usr/bin/zypper", "")]);
         assert_eq!(package_manager_of(&root, "Debian"), "apt");
         assert_eq!(package_manager_of(&root, "Suse"), "zypper");

@@ -1,7 +1,7 @@
-//! Facts: what a host is, and which services and packages it has.
+//! Facts: properties of a host, its services and its packages.
 //!
-//! Each topic reads below a [`Root`], so that its rules can be shown on a small tree, and writes into [`Facts`] under the names that
-//! playbooks know.
+//! Each topic reads below a [`Root`], so that tests can use a small tree, and writes [`Facts`] under the names that
+//! playbooks use.
 
 use serde_json::Value;
 
@@ -40,36 +40,35 @@ pub(crate) use root::tests::tree;
 pub(crate) use security::is_chroot;
 pub(crate) use storage::unescape;
 
-/// The family of the host's distribution, such as `Debian`.
+/// Family of the host's distribution, such as `Debian`.
 pub(crate) fn os_family(root: &Root) -> String {
     let mut facts = Facts::default();
     distribution::collect(root, &mut facts);
     facts.text("os_family").unwrap_or_default().to_owned()
 }
 
-/// Facts by their names, without `ansible_`.
+/// Facts by name, without `ansible_`.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     values: Map,
 }
 
 impl Facts {
-    /// Sets a fact.
     pub(crate) fn set(&mut self, name: &str, value: impl Into<Value>) {
         self.values.insert(name.to_owned(), value.into());
     }
 
-    /// A fact.
+    /// The value of a fact.
     pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
     }
 
-    /// A fact that is a text.
+    /// The value of a text fact.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.value(name).and_then(Value::as_str)
     }
 
-    /// The facts by the names they have in results; no name has a dash, so that each can be a variable.
+    /// The facts with their prefixed names. Dashes are replaced, so that each name is a valid variable.
     pub(crate) fn prefixed(self) -> Map {
         let mut sorted: Vec<_> = self
             .values

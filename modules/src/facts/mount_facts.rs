@@ -1,4 +1,4 @@
-//! `mount_facts`: what is mounted, and what is to be.
+//! `mount_facts`: mounted and configured file systems.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,30 +16,31 @@ pub struct MountFacts;
 
 static SPEC: Spec = Spec {
     name: "mount_facts",
-    summary: "Find out what is mounted",
+    summary: "Gather mounts as facts",
     description: &[
-        "Reads the kernel's table of mounts and the files that say what is mounted at the start, with the sizes of the filesystems.",
-        "A mount point that several sources tell of is in `mount_points` as the first of them has it; `aggregate_mounts` holds all.",
+        "Reads the kernel's mount table and the files that configure mounts, and adds the sizes of file systems.",
+        "`mount_points` contains a repeated mount point as the first source lists it; `aggregate_mounts` contains \
+         all entries.",
     ],
     options: &[
-        Opt::new("devices", Kind::List(&Kind::Str), "Only devices that one of these patterns matches."),
-        Opt::new("fstypes", Kind::List(&Kind::Str), "Only filesystems that one of these patterns matches."),
+        Opt::new("devices", Kind::List(&Kind::Str), "Patterns, one of which the device must match."),
+        Opt::new("fstypes", Kind::List(&Kind::Str), "Patterns, one of which the file system type must match."),
         Opt::new(
             "sources",
             Kind::List(&Kind::Str),
-            "Where to look: `dynamic` is the kernel's table, `static` are files such as /etc/fstab, `all` is both, `mount` is the output of \
-             `mount_binary`; or files.",
+            "Sources to read: `dynamic` for the kernel's table, `static` for files such as /etc/fstab, `all` for \
+             both, `mount` for the output of `mount_binary`, or paths of files.",
         ),
-        Opt::new("mount_binary", Kind::Raw, "The program to ask, if there is no table; none if null.")
+        Opt::new("mount_binary", Kind::Raw, "Program to run if no table is available; null for none.")
             .default("\"mount\""),
-        Opt::new("timeout", Kind::Float, "Seconds to wait for the size of one filesystem; without it, for ever."),
-        Opt::new("on_timeout", Kind::Str, "What becomes of a filesystem that does not answer.")
+        Opt::new("timeout", Kind::Float, "Seconds to wait for the size of one file system. Default: no limit."),
+        Opt::new("on_timeout", Kind::Str, "Handling of a file system that does not answer.")
             .default("\"error\"")
             .choices(&["error", "warn", "ignore"]),
         Opt::new(
             "include_aggregate_mounts",
             Kind::Bool,
-            "Whether `aggregate_mounts` is filled. If not given, it is not, and repeated mount points are warned about.",
+            "Fill `aggregate_mounts`. Default: not filled, and repeated mount points cause a warning.",
         ),
     ],
     examples: "- name: Network filesystems\n  ansible.builtin.mount_facts:\n    fstypes: [nfs*]\n    timeout: 10\n    on_timeout: warn\n",
@@ -47,7 +48,7 @@ static SPEC: Spec = Spec {
         name: "ansible_facts",
         kind: "dict",
         when: "success",
-        doc: "`mount_points`, by mount point, and the list `aggregate_mounts`.",
+        doc: "Facts `mount_points`, by mount point, and `aggregate_mounts`, a list.",
     }],
     ..Spec::EMPTY
 };
@@ -55,7 +56,7 @@ static SPEC: Spec = Spec {
 const DYNAMIC: &[&str] = &["/etc/mtab", "/proc/mounts", "/etc/mnttab"];
 const STATIC: &[&str] = &["/etc/fstab", "/etc/vfstab", "/etc/filesystems"];
 
-/// One line of a source.
+/// An entry of a source.
 struct Entry {
     source: String,
     line: String,
@@ -134,7 +135,7 @@ impl Module for MountFacts {
     }
 }
 
-/// The lines of all sources, each source once.
+/// The entries of all sources, each source once.
 fn entries(args: &Args, program: Option<&str>, warnings: &mut Vec<String>, host: &Host) -> Result<Vec<Entry>, Failure> {
     let mut sources: Vec<&str> = Vec::new();
     let given = args.list("sources");
@@ -180,7 +181,7 @@ fn entries(args: &Args, program: Option<&str>, warnings: &mut Vec<String>, host:
     Ok(found)
 }
 
-/// What the program prints, if it does so in time.
+/// The output of the program, within the time limit.
 fn from_program(program: &str, args: &Args, warnings: &mut Vec<String>, host: &Host) -> Result<Vec<Entry>, Failure> {
     let path = process::find(host, program)
         .ok_or_else(|| Failure::new(format!("Failed to find required executable \"{program}\"")))?;
@@ -199,7 +200,7 @@ fn from_program(program: &str, args: &Args, warnings: &mut Vec<String>, host: &H
     Ok(mount_tables::of_program(&answer.stdout).into_iter().map(made).collect())
 }
 
-/// What becomes of something that took too long.
+/// Applies `on_timeout`.
 fn overdue(sentence: String, args: &Args, warnings: &mut Vec<String>) -> Result<(), Failure> {
     match args.str("on_timeout") {
         Some("warn") => warnings.push(sentence),
@@ -209,13 +210,13 @@ fn overdue(sentence: String, args: &Args, warnings: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-/// The lines of a file.
+/// The entries of a table.
 fn table(source: &str, text: &str) -> Vec<Entry> {
     let made = |(line, fields)| Entry { source: source.to_owned(), line, fields };
     mount_tables::of_file(text).into_iter().map(made).collect()
 }
 
-/// A sentence about sources that have a mount point several times.
+/// Warning about sources that repeat a mount point.
 fn repeated(mounts: &[Entry]) -> Option<String> {
     let mut by_source: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for mount in mounts {
@@ -245,7 +246,7 @@ struct Patterns(Vec<globset::GlobMatcher>);
 impl Patterns {
     fn of(args: &Args, option: &str) -> Result<Patterns, Failure> {
         let made = args.list(option).into_iter().map(|pattern| {
-            // A star goes over slashes, as in Python's fnmatch.
+            // As in Python's fnmatch, a star also matches slashes.
             let glob = GlobBuilder::new(pattern).literal_separator(false).build();
             glob.map(|glob| glob.compile_matcher())
                 .map_err(|error| Failure::new(format!("{option} has a pattern that cannot be read: {error}.")))
@@ -258,7 +259,7 @@ impl Patterns {
     }
 }
 
-/// The ids of filesystems, by device.
+/// UUIDs of file systems, by device.
 struct Uuids(BTreeMap<String, String>);
 
 impl Uuids {
@@ -269,7 +270,7 @@ impl Uuids {
         Uuids(found.collect())
     }
 
-    /// The device itself, where it is given by its id, and the id.
+    /// The device, resolved if it is given by its UUID, and the UUID.
     fn resolve(&self, device: &str, host: &Host) -> Result<(String, Option<String>), Failure> {
         let Some(uuid) = device.strip_prefix("UUID=") else {
             let found = self.0.get(device).cloned();
@@ -280,7 +281,7 @@ impl Uuids {
     }
 }
 
-/// The id as `lsblk` has it, where udev keeps no links.
+/// The UUID from `lsblk`, where udev provides no links.
 fn asked(device: &str, host: &Host) -> Option<String> {
     if !device.starts_with("/dev/") {
         return None;
@@ -296,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_root_filesystem_is_found_with_its_size() {
+    fn root_file_system_listed_with_size() {
         let result = crate::run(&MountFacts, &json!({"fstypes": "*"}), &Host::alone(false, false));
         let root = &result["ansible_facts"]["mount_points"]["/"];
         assert!(root["size_total"].as_u64().is_some(), "{result}");

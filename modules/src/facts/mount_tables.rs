@@ -1,4 +1,4 @@
-//! The tables of mounts that systems have, and what their `mount` prints.
+//! Parses mount tables of several systems, and the output of their `mount` programs.
 
 use regex::Regex;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::storage::unescape;
 use crate::Map;
 
-/// What is told of one mount, and in which line.
+/// A line, and the mount parsed from it.
 pub(super) type Told = (String, Map);
 
-/// A table of one of the kinds that are known. A kind fits if all lines do.
+/// Parses a table of any known format. A format applies if it fits all lines.
 pub(super) fn of_file(text: &str) -> Vec<Told> {
     let kinds: [fn(&str) -> Option<Vec<Told>>; 4] = [vfstab, mnttab, fstab, filesystems];
     kinds.iter().find_map(|kind| kind(text)).unwrap_or_default()
@@ -23,7 +23,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim().is_empty() && !line.trim().starts_with('#'))
 }
 
-/// Solaris' table of what is to be mounted, with seven columns.
+/// Solaris' table of configured mounts, with seven columns.
 fn vfstab(text: &str) -> Option<Vec<Told>> {
     let one = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -45,7 +45,7 @@ fn vfstab(text: &str) -> Option<Vec<Told>> {
     lines(text).map(one).collect()
 }
 
-/// Solaris' table of what is mounted; the fifth column says since when.
+/// Solaris' table of current mounts; the fifth column is the time of the mount.
 fn mnttab(text: &str) -> Option<Vec<Told>> {
     let one = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -63,7 +63,7 @@ fn mnttab(text: &str) -> Option<Vec<Told>> {
     all.iter().any(|(is_moment, _)| *is_moment).then(|| all.into_iter().map(|(_, told)| told).collect())
 }
 
-/// The table of Linux, with four to six columns.
+/// Linux' table, with four to six columns.
 fn fstab(text: &str) -> Option<Vec<Told>> {
     let one = |line: &str| {
         let line = line.trim();
@@ -83,7 +83,7 @@ fn fstab(text: &str) -> Option<Vec<Told>> {
     lines(text).map(one).collect()
 }
 
-/// AIX' stanzas: `/mount/point:`, and below it attributes with their values.
+/// AIX' stanzas: `/mount/point:`, followed by attributes.
 fn filesystems(text: &str) -> Option<Vec<Told>> {
     let mut stanzas: Vec<Vec<&str>> = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('*') && !line.trim().is_empty()) {
@@ -112,7 +112,7 @@ fn filesystems(text: &str) -> Option<Vec<Told>> {
     stanzas.into_iter().map(one).collect()
 }
 
-/// What `mount` prints on Linux, on BSD or on AIX.
+/// Parses the output of `mount` on Linux, BSD or AIX.
 pub(super) fn of_program(text: &str) -> Vec<Told> {
     const PATTERNS: [&str; 3] = [
         r"^(?<device>\S+) on (?<mount>\S+) type (?<fstype>\S+) \((?<options>.+)\)$",
@@ -121,7 +121,7 @@ pub(super) fn of_program(text: &str) -> Vec<Told> {
     ];
     let all: Vec<&str> = text.lines().collect();
     let without_maps: Vec<&str> = all.iter().copied().filter(|line| !line.starts_with("map ")).collect();
-    // AIX prints two lines of titles.
+    // AIX prints two header lines.
     let below_titles = all.get(2..).unwrap_or_default();
     let kinds = PATTERNS.into_iter().zip([all.as_slice(), without_maps.as_slice(), below_titles]);
     let mut kinds = kinds.filter_map(|(pattern, lines)| Some((Regex::new(pattern).ok()?, lines)));
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_of_all_systems_are_read() {
+    fn mount_tables_of_all_systems_parsed() {
         let found = of_file("# all\nUUID=1-2 / ext4 errors=remount-ro 0 1\ntmpfs /tmp\\040x tmpfs size=1G\n");
         assert_eq!(
             Value::from(found[0].1.clone()),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mount_prints_is_read() {
+    fn mount_output_of_all_systems_parsed() {
         assert_eq!(of_program("/dev/a on / type ext4 (rw,x)\n")[0].1["options"], "rw,x");
         let bsd = of_program("/dev/a on / (ufs, local, noatime)\nmap x on /y (autofs)\n");
         assert_eq!((bsd.len(), &bsd[0].1["options"]), (1, &json!("local, noatime")));

@@ -1,4 +1,4 @@
-//! Questions to the kernel's netlink sockets: addresses and routes, without a process.
+//! Netlink queries for addresses and routes, without a process.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,10 +11,10 @@ pub(super) const DUMP: u16 = 0x300;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const HEADER: usize = 16;
-/// Both the family header of an address message and that of a route message are padded to four bytes.
+/// Padded length of the family headers of address and route messages.
 const ADDRESS_HEADER: usize = 8;
 const ROUTE_HEADER: usize = 12;
-/// An attribute's kind without the marks for nested ones and for the order of bytes.
+/// Mask that removes the flags for nesting and byte order from an attribute's type.
 const KIND: u16 = 0x3fff;
 const LOCAL_TABLE: u8 = 255;
 const LOCAL_TYPE: u8 = 2;
@@ -22,42 +22,41 @@ const LOCAL_TYPE: u8 = 2;
 /// An address of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// The interface's number.
+    /// Index of the interface.
     pub(crate) interface: u32,
-    /// The address itself.
     pub(crate) address: IpAddr,
-    /// The other end of a point-to-point link.
+    /// Whether the address is the other end of a point-to-point link.
     pub(crate) peer: bool,
     /// Length of the network part.
     pub(crate) prefix: u8,
-    /// The broadcast address, if there is one.
+    /// Broadcast address, if any.
     pub(crate) broadcast: Option<IpAddr>,
-    /// Where it is valid: `global`, `site`, `link` or `host`.
+    /// Scope: `global`, `site`, `link` or `host`.
     pub(crate) scope: &'static str,
-    /// Not the first of its network on this interface.
+    /// Whether another address of the same network comes first on this interface.
     pub(crate) secondary: bool,
-    /// The name it was given, usually the interface's.
+    /// Label of the address, usually the interface's name.
     pub(crate) label: Option<String>,
 }
 
-/// The way a packet would take.
+/// The route of a packet.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The number of the interface it leaves by.
+    /// Index of the outgoing interface.
     pub(crate) interface: Option<u32>,
-    /// The address it leaves with.
+    /// Source address.
     pub(crate) source: Option<IpAddr>,
     /// The next hop.
     pub(crate) gateway: Option<IpAddr>,
 }
 
-/// Every address of the host, in the kernel's order.
+/// All addresses of the host, in the kernel's order.
 pub(crate) fn addresses() -> Option<Vec<Address>> {
     let messages = ask(GET_ADDRESSES, DUMP, &[0; ADDRESS_HEADER])?;
     Some(messages.iter().filter_map(|message| address(message)).collect())
 }
 
-/// The way to a destination.
+/// The route to a destination.
 pub(crate) fn way_to(destination: IpAddr) -> Option<Way> {
     let (family, bytes): (u8, Vec<u8>) = match destination {
         IpAddr::V4(address) => (2, address.octets().to_vec()),
@@ -72,7 +71,7 @@ pub(crate) fn way_to(destination: IpAddr) -> Option<Way> {
     messages.iter().find_map(|message| way(message))
 }
 
-/// Addresses and networks that this host answers for itself, as the local table has them.
+/// Addresses and networks that are local to this host, from the local routing table.
 pub(crate) fn locally_reachable(six: bool) -> Option<Vec<String>> {
     let mut body = [0u8; ROUTE_HEADER];
     body[0] = if six { 10 } else { 2 };
@@ -104,7 +103,7 @@ fn ask(kind: u16, flags: u16, body: &[u8]) -> Option<Vec<Vec<u8>>> {
     ask_by(None, kind, flags, body)
 }
 
-/// A question in the generic protocol, to the family with this number.
+/// Sends a generic netlink request to the family with this number.
 pub(super) fn ask_generic(family: u16, flags: u16, body: &[u8]) -> Option<Vec<Vec<u8>>> {
     ask_by(Some(netlink::GENERIC), family, flags, body)
 }
@@ -144,7 +143,7 @@ fn ask_by(protocol: Option<Protocol>, kind: u16, flags: u16, body: &[u8]) -> Opt
     }
 }
 
-/// The attributes at the end of a message: their kinds and bytes.
+/// Attributes at the end of a message, as pairs of type and bytes.
 pub(super) struct Attributes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
@@ -204,7 +203,7 @@ fn way(message: &[u8]) -> Option<Way> {
             4 => way.interface = bytes.try_into().ok().map(u32::from_ne_bytes),
             5 => way.gateway = ip(bytes),
             7 => way.source = ip(bytes),
-            // An IPv4 destination behind an IPv6 next hop: family, then the address.
+            // An IPv4 destination behind an IPv6 next hop: family, then address.
             18 => way.gateway = bytes.get(2..).and_then(ip),
             _ => {}
         }
@@ -217,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_address_is_among_the_hosts() {
+    fn addresses_include_loopback() {
         let addresses = addresses().unwrap();
         let loopback = addresses.iter().find(|address| address.address == IpAddr::from([127, 0, 0, 1])).unwrap();
         assert_eq!(loopback.prefix, 8);

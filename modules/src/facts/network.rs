@@ -8,7 +8,7 @@ use super::{
 };
 use crate::Map;
 
-/// Public addresses whose routes tell which way is the default one; nothing is sent to them.
+/// Public addresses whose routes determine the default interface; no packet is sent to them.
 const FAR_AWAY: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(8, 8, 8, 8), Ipv6Addr::new(0x2404, 0x6800, 0x400a, 0x800, 0, 0, 0, 0x1012));
 
@@ -31,7 +31,7 @@ pub(crate) fn collect(root: &Root, facts: &mut Facts) {
     let name_of = |number: u32| numbers.iter().find(|(index, _)| *index == number).map(|(_, name)| name.as_str());
 
     let (mut four, mut six) = (Vec::<String>::new(), Vec::<String>::new());
-    // Primary addresses first: they define the interface's own entry.
+    // Primary addresses come first, because they define the interface's own entry.
     let (secondary, primary): (Vec<&Address>, Vec<&Address>) = addresses.iter().partition(|address| address.secondary);
     for address in primary.into_iter().chain(secondary) {
         let Some(device) = name_of(address.interface) else { continue };
@@ -143,7 +143,7 @@ fn default_way<'a>(
     map
 }
 
-/// What the kernel's device tree says of an interface.
+/// Facts of an interface from sysfs.
 fn interface(root: &Root, name: &str) -> Map {
     let folder = format!("/sys/class/net/{name}");
     let line = |file: &str| root.line(&format!("{folder}/{file}"));
@@ -211,7 +211,7 @@ fn interface(root: &Root, name: &str) -> Map {
     map
 }
 
-/// Without the routing socket (a sandbox may forbid it), `/proc/net` still has IPv6 addresses, and the local ones of IPv4.
+/// Reads `/proc/net` where a sandbox forbids netlink; it provides IPv6 addresses and local IPv4 addresses.
 fn from_proc(root: &Root) -> Vec<Address> {
     let table = root.read("/proc/net/if_inet6").unwrap_or_default();
     let six = table.lines().filter_map(|line| {
@@ -241,7 +241,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn an_alias_and_a_second_address_have_their_places() {
+    fn interface_alias_and_secondary_address_listed() {
         let mut interfaces = Map::new();
         interfaces.insert("eth0".into(), json!({ "device": "eth0" }));
         let address = |text: &str, secondary: bool, label: &str| Address {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bridge_knows_its_ports() {
+    fn bridge_ports_listed() {
         let (_folder, root) = tree(&[
             ("/sys/class/net/br0/address", "02:00:00:00:00:01\n"),
             ("/sys/class/net/br0/mtu", "1500\n"),

@@ -1,4 +1,4 @@
-//! `package_facts`: the packages a host has.
+//! `package_facts`: installed packages.
 
 use super::Root;
 use crate::{
@@ -12,13 +12,11 @@ pub struct PackageFacts;
 static SPEC: Spec = Spec {
     name: "package_facts",
     summary: "Gather the installed packages as facts",
-    description: &[
-        "Reads the database of dpkg, or asks another package manager; every name leads to a list of versions.",
-    ],
+    description: &["Reads dpkg's database or queries another package manager. Each name maps to a list of versions."],
     options: &[
-        Opt::new("manager", Kind::List(&Kind::Str), "Package managers to look at; `auto` tries all.")
+        Opt::new("manager", Kind::List(&Kind::Str), "Package managers to query; `auto` tries all.")
             .default("[\"auto\"]"),
-        Opt::new("strategy", Kind::Str, "`first` stops at the first manager that is there, `all` reads every one.")
+        Opt::new("strategy", Kind::Str, "`first` stops at the first available manager, `all` queries every one.")
             .default("\"first\"")
             .choices(&["first", "all"]),
     ],
@@ -27,15 +25,16 @@ static SPEC: Spec = Spec {
         name: "ansible_facts",
         kind: "dict",
         when: "success",
-        doc: "`packages`: for every name a list with `name`, `version`, `arch`, `source` and what else the manager knows.",
+        doc: "Fact `packages`: for each name a list with `name`, `version`, `arch`, `source` and other properties \
+             from the manager.",
     }],
     ..Spec::EMPTY
 };
 
-/// The managers, in the order in which all are tried.
+/// Managers in the order in which they are tried.
 const MANAGERS: &[&str] = &["apk", "apt", "pacman", "pkg", "pkg_info", "portage", "rpm"];
 
-/// Other names of managers.
+/// Aliases of managers.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("dnf", "rpm"),
     ("dnf5", "rpm"),
@@ -110,11 +109,11 @@ impl Module for PackageFacts {
 
 type Package = (String, Map);
 
-/// Why a manager's packages cannot be told.
+/// Reason why a manager's packages are unavailable.
 enum Unreadable {
-    /// It is not there.
+    /// The manager is not installed.
     Unusable(String),
-    /// It is there and does not answer.
+    /// The manager is installed, but the query failed.
     Failed(String),
 }
 
@@ -144,7 +143,7 @@ fn read(manager: &str, host: &Host) -> Result<Vec<Package>, Unreadable> {
     }
 }
 
-/// What a manager's program prints.
+/// Runs a manager's program and returns its output.
 fn ask(program: &str, arguments: &[&str], host: &Host) -> Result<String, Unreadable> {
     let path = process::find(host, program).ok_or_else(|| missing(program))?;
     let answer = Command::new(path).plain_locale().args(arguments.iter().copied()).run(host);
@@ -169,7 +168,7 @@ fn package(source: &str, fields: &[(&str, &str)]) -> Option<Package> {
     (!name.is_empty()).then(|| (name.to_owned(), map))
 }
 
-/// Paragraphs of `Key: value` lines, as dpkg writes them.
+/// Paragraphs of `Key: value` lines, as in dpkg's status file.
 pub(crate) fn paragraphs(text: &str) -> impl Iterator<Item = std::collections::BTreeMap<&str, &str>> {
     text.split("\n\n").map(|paragraph| {
         let lines = paragraph.lines().filter(|line| !line.starts_with([' ', '\t']));
@@ -178,7 +177,7 @@ pub(crate) fn paragraphs(text: &str) -> impl Iterator<Item = std::collections::B
 }
 
 fn dpkg(status: &str) -> Vec<Package> {
-    // What is only unpacked or half configured is there, too.
+    // Unpacked and half-configured packages count as installed.
     let is_there = |status: &&str| !["not-installed", "config-files"].iter().any(|state| status.ends_with(state));
     let installed = paragraphs(status).filter(|fields| fields.get("Status").is_some_and(is_there));
     installed
@@ -198,7 +197,7 @@ fn dpkg(status: &str) -> Vec<Package> {
         .collect()
 }
 
-/// `NAME-VERSION-RELEASE`.
+/// Parses `NAME-VERSION-RELEASE`.
 fn apk(line: &str) -> Option<Package> {
     let mut parts = line.rsplitn(3, '-');
     match (parts.next(), parts.next(), parts.next()) {
@@ -221,7 +220,7 @@ fn rpm(list: &str) -> Vec<Package> {
     list.lines().filter_map(one).collect()
 }
 
-/// `Key : value` lines; a value may go on in the next line.
+/// Parses `Key : value` lines; a value may continue on the next line.
 fn pacman(text: &str) -> Option<Package> {
     let field = |key: &str| {
         let mut lines = text.lines().skip_while(|line| line.split(" : ").next().map(str::trim_end) != Some(key));
@@ -238,7 +237,7 @@ fn pacman(text: &str) -> Option<Package> {
     Some((name, map))
 }
 
-/// What qatom makes of a package of portage, in columns.
+/// Parses the columns in which qatom prints a package of portage.
 fn portage(line: &str) -> Option<Package> {
     let names = ["category", "name", "version", "ebuild_revision", "slots", "prefixes", "sufixes"];
     let fields: Vec<(&str, &str)> = names.into_iter().zip(line.split_whitespace()).collect();
@@ -246,7 +245,7 @@ fn portage(line: &str) -> Option<Package> {
     Some((fields.get(1)?.1.to_owned(), map))
 }
 
-/// A package of FreeBSD's pkg.
+/// Parses a package of FreeBSD's pkg.
 fn pkg(line: &str) -> Option<Package> {
     let names = ["name", "version", "origin", "installed", "automatic", "arch", "category", "prefix", "vital"];
     let fields: Vec<(&str, &str)> = names.into_iter().zip(line.split('\t')).collect();
@@ -273,7 +272,7 @@ fn pkg(line: &str) -> Option<Package> {
     Some((name, map))
 }
 
-/// A line of OpenBSD's pkg_info: `NAME-VERSION` and a description.
+/// Parses a line of OpenBSD's pkg_info: `NAME-VERSION` and a description.
 fn pkg_info(line: &str) -> Option<Package> {
     let word = line.split_whitespace().next()?;
     let (name, version) = word.rsplit_once('-').unwrap_or((word, ""));
@@ -285,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_installed_packages_count() {
+    fn dpkg_removed_packages_omitted() {
         let status = "Package: curl\nStatus: install ok installed\nSection: web\nArchitecture: amd64\nVersion: 7.88.1-10+deb12u8\nDescription: transfer\n with more: text\n\nPackage: old\nStatus: deinstall ok config-files\nVersion: 1\n";
         let packages = dpkg(status);
         assert_eq!(packages.len(), 1);

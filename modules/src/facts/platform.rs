@@ -6,7 +6,7 @@ fn text(value: &CStr) -> String {
     value.to_string_lossy().into_owned()
 }
 
-/// Kernel, names and architecture.
+/// Kernel, host names and architecture.
 pub(crate) fn collect(root: &Root, facts: &mut Facts) {
     let kernel = rustix::system::uname();
     let nodename = text(kernel.nodename());
@@ -33,13 +33,14 @@ pub(crate) fn collect(root: &Root, facts: &mut Facts) {
     }
 }
 
-/// The fully qualified name: the name resolved to an address, and that back to its names, of which the first with a dot counts.
+/// The fully qualified name: resolves the name to an address and the address back to names, and takes the first with a
+/// dot.
 pub(crate) fn fqdn(root: &Root, nodename: &str) -> String {
     let hosts = root.read("/etc/hosts").unwrap_or_default();
     if let Some(name) = in_hosts(&hosts, nodename) {
         return name;
     }
-    // Only a name that the hosts file does not know is worth a process: getent asks DNS the way this host is set up for.
+    // Only a name missing from the hosts file is worth a process: getent queries DNS as the host is configured.
     let answer =
         root.program("getent").and_then(|getent| probe::ask(&getent, &["hosts", nodename], Duration::from_secs(5)));
     answer
@@ -60,7 +61,7 @@ fn in_hosts(hosts: &str, nodename: &str) -> Option<String> {
     Some((*names.find(|name| name.contains('.')).unwrap_or(canonical)).to_owned())
 }
 
-/// `cmdline` and `proc_cmdline`: words of the kernel's command line, with `true` for those without a value.
+/// `cmdline` and `proc_cmdline`: words of the kernel command line; words without a value become `true`.
 pub(crate) fn command_line(root: &Root, facts: &mut Facts) {
     let Some(line) = root.line("/proc/cmdline") else { return };
     let mut once = crate::Map::new();
@@ -133,7 +134,7 @@ fn resolv_conf(text: &str) -> crate::Map {
                 dns.insert(key.to_owned(), words.collect::<Vec<_>>().into());
             }
             "options" => {
-                // The last line of options counts.
+                // Only the last line of options counts.
                 let mut options = crate::Map::new();
                 for word in words {
                     let (name, value) = word.split_once(':').unwrap_or((word, ""));
@@ -153,7 +154,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn the_full_name_comes_from_the_hosts_file() {
+    fn fqdn_read_from_hosts_file() {
         let hosts = "127.0.0.1 localhost\n10.0.0.5 web1.example.com web1 # ours\n10.0.0.6 web2\n";
         assert_eq!(in_hosts(hosts, "web1").as_deref(), Some("web1.example.com"));
         assert_eq!(in_hosts(hosts, "web2").as_deref(), Some("web2"));
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn resolv_conf_and_the_kernels_command_line_are_read() {
+    fn resolv_conf_and_kernel_command_line_parsed() {
         let dns = resolv_conf(
             "# made\nnameserver 10.0.0.1\nnameserver 10.0.0.2\nsearch a.example b.example\noptions ndots:2 rotate\n",
         );

@@ -8,17 +8,15 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// What a program that facts are asked from answered.
+/// Output of a program that provides facts.
 pub(crate) struct Answer {
-    /// The exit status; -1 if a signal ended it.
+    /// Exit status; -1 if a signal ended the program.
     pub(crate) rc: i32,
-    /// Standard output.
     pub(crate) stdout: String,
-    /// Standard error.
     pub(crate) stderr: String,
 }
 
-/// Runs a program that only answers a question, and gives up on it (and ends it) after a while.
+/// Runs a query program, and ends it after the time limit.
 pub(crate) fn ask(program: &str, arguments: &[&str], limit: Duration) -> Option<Answer> {
     let mut child = Command::new(program)
         .args(arguments)
@@ -47,7 +45,7 @@ pub(crate) fn ask(program: &str, arguments: &[&str], limit: Duration) -> Option<
             Some(Answer { rc: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) })
         }
         Err(_) => {
-            // Descendants too: a script's child would run on and keep the pipes open.
+            // Descendants too: a script's child would keep the pipes open.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
             None
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn program_past_its_limit_is_ended_with_its_children() {
+    fn program_over_limit_killed_with_children() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let text = format!("sleep 600 & echo $! > {}; wait", file.display());

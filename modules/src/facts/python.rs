@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::{Facts, probe};
 use crate::{Host, process};
 
-/// The question. Without site packages Python answers in a few milliseconds.
+/// Script to run. Without site packages, Python answers in a few milliseconds.
 const QUESTION: &str = "import sys,json,importlib.util as u\nprint(json.dumps([sys.executable,list(sys.version_info),sys.implementation.name,u.find_spec('_ssl') is not None]))";
 
-/// What Python answers while other facts are gathered.
+/// A query to Python that runs while other facts are gathered.
 pub(super) struct Asked(JoinHandle<Option<Value>>);
 
-/// Asks a Python, which may be named with arguments, if the host has it.
+/// Starts a query to a Python, possibly given with arguments, if the host has it.
 pub(super) fn ask(named: &str, limit: Duration, host: &Host) -> Option<Asked> {
     let mut words = shell_words::split(named).ok()?.into_iter();
     let program = process::find(host, &words.next()?)?.display().to_string();
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_python_that_is_named_is_the_one_that_is_told_of() {
+    fn python_given_by_name_reported() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("my python");
         std::fs::write(&program, "#!/bin/sh\necho '[\"'$1'\", [3, 9, 1, \"final\", 0], \"cpython\", true]'\n").unwrap();

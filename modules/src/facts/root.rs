@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-/// The file tree facts are read from: `/` on a host, a temporary folder in a test.
+/// File tree from which facts are read: `/` on a host, a temporary folder in a test.
 pub(crate) struct Root {
     path: PathBuf,
 }
@@ -16,28 +16,28 @@ impl Root {
         Root { path: path.into() }
     }
 
-    /// Where an absolute path of the tree really is.
+    /// The real position of an absolute path of the tree.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.path.join(path.trim_start_matches('/'))
     }
 
-    /// A file's text, if it can be read; bytes that are no text are replaced.
+    /// Reads a file as text, replacing invalid bytes; `None` if it is unreadable.
     pub(crate) fn read(&self, path: &str) -> Option<String> {
         let bytes = std::fs::read(self.path(path)).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// A file's text without surrounding whitespace; nothing if it is empty.
+    /// Reads a file as trimmed text; `None` if it is empty.
     pub(crate) fn line(&self, path: &str) -> Option<String> {
         self.read(path).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// Whether something is there; a symbolic link counts by what it leads to.
+    /// Whether a path exists; symbolic links are followed.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    /// The names in a folder, sorted; none if it cannot be read.
+    /// The sorted names in a folder; empty if it is unreadable.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(path)) else { return Vec::new() };
         let mut names: Vec<String> =
@@ -46,20 +46,20 @@ impl Root {
         names
     }
 
-    /// The last part of the path a symbolic link leads to.
+    /// The last part of a symbolic link's target.
     pub(crate) fn link_name(&self, path: &str) -> Option<String> {
         let target = std::fs::read_link(self.path(path)).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// The path a file really has, as the tree sees it.
+    /// The canonical path of a file, as seen in the tree.
     pub(crate) fn real_path(&self, path: &str) -> Option<String> {
         let real = std::fs::canonicalize(self.path(path)).ok()?;
         let base = std::fs::canonicalize(&self.path).ok()?;
         Some(Path::new("/").join(real.strip_prefix(base).ok()?).to_string_lossy().into_owned())
     }
 
-    /// Where a program is, in the usual folders.
+    /// The path of a program in the usual folders.
     pub(crate) fn program(&self, name: &str) -> Option<String> {
         let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
         folders.iter().map(|folder| format!("{folder}/{name}")).find(|path| self.exists(path))

@@ -8,7 +8,7 @@ pub(crate) fn apparmor(root: &Root, facts: &mut Facts) {
     facts.set("apparmor", json!({ "status": status }));
 }
 
-/// `selinux`, from the kernel's own file system and the configuration.
+/// `selinux`, from selinuxfs and the configuration.
 pub(crate) fn selinux(root: &Root, facts: &mut Facts) {
     facts.set("selinux_python_present", true);
     let Some(enforcing) = root.line("/sys/fs/selinux/enforce") else {
@@ -39,7 +39,7 @@ pub(crate) fn chroot(root: &Root, facts: &mut Facts) {
     facts.set("is_chroot", is_chroot(root));
 }
 
-/// Whether this is another root than process 1 has.
+/// Whether this root differs from that of process 1.
 pub(crate) fn is_chroot(root: &Root) -> bool {
     let identity = |path: &str| {
         use std::os::unix::fs::MetadataExt;
@@ -52,7 +52,7 @@ pub(crate) fn is_chroot(root: &Root) -> bool {
     }
 }
 
-/// The kernel's capabilities, in the order of their numbers.
+/// Names of the kernel's capabilities, by number.
 const CAPABILITIES: &[&str] = &[
     "cap_chown",
     "cap_dac_override",
@@ -97,7 +97,7 @@ const CAPABILITIES: &[&str] = &[
     "cap_checkpoint_restore",
 ];
 
-/// `system_capabilities`: those the executor has, unless it has every one (then nothing is enforced).
+/// `system_capabilities`: the executor's capabilities, unless it has all of them (then nothing is enforced).
 pub(crate) fn capabilities(root: &Root, facts: &mut Facts) {
     let status = root.read("/proc/self/status").unwrap_or_default();
     let Some(effective) =
@@ -117,7 +117,7 @@ pub(crate) fn capabilities(root: &Root, facts: &mut Facts) {
         return facts.set("system_capabilities", Vec::<String>::new());
     }
     let missing: Vec<&str> = names(!effective & all);
-    // The short way of writing sets, everything but a few, in the pieces between its commas; or just these.
+    // Writes a nearly complete set as all capabilities minus the missing ones, split at commas like Ansible.
     let list: Vec<String> = if missing.len() < 8 {
         format!("ep {}-ep", missing.join(",")).split(',').map(str::to_owned).collect()
     } else {
@@ -136,7 +136,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn an_enforcing_host_says_so() {
+    fn selinux_enforcing_reported() {
         let (_folder, root) = tree(&[
             ("/sys/fs/selinux/enforce", "1"),
             ("/sys/fs/selinux/policyvers", "33"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_capabilities_are_named() {
+    fn capabilities_missing_some_listed() {
         let (_folder, root) = tree(&[
             ("/proc/self/status", "Name:\tx\nCapEff:\t000001fffcffffff\n"),
             ("/proc/sys/kernel/cap_last_cap", "40\n"),

@@ -1,4 +1,4 @@
-//! `service_facts`: the services a host has.
+//! `service_facts`: services of a host.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,14 @@ pub struct ServiceFacts;
 static SPEC: Spec = Spec {
     name: "service_facts",
     summary: "Gather the services of a host as facts",
-    description: &[
-        "Lists the services of systemd, of OpenRC and of System V, with their state and whether they start with the host.",
-    ],
+    description: &["Lists services of systemd, OpenRC and System V, with their state and whether they start at boot."],
     examples: "- name: Which services are there?\n  ansible.builtin.service_facts:\n\n- name: Does containerd run?\n  ansible.builtin.debug:\n    msg: \"{{ ansible_facts.services['containerd.service'].state | default('absent') }}\"\n",
     returns: &[Return {
         name: "ansible_facts",
         kind: "dict",
         when: "success",
-        doc: "`services`: for every name its `name`, `source`, `state` (running, stopped, inactive, unknown) and `status` (enabled, disabled, static, failed ...).",
+        doc: "Fact `services`: for each name its `name`, `source`, `state` (running, stopped, inactive, unknown) and \
+             `status` (enabled, disabled, static, failed ...).",
     }],
     ..Spec::EMPTY
 };
@@ -58,13 +57,13 @@ impl Module for ServiceFacts {
 
 type Services = BTreeMap<String, Map>;
 
-/// What a program answers; nothing if it is not there.
+/// Runs a program; `None` if it is not installed.
 fn ask(host: &Host, program: &str, arguments: &[&str]) -> Result<Option<Output>, Failure> {
     let Some(path) = process::find(host, program) else { return Ok(None) };
     Command::new(path).plain_locale().args(arguments.iter().copied()).run(host).map(Some)
 }
 
-/// What it answered if it succeeded, otherwise a warning.
+/// The output if the program succeeded; otherwise warns and returns `None`.
 fn told(host: &Host, problem: &str, output: Output) -> Option<String> {
     if !output.success() {
         host.warn(format!("{problem}: {}", output.stderr_text()));
@@ -73,7 +72,7 @@ fn told(host: &Host, problem: &str, output: Output) -> Option<String> {
     Some(output.stdout_text())
 }
 
-/// Services that are scripts: as `service`, Upstart, `chkconfig` or OpenRC lists them.
+/// Services that are scripts, as listed by `service`, Upstart, `chkconfig` or OpenRC.
 fn scripts(host: &Host) -> Result<Services, Failure> {
     let has = |program: &str| process::find(host, program).is_some();
     let mut services = Services::new();
@@ -110,7 +109,7 @@ fn service(name: &str, source: &str, state: impl Into<Value>, more: Option<(&str
     (name.to_owned(), map)
 }
 
-/// Lines of `service --status-all`: ` [ + ]  cron`.
+/// Parses lines of `service --status-all`: ` [ + ]  cron`.
 fn listed(text: &str) -> Services {
     let one = |line: &str| {
         let line = line.trim_start();
@@ -123,7 +122,7 @@ fn listed(text: &str) -> Services {
     text.lines().filter_map(one).collect()
 }
 
-/// Lines of `initctl list`: `tty1 start/running, process 1234`.
+/// Parses lines of `initctl list`: `tty1 start/running, process 1234`.
 fn upstart(text: &str) -> Services {
     let one = |line: &str| {
         let line = line.trim();
@@ -135,7 +134,7 @@ fn upstart(text: &str) -> Services {
     text.lines().filter_map(one).collect()
 }
 
-/// Services by `chkconfig`, whose options are others on older systems; each is asked for its state.
+/// Services from `chkconfig`, with the options of older systems as a fallback; queries the state of each service.
 fn chkconfig(host: &Host) -> Result<Services, Failure> {
     let list = |options: &[&str]| ask(host, "chkconfig", options);
     let levels = |text: &str| text.lines().filter_map(runlevels).collect::<Vec<_>>();
@@ -159,7 +158,7 @@ fn chkconfig(host: &Host) -> Result<Services, Failure> {
             Some(output) if output.success() => "running".into(),
             Some(output) => {
                 let text = output.stderr_text().to_lowercase();
-                // Who may not ask learns the status of the question.
+                // Without permission to query, the exit status is reported.
                 match ["root", "permission", "not in sudoers"].iter().any(|word| text.contains(word)) {
                     true => {
                         let sentence = "Insufficient permissions to query sysV service";
@@ -177,7 +176,7 @@ fn chkconfig(host: &Host) -> Result<Services, Failure> {
     Ok(services)
 }
 
-/// `name 0:off 1:off ... 6:off`: the name, and whether runlevel 3 starts it.
+/// Parses `name 0:off 1:off ... 6:off`: the name, and whether it is on in runlevel 3.
 fn runlevels(line: &str) -> Option<(String, bool)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (name, levels) = words.split_first()?;
@@ -187,7 +186,7 @@ fn runlevels(line: &str) -> Option<(String, bool)> {
     Some(((*name).to_owned(), states.get(3).copied().unwrap_or_default()))
 }
 
-/// States by `rc-status`, runlevels by `rc-update`.
+/// Combines states from `rc-status` with runlevels from `rc-update`.
 fn openrc(states: &str, levels: &str, host: &Host) -> Services {
     let levels: BTreeMap<&str, Vec<&str>> = levels
         .lines()
@@ -208,14 +207,15 @@ fn openrc(states: &str, levels: &str, host: &Host) -> Services {
     states.lines().filter(|line| line.starts_with(' ') && line.trim() != "*").filter_map(one).collect()
 }
 
-/// Units say what they do, unit files whether they are enabled; a name may be in one list only. What is masked, failed or not there stays so.
+/// Combines units, which have states, with unit files, which may be enabled. A name may occur in one list only. Masked,
+/// failed and missing units keep that status.
 fn systemd(units: &str, files: &str) -> Services {
     const BAD: [&str; 3] = ["not-found", "masked", "failed"];
     let mut services = Services::new();
     for line in units.lines().filter(|line| line.contains(".service")) {
         let words: Vec<&str> = line.trim_start_matches(['●', '*', ' ']).split_whitespace().collect();
         let &[name, _, active, sub, ..] = words.as_slice() else { continue };
-        // The last word is the end of a description.
+        // The last word belongs to the description.
         let told = words.get(..words.len() - 1).unwrap_or_default();
         let status = BAD.into_iter().find(|bad| told.contains(bad)).unwrap_or(active);
         let state = if sub == "running" { "running" } else { "stopped" };
@@ -231,7 +231,7 @@ fn systemd(units: &str, files: &str) -> Services {
                 }
             }
             None => {
-                // A unit that is not loaded: a template never runs as it is, the others are at rest.
+                // A unit that is not loaded: a template never runs itself, any other is inactive.
                 let state = if name.ends_with("@.service") { "unknown" } else { "inactive" };
                 services.extend([service(name, "systemd", state, Some(("status", status.into())))]);
             }
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_and_unit_files_are_joined() {
+    fn systemd_units_and_unit_files_combined() {
         let units = "  cron.service loaded active running Regular background program processing daemon\n● broken.service loaded failed failed Broken\n  auditd.service not-found inactive dead auditd.service\n  setup.service loaded active exited Setup\n";
         let files = "cron.service enabled enabled\nbroken.service enabled enabled\nsetup.service static -\ngetty@.service enabled enabled\nhaproxy.service disabled enabled\n";
         let services = systemd(units, files);

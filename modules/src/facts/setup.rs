@@ -1,4 +1,4 @@
-//! `setup`: facts about the host.
+//! `setup`: gathers facts about the host.
 
 use std::time::Duration;
 
@@ -13,49 +13,52 @@ use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
 /// The `setup` module.
 pub struct Setup;
 
-/// Which facts.
+/// Option for the groups of facts.
 pub const GATHER_SUBSET: Opt = Opt::new(
     "gather_subset",
     Kind::List(&Kind::Str),
-    "Groups of facts, or single facts whose group is meant: `all`, `min`, `hardware`, `network`, `virtual` and others. A `!` in front leaves a \
-     group out; `min` always comes along unless `!min` is there.",
+    "Groups of facts, or single facts that select their group: `all`, `min`, `hardware`, `network`, `virtual` and \
+     others. A leading `!` excludes a group; `min` is always included, except with `!min`.",
 )
 .default("[\"all\"]");
-/// Which of those to return.
+/// Option for the facts to return.
 pub const FILTER: Opt =
-    Opt::new("filter", Kind::List(&Kind::Str), "Only facts whose names match one of these shell patterns.")
+    Opt::new("filter", Kind::List(&Kind::Str), "Shell patterns, one of which the names of returned facts must match.")
         .default("[]");
-/// Where a host keeps facts of its own.
+/// Option for the folder of local facts.
 pub const FACT_PATH: Opt =
-    Opt::new("fact_path", Kind::Path, "A folder with facts of your own: `*.fact`, as JSON, as INI or executable.")
+    Opt::new("fact_path", Kind::Path, "Folder with local facts: files `*.fact` in JSON or INI format, or executable.")
         .default("\"/etc/ansible/facts.d\"");
-/// How long to wait.
-pub const GATHER_TIMEOUT: Opt =
-    Opt::new("gather_timeout", Kind::Int, "Seconds to wait for a single answer, such as that of a dead file server.")
-        .default("10");
+/// Option for the time limit.
+pub const GATHER_TIMEOUT: Opt = Opt::new(
+    "gather_timeout",
+    Kind::Int,
+    "Seconds to wait for a single answer, for example of an unreachable file server.",
+)
+.default("10");
 
 static SPEC: Spec = Spec {
     name: "setup",
     summary: "Gather facts about a host",
     description: &[
-        "Reads what a host is: its names, distribution, hardware, addresses, managers and environment. Plays call it at their start unless \
-         `gather_facts` is false.",
-        "Nothing is installed for it and, apart from facts of your own, next to no process is started: the facts come from files and from \
-         the kernel.",
+        "Gathers names, distribution, hardware, addresses, managers and environment of a host. Plays call this \
+         module at their start unless `gather_facts` is false.",
+        "Reads the facts from files and from the kernel. Needs no packages on the host and, apart from local facts, \
+         starts almost no processes.",
     ],
     options: &[
         GATHER_SUBSET,
         FILTER,
         FACT_PATH,
         GATHER_TIMEOUT,
-        Opt::new("_python", Kind::Str, "The Python that is told of; without it, the `python3` of the host."),
+        Opt::new("_python", Kind::Str, "Python to report. Default: the host's `python3`."),
     ],
     examples: "- name: All facts\n  ansible.builtin.setup:\n\n- name: Addresses only\n  ansible.builtin.setup:\n    gather_subset:\n      - '!all'\n      - network\n    filter:\n      - ansible_*_ipv4*\n",
     returns: &[Return {
         name: "ansible_facts",
         kind: "dict",
         when: "success",
-        doc: "The facts, with `ansible_` before their names.",
+        doc: "Facts with the prefix `ansible_`.",
     }],
     ..Spec::EMPTY
 };
@@ -74,7 +77,7 @@ impl Module for Setup {
         named.insert("gather_subset".into(), wanted.into());
         named.insert("module_setup".into(), true.into());
         let filter = args.list("filter");
-        // A pattern that is empty, or a list that is, asks for all.
+        // An empty list or an empty pattern returns all facts.
         let is_all = filter.is_empty() || filter.iter().any(|pattern| matches!(*pattern, "" | "*"));
         let named = if is_all { named } else { filtered(named, &filter)? };
         Ok(Plan::unchanged().with("ansible_facts", named))
@@ -114,7 +117,7 @@ fn gather(
             "local" => local::collect(fact_path, limit, host, &mut facts),
             "lsb" => distribution::lsb(&root, &mut facts),
             "pkg_mgr" => manager::package_manager(&root, &mut facts),
-            // Python is asked beside all this.
+            // Python runs in parallel.
             "python" => {}
             "selinux" => security::selinux(&root, &mut facts),
             "service_mgr" => manager::service_manager(&root, &mut facts),
@@ -127,7 +130,7 @@ fn gather(
             }
             "network" => network::collect(&root, &mut facts),
             "virtual" => virtualization::collect(&root, &mut facts),
-            // Facter and ohai are other people's programs.
+            // Facter and ohai are external programs.
             _ => {}
         }
     }
@@ -150,7 +153,7 @@ fn initiator(root: &Root) -> String {
     name.unwrap_or_default().to_owned()
 }
 
-/// The facts whose names match, with or without `ansible_` before the pattern.
+/// The facts whose names match a pattern, with or without `ansible_`.
 fn filtered(facts: Map, patterns: &[&str]) -> Result<Map, Failure> {
     let mut matchers = Vec::new();
     for pattern in patterns {
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_describe_this_machine() {
+    fn setup_facts_describe_this_machine() {
         let facts = facts(json!({}));
         assert_eq!(facts["ansible_system"], "Linux");
         assert_eq!(
@@ -198,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_filter_takes_all() {
+    fn filter_empty_returns_all() {
         let facts = facts(json!({ "gather_subset": ["!all"], "filter": "" }));
         assert!(facts.get("ansible_hostname").is_some());
     }
 
     #[test]
-    fn a_filter_takes_names_with_and_without_the_prefix() {
+    fn filter_matches_with_and_without_prefix() {
         let facts = facts(json!({ "gather_subset": ["!all", "hardware"], "filter": ["*total_mb", "ansible_user_id"] }));
         let names: Vec<_> = facts.as_object().unwrap().keys().map(String::as_str).collect();
         assert!(

@@ -20,7 +20,7 @@ pub(crate) fn collect(root: &Root, timeout: Duration, facts: &mut Facts) {
 
 type Links = BTreeMap<&'static str, BTreeMap<String, Vec<String>>>;
 
-/// The names udev gives to devices, by device, and the devices built on others.
+/// Device names from udev, by device, and the devices built on others.
 fn device_links(root: &Root) -> Links {
     let by = |kind: &str| {
         let folder = format!("/dev/disk/by-{kind}");
@@ -41,7 +41,7 @@ fn device_links(root: &Root) -> Links {
     BTreeMap::from([("ids", by("id")), ("uuids", by("uuid")), ("labels", by("label")), ("masters", masters)])
 }
 
-/// The mount points that show a part of a file system rather than its root.
+/// Mount points that show a subtree of a file system instead of its root.
 fn bind_mounts(mountinfo: &str) -> Vec<String> {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let lines = mountinfo.lines().map(words);
@@ -51,7 +51,7 @@ fn bind_mounts(mountinfo: &str) -> Vec<String> {
         .collect()
 }
 
-/// Spaces and other separators are written as three octal digits in the kernel's tables.
+/// Decodes the octal escapes of blanks and other separators in the kernel's tables.
 pub(crate) fn unescape(word: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = word.as_bytes();
@@ -75,7 +75,7 @@ pub(crate) fn unescape(word: &str) -> String {
 }
 
 fn mounts(table: &str, binds: &[String], uuids: &BTreeMap<String, Vec<String>>, timeout: Duration) -> Vec<Value> {
-    // What is mounted over another is what is there.
+    // A later mount on the same point hides the earlier one.
     let mut mounts = Map::new();
     for line in table.lines() {
         let fields: Vec<String> = line.split_whitespace().map(unescape).collect();
@@ -105,7 +105,7 @@ fn mounts(table: &str, binds: &[String], uuids: &BTreeMap<String, Vec<String>>, 
     mounts.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// The sizes of a file system. A dead network file system would hold the question for ever, so it is asked on the side.
+/// The sizes of a file system. Queried in a thread, because a dead network file system may block forever.
 pub(super) fn size_of(mount: &str, timeout: Duration) -> Option<Map> {
     let (sender, receiver) = mpsc::channel();
     let path = mount.to_owned();
@@ -181,7 +181,7 @@ fn devices(root: &Root, links: &Links) -> Map {
     devices
 }
 
-/// What is built on a device; the device mapper's own names beside the kernel's.
+/// Devices built on a device, under the device mapper's own names besides the kernel's.
 fn holders(root: &Root, folder: &str) -> Vec<String> {
     let names = root.names(&format!("{folder}/holders")).into_iter();
     let mapped = |holder: String| match root.line(&format!("/sys/block/{holder}/dm/name")) {
@@ -206,7 +206,7 @@ fn partition_facts(root: &Root, folder: &str, name: &str, links: &Links) -> Valu
     })
 }
 
-/// A size in the largest unit it reaches, with two digits.
+/// A size in the largest fitting unit, with two decimals.
 fn human(bytes: u64) -> String {
     let units = [("TB", 40), ("GB", 30), ("MB", 20), ("KB", 10)];
     match units.into_iter().find(|(_, shift)| bytes >> shift > 0) {
@@ -220,7 +220,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn pseudo_file_systems_are_left_out_and_names_are_unescaped() {
+    fn mounts_pseudo_omitted_names_unescaped() {
         let table = "/dev/sda1 / ext4 rw 0 1\nproc /proc proc rw 0 0\nnas:/export /mnt/with\\040space nfs rw 0 0\nnas:/other /mnt/with\\040space nfs ro 0 0\n";
         let found = mounts(
             table,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_with_a_partition_is_described() {
+    fn device_with_partition_described() {
         let (_folder, root) = tree(&[
             ("/sys/block/sda/size", "2097152\n"),
             ("/sys/block/sda/removable", "0\n"),

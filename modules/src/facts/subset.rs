@@ -5,13 +5,13 @@ use crate::Failure;
 /// A group of facts that is gathered together.
 #[derive(Debug)]
 pub(crate) struct Subset {
-    /// What it is called in `gather_subset`.
+    /// Name in `gather_subset`.
     pub(crate) name: &'static str,
-    /// Facts of it by which it can be asked for too.
+    /// Facts of the group that also select it.
     pub(crate) also: &'static [&'static str],
-    /// Other groups it builds on.
+    /// Groups that this one needs.
     pub(crate) needs: &'static [&'static str],
-    /// Whether it belongs to `min`.
+    /// Whether the group belongs to `min`.
     pub(crate) minimal: bool,
 }
 
@@ -24,7 +24,7 @@ const fn subset(
     Subset { name, also, needs, minimal }
 }
 
-/// All groups, in the order they are gathered.
+/// All groups, in the order in which they are gathered.
 pub(crate) const SUBSETS: &[Subset] = &[
     subset("platform", true, &["system", "kernel", "kernel_version", "machine", "architecture", "machine_id"], &[]),
     subset(
@@ -97,8 +97,8 @@ pub(crate) const SUBSETS: &[Subset] = &[
     subset("ohai", false, &[], &[]),
 ];
 
-/// The groups that a `gather_subset` asks for, in the order they are gathered: the minimum and what is asked for, without what is excluded; what is
-/// asked for by name stays in any case.
+/// The groups that a `gather_subset` selects, in order: the minimum and the requested groups, without the excluded
+/// ones. A group requested by name is never excluded.
 pub(crate) fn select(wanted: &[&str]) -> Result<Vec<&'static Subset>, Failure> {
     let wanted = if wanted.is_empty() { &["all"] } else { wanted };
     let mut add: BTreeSet<&str> = SUBSETS.iter().filter(|subset| subset.minimal).map(|subset| subset.name).collect();
@@ -110,7 +110,7 @@ pub(crate) fn select(wanted: &[&str]) -> Result<Vec<&'static Subset>, Failure> {
             "min" => {}
             "!all" => drop.extend(SUBSETS.iter().filter(|subset| !subset.minimal).map(|subset| subset.name)),
             "!min" => drop.extend(SUBSETS.iter().filter(|subset| subset.minimal).map(|subset| subset.name)),
-            // What nobody has can be left out; a single fact cannot.
+            // An unknown group may be excluded, but not requested.
             word if word.starts_with('!') => {
                 drop.extend(SUBSETS.iter().map(|subset| subset.name).filter(|name| word.get(1..) == Some(name)));
             }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn all_but_a_group_leaves_the_group_out() {
+    fn subset_all_with_exclusion_omits_group() {
         assert_eq!(names(&[]).len(), SUBSETS.len());
         assert!(!names(&["all", "!hardware"]).contains(&"hardware"));
         assert!(names(&["all", "!hardware"]).contains(&"network"));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_minimum_comes_along_unless_it_is_refused() {
+    fn subset_min_included_unless_excluded() {
         assert!(
             names(&["!all"]).iter().all(|name| SUBSETS.iter().any(|subset| subset.name == *name && subset.minimal))
         );
@@ -167,20 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn exclusions_alone_leave_the_minimum_and_a_name_stays_whatever_is_excluded() {
+    fn subset_exclusions_alone_keep_min_named_group_never_excluded() {
         assert_eq!(names(&["!hardware"]), names(&["min"]));
         assert_eq!(names(&["!all", "!min", "fips", "!fips"]), ["fips"]);
     }
 
     #[test]
-    fn a_single_fact_brings_its_group_and_what_it_builds_on() {
+    fn subset_single_fact_selects_group_and_dependencies() {
         assert_eq!(names(&["!all", "!min", "pkg_mgr"]), ["distribution", "pkg_mgr"]);
         assert_eq!(names(&["!all", "!min", "default_ipv4"]), ["platform", "distribution", "network"]);
         assert_eq!(names(&["!all", "!min", "mounts"]), ["platform", "hardware"]);
     }
 
     #[test]
-    fn a_misspelt_group_is_refused_with_the_list() {
+    fn subset_unknown_group_refused_with_list() {
         let failure = select(&["hardwear"]).unwrap_err();
         assert!(
             failure.message.starts_with("Bad subset 'hardwear' given to Ansible. gather_subset options allowed: all, ")

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Facts, Root};
 
-/// What is known so far: the first hint decides type and role, all of them are listed.
+/// Hints collected so far: the first one decides type and role, and all are listed.
 #[derive(Default)]
 struct Hints {
     first: Option<(String, &'static str)>,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_guests_and_hosts_are_told_apart() {
+    fn container_guest_and_host_distinguished() {
         let pair = |kind: &str, role: &str| (kind.to_owned(), role.to_owned());
         assert_eq!(of(&[]), pair("NA", "NA"));
         assert_eq!(of(&[("/sys/devices/virtual/dmi/id/sys_vendor", "QEMU\n"), ("/dev/kvm", "")]), pair("kvm", "guest"));

@@ -1,4 +1,4 @@
-//! `acl`: access control lists of files.
+//! `acl`: access control lists (ACLs) of files.
 
 use super::way::Place;
 use crate::{
@@ -13,31 +13,45 @@ static SPEC: Spec = Spec {
     name: "acl",
     collection: "ansible.posix",
     summary: "Manage access control lists of files",
-    description: &["Sets and removes one entry with `setfacl`, or tells the entries there are."],
+    description: &["Sets or removes one entry with `setfacl`, or returns the existing entries."],
     options: &[
-        Opt::required("path", Kind::Path, "The file or folder.").word().aliases(&["name"]),
-        Opt::new("state", Kind::Str, "Whether the entry is there; `query` only tells what there is.")
-            .default("\"query\"")
-            .choices(&["absent", "present", "query"]),
-        Opt::new("etype", Kind::Str, "Whom the entry is for.").choices(&["group", "mask", "other", "user"]),
-        Opt::new("entity", Kind::Str, "The user's or group's name.").default("\"\""),
-        Opt::new("permissions", Kind::Str, "The permissions, such as `rwx`, `rX` or `r-x`."),
-        Opt::new("entry", Kind::Str, "The same three in one: `etype:entity:permissions`, with `default:` before it."),
-        Opt::new("default", Kind::Bool, "An entry that new files of the folder get.").default("false"),
-        Opt::new("follow", Kind::Bool, "What a link points to.").default("true"),
-        Opt::new("recursive", Kind::Bool, "Everything below the folder too.").aliases(&["recurse"]).default("false"),
-        Opt::new("recalculate_mask", Kind::Str, "Whether the mask is calculated anew.")
+        Opt::required("path", Kind::Path, "Path of the file or folder.").word().aliases(&["name"]),
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`present` sets the entry, `absent` removes it, `query` only returns the entries.",
+        )
+        .default("\"query\"")
+        .choices(&["absent", "present", "query"]),
+        Opt::new("etype", Kind::Str, "Type of the entry.").choices(&["group", "mask", "other", "user"]),
+        Opt::new("entity", Kind::Str, "Name of the user or group.").default("\"\""),
+        Opt::new("permissions", Kind::Str, "Permissions, such as `rwx`, `rX` or `r-x`."),
+        Opt::new(
+            "entry",
+            Kind::Str,
+            "Entry as one text, `etype:entity:permissions`, optionally prefixed with `default:`.",
+        ),
+        Opt::new("default", Kind::Bool, "Set a default entry, which new files in the folder inherit.").default("false"),
+        Opt::new("follow", Kind::Bool, "Follow symbolic links.").default("true"),
+        Opt::new("recursive", Kind::Bool, "Apply to everything below the folder too.")
+            .aliases(&["recurse"])
+            .default("false"),
+        Opt::new("recalculate_mask", Kind::Str, "Recalculation of the mask.")
             .default("\"default\"")
             .choices(&["default", "mask", "no_mask"]),
-        Opt::new("use_nfsv4_acls", Kind::Bool, "Lists of NFS version 4, which are not supported here.")
-            .default("false"),
+        Opt::new(
+            "use_nfsv4_acls",
+            Kind::Bool,
+            "No effect, because NFSv4 ACLs are not supported; accepted for compatibility.",
+        )
+        .default("false"),
     ],
     examples: "- name: Ada may read the logs\n  ansible.posix.acl:\n    path: /var/log/app\n    entity: ada\n    etype: user\n    permissions: rX\n    state: present\n",
-    returns: &[Return { name: "acl", kind: "list", when: "success", doc: "The entries of the path." }],
+    returns: &[Return { name: "acl", kind: "list", when: "success", doc: "ACL entries of the path." }],
     ..Spec::EMPTY
 };
 
-/// An entry as it is asked for.
+/// A requested entry.
 struct Entry {
     default: bool,
     kind: String,
@@ -148,7 +162,7 @@ impl Module for Acl {
             words.extend(is_given.then(|| word.to_owned()));
         }
         words.extend([if absent { "-x" } else { "-m" }.to_owned(), entry.text()]);
-        // setfacl itself tells what would be there afterwards.
+        // setfacl itself predicts the resulting entries.
         let test = Command::new("setfacl").plain_locale().arg("--test").args(words.clone()).arg(&path).run(host)?;
         let text = test.stdout_text();
         if !test.success() {
@@ -173,7 +187,7 @@ impl Module for Acl {
     }
 }
 
-/// The entries of a path; of several paths with an empty line after each but the last.
+/// The entries of a path. Entries of several paths are separated by empty lines.
 fn list(options: &[&str], path: &str, host: &Host) -> Result<Vec<String>, Failure> {
     let command = Command::new("getfacl").plain_locale().args(["--absolute-names", "--omit-header"]);
     let text = command.args(options.iter().copied()).arg(path).check_run(host)?.stdout_text();

@@ -1,6 +1,6 @@
-//! `assemble`: one file of the fragments in a directory of the host.
+//! `assemble`: joins fragments on the host into one file.
 //!
-//! Fragments of the project are joined by the controller, which sends the result as `copy` does.
+//! The controller itself joins fragments of the project, and sends the result like `copy`.
 
 use std::path::{Path, PathBuf};
 
@@ -16,31 +16,37 @@ use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process:
 /// The `assemble` module.
 pub struct Assemble;
 
-/// What it takes and returns.
+/// Specification of `assemble`.
 pub static SPEC: Spec = Spec {
     name: "assemble",
-    summary: "Assemble a file of fragments",
-    description: &["Joins all files of a directory, in the order of their names, into one file."],
+    summary: "Assemble a file from fragments",
+    description: &["Joins all files of a directory into one file, in the order of their names."],
     options: with_attributes![
-        Opt::required("src", Kind::Path, "The directory of the fragments."),
-        Opt::required("dest", Kind::Path, "The file to write."),
-        Opt::new("delimiter", Kind::Str, "A text between the fragments; `\\n` and the like in it are understood."),
+        Opt::required("src", Kind::Path, "Directory that contains the fragments."),
+        Opt::required("dest", Kind::Path, "Path of the file to write."),
+        Opt::new("delimiter", Kind::Str, "Text between fragments, with escapes such as `\\n`."),
         BACKUP,
-        Opt::new("remote_src", Kind::Bool, "`src` is on the host, not in the project.").default("true"),
-        Opt::new("regexp", Kind::Str, "Take only files whose name this regular expression fits."),
-        Opt::new("ignore_hidden", Kind::Bool, "Leave files out whose name begins with a dot.").default("false"),
+        Opt::new("remote_src", Kind::Bool, "Take `src` from the host instead of the project.").default("true"),
+        Opt::new("regexp", Kind::Str, "Regular expression that file names must match."),
+        Opt::new("ignore_hidden", Kind::Bool, "Skip files whose name begins with a dot.").default("false"),
         VALIDATE,
-        Opt::new("decrypt", Kind::Bool, "Decrypt fragments of the project that are in a vault.").default("true"),
+        Opt::new("decrypt", Kind::Bool, "Decrypt fragments of the project that are encrypted with vault.")
+            .default("true"),
     ],
     examples: "- name: The configuration from its parts\n  ansible.builtin.assemble:\n    src: /etc/app/conf.d\n    dest: /etc/app/app.conf\n    \
                regexp: '\\.conf$'\n    validate: app --check %s\n",
     returns: &[
-        Return { name: "src", kind: "str", when: "success", doc: "The directory." },
-        Return { name: "dest", kind: "str", when: "success", doc: "The file." },
-        Return { name: "checksum", kind: "str", when: "success", doc: "The SHA-1 of the file." },
-        Return { name: "md5sum", kind: "str", when: "success", doc: "The MD5 of the file." },
-        Return { name: "msg", kind: "str", when: "success", doc: "`OK`." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+        Return { name: "src", kind: "str", when: "success", doc: "Directory that contains the fragments." },
+        Return { name: "dest", kind: "str", when: "success", doc: "Path of the file." },
+        Return { name: "checksum", kind: "str", when: "success", doc: "SHA-1 checksum of the file." },
+        Return { name: "md5sum", kind: "str", when: "success", doc: "MD5 checksum of the file." },
+        Return { name: "msg", kind: "str", when: "success", doc: "Always `OK`." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old file.",
+        },
     ],
     missing: Some("src and dest are required"),
     ..Spec::EMPTY
@@ -100,7 +106,7 @@ fn assembled(src: &Path, args: &Args, host: &Host) -> Result<Vec<u8>, Failure> {
     joined(fragments, args.str("delimiter"))
 }
 
-/// Fragments in one: each begins a line of its own, with the delimiter before it unless it is the first.
+/// Joins fragments. Each starts on a new line, with the delimiter before it except for the first.
 pub fn joined<E>(fragments: impl Iterator<Item = Result<Vec<u8>, E>>, delimiter: Option<&str>) -> Result<Vec<u8>, E> {
     let delimiter = delimiter.map(unescaped).filter(|delimiter| !delimiter.is_empty());
     let mut bytes: Vec<u8> = Vec::new();
@@ -124,7 +130,7 @@ fn end_line(bytes: &mut Vec<u8>) {
     }
 }
 
-/// A text with `\n`, `\t`, `\r` and `\\` understood.
+/// Resolves the escapes of newline, tab, carriage return and backslash.
 fn unescaped(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text.chars();

@@ -1,4 +1,4 @@
-//! Owner, permissions, attributes and security context: the options that all file modules share.
+//! Owner, permissions, attributes and security context: options common to all file modules.
 
 use std::{
     fs::{File, Metadata, Permissions},
@@ -19,25 +19,26 @@ use super::{
 };
 use crate::{Args, Diff, Failure, Host, Kind, Map, Opt, accounts, args::is_true, process::reason};
 
-/// The options themselves, to be spread over a module's own with [`with_attributes!`](crate::with_attributes).
+/// The options, which [`with_attributes!`](crate::with_attributes) appends to a module's own.
 pub const OPTIONS: [Opt; 9] = [
-    Opt::new("mode", Kind::Raw, "Permission bits: octal such as `'0644'`, or symbolic such as `u=rwX,g=rX,o=`."),
-    Opt::new("owner", Kind::Str, "The name or id of the owner."),
-    Opt::new("group", Kind::Str, "The name or id of the group."),
-    Opt::new("seuser", Kind::Str, "The user of the SELinux context; `_default` leaves it to the policy."),
-    Opt::new("serole", Kind::Str, "The role of the SELinux context."),
-    Opt::new("setype", Kind::Str, "The type of the SELinux context."),
-    Opt::new("selevel", Kind::Str, "The level of the SELinux context."),
-    Opt::new("attributes", Kind::Str, "Attributes as `chattr` takes them, such as `+i` or `=ae`.").aliases(&["attr"]),
+    Opt::new("mode", Kind::Raw, "Permissions: octal such as `'0644'`, or symbolic such as `u=rwX,g=rX,o=`."),
+    Opt::new("owner", Kind::Str, "Name or id of the owner."),
+    Opt::new("group", Kind::Str, "Name or id of the group."),
+    Opt::new("seuser", Kind::Str, "User of the SELinux context; `_default` applies the policy."),
+    Opt::new("serole", Kind::Str, "Role of the SELinux context."),
+    Opt::new("setype", Kind::Str, "Type of the SELinux context."),
+    Opt::new("selevel", Kind::Str, "Level of the SELinux context."),
+    Opt::new("attributes", Kind::Str, "Attributes in the notation of `chattr`, such as `+i` or `=ae`.")
+        .aliases(&["attr"]),
     Opt::new(
         "unsafe_writes",
         Kind::Bool,
-        "Where a file cannot be replaced as a whole, such as one mounted into a container, overwrite it in place. Without it \
-         ANSIBLE_UNSAFE_WRITES of the task's environment says so.",
+        "Overwrite a file in place if it cannot be replaced atomically, such as one mounted into a container. \
+         Default: the environment variable ANSIBLE_UNSAFE_WRITES of the task.",
     ),
 ];
 
-/// A module's options followed by those of [`attributes`](crate::files::attributes).
+/// A module's options followed by the options of [`attributes`](crate::files::attributes).
 #[macro_export]
 macro_rules! with_attributes {
     ($($option:expr),* $(,)?) => {
@@ -56,7 +57,7 @@ macro_rules! with_attributes {
     };
 }
 
-/// What is asked of a file beyond its content.
+/// Requested attributes of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Attributes {
     /// Permission bits.
@@ -65,32 +66,32 @@ pub struct Attributes {
     group: Option<Id>,
     flags: Option<String>,
     context: [Option<String>; 4],
-    /// Overwrite in place where a replacement is impossible.
+    /// Overwrite in place if the file cannot be replaced.
     pub unsafe_writes: bool,
 }
 
-/// A user or group that is asked for; in check mode an earlier task may only pretend to have made it.
+/// A requested user or group. In check mode, an earlier task may only pretend to have created it.
 #[derive(Debug, Clone)]
 enum Id {
     Known(u32),
-    /// A number without an account.
+    /// A numeric id without an account.
     Unnamed(u32),
     Missing(String),
 }
 
-/// One attribute that is not as it is asked for.
+/// A difference between an actual and a requested attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The attribute's name.
+    /// Name of the attribute.
     pub name: &'static str,
-    /// What it is.
+    /// Actual value.
     pub before: String,
-    /// What it will be.
+    /// Requested value.
     pub after: String,
 }
 
 impl Attributes {
-    /// Reads the shared options.
+    /// Parses the common options.
     pub fn of(args: &Args, host: &Host) -> Result<Attributes, Failure> {
         let mode = args.value("mode").map(Mode::parse).transpose()?;
         let owner = args.str("owner").filter(|name| !name.is_empty());
@@ -111,29 +112,29 @@ impl Attributes {
         Ok(Attributes { mode, owner, group, flags, context, unsafe_writes })
     }
 
-    /// The same, with these bits instead of its own.
+    /// The same attributes with these permission bits.
     pub fn with_mode(&self, mode: Option<Mode>) -> Attributes {
         Attributes { mode, ..self.clone() }
     }
 
-    /// The bits that a file comes to: of a new one, those the mask leaves are the start.
+    /// Resulting permission bits. For a new file, the umask limits the initial bits.
     pub fn bits(&self, found: Option<&Metadata>, fresh: u32, directory: bool) -> Result<u32, Failure> {
         let current = found.map_or_else(|| masked(fresh), |found| found.mode() & 0o7777);
         self.mode.as_ref().map_or(Ok(current), |mode| mode.bits(current, directory))
     }
 
-    /// Only owner, group and permissions, for a user's own file.
+    /// Attributes with only owner, group and permissions, for a user's own file.
     pub(crate) fn owned_by(uid: u32, gid: u32, bits: u32) -> Attributes {
         let (owner, group) = (Some(Id::Known(uid)), Some(Id::Known(gid)));
         Attributes { mode: Some(Mode::Bits(bits)), owner, group, ..Attributes::default() }
     }
 
-    /// Attributes that differ from those asked for. `follow` looks at the target of a link, by the rule of [`way`].
+    /// Attributes that differ from the requested ones. `follow` resolves a link, by the rule of [`way`].
     pub fn changes(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
         self.changes_of(place(path, follow)?.existing().map_err(|error| unseen(path, &error))?, path)
     }
 
-    /// The same for an open file, even if its name has changed.
+    /// Like `changes` for an open file, even if its name has changed.
     fn changes_of(&self, node: &File, path: &Path) -> Result<Vec<Change>, Failure> {
         let found = node.metadata().map_err(|error| unseen(path, &error))?;
         let mut changes = Vec::new();
@@ -164,7 +165,7 @@ impl Attributes {
         Ok(changes)
     }
 
-    /// What a new file gets that it would not have by itself.
+    /// Changes that a new file needs beyond its defaults.
     pub fn changes_of_fresh(&self, fresh: u32) -> Result<Vec<Change>, Failure> {
         let ids = [
             ("owner", &self.owner, rustix::process::geteuid().as_raw()),
@@ -178,12 +179,12 @@ impl Attributes {
         Ok(differ.map(|(name, before, after)| Change { name, before, after }).collect())
     }
 
-    /// Gives a file its attributes and reports those that changed.
+    /// Sets the attributes of a file and returns the changes.
     pub fn apply(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
         self.apply_to(place(path, follow)?.existing().map_err(|error| unseen(path, &error))?, path)
     }
 
-    /// The same for an open file, even if its name has changed.
+    /// Like `apply` for an open file, even if its name has changed.
     pub(crate) fn apply_to(&self, node: &File, path: &Path) -> Result<Vec<Change>, Failure> {
         let changes = self.changes_of(node, path)?;
         for change in &changes {
@@ -199,7 +200,7 @@ impl Attributes {
                     .with("path", path.display().to_string())
             })?;
         }
-        // Giving a file away clears its special bits.
+        // Changing the owner clears special bits.
         if changes.iter().any(|change| matches!(change.name, "owner" | "group"))
             && let Some(change) = self.changes_of(node, path)?.iter().find(|change| change.name == "mode")
         {
@@ -230,7 +231,8 @@ impl Attributes {
         }
     }
 
-    /// Gives an open, still invisible file owner and permissions. A file that replaces another keeps what is not asked for.
+    /// Sets owner and permissions of an open file before it becomes visible. A replacement keeps the old values unless
+    /// the task sets them.
     pub(crate) fn prepare(&self, file: &File, old: Option<&Metadata>, fresh: u32) -> io::Result<()> {
         let now = file.metadata()?;
         let wanted = |asked: &Option<Id>, old: Option<u32>, now: u32| {
@@ -243,7 +245,7 @@ impl Attributes {
             let Some((_, required)) = asked else { continue };
             match fchown(file, uid.map(|(uid, _)| uid), gid.map(|(gid, _): (u32, bool)| gid)) {
                 Err(error) if required => return Err(error),
-                // Who cannot give a file away replaces it as a file of one's own.
+                // Without permission to change the owner, the user creates the replacement as its own file.
                 Err(_) | Ok(()) => {}
             }
         }
@@ -261,7 +263,7 @@ impl Attributes {
         parts.join(":")
     }
 
-    /// Warns of accounts that are not there; only check mode lets them pass.
+    /// Warnings about missing accounts, which only check mode tolerates.
     pub fn warnings(&self) -> Vec<String> {
         let missing = [("user", &self.owner), ("group", &self.group)];
         missing
@@ -282,13 +284,13 @@ impl Attributes {
     }
 }
 
-/// The difference of attributes as `--diff` shows it.
+/// The attribute differences for `--diff`.
 pub fn diff_of(path: &Path, changes: &[Change]) -> Diff {
     let side = || json!({ "path": path.display().to_string() });
     with_changes(Diff { before: side(), after: side(), ..Diff::default() }, changes)
 }
 
-/// A difference of something with that of its attributes.
+/// Adds attribute differences to another difference.
 pub fn with_changes(mut diff: Diff, changes: &[Change]) -> Diff {
     let shown = |change: &Change, text: &str| -> Value {
         let number = text.parse::<u32>().ok().filter(|_| matches!(change.name, "owner" | "group"));
@@ -356,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_context_are_replaced() {
+    fn context_parts_replaced() {
         let mut attributes = Attributes::default();
         attributes.context[2] = Some("httpd_sys_content_t".into());
         assert_eq!(attributes.new_context("a_u:b_r:c_t:s0:c1,c2"), "a_u:b_r:httpd_sys_content_t:s0:c1,c2");

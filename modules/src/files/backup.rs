@@ -1,4 +1,4 @@
-//! Backups of files that are about to be replaced.
+//! Backups of files before their replacement.
 
 use std::{
     fs::File,
@@ -12,8 +12,8 @@ use jiff::Zoned;
 use super::way::{self, Place};
 use crate::{Failure, process::reason};
 
-/// Copies a file to a name beside it that tells process and time, with its owner and permissions, and returns that name.
-/// Nothing is done if there is no file.
+/// Copies a file to a name beside it with process id and time, keeping owner and permissions, and returns that name.
+/// Does nothing if the file does not exist.
 pub fn make(path: &Path) -> Result<Option<PathBuf>, Failure> {
     if !path.is_file() {
         return Ok(None);
@@ -32,13 +32,13 @@ fn copied(path: &Path, copy: &Path) -> io::Result<()> {
     let mut source: File = way::open(path)?;
     let found = source.metadata()?;
     let place = Place::to_write(copy, false)?;
-    // An earlier backup of the same second; whatever it is, nothing is written through it.
+    // An earlier backup of the same second is replaced without writing through it.
     if place.node().is_some() {
         place.unlink()?;
     }
     let mut target = place.create_new(0o600)?;
     io::copy(&mut source, &mut target)?;
-    // Only root may give files away; a backup of one's own is still a backup.
+    // Only root may change the owner; the backup is useful even without that.
     let _ = fchown(&target, Some(found.uid()), Some(found.gid()));
     target.set_permissions(found.permissions())?;
     target.set_modified(found.modified()?)?;

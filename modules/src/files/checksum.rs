@@ -11,7 +11,7 @@ use sha2::Digest;
 
 use crate::{Failure, Host, process::reason};
 
-/// A checksum that is being computed.
+/// A checksum computation.
 pub enum Hasher {
     /// MD5.
     Md5(md5::Md5),
@@ -27,7 +27,7 @@ pub enum Hasher {
     Sha512(sha2::Sha512),
 }
 
-/// The names of the algorithms, as options spell them.
+/// Names of the algorithms in options.
 pub const ALGORITHMS: &[&str] = &["md5", "sha1", "sha224", "sha256", "sha384", "sha512"];
 
 impl Hasher {
@@ -61,7 +61,7 @@ impl Hasher {
         }
     }
 
-    /// The checksum in hex.
+    /// The checksum in hexadecimal.
     pub fn finish(self) -> String {
         match self {
             Hasher::Md5(hasher) => hex_of(&hasher.finalize()),
@@ -88,7 +88,7 @@ pub fn of_bytes(mut hasher: Hasher, bytes: &[u8]) -> String {
     hasher.finish()
 }
 
-/// The checksum of what a reader yields.
+/// The checksum of a reader's data.
 pub fn of_reader(mut hasher: Hasher, reader: &mut dyn Read, host: &Host) -> io::Result<String> {
     let mut buffer = vec![0; 128 << 10];
     loop {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_values() {
+    fn checksums_match_known_values() {
         assert_eq!(of_bytes(Hasher::sha1(), b"abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
         assert_eq!(of_bytes(Hasher::named("MD5").unwrap(), b""), "d41d8cd98f00b204e9800998ecf8427e");
         assert!(ALGORITHMS.iter().all(|name| Hasher::named(name).is_some()));

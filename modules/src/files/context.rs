@@ -6,12 +6,12 @@ use rustix::fs::{XattrFlags, getxattr, lgetxattr, setxattr};
 
 use super::way;
 
-/// The SELinux context of a file, on a host that has SELinux.
+/// Reads the SELinux context of a file; `None` without SELinux.
 pub(super) fn context(path: &Path) -> Option<String> {
     read_context(|buffer| lgetxattr(path, "security.selinux", buffer))
 }
 
-/// The SELinux context of an open file.
+/// Reads the SELinux context of an open file.
 pub(super) fn context_of(node: &File) -> Option<String> {
     read_context(|buffer| getxattr(way::handle(node), "security.selinux", buffer))
 }
@@ -26,7 +26,7 @@ fn read_context(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> Option
     Some(String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned())
 }
 
-/// Gives an open file a context, on a host that has SELinux.
+/// Sets the context of an open file; does nothing without SELinux.
 pub(super) fn set_context(node: &File, context: &str) -> io::Result<()> {
     Ok(setxattr(way::handle(node), "security.selinux", format!("{context}\0").as_bytes(), XattrFlags::empty())?)
 }

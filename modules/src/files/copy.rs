@@ -1,12 +1,14 @@
-//! `copy`: files, trees and texts of the controller, or of the host itself.
+//! `copy`: copies files, trees and texts from the controller or within the host.
 //!
-//! The controller sends what it read as contents of the request and refers to them by their index:
+//! The controller sends files as contents of the request and refers to them by index:
 //!
-//! * one file: `_content` is its index, `_original_basename` its name, used when `dest` is a directory or ends with a slash;
-//! * a tree: `_entries` is a list of `{path, kind, ...}` in which a directory comes before what it holds. `path` is relative to `dest`. `kind` is
-//!   `directory` (with `mode`), `file` (with `content`, an index, and `mode`) or `link` (with `target`).
+//! * a single file: `_content` is its index; `_original_basename` is its name in a directory (`dest` exists as one or
+//!   ends with a slash);
+//! * a tree: `_entries` is a list of `{path, kind, ...}`, directories before their content. `path` is relative to
+//!   `dest`. `kind` is `directory` (with `mode`), `file` (with `content`, an index, and `mode`) or `link` (with
+//!   `target`).
 //!
-//! `mode` in an entry is the source's, in octal; it only matters for `mode: preserve`.
+//! `mode` in an entry is that of the source, in octal. It only matters for `mode: preserve`.
 
 mod tree;
 
@@ -27,43 +29,49 @@ use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, with_att
 /// The `copy` module.
 pub struct Copy;
 
-/// What it takes and returns.
+/// Specification of `copy`.
 pub static SPEC: Spec = Spec {
     name: "copy",
     summary: "Copy files to a host",
     description: &[
-        "Copies a file or a directory of the project, a text, or with `remote_src` a file or directory of the host itself, to `dest`. What is there \
-         already with the same content is left alone. A file appears at its place whole or not at all.",
-        "A directory whose name ends with a slash is copied without itself: only what it holds.",
+        "Copies a file or directory of the project, a text, or with `remote_src` a file or directory on the host, to \
+         `dest`. Leaves files with the same content unchanged, and writes each file atomically.",
+        "If the path of a directory ends with a slash, copies only its content.",
     ],
     options: with_attributes![
-        Opt::required("dest", Kind::Path, "Where to copy to. If it ends with a slash it is a directory."),
-        Opt::new("src", Kind::Path, "What to copy."),
-        Opt::new("content", Kind::Raw, "The text of the file, instead of `src`."),
+        Opt::required("dest", Kind::Path, "Destination. A path that ends with a slash is a directory."),
+        Opt::new("src", Kind::Path, "Path of the file or directory to copy."),
+        Opt::new("content", Kind::Raw, "Content of the file, instead of `src`."),
         BACKUP,
-        Opt::new("force", Kind::Bool, "Replace a file that is there with other content.")
+        Opt::new("force", Kind::Bool, "Replace an existing file that has other content.")
             .aliases(&["thirsty"])
             .default("true"),
         VALIDATE,
-        Opt::new("directory_mode", Kind::Raw, "Permission bits of directories that are made."),
-        Opt::new("remote_src", Kind::Bool, "`src` is on the host.").default("false"),
-        Opt::new("local_follow", Kind::Bool, "Copy what links in `src` point to instead of the links.").default("true"),
-        Opt::new("follow", Kind::Bool, "If `dest` is a link, replace what it points to.").default("false"),
-        Opt::new("checksum", Kind::Str, "The SHA-1 that the source must have."),
-        Opt::new("decrypt", Kind::Bool, "Decrypt a source that is in a vault.").default("true"),
-        Opt::new("_content", Kind::Int, "Which content of the controller the file is."),
-        Opt::new("_original_basename", Kind::Str, "The file name of the source."),
-        Opt::new("_entries", Kind::List(&Kind::Dict), "The tree that the controller sends."),
-        Opt::new("_delete", Kind::Bool, "Remove what the tree has not."),
+        Opt::new("directory_mode", Kind::Raw, "Permissions of new directories."),
+        Opt::new("remote_src", Kind::Bool, "Take `src` from the host.").default("false"),
+        Opt::new("local_follow", Kind::Bool, "Copy the targets of links in `src` instead of the links.")
+            .default("true"),
+        Opt::new("follow", Kind::Bool, "If `dest` is a link, replace its target.").default("false"),
+        Opt::new("checksum", Kind::Str, "SHA-1 checksum that the source must have."),
+        Opt::new("decrypt", Kind::Bool, "Decrypt a source that is encrypted with vault.").default("true"),
+        Opt::new("_content", Kind::Int, "Index of the file among the controller's contents."),
+        Opt::new("_original_basename", Kind::Str, "File name of the source."),
+        Opt::new("_entries", Kind::List(&Kind::Dict), "Tree that the controller sends."),
+        Opt::new("_delete", Kind::Bool, "Remove entries that the tree does not contain."),
     ],
     examples: "- name: The configuration\n  ansible.builtin.copy:\n    src: app.conf\n    dest: /etc/app.conf\n    owner: root\n    mode: '0644'\n    \
                validate: app --check %s\n\n- name: One line\n  ansible.builtin.copy:\n    content: \"{{ app_version }}\\n\"\n    dest: /etc/app-version\n",
     returns: &[
-        Return { name: "dest", kind: "str", when: "success", doc: "The file or directory." },
-        Return { name: "src", kind: "str", when: "a file was written", doc: "The source." },
-        Return { name: "checksum", kind: "str", when: "a file", doc: "The SHA-1 of the file." },
-        Return { name: "md5sum", kind: "str", when: "a file was written", doc: "The MD5 of the file." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+        Return { name: "dest", kind: "str", when: "success", doc: "Path of the file or directory." },
+        Return { name: "src", kind: "str", when: "a file was written", doc: "Path of the source." },
+        Return { name: "checksum", kind: "str", when: "`dest` is a file", doc: "SHA-1 checksum of the file." },
+        Return { name: "md5sum", kind: "str", when: "a file was written", doc: "MD5 checksum of the file." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old file.",
+        },
     ],
     missing: Some("dest is required"),
     ..Spec::EMPTY
@@ -81,13 +89,13 @@ impl Module for Copy {
             Origin::Tree(entries) => tree::plan(&task, entries, host)?,
             Origin::File { source, name } => task.plan_file(source, name.as_deref(), host)?,
         };
-        // A single file has brought its warnings along.
+        // The plan of a single file already contains the warnings.
         let warnings = if matches!(task.origin, Origin::Tree(_)) { warnings } else { Vec::new() };
         Ok(warnings.into_iter().fold(plan, Plan::with_warning))
     }
 }
 
-/// What is asked for.
+/// The parsed arguments.
 struct Task {
     dest: String,
     src: Option<String>,
@@ -97,7 +105,7 @@ struct Task {
     backup: bool,
     force: bool,
     follow: bool,
-    /// The source is on the host, and what is told is what the module finds there.
+    /// The source is on the host, and the result describes it.
     remote: bool,
     validate: Option<String>,
     checksum: Option<String>,
@@ -118,7 +126,7 @@ impl Task {
             (Some(entries), ..) => Origin::Tree(tree::parse(entries)?),
             (None, Some(index), ..) => {
                 let name = name.or_else(|| file_name(&host.content(index).ok()?.name));
-                // An empty name is that of a text without a file.
+                // A text without a file has an empty name.
                 Origin::File { source: Source::Controller(index), name: name.filter(|name| !name.is_empty()) }
             }
             (None, None, Some(content), _) => {
@@ -175,7 +183,7 @@ impl Task {
         }
         let parent = super::staged::directory_of(&path).to_owned();
         let make_parent = self.dest.ends_with('/') && !parent.is_dir();
-        // A link that is followed is told as what it leads to.
+        // The result of a followed link describes the link's target.
         let followed = path.canonicalize().ok().filter(|_| self.follow && path.is_symlink());
         let shown = path.display().to_string();
         let kept = !self.force && path.symlink_metadata().is_ok();
@@ -185,7 +193,8 @@ impl Task {
         let (mut file, is_written) = wanted.plan_and_tell(host)?;
         self.check_sum(&file)?;
         if !self.remote && (kept || is_written && host.check()) {
-            // The controller's half of copy says no more of a file that it leaves alone, or that it would write.
+            // The controller's half of copy reports no details of a file that is unchanged, or would be written in
+            // check mode.
             file.outcome.data.clear();
             return Ok(if kept { file.with("dest", shown) } else { file });
         }
@@ -208,14 +217,14 @@ impl Task {
         };
         let plan = if kept { plan.with("msg", "file already exists") } else { plan };
         let plan = if is_written || self.remote { plan } else { plan.with("path", shown.clone()) };
-        // What is left alone is looked at as by `file`.
+        // An unchanged file is reported like in `file`.
         let is_told = host.diff() && !plan.is_change() && !self.remote && !kept;
         let plan = if is_told { plan.with_diff(diff_of(Path::new(&shown), &[])) } else { plan };
         let plan = if let Some(md5) = md5 { plan.with("md5sum", md5) } else { plan };
         Ok(plan.with("dest", shown))
     }
 
-    /// One file with what is asked of all files.
+    /// One file with the attributes for all files.
     fn wanted(&self, path: &Path, source: Source, host: &Host) -> Result<Wanted, Failure> {
         let mut attributes = self.attributes.clone();
         if attributes.mode == Some(Mode::Preserve) {
@@ -257,7 +266,7 @@ impl Task {
     }
 }
 
-/// Where a content comes from, for people.
+/// Display name of a content's source.
 fn source_name(source: &Source, host: &Host) -> Option<String> {
     match source {
         Source::Controller(index) => host.content(*index).ok().map(|content| content.name.clone()),

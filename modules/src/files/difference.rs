@@ -1,13 +1,13 @@
-//! What `--diff` shows of a file.
+//! Differences of files for `--diff`.
 
 use std::path::Path;
 
 use crate::Diff;
 
-/// Larger contents are not shown, unless the controller has another limit.
+/// Larger contents are not shown by default; the controller may set another limit.
 pub const MAX_DIFF: u64 = 104_448;
 
-/// The difference between two contents, or a notice that it is not shown because one of them is binary or large.
+/// The difference between two contents, or a notice that one of them is binary or too large to show.
 pub fn of_contents(name: &str, before: Option<&[u8]>, after_name: &str, after: Option<&[u8]>, limit: u64) -> Diff {
     let mut notices = Vec::new();
     for (content, larger, binary) in [(before, "dst_larger", "dst_binary"), (after, "src_larger", "src_binary")] {
@@ -23,13 +23,13 @@ pub fn of_contents(name: &str, before: Option<&[u8]>, after_name: &str, after: O
     }
     let text = |content: Option<&[u8]>| String::from_utf8_lossy(content.unwrap_or_default()).into_owned();
     let mut diff = Diff::of(name, text(before), text(after));
-    // A file that is not there yet has no name on its side.
+    // A missing file has no name in the header.
     diff.before_header = diff.before_header.filter(|_| before.is_some());
     diff.after_header = Some(after_name.to_owned());
     diff
 }
 
-/// The beginning of a file, just enough to show it or to tell that it is too large; `None` if there is none.
+/// Reads the beginning of a file, enough to show it or to detect that it is too large; `None` if it does not exist.
 pub fn excerpt(path: &Path, limit: u64) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_shown_and_others_noticed() {
+    fn diff_shows_text_and_notes_binary_and_large() {
         assert_eq!(of_contents("/a", None, "b", Some(b"x\n"), MAX_DIFF).after, "x\n");
         let binary = of_contents("/a", Some(b"\0"), "b", Some(b"x"), MAX_DIFF);
         assert_eq!(binary.to_json(), json!({"dst_binary": 1}));

@@ -1,4 +1,4 @@
-//! Directories with those above them.
+//! Creates directories with their parents.
 
 use std::{
     io::ErrorKind,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Diff, Failure, Plan, process::reason};
 
-/// Makes a directory and those above it, all with these attributes, or gives one that is there the attributes.
+/// Creates a directory and its parents with these attributes, or sets the attributes of an existing directory.
 pub fn plan(path: &Path, attributes: &Attributes) -> Result<Plan, Failure> {
     let path = path.to_owned();
     if path.is_dir() {
@@ -28,7 +28,7 @@ pub fn plan(path: &Path, attributes: &Attributes) -> Result<Plan, Failure> {
     let diff = Diff { before: side("absent"), after: side("directory"), ..Diff::default() };
     let plan = Plan::change(move |_host, outcome| {
         let changes = make(&path, &attributes)?;
-        // What the new directory was given belongs to the difference, too; before that nobody knows what it would have had.
+        // The attributes of a new directory are known only now; they belong to the difference too.
         for diff in &mut outcome.diff {
             *diff = with_changes(std::mem::take(diff), &changes);
         }
@@ -38,8 +38,8 @@ pub fn plan(path: &Path, attributes: &Attributes) -> Result<Plan, Failure> {
     Ok(plan.with_diff(diff))
 }
 
-/// Makes what is missing on the way to a directory; only what is new gets the attributes. Tells what these changed,
-/// and of several directories what they changed last: a group that a directory hands down is told, too.
+/// Creates the missing directories of a path and sets the attributes of the new ones. Returns the attribute changes,
+/// the last ones if there were several directories, including an inherited group.
 pub fn make(path: &Path, attributes: &Attributes) -> Result<Vec<Change>, Failure> {
     let mut changes = Vec::new();
     let mut missing: Vec<PathBuf> = Vec::new();
@@ -56,7 +56,7 @@ pub fn make(path: &Path, attributes: &Attributes) -> Result<Vec<Change>, Failure
                 changes.retain(|old: &Change| new.iter().all(|new| new.name != old.name));
                 changes.extend(new);
             }
-            // Somebody was faster.
+            // Another process created the directory first.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && part.is_dir() => {}
             Err(error) => {
                 let (part, path) = (part.display(), path.display().to_string());

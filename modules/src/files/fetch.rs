@@ -1,4 +1,4 @@
-//! `fetch`: a file for the controller. Where it is kept there is the controller's affair alone.
+//! `fetch`: sends a file to the controller, which alone decides where to store it.
 
 use std::{
     fs::File,
@@ -12,40 +12,40 @@ use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, p
 /// The `fetch` module.
 pub struct Fetch;
 
-/// What it takes and returns.
+/// Specification of `fetch`.
 pub static SPEC: Spec = Spec {
     name: "fetch",
-    summary: "Bring a file of a host to the control machine",
+    summary: "Copy a file from a host to the control machine",
     description: &[
-        "The file is kept below `dest`, in a directory named after the host and its path there, unless `flat` is set. A file that is there \
-         already with the same content does not travel again.",
+        "Stores the file below `dest`, in a directory with the host's name and the file's path, unless `flat` is \
+         set. A file with the same content is not transferred again.",
     ],
     options: &[
-        Opt::required("src", Kind::Path, "The file on the host."),
-        Opt::new("dest", Kind::Str, "The directory on the control machine."),
-        Opt::new("fail_on_missing", Kind::Bool, "A file that is missing or unreadable is a failure.").default("true"),
+        Opt::required("src", Kind::Path, "Path of the file on the host."),
+        Opt::new("dest", Kind::Str, "Directory on the control machine."),
+        Opt::new("fail_on_missing", Kind::Bool, "Fail if the file is missing or unreadable.").default("true"),
         Opt::new(
             "flat",
             Kind::Bool,
-            "Keep the file at `dest` itself, or below it under its own name if `dest` ends with `/`.",
+            "Store the file as `dest` itself, or under its own name in `dest` if that ends with `/`.",
         )
         .default("false"),
-        Opt::new("validate_checksum", Kind::Bool, "Compare the checksums after the transfer.").default("true"),
-        Opt::new("_checksum", Kind::Str, "The SHA-1 of the file that the controller has."),
+        Opt::new("validate_checksum", Kind::Bool, "Compare checksums after the transfer.").default("true"),
+        Opt::new("_checksum", Kind::Str, "SHA-1 checksum of the controller's copy."),
     ],
     examples: "- name: Collect the logs\n  ansible.builtin.fetch:\n    src: /var/log/app.log\n    dest: logs/\n",
     returns: &[
-        Return { name: "checksum", kind: "str", when: "success", doc: "The SHA-1 of the file." },
-        Return { name: "size", kind: "int", when: "success", doc: "Its size in bytes." },
-        Return { name: "src", kind: "str", when: "always", doc: "The file on the host." },
+        Return { name: "checksum", kind: "str", when: "success", doc: "SHA-1 checksum of the file." },
+        Return { name: "size", kind: "int", when: "success", doc: "Size of the file in bytes." },
+        Return { name: "src", kind: "str", when: "always", doc: "Path of the file on the host." },
     ],
     missing: Some("src and dest are required"),
-    // The controller skips it.
+    // The controller skips the task in check mode.
     check: Check::None,
     ..Spec::EMPTY
 };
 
-/// How much of a file travels in one piece.
+/// Bytes of a file in one piece.
 const PIECE: usize = 256 << 10;
 
 impl Module for Fetch {
@@ -84,7 +84,7 @@ impl Module for Fetch {
         }
         let path = src.clone();
         Ok(plan(Plan::change(move |host, outcome| {
-            // The checksum is of what was sent, even if the file is being written right now.
+            // The checksum covers the sent bytes, even if the file changes meanwhile.
             let refuse = |error: std::io::Error| Failure::new(format!("{path} could not be read: {}.", reason(&error)));
             let mut file = File::open(&path).map_err(refuse)?;
             let mut hasher = Hasher::sha1();

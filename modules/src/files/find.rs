@@ -1,4 +1,4 @@
-//! `find`: files of the host by name, age, size, content and more.
+//! `find`: searches files by name, age, size, content and more.
 
 use std::{
     collections::HashMap,
@@ -32,58 +32,63 @@ static SPEC: Spec = Spec {
     name: "find",
     summary: "Find files on the host",
     description: &[
-        "Looks through directories for what fits all that is asked for. Files are listed in the order of their names.",
-        "It changes nothing. What cannot be looked at is left out and named in `skipped_paths`.",
+        "Searches directories for files that match all given criteria, and returns them sorted by name.",
+        "Changes nothing. Skips unreadable paths and lists them in `skipped_paths`.",
     ],
     options: &[
-        Opt::required("paths", Kind::List(&Kind::Path), "The directories to look in.").aliases(&["name", "path"]),
+        Opt::required("paths", Kind::List(&Kind::Path), "Directories to search.").aliases(&["name", "path"]),
         Opt::new(
             "patterns",
             Kind::List(&Kind::Str),
-            "Patterns of which the name must fit one; wildcards, or with `use_regex` regular expressions.",
+            "Patterns, one of which the name must match: wildcards, or regular expressions with `use_regex`.",
         )
         .aliases(&["pattern"])
         .default("[]"),
-        Opt::new("excludes", Kind::List(&Kind::Str), "Patterns of which the name must fit none.").aliases(&["exclude"]),
-        Opt::new("contains", Kind::Str, "A regular expression that must fit the beginning of a line of the file."),
-        Opt::new("read_whole_file", Kind::Bool, "`contains` may fit anywhere in the file, over several lines too.")
+        Opt::new("excludes", Kind::List(&Kind::Str), "Patterns that the name must not match.").aliases(&["exclude"]),
+        Opt::new("contains", Kind::Str, "Regular expression that must match the beginning of a line in the file."),
+        Opt::new("read_whole_file", Kind::Bool, "Let `contains` match anywhere in the file, also across lines.")
             .default("false"),
-        Opt::new("file_type", Kind::Str, "What to look for.")
+        Opt::new("file_type", Kind::Str, "Type of entries to find.")
             .choices(&["any", "directory", "file", "link"])
             .default("\"file\""),
         Opt::new(
             "age",
             Kind::Str,
-            "At least so old, or with a minus at most; in seconds, or with `m`, `h`, `d` or `w` at the end.",
+            "Minimum age, or maximum with a minus sign; in seconds, or with the suffix `m`, `h`, `d` or `w`.",
         ),
-        Opt::new("age_stamp", Kind::Str, "Which time `age` is about.")
+        Opt::new("age_stamp", Kind::Str, "Time that `age` compares.")
             .choices(&["atime", "ctime", "mtime"])
             .default("\"mtime\""),
         Opt::new(
             "size",
             Kind::Str,
-            "At least so large, or with a minus at most; in bytes, or with `k`, `m`, `g` or `t` at the end.",
+            "Minimum size, or maximum with a minus sign; in bytes, or with the suffix `k`, `m`, `g` or `t`.",
         ),
-        Opt::new("recurse", Kind::Bool, "Look in directories below, too.").default("false"),
-        Opt::new("hidden", Kind::Bool, "Names that begin with a dot count, too.").default("false"),
-        Opt::new("follow", Kind::Bool, "Look in directories that are linked, too.").default("false"),
+        Opt::new("recurse", Kind::Bool, "Search subdirectories too.").default("false"),
+        Opt::new("hidden", Kind::Bool, "Include names that begin with a dot.").default("false"),
+        Opt::new("follow", Kind::Bool, "Search linked directories too.").default("false"),
         Opt::new("get_checksum", Kind::Bool, "Return checksums of the files.").default("false"),
-        Opt::new("checksum_algorithm", Kind::Str, "Which checksum.")
+        Opt::new("checksum_algorithm", Kind::Str, "Algorithm of the checksums.")
             .aliases(&["checksum", "checksum_algo"])
             .choices(ALGORITHMS)
             .default("\"sha1\""),
-        Opt::new("use_regex", Kind::Bool, "Patterns are regular expressions that fit from the beginning of the name.")
-            .default("false"),
-        Opt::new("depth", Kind::Int, "How many levels to go down at most."),
-        Opt::new("mode", Kind::Raw, "Permission bits, as a text, octal or symbolic."),
-        Opt::new("exact_mode", Kind::Bool, "All bits must be those of `mode`; otherwise one of them is enough.")
+        Opt::new(
+            "use_regex",
+            Kind::Bool,
+            "Treat patterns as regular expressions that match from the beginning of the name.",
+        )
+        .default("false"),
+        Opt::new("depth", Kind::Int, "Maximum number of directory levels to descend."),
+        Opt::new("mode", Kind::Raw, "Permissions that files must have, as text, octal or symbolic."),
+        Opt::new("exact_mode", Kind::Bool, "Require exactly the bits of `mode`; otherwise any common bit is enough.")
             .default("true"),
         Opt::new(
             "encoding",
             Kind::Str,
-            "The encoding of files that `contains` looks into. A file that is not so ends the search of its folder, with a warning.",
+            "Encoding of the files that `contains` searches. A file with another encoding ends the search of its \
+             directory with a warning.",
         ),
-        Opt::new("limit", Kind::Int, "Stop after so many."),
+        Opt::new("limit", Kind::Int, "Maximum number of files to find."),
     ],
     examples: "- name: Old logs\n  ansible.builtin.find:\n    paths: /var/log/app\n    patterns: ['*.log', '*.gz']\n    age: 4w\n    \
                recurse: true\n  register: old_logs\n",
@@ -92,12 +97,17 @@ static SPEC: Spec = Spec {
             name: "files",
             kind: "list",
             when: "success",
-            doc: "What was found: path, permissions, owner, size, times and so on.",
+            doc: "Files that were found, with path, permissions, owner, size, times and more.",
         },
-        Return { name: "matched", kind: "int", when: "success", doc: "How many there are." },
-        Return { name: "examined", kind: "int", when: "success", doc: "How many were looked at." },
-        Return { name: "skipped_paths", kind: "dict", when: "success", doc: "What could not be looked at, and why." },
-        Return { name: "msg", kind: "str", when: "success", doc: "Whether all was looked at." },
+        Return { name: "matched", kind: "int", when: "success", doc: "Number of files that were found." },
+        Return { name: "examined", kind: "int", when: "success", doc: "Number of files that were examined." },
+        Return {
+            name: "skipped_paths",
+            kind: "dict",
+            when: "success",
+            doc: "Paths that could not be examined, with the reason.",
+        },
+        Return { name: "msg", kind: "str", when: "success", doc: "Message about skipped paths." },
     ],
     ..Spec::EMPTY
 };
@@ -149,7 +159,7 @@ impl Module for Find {
     }
 }
 
-/// What is looked for.
+/// Search criteria.
 struct Wanted {
     patterns: Vec<NamePattern>,
     excludes: Vec<NamePattern>,
@@ -243,7 +253,7 @@ impl Wanted {
         })
     }
 
-    /// Whether all that is asked for fits, but for the content.
+    /// Whether a file matches all criteria except the content.
     fn fits(&self, name: &str, found: &Metadata) -> Result<bool, Failure> {
         let kind = match self.kind.as_str() {
             "any" => true,
@@ -280,7 +290,7 @@ impl Wanted {
         Ok(beyond(self.age, now.saturating_sub(stamp)) && mode && size)
     }
 
-    /// Whether the content of a file fits. One that cannot be read does not.
+    /// Compares the content of a file with `contains`. An unreadable file does not match.
     fn fits_content(&self, path: &Path, host: &Host) -> Result<Content, Failure> {
         let Some(pattern) = self.contains.as_ref().filter(|_| self.kind == "file") else { return Ok(Content::Fits) };
         let bytes = match crate::text::read_whole(path) {
@@ -303,7 +313,7 @@ impl Wanted {
         Ok(Content::Other)
     }
 
-    /// The text of a file, or why it cannot be read in the encoding asked for.
+    /// The text of a file, or why it cannot be decoded.
     fn decoded(&self, path: &Path, bytes: Vec<u8>, host: &Host) -> Result<Result<String, String>, Failure> {
         let Some(encoding) = &self.encoding else { return Ok(Ok(Text::of(bytes).text)) };
         let other = || {
@@ -324,15 +334,15 @@ impl Wanted {
     }
 }
 
-/// What the content of a file says of it.
+/// Outcome of a content comparison.
 enum Content {
     Fits,
     Other,
-    /// It has another encoding, or nobody knows the encoding.
+    /// Invalid in the expected encoding, or the encoding is unknown.
     Unreadable(String),
 }
 
-/// A number with a unit at its end, such as `-4w`.
+/// Parses a number with a unit suffix, such as `-4w`.
 fn quantity(text: &str, units: &[(char, i64)]) -> Option<i64> {
     let text = text.trim().to_ascii_lowercase();
     let unit = text.chars().last().and_then(|last| units.iter().find(|(letter, _)| *letter == last));
@@ -349,7 +359,7 @@ struct Search<'a> {
     found: Vec<Value>,
     skipped: Map,
     examined: usize,
-    /// What ended the search of the folder.
+    /// Reason that ended the search of the directory.
     unreadable: Option<String>,
     names: Names,
 }
@@ -359,7 +369,7 @@ impl Search<'_> {
         self.wanted.limit.is_some_and(|limit| self.found.len() >= limit)
     }
 
-    /// Looks through a directory; `above` are those it is in, so that a link back to one of them is not followed.
+    /// Searches a directory. `above` identifies its parents, so that a link back to one of them is not followed.
     fn walk(&mut self, directory: &Path, depth: i64, above: &mut Vec<(u64, u64)>) -> Result<(), Failure> {
         self.host.check_cancelled()?;
         let listed = std::fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
@@ -446,7 +456,7 @@ impl Search<'_> {
     }
 }
 
-/// Names of accounts, looked up once.
+/// Names of accounts, cached.
 #[derive(Default)]
 struct Names {
     users: HashMap<u32, String>,
@@ -470,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities() {
+    fn quantities_with_units_parsed() {
         let units = [('s', 1), ('m', 60)];
         assert_eq!(
             (quantity("-2M", &units), quantity("7", &units), quantity("7s", &units)),

@@ -1,4 +1,4 @@
-//! Attributes of inodes, as `chattr` and `lsattr` name them.
+//! Inode attributes with their letters from `chattr` and `lsattr`.
 
 use std::{fs::File, path::Path};
 
@@ -7,7 +7,7 @@ use rustix::fs::{IFlags, ioctl_getflags};
 use super::way::{self, Place, Purpose};
 use crate::Failure;
 
-/// The attributes and the letters they are known by, in the order of `lsattr`.
+/// Attributes with their letters, in the order of `lsattr`.
 pub(crate) const FLAGS: &[(char, IFlags, &str)] = &[
     ('s', IFlags::SECURE_REMOVAL, "secure-deletion"),
     ('u', IFlags::UNRM, "undelete"),
@@ -26,21 +26,21 @@ pub(crate) const FLAGS: &[(char, IFlags, &str)] = &[
     ('P', IFlags::PROJECT_INHERIT, "project-inherit"),
 ];
 
-/// The attributes of a file, if its filesystem has any.
+/// Reads the attributes of a file; `None` if its file system does not support them.
 pub(crate) fn flags_of(path: &Path) -> Option<IFlags> {
     flags_of_node(Place::of(path, false, Purpose::Read).ok()?.node()?)
 }
 
 pub(super) fn flags_of_node(node: &File) -> Option<IFlags> {
     let kind = node.metadata().ok()?.file_type();
-    // Opening a device or a pipe can have effects, or wait for ever.
+    // Opening a device or a pipe may have side effects or block.
     if !kind.is_file() && !kind.is_dir() {
         return None;
     }
     ioctl_getflags(File::open(way::handle(node)).ok()?).ok()
 }
 
-/// The letters of the attributes that are set.
+/// The letters of the set attributes.
 pub(crate) fn letters(flags: IFlags) -> String {
     FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(letter, ..)| letter).collect()
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_are_added_removed_and_set() {
+    fn attributes_added_removed_and_set() {
         let current = IFlags::from_bits_retain(0x0008_0000) | IFlags::NOATIME;
         assert_eq!(letters(new_flags("+i", current).unwrap()), "iAe");
         assert_eq!(letters(new_flags("-A", current).unwrap()), "e");

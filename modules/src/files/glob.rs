@@ -1,15 +1,15 @@
-//! Wildcards as Python's `fnmatch` and `glob` know them.
+//! Wildcards with the semantics of Python's `fnmatch` and `glob`.
 
 use std::{
     ffi::OsStr,
     path::{Component, Path, PathBuf},
 };
 
-/// Whether a name matches a pattern with `*`, `?` and `[...]`. A slash is a character like others.
+/// Whether a name matches a pattern with `*`, `?` and `[...]`. A slash has no special meaning.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
-    // Only the last `*` must ever be tried again, so the time is bounded by the product of the lengths.
+    // Backtracking only to the last `*` bounds the time by the product of the lengths.
     let (mut at, mut position) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {
@@ -37,14 +37,14 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Matches one character against the front of a pattern; the answer is how much of the pattern it used up.
+/// Matches one character against the front of a pattern; returns the length of the pattern it used.
 fn one(pattern: &[char], character: char) -> Option<usize> {
     match pattern {
         ['?', ..] => Some(1),
         ['[', rest @ ..] => {
             let negated = rest.first() == Some(&'!');
             let body = if negated { rest.get(1..).unwrap_or_default() } else { rest };
-            // A bracket right at the beginning is a member, not the end.
+            // A bracket directly at the beginning is a member, not the end.
             let Some(end) = body.iter().skip(1).position(|c| *c == ']').map(|at| at + 1) else {
                 return (character == '[').then_some(1);
             };
@@ -70,12 +70,12 @@ fn one(pattern: &[char], character: char) -> Option<usize> {
     }
 }
 
-/// Whether anything matches the pattern.
+/// Whether any path matches the pattern.
 pub fn any(pattern: &Path) -> bool {
     !expand(pattern).is_empty()
 }
 
-/// The paths that match a pattern, sorted. Hidden names only match a pattern that begins with a dot.
+/// The paths that match a pattern, sorted. Hidden names match only a pattern that begins with a dot.
 pub fn expand(pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for component in pattern.components() {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcards() {
+    fn wildcards_match_like_fnmatch() {
         assert!(matches("*.conf", "a.conf") && matches("*", "") && matches("a?c", "abc") && matches("[a-c]x", "bx"));
         assert!(
             matches("[!a]x", "bx") && !matches("[!a]x", "ax") && matches("[]]", "]") && matches("a*b*c", "a-b-b-c")
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn patterns_expand_to_paths() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["a.txt", "b.txt", ".c.txt", "d.md"] {
             std::fs::write(directory.path().join(name), "").unwrap();

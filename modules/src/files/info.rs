@@ -1,4 +1,4 @@
-//! What results say about a file: owner, permissions, kind, size.
+//! Result keys that describe a file: owner, permissions, type, size.
 
 use std::{
     fs::Metadata,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::{Map, accounts};
 
-/// The keys that file modules add to their result: nothing for what does not exist.
+/// The result keys of file modules; empty if the file does not exist.
 pub fn describe(path: &Path) -> Map {
     let mut map = Map::new();
     let Ok(found) = path.symlink_metadata() else {
@@ -28,7 +28,7 @@ pub fn describe(path: &Path) -> Map {
     map
 }
 
-/// `file`, `hard` for a file with several names, `directory`, `link`.
+/// Type of a file: `file`, `hard` for a file with several names, `directory` or `link`.
 pub fn state(found: &Metadata) -> &'static str {
     let kind = found.file_type();
     if kind.is_symlink() {
@@ -44,17 +44,17 @@ pub fn state(found: &Metadata) -> &'static str {
     }
 }
 
-/// Permission bits as results write them: a zero before all digits, `0644` and `01777`.
+/// Permission bits in results: octal with a leading zero, such as `0644` and `01777`.
 pub fn octal(mode: u32) -> String {
     format!("0{:03o}", mode & 0o7777)
 }
 
-/// A user's name, or the id if nobody has it.
+/// Name of a user, or the id if no account has it.
 pub fn owner_name(uid: u32) -> String {
     accounts::user_by_id(uid).map_or_else(|| uid.to_string(), |user| user.name)
 }
 
-/// A group's name, or the id if there is none.
+/// Name of a group, or the id if no group has it.
 pub fn group_name(gid: u32) -> String {
     accounts::group_by_id(gid).map_or_else(|| gid.to_string(), |group| group.name)
 }

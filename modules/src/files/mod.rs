@@ -1,4 +1,4 @@
-//! Modules that read and write files, and what they share.
+//! Modules that read and write files, and their common code.
 
 pub mod acl;
 pub mod assemble;

@@ -1,22 +1,22 @@
-//! Permission bits as users write them: octal or symbolic.
+//! Permissions in octal or symbolic notation.
 
 use serde_json::Value;
 
 use crate::Failure;
 
-/// What a `mode` option asks for.
+/// A parsed `mode` option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// These bits.
+    /// Exactly these bits.
     Bits(u32),
-    /// Changes to the bits that are there, such as `u=rwX,g-w`.
+    /// Changes to the existing bits, such as `u=rwX,g-w`.
     Symbolic(String),
-    /// The bits of the source.
+    /// The permissions of the source.
     Preserve,
 }
 
 impl Mode {
-    /// Reads a `mode`. A text is octal or symbolic; a number is the bits themselves, which is what YAML makes of `0644`.
+    /// Parses a `mode`. A text is octal or symbolic; a number is the bits themselves, as YAML reads `0644`.
     pub fn parse(value: &Value) -> Result<Mode, Failure> {
         match value {
             Value::Number(number) => number
@@ -38,7 +38,7 @@ impl Mode {
         }
     }
 
-    /// The bits this comes to for something that has `current` bits.
+    /// Resulting permission bits, starting from `current`.
     pub fn bits(&self, current: u32, directory: bool) -> Result<u32, Failure> {
         match self {
             Mode::Bits(bits) => Ok(*bits),
@@ -52,12 +52,12 @@ fn invalid(text: &str) -> Failure {
     Failure::new(format!("mode must be in octal or symbolic form; '{text}' is neither."))
 }
 
-/// The bits a new file or directory gets: those that the process's mask leaves.
+/// Bits of a new file or directory after applying the umask.
 pub fn masked(bits: u32) -> u32 {
     bits & !umask()
 }
 
-/// The mask of this process. It is read from the system because the call that returns it also changes it, for all threads.
+/// The umask, read from /proc, because the system call that returns it also changes it for all threads.
 pub fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -100,7 +100,7 @@ fn symbolic(text: &str, current: u32, directory: bool, umask: u32) -> Result<u32
     Ok(mode)
 }
 
-/// The bits that belong to a user class.
+/// The bits of a user class.
 fn reach(user: char) -> u32 {
     match user {
         'u' => 0o4700,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn octal() {
+    fn octal_modes_parsed() {
         assert_eq!(Mode::parse(&"0644".into()).unwrap(), Mode::Bits(0o644));
         assert_eq!(Mode::parse(&"1777".into()).unwrap(), Mode::Bits(0o1777));
         assert_eq!(Mode::parse(&420.into()).unwrap(), Mode::Bits(0o644));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols() {
+    fn symbolic_modes_applied() {
         assert_eq!(from("u=rw,g=r,o=", 0o777, false), 0o640);
         assert_eq!(from("u=rwX,g=rX,o=rX", 0o600, true), 0o755);
         assert_eq!(from("u=rwX,go=rX", 0o600, false), 0o644);

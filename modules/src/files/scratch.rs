@@ -1,4 +1,4 @@
-//! Directories for files that live as long as one run.
+//! Temporary directories for a single run.
 
 use std::{
     io,
@@ -11,26 +11,26 @@ use rustix::{fd::OwnedFd, fs::StatVfsMountFlags};
 use super::sweep;
 use crate::{Failure, accounts, process::reason};
 
-/// A fresh directory that only its owner can enter, removed with all it holds when this is dropped.
+/// A temporary directory that only its owner can enter. Dropping it removes it with its content.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// Protects the directory from [`sweep`](super::sweep).
+    /// Keeps [`sweep`](super::sweep) from removing the directory.
     _held: Option<OwnedFd>,
 }
 
 impl Scratch {
-    /// A directory on a filesystem that programs can be started from.
+    /// Creates a directory on a file system that permits execution.
     pub fn executable() -> Result<Scratch, Failure> {
         Scratch::in_one_of(true)
     }
 
-    /// A directory for data.
+    /// Creates a directory for data.
     pub fn new() -> Result<Scratch, Failure> {
         Scratch::in_one_of(false)
     }
 
-    /// The directory.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -72,7 +72,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A name that nobody can guess.
+/// An unpredictable name.
 pub(crate) fn random_name() -> io::Result<String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(io::Error::other)?;

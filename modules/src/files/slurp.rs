@@ -1,4 +1,4 @@
-//! `slurp`: the content of a small file.
+//! `slurp`: returns the content of a small file.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -14,20 +14,21 @@ static SPEC: Spec = Spec {
     name: "slurp",
     summary: "Read a file into the result",
     description: &[
-        "The content is in base64, so that it survives whatever it is; `b64decode` makes a text of it. Large files are better fetched.",
+        "Returns the content in base64, which preserves any bytes; decode text with `b64decode`. For large files, \
+         use `fetch`.",
     ],
-    options: &[Opt::required("src", Kind::Path, "The file.").aliases(&["path"])],
+    options: &[Opt::required("src", Kind::Path, "Path of the file.").aliases(&["path"])],
     examples: "- name: Read the host key\n  ansible.builtin.slurp:\n    src: /etc/ssh/ssh_host_ed25519_key.pub\n  register: key\n\n\
                - name: Show it\n  ansible.builtin.debug:\n    msg: \"{{ key.content | b64decode }}\"\n",
     returns: &[
-        Return { name: "content", kind: "str", when: "success", doc: "The content in base64." },
-        Return { name: "encoding", kind: "str", when: "success", doc: "`base64`." },
-        Return { name: "source", kind: "str", when: "success", doc: "The file." },
+        Return { name: "content", kind: "str", when: "success", doc: "Content in base64." },
+        Return { name: "encoding", kind: "str", when: "success", doc: "Always `base64`." },
+        Return { name: "source", kind: "str", when: "success", doc: "Path of the file." },
     ],
     ..Spec::EMPTY
 };
 
-/// Larger files would not fit into one result.
+/// Larger files would not fit into a result.
 const MAX_SIZE: u64 = 32 << 20;
 
 impl Module for Slurp {
@@ -42,7 +43,7 @@ impl Module for Slurp {
         if size > MAX_SIZE {
             return Err(too_many(&size.to_string()));
         }
-        // What is no regular file has no size and may never end.
+        // A special file has no size and may never end.
         let mut bytes = Vec::new();
         let read = File::open(source).and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut bytes));
         read.map_err(|error| {

@@ -1,7 +1,8 @@
-//! Files that are written beside their place and moved there whole.
+//! Writes files beside their place and moves them there atomically.
 //!
-//! The directory is opened once, by the rule of [`way`], and everything happens relative to it. Owner, permissions, access control list,
-//! attributes and context go to the open file, never to its name, so nobody who may rename in that directory can turn them to another file.
+//! Opens the directory once, by the rule of [`way`], and works relative to it. Owner, permissions, ACL, attributes and
+//! context are set on the open file, never by name. So nobody who may rename in that directory can redirect them to
+//! another file.
 
 use std::{
     fs::File,
@@ -20,10 +21,11 @@ use super::{
 };
 use crate::{Failure, Host, process::reason};
 
-/// The permission bits a new file starts from, before the mask.
+/// Initial permission bits of a new file, before the umask.
 pub const FRESH_FILE: u32 = 0o666;
 
-/// A file that is being written beside the one it will replace. Until [`Staged::commit`] nobody sees a change, and without it none remains.
+/// A file that is being written beside the one to replace. Until [`Staged::commit`] nobody sees a change; without it,
+/// no trace remains.
 #[derive(Debug)]
 pub struct Staged {
     temporary: Place,
@@ -32,17 +34,17 @@ pub struct Staged {
     file: File,
     moved: bool,
     in_place: bool,
-    /// Whoever writes it flushes the whole file system afterwards, so a file that replaces nothing is not flushed by itself.
+    /// The caller flushes the whole file system later, so a new file is not flushed by itself.
     pub flushed_later: bool,
 }
 
 impl Staged {
-    /// Begins a file that will be `target`.
+    /// Begins a file that will replace `target`.
     pub fn beside(target: &Path, attributes: &Attributes) -> Result<Staged, Failure> {
         let directory = directory_of(target);
         match Staged::create(None, target) {
             Ok(staged) => Ok(staged),
-            // The directory may be closed although the file is open to us.
+            // The directory may be inaccessible although the file can be opened.
             Err(error) if attributes.unsafe_writes && target.exists() => {
                 let elsewhere = std::env::temp_dir();
                 let mut staged =
@@ -65,23 +67,23 @@ impl Staged {
         Ok(Staged { temporary, place, target, file, moved: false, in_place: false, flushed_later: false })
     }
 
-    /// Where the file is for now.
+    /// Temporary path of the file.
     pub fn path(&self) -> &Path {
         self.temporary.real()
     }
 
-    /// The open file, for writing.
+    /// The open file for writing.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Writes all that a reader yields, and returns its SHA-1 and size.
+    /// Copies a reader to the file, and returns SHA-1 checksum and size.
     pub fn fill(&mut self, reader: &mut dyn Read, host: &Host) -> Result<(String, u64), Failure> {
         let (sums, size) = self.fill_hashed(reader, vec![Hasher::sha1()], host)?;
         Ok((sums.into_iter().next().unwrap_or_default(), size))
     }
 
-    /// Writes all that a reader yields, and returns its checksums and size.
+    /// Copies a reader to the file, and returns its checksums and size.
     pub fn fill_hashed(
         &mut self,
         reader: &mut dyn Read,
@@ -113,7 +115,7 @@ impl Staged {
         Ok((hashers.into_iter().map(Hasher::finish).collect(), size))
     }
 
-    /// What went wrong while writing; of a full disk, how full.
+    /// Describes a write error; for a full disk, with the free space.
     fn write_failure(&self, error: &io::Error) -> Failure {
         let directory = directory_of(self.temporary.real());
         let target = self.target.display();
@@ -128,7 +130,7 @@ impl Staged {
         }
     }
 
-    /// Puts the file in its place, with all its attributes, so that it survives a loss of power.
+    /// Moves the file into place with all its attributes and flushes it, so that it survives a power failure.
     pub fn commit(mut self, attributes: &Attributes) -> Result<(), Failure> {
         let target = self.target.clone();
         let refuse =
@@ -143,7 +145,7 @@ impl Staged {
             .prepare(&self.file, metadata.as_ref(), FRESH_FILE)
             .map_err(|error| refuse("Owner and permissions could not be set for", &error))?;
         if let Some(context) = old.as_ref().and_then(context_of) {
-            // Without it the policy's default remains, which `restorecon` would give too.
+            // On failure, the policy's default remains, which `restorecon` would set too.
             let _ = set_context(&self.file, &context);
         }
         let flush = !self.flushed_later || now.node().is_some();
@@ -163,11 +165,11 @@ impl Staged {
         match self.temporary.rename_to(&self.place).map_err(|error| (Errno::from_io_error(&error), error)) {
             Ok(()) => {
                 self.moved = true;
-                // The content is safe already; some filesystems cannot sync a directory.
+                // The content is already flushed, and some file systems cannot sync a directory.
                 if flush {
                     let _ = self.place.sync_directory();
                 }
-                // Last, because nobody renames a file that is immutable.
+                // Attributes come last, because an immutable file cannot be renamed.
                 attributes.apply_to(&self.file, &target).map(drop)
             }
             Err((Some(Errno::BUSY | Errno::XDEV | Errno::ACCESS | Errno::PERM), _)) if attributes.unsafe_writes => {
@@ -181,7 +183,7 @@ impl Staged {
         }
     }
 
-    /// The file whose attributes the new one inherits: the one with its name, or what a link of that name leads to.
+    /// The file whose attributes the new one inherits: the file with its name, or the target of a link with that name.
     fn replaced(&self, now: &Place) -> Option<File> {
         let is_link = now.metadata().ok()?.is_symlink();
         let node = match is_link {
@@ -213,7 +215,7 @@ impl Drop for Staged {
     }
 }
 
-/// Gives the new file the access control list of the old one, and what users have noted about it. Not every filesystem knows them.
+/// Copies ACL and extended attributes of the old file, as far as the file system supports them.
 fn copy_lists(from: &File, to: &File) {
     let from = way::handle(from);
     let mut names = vec![0; 4096];
@@ -231,7 +233,7 @@ fn copy_lists(from: &File, to: &File) {
     }
 }
 
-/// The directory a file is in.
+/// The parent directory of a file.
 pub fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -261,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_abandoned_file_leaves_nothing() {
+    fn staged_file_dropped_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("a");
         std::fs::write(&target, "old").unwrap();
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_keeps_its_permissions() {
+    fn replaced_file_keeps_permissions() {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("a");
         std::fs::write(&target, "old").unwrap();
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_is_named() {
+    fn missing_directory_named_in_failure() {
         let failure = Staged::beside(Path::new("/no/such/place/a"), &Attributes::default()).unwrap_err();
         assert_eq!(failure.message, "Destination directory /no/such/place does not exist");
     }

@@ -1,4 +1,4 @@
-//! `stat`: what is known of a file.
+//! `stat`: reads the metadata of a file.
 
 use std::{
     fs::Metadata,
@@ -20,19 +20,18 @@ pub struct Stat;
 
 static SPEC: Spec = Spec {
     name: "stat",
-    summary: "Tell what is known of a file",
-    description: &[
-        "Reads a file's kind, owner, permissions, times and checksum. A file that does not exist is no failure: `stat.exists` is false.",
-    ],
+    summary: "Read the metadata of a file",
+    description: &["Returns type, owner, permissions, times and checksum of a file. A missing file is not a failure: \
+         `stat.exists` is false."],
     options: &[
-        Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "name"]),
-        Opt::new("follow", Kind::Bool, "Look at what a link points to.").default("false"),
+        Opt::required("path", Kind::Path, "Path of the file.").aliases(&["dest", "name"]),
+        Opt::new("follow", Kind::Bool, "Follow a symbolic link.").default("false"),
         Opt::new("get_checksum", Kind::Bool, "Compute the checksum of a regular file.").default("true"),
-        Opt::new("checksum_algorithm", Kind::Str, "The algorithm of the checksum.")
+        Opt::new("checksum_algorithm", Kind::Str, "Algorithm of the checksum.")
             .aliases(&["checksum", "checksum_algo"])
             .default("\"sha1\"")
             .choices(ALGORITHMS),
-        Opt::new("get_mime", Kind::Bool, "Ask the host's `file` program for type and encoding.")
+        Opt::new("get_mime", Kind::Bool, "Detect type and encoding with the host's `file` program.")
             .aliases(&["mime", "mime_type", "mime-type"])
             .default("true"),
         Opt::new("get_attributes", Kind::Bool, "Read the attributes that `chattr` sets.")
@@ -46,7 +45,7 @@ static SPEC: Spec = Spec {
         name: "stat",
         kind: "dict",
         when: "always",
-        doc: "`exists`, and of a file that exists everything else.",
+        doc: "Metadata of the file; only `exists` if it does not exist.",
     }],
     ..Spec::EMPTY
 };
@@ -170,7 +169,7 @@ pub(super) fn basics(path: &str, found: &Metadata) -> Map {
     stat
 }
 
-/// Type and encoding as the host's `file` program tells them.
+/// Type and encoding from the host's `file` program.
 fn mime(path: &Path, host: &Host) -> (String, String) {
     let unknown = || ("unknown".to_owned(), "unknown".to_owned());
     if process::find(host, "file").is_none() {

@@ -1,4 +1,4 @@
-//! Leftovers of killed executors, removed by the next executor of the same user.
+//! Removes leftovers of killed executors of the same user.
 
 use std::{
     collections::BTreeSet,
@@ -17,12 +17,12 @@ use rustix::{
 
 use super::{scratch::random_name, way::Place};
 
-/// The names of temporary directories and files begin with this; 32 hexadecimal digits follow that nobody can guess.
+/// Prefix of temporary files and directories, followed by 32 unpredictable hexadecimal digits.
 const PREFIX: &str = ".windlass-";
-/// Younger entries may belong to an executor that has not reached [`hold`] yet.
+/// Younger entries may belong to an executor that has not called [`hold`] yet.
 const YOUNG: Duration = Duration::from_secs(600);
 
-/// Marks a temporary directory as in use while the returned descriptor is open, at most for the life of this process.
+/// Marks a temporary directory as in use while the returned descriptor is open.
 pub(crate) fn hold(directory: &Path) -> Option<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     let directory = openat(CWD, directory, flags, Mode::empty()).ok()?;
@@ -30,20 +30,20 @@ pub(crate) fn hold(directory: &Path) -> Option<OwnedFd> {
     Some(directory)
 }
 
-/// Marks an open directory in the same way.
+/// Marks an open directory as in use.
 pub(crate) fn mark(directory: &OwnedFd) {
-    // Without support for locks no leftover is ever swept, because the exclusive lock fails, too.
+    // Without lock support no leftover is ever removed, because the exclusive lock fails too.
     let _ = flock(directory, FlockOperation::NonBlockingLockShared);
 }
 
-/// Removes this user's leftovers from the places for temporary files.
+/// Removes this user's leftovers from the directories for temporary files.
 pub(crate) fn sweep() {
     let usual = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/opt"].map(PathBuf::from);
     usual.iter().chain(&[std::env::temp_dir()]).for_each(|place| sweep_in(place, YOUNG));
 }
 
-/// Removes directories with names of ours that this user owns, that are not young, and that no process holds. Links are never followed, and in a
-/// sticky directory nobody else can put something in the place of one that is ours.
+/// Removes directories with our names that this user owns, that are old enough, and that no process holds. Never
+/// follows links; in a sticky directory nobody else can replace our entries.
 fn sweep_in(place: &Path, young: Duration) {
     let Ok(entries) = std::fs::read_dir(place) else { return };
     let own = rustix::process::geteuid().as_raw();
@@ -66,12 +66,12 @@ fn sweep_in(place: &Path, young: Duration) {
     }
 }
 
-/// Ends the name of a temporary file whose writer holds a lock on it from the beginning: without that lock it is nobody's.
+/// Suffix of a temporary file that its writer keeps locked from the beginning. Without the lock, it is a leftover.
 const LOCKED: &str = ".locked";
-/// Ends the name of any other temporary file.
+/// Suffix of any other temporary file.
 const UNLOCKED: &str = ".tmp";
 
-/// Creates a temporary file in the directory of a place, and removes what killed executors have left there.
+/// Creates a temporary file in a directory, and removes leftovers of killed executors there.
 pub(crate) fn temporary_beside(place: &Place, mode: u32) -> io::Result<(Place, File)> {
     let named = |end: &str| place.sibling(format!("{PREFIX}{}{end}", random_name()?).as_ref());
     let locked = named(LOCKED)?;
@@ -88,7 +88,7 @@ pub(crate) fn temporary_beside(place: &Place, mode: u32) -> io::Result<(Place, F
     Ok(made)
 }
 
-/// Removes temporary files beside a place, once for each directory in the life of this process.
+/// Removes temporary files in a directory, once per process and directory.
 fn sweep_beside(place: &Place, young: Duration) {
     static SWEPT: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
     let Ok(found) = fstat(place.directory()) else { return };
@@ -97,8 +97,8 @@ fn sweep_beside(place: &Place, young: Duration) {
     }
 }
 
-/// Removes files and links with names of ours that no process has locked. Only names are removed, in a directory that is open, so whoever
-/// exchanges one gains nothing.
+/// Removes files and links with our names that no process has locked. Removes only names in an open directory, so
+/// nobody gains anything by exchanging one.
 fn sweep_files(place: &Place, young: Duration) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(listing) = openat(place.directory(), ".", flags, Mode::empty()) else { return };
@@ -113,10 +113,10 @@ fn sweep_files(place: &Place, young: Duration) {
         }
         let directory = place.directory();
         let Ok(found) = statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        // Linking a file changes this time and not that of its content.
+        // Linking a file changes this time, but not the modification time.
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(found.st_ctime.try_into().unwrap_or_default());
         let is_old = locked.is_some() || changed.elapsed().is_ok_and(|age| age >= young);
-        // Root may have given the file to its future owner already.
+        // Root may already have given the file to its future owner.
         if !is_old || !(own.is_root() || found.st_uid == own.as_raw()) {
             continue;
         }
@@ -146,7 +146,7 @@ mod tests {
         let place = Place::to_write(&folder.path().join("target"), false).unwrap();
         let (alive, held) = temporary_beside(&place, 0o600).unwrap();
         let (dead, file) = temporary_beside(&place, 0o600).unwrap();
-        // As by SIGKILL: the file keeps its name, and nobody holds it.
+        // Simulates SIGKILL: the file keeps its name, and no process holds it.
         drop(file);
         let path = |name: &str| folder.path().join(name);
         let digits = "a".repeat(32);
@@ -167,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn directory_is_swept_once_by_the_first_file_written_there() {
-        // A directory may have the inode of one that another test had swept and removed.
+    fn directory_swept_once_per_process() {
+        // A directory may reuse the inode of one that another test had removed.
         let mut folders = Vec::new();
         let is_swept = |folder: &tempfile::TempDir| {
             let left = folder.path().join(format!(".windlass-{}.locked", "c".repeat(32)));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn leftover_nobody_holds_is_removed_and_nothing_else() {
+    fn unheld_leftover_removed_others_kept() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         let hex = |digit: &str| format!(".windlass-{}", digit.repeat(32));

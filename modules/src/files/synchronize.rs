@@ -1,7 +1,7 @@
-//! `synchronize`: directories kept equal by rsync.
+//! `synchronize`: mirrors directories with rsync.
 //!
-//! The controller decides where rsync runs: on the control machine for a host behind a connection, which rsync then uses through the program
-//! `_rsh` names, or on the host itself if both paths are there.
+//! The controller decides where rsync runs. For a remote host, rsync runs on the control machine and connects through
+//! the program in `_rsh`. If both paths are on the host, rsync runs there.
 
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
@@ -12,68 +12,85 @@ use crate::{
 /// The `synchronize` module.
 pub struct Synchronize;
 
-/// What it takes and returns.
+/// Specification of `synchronize`.
 pub static SPEC: Spec = Spec {
     name: "synchronize",
     collection: "ansible.posix",
-    summary: "Keep directories equal with rsync",
+    summary: "Synchronize directories with rsync",
     description: &[
-        "Copies from the control machine to the host, or with `mode: pull` the other way round, and sends only what differs. rsync goes through the \
-         connection that is open already, with its verified host key, its login and its become user.",
-        "With `delegate_to` rsync runs on that host; delegated to the host itself, both paths are there.",
-        "If rsync is missing on one side, trees are pushed without it: by content, with their permissions and links, but without owners and times.",
+        "Copies from the control machine to the host, or with `mode: pull` in the other direction, and transfers \
+         only differences. rsync uses the open connection with its verified host key, its login and its become user.",
+        "With `delegate_to`, rsync runs on the delegated host; if that is the host itself, both paths are local to it.",
+        "If rsync is missing on one side, pushes trees by content, with permissions and links, but without owners \
+         and times.",
     ],
     options: &[
-        Opt::required("src", Kind::Path, "File or directory to copy; with a slash at its end, its content only.")
-            .word(),
-        Opt::required("dest", Kind::Path, "Where to.").word(),
-        Opt::new("dest_port", Kind::Int, "The port of SSH on the other host, if rsync runs on a host."),
-        Opt::new("mode", Kind::Str, "From here to the host, or from the host to here.")
+        Opt::required("src", Kind::Path, "File or directory to copy; with a trailing slash, only its content.").word(),
+        Opt::required("dest", Kind::Path, "Destination path.").word(),
+        Opt::new("dest_port", Kind::Int, "SSH port of the other host, if rsync runs on a host."),
+        Opt::new("mode", Kind::Str, "Direction: `push` copies to the host, `pull` from the host.")
             .default("\"push\"")
             .choices(&["pull", "push"]),
-        Opt::new("archive", Kind::Bool, "Recursively, with links, permissions, times, owner, group and devices.")
+        Opt::new("archive", Kind::Bool, "Recurse, and keep links, permissions, times, owner, group and devices.")
             .default("true"),
-        Opt::new("checksum", Kind::Bool, "Compare by checksum instead of by time and size.").default("false"),
-        Opt::new("compress", Kind::Bool, "Compress on the way.").default("true"),
-        Opt::new("existing_only", Kind::Bool, "Make no new files.").default("false"),
-        Opt::new("delete", Kind::Bool, "Remove what the source has not.").default("false"),
+        Opt::new("checksum", Kind::Bool, "Compare by checksum instead of time and size.").default("false"),
+        Opt::new("compress", Kind::Bool, "Compress the transfer.").default("true"),
+        Opt::new("existing_only", Kind::Bool, "Do not create new files.").default("false"),
+        Opt::new("delete", Kind::Bool, "Remove files that the source does not contain.").default("false"),
         Opt::new("dirs", Kind::Bool, "Transfer directories without recursing.").default("false"),
-        Opt::new("recursive", Kind::Bool, "Recurse into directories; as `archive` if not given."),
-        Opt::new("links", Kind::Bool, "Copy links as links; as `archive` if not given."),
-        Opt::new("copy_links", Kind::Bool, "Copy what links point to.").default("false"),
-        Opt::new("perms", Kind::Bool, "Keep permissions; as `archive` if not given."),
-        Opt::new("times", Kind::Bool, "Keep times; as `archive` if not given."),
-        Opt::new("owner", Kind::Bool, "Keep the owner; as `archive` if not given."),
-        Opt::new("group", Kind::Bool, "Keep the group; as `archive` if not given."),
-        Opt::new("rsync_path", Kind::Str, "The rsync of the other side, or a command that runs it."),
-        Opt::new("rsync_timeout", Kind::Int, "Seconds without progress after which rsync gives up; 0 is never.")
+        Opt::new("recursive", Kind::Bool, "Recurse into directories. Default: value of `archive`."),
+        Opt::new("links", Kind::Bool, "Copy links as links. Default: value of `archive`."),
+        Opt::new("copy_links", Kind::Bool, "Copy the targets of links.").default("false"),
+        Opt::new("perms", Kind::Bool, "Keep permissions. Default: value of `archive`."),
+        Opt::new("times", Kind::Bool, "Keep times. Default: value of `archive`."),
+        Opt::new("owner", Kind::Bool, "Keep the owner. Default: value of `archive`."),
+        Opt::new("group", Kind::Bool, "Keep the group. Default: value of `archive`."),
+        Opt::new("rsync_path", Kind::Str, "Path or command of rsync on the other side."),
+        Opt::new("rsync_timeout", Kind::Int, "Seconds without progress before rsync gives up; 0 waits forever.")
             .default("0"),
-        Opt::new("rsync_opts", Kind::List(&Kind::Str), "Further options of rsync.").default("[]"),
+        Opt::new("rsync_opts", Kind::List(&Kind::Str), "Additional options of rsync.").default("[]"),
         Opt::new("set_remote_user", Kind::Bool, "Log in as the user of the connection.").default("true"),
-        Opt::new("use_ssh_args", Kind::Bool, "Accepted: the connection always has them.").default("false"),
-        Opt::new("ssh_connection_multiplexing", Kind::Bool, "Accepted: the open connection is always used.")
-            .default("false"),
-        Opt::new("partial", Kind::Bool, "Keep files that arrived in part.").default("false"),
-        Opt::new("verify_host", Kind::Bool, "Verify the host key, if rsync runs on a host; from here it always is.")
-            .default("false"),
-        Opt::new("private_key", Kind::Path, "The key to log in with, if rsync runs on a host."),
-        Opt::new("link_dest", Kind::List(&Kind::Path), "Link to files in these directories that did not change."),
-        Opt::new("delay_updates", Kind::Bool, "Put files in their places when all have arrived.").default("true"),
-        Opt::new("_rsh", Kind::Str, "The program by which rsync reaches the other side."),
+        Opt::new(
+            "use_ssh_args",
+            Kind::Bool,
+            "No effect, because the connection always uses its SSH arguments; accepted for compatibility.",
+        )
+        .default("false"),
+        Opt::new(
+            "ssh_connection_multiplexing",
+            Kind::Bool,
+            "No effect, because the open connection is always used; accepted for compatibility.",
+        )
+        .default("false"),
+        Opt::new("partial", Kind::Bool, "Keep partially transferred files.").default("false"),
+        Opt::new(
+            "verify_host",
+            Kind::Bool,
+            "Verify the host key, if rsync runs on a host. The control machine always verifies it.",
+        )
+        .default("false"),
+        Opt::new("private_key", Kind::Path, "Private key for the login, if rsync runs on a host."),
+        Opt::new(
+            "link_dest",
+            Kind::List(&Kind::Path),
+            "Directories whose unchanged files are hard-linked instead of copied.",
+        ),
+        Opt::new("delay_updates", Kind::Bool, "Move files into place after all have arrived.").default("true"),
+        Opt::new("_rsh", Kind::Str, "Program through which rsync connects to the other side."),
     ],
     examples: "- name: Bring the site\n  ansible.posix.synchronize:\n    src: site/\n    dest: /var/www/html\n    delete: true\n\n\
                - name: Get the logs\n  ansible.posix.synchronize:\n    mode: pull\n    src: /var/log/app/\n    dest: logs/\n",
     returns: &[
-        Return { name: "msg", kind: "str", when: "always", doc: "What rsync says of each file." },
-        Return { name: "stdout_lines", kind: "list", when: "success", doc: "The same in lines." },
-        Return { name: "cmd", kind: "str", when: "always", doc: "The command." },
-        Return { name: "rc", kind: "int", when: "always", doc: "Its exit status." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Output of rsync about each file." },
+        Return { name: "stdout_lines", kind: "list", when: "success", doc: "Output of rsync in lines." },
+        Return { name: "cmd", kind: "str", when: "always", doc: "Command that was run." },
+        Return { name: "rc", kind: "int", when: "always", doc: "Exit status of rsync." },
     ],
     missing: Some("synchronize requires both src and dest parameters are set"),
     ..Spec::EMPTY
 };
 
-/// What rsync puts before the line of a file that it changes.
+/// Prefix of rsync's output lines for changed files.
 const MARK: &str = "<<CHANGED>>";
 
 impl Module for Synchronize {
@@ -126,7 +143,7 @@ impl Task {
         }
         let linked = args.value("link_dest").is_some();
         if linked {
-            // Without more words rsync does not tell of hard links.
+            // rsync reports hard links only in verbose mode.
             words.extend(["-H".to_owned(), "-vv".to_owned()]);
             let folder = std::path::Path::new(dest).parent().map(|folder| folder.display().to_string());
             for path in args.list("link_dest") {
@@ -154,7 +171,7 @@ impl Task {
             return Err(Failure { message: output.stderr_text(), data });
         }
         let said = output.stdout_text();
-        // With links to other directories a line is there for every file; a dot says that nothing was done.
+        // With `link_dest`, rsync prints a line for every file; a leading dot means unchanged.
         outcome.changed = match self.linked {
             true => !said.contains(&format!("{MARK}.")),
             false => said.contains(MARK),
@@ -171,7 +188,7 @@ impl Task {
     }
 }
 
-/// A word as a shell would take it; of an option's word only the value is quoted.
+/// Quotes a word for a shell; in an option, only the value is quoted.
 fn shown(word: &str) -> String {
     match word.split_once('=') {
         Some((option, value)) if option.starts_with("--") => format!("{option}={}", shell_words::quote(value)),
@@ -179,7 +196,7 @@ fn shown(word: &str) -> String {
     }
 }
 
-/// The options that stand for one argument each.
+/// The options that map to a single argument.
 fn switches(args: &Args, check: bool) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut add = |when: bool, more: &[&str]| {

@@ -1,4 +1,4 @@
-//! `tempfile`: a file or directory with a name of its own.
+//! `tempfile`: creates a temporary file or directory.
 
 use std::{
     io::ErrorKind,
@@ -17,21 +17,21 @@ pub struct TempFile;
 
 static SPEC: Spec = Spec {
     name: "tempfile",
-    summary: "Make a temporary file or directory",
+    summary: "Create a temporary file or directory",
     description: &[
-        "Makes an empty file or directory that only the user of the task can enter, under a name that nobody else has. It stays until a task \
-         removes it.",
-        "It is skipped in check mode, and every run makes another one.",
+        "Creates an empty file or directory with a unique name, accessible only to the task's user. It stays until a \
+         task removes it.",
+        "Skipped in check mode. Every run creates a new one.",
     ],
     options: &[
-        Opt::new("state", Kind::Str, "What to make.").choices(&["file", "directory"]).default("\"file\""),
-        Opt::new("path", Kind::Path, "The directory to make it in; the host's for temporary files if not given."),
-        Opt::new("prefix", Kind::Str, "How its name begins.").default("\"ansible.\""),
-        Opt::new("suffix", Kind::Str, "How its name ends.").default("\"\""),
+        Opt::new("state", Kind::Str, "Type of entry to create.").choices(&["file", "directory"]).default("\"file\""),
+        Opt::new("path", Kind::Path, "Directory to create it in. Default: the host's directory for temporary files."),
+        Opt::new("prefix", Kind::Str, "Prefix of the name.").default("\"ansible.\""),
+        Opt::new("suffix", Kind::Str, "Suffix of the name.").default("\"\""),
     ],
     check: Check::None,
     examples: "- name: A place to build in\n  ansible.builtin.tempfile:\n    state: directory\n    suffix: .build\n  register: place\n",
-    returns: &[Return { name: "path", kind: "str", when: "success", doc: "What was made." }],
+    returns: &[Return { name: "path", kind: "str", when: "success", doc: "Path of the new file or directory." }],
     ..Spec::EMPTY
 };
 

@@ -1,4 +1,4 @@
-//! Times of files: `modification_time` and `access_time`.
+//! File times: `modification_time` and `access_time`.
 
 use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Args, Failure};
 
-/// What a time of a file shall be.
+/// A requested time of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Time {
     Preserve,
@@ -20,7 +20,7 @@ pub(super) enum Time {
     At(i64),
 }
 
-/// The times a file shall have.
+/// The requested times of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     modification: Time,
@@ -28,7 +28,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Reads the options; `usual` is what a time is that was not given.
+    /// Parses the options; `usual` replaces a time that was not given.
     pub(super) fn of(args: &Args, usual: Time) -> Result<Times, Failure> {
         let time = |name: &str| match args.str(name) {
             None | Some("") => Ok(usual),
@@ -39,12 +39,12 @@ impl Times {
         Ok(Times { modification: time("modification_time")?, access: time("access_time")? })
     }
 
-    /// Whether they are not what the file has.
+    /// Whether the times differ from the file's.
     pub(super) fn differ(&self, found: &Metadata) -> bool {
         !self.changes(found).is_empty()
     }
 
-    /// The times that are not what the file has.
+    /// The times that differ from the file's.
     pub(super) fn changes(&self, found: &Metadata) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut note = |name, time: Time, seconds: i64, nanos: i64| {
@@ -61,7 +61,7 @@ impl Times {
         changes
     }
 
-    /// Gives the file these times.
+    /// Sets the times of the file.
     pub(super) fn apply(&self, path: &Path, follow: bool) -> Result<(), Failure> {
         if self.modification == Time::Preserve && self.access == Time::Preserve {
             return Ok(());
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_format() {
+    fn time_in_default_format_parsed() {
         assert!(matches!(parse("202402031405.06", "%Y%m%d%H%M.%S").unwrap(), Time::At(_)));
         assert!(parse("yesterday", "%Y%m%d%H%M.%S").is_err());
     }

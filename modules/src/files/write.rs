@@ -1,4 +1,5 @@
-//! One file with a wanted content and wanted attributes: the engine of `copy`, `template`, `lineinfile` and their like.
+//! Writes one file with requested content and attributes; the core of `copy`, `template`, `lineinfile` and similar
+//! modules.
 
 use std::{
     io::{Cursor, Read},
@@ -16,54 +17,54 @@ use super::{
 };
 use crate::{Failure, Host, Kind, Opt, Outcome, Plan, process};
 
-/// Keep the old file.
+/// Option to keep the old file.
 pub const BACKUP: Opt =
-    Opt::new("backup", Kind::Bool, "Keep the old file under a name with the time in it.").default("false");
-/// Check the new file before it is put in place.
+    Opt::new("backup", Kind::Bool, "Keep a copy of the old file, with a timestamp in its name.").default("false");
+/// Option to validate the new file before it is moved into place.
 pub const VALIDATE: Opt = Opt::new(
     "validate",
     Kind::Str,
-    "A command that must succeed before the file is put in place; `%s` in it is the path of the new file.",
+    "Command that must succeed before the file is moved into place; `%s` stands for the path of the new file.",
 );
 
-/// Where a content comes from.
+/// Source of a content.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// Bytes at hand.
+    /// Bytes in memory.
     Bytes(Vec<u8>),
-    /// A content of the controller.
+    /// A content from the controller, by index.
     Controller(usize),
-    /// A file of the host.
+    /// A file on the host.
     File(PathBuf),
 }
 
-/// A file as it shall be.
+/// A requested file.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its content.
+    /// Source of the content.
     pub source: Source,
-    /// What the content is called in a diff.
+    /// Name of the content in a diff.
     pub source_name: String,
-    /// Its owner, permissions and so on.
+    /// Requested attributes.
     pub attributes: Attributes,
-    /// Keep the old file.
+    /// Keep a backup of the old file.
     pub backup: bool,
-    /// The command that checks the new file.
+    /// Command that validates the new file.
     pub validate: Option<String>,
-    /// Replace what a link points to instead of the link.
+    /// Replace the target of a link instead of the link.
     pub follow: bool,
-    /// Leave a file that is there as it is.
+    /// Leave an existing file unchanged.
     pub keep: bool,
-    /// The directory is made by the same task.
+    /// The same task creates the directory.
     pub directory_to_come: bool,
     /// The task flushes the whole file system at its end, so a new file need not be flushed by itself.
     pub flushed_later: bool,
 }
 
 impl Wanted {
-    /// A file with this content and nothing else asked for.
+    /// A file with this content and default attributes.
     pub fn new(path: impl Into<PathBuf>, source: Source) -> Wanted {
         Wanted {
             path: path.into(),
@@ -79,12 +80,12 @@ impl Wanted {
         }
     }
 
-    /// The plan that makes the file so.
+    /// The plan that writes the file.
     pub fn plan(self, host: &Host) -> Result<Plan, Failure> {
         self.plan_and_tell(host).map(|(plan, _)| plan)
     }
 
-    /// The plan, and whether it writes a content and not only sets attributes.
+    /// The plan, and whether it writes content besides setting attributes.
     pub(super) fn plan_and_tell(mut self, host: &Host) -> Result<(Plan, bool), Failure> {
         if let Some(validate) = &self.validate
             && !validate.contains("%s")
@@ -99,7 +100,7 @@ impl Wanted {
             });
             match place {
                 Ok(place) if place.node().is_some() => self.path = place.real().to_owned(),
-                // A link to nothing is replaced.
+                // A dangling link is replaced.
                 Ok(_) => {}
                 Err(_) if !self.path.exists() => {}
                 Err(failure) => return Err(failure),
@@ -148,7 +149,7 @@ impl Wanted {
         }
         let data = if exists { describe(&self.path) } else { crate::Map::new() };
         let diff = if host.diff() {
-            // What is read under the name that was asked for, be it that of a link.
+            // Read under the requested name, even if that is a link.
             let before = if asked.exists() { difference::excerpt(asked, host.max_diff()) } else { None };
             Some(difference::of_contents(
                 &asked.display().to_string(),
@@ -190,7 +191,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// The SHA-1 of the content; the controller's it knows without reading.
+    /// SHA-1 of the content; known without reading for contents of the controller.
     fn sum(&self, host: &Host) -> Result<String, Failure> {
         match &self.source {
             Source::Controller(index) if !host.content(*index)?.sha1.is_empty() => {
@@ -217,7 +218,7 @@ impl Wanted {
         })
     }
 
-    /// Enough of the content for a diff. A large content is not asked of the controller for that.
+    /// Enough of the content for a diff. A large content is not fetched from the controller just for that.
     fn excerpt(&self, host: &Host) -> Result<Vec<u8>, Failure> {
         let limit = host.max_diff();
         if let Source::Controller(index) = self.source
@@ -241,14 +242,14 @@ fn same_content(source: &Source, path: &Path, sum: &str, host: &Host) -> Result<
         Source::File(file) => file.metadata().ok().map(|found| found.len()),
     };
     let found = path.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
-    // A file of another size needs no reading; one of no regular kind has none.
+    // A different size needs no reading, and a special file has no size.
     if size.is_none() || size != found {
         return Ok(false);
     }
     Ok(checksum::of_file(Hasher::sha1(), path, host)? == sum)
 }
 
-/// Runs the command that checks a new file.
+/// Runs the command that validates a new file.
 pub fn validate(command: Option<&str>, path: &Path, host: &Host) -> Result<(), Failure> {
     let Some(command) = command else { return Ok(()) };
     let path = path.to_string_lossy();

@@ -1,10 +1,10 @@
-//! The result in what a module prints.
+//! Extracts the result from a foreign module's output.
 
 use serde_json::{Value, json};
 
 use crate::{Host, process::Output};
 
-/// Reads a module's result.
+/// Parses a module's result.
 pub(super) fn read(module: &str, output: &Output, host: &Host) -> Value {
     let text = output.stdout_text();
     let problem = match object_in(&text) {
@@ -16,7 +16,7 @@ pub(super) fn read(module: &str, output: &Output, host: &Host) -> Value {
                     let junk = format!("trailing junk after module output, junk after the JSON data: {after}");
                     host.warn(format!("The module {module} left {junk}"));
                 }
-                // A job's file tells it, as nobody listened.
+                // A job's file keeps the output, because no controller was connected.
                 if host.detached && !output.stderr_text().is_empty() {
                     result.insert("module_stderr".to_owned(), output.stderr_text().into());
                 }
@@ -29,7 +29,7 @@ pub(super) fn read(module: &str, output: &Output, host: &Host) -> Value {
     let stderr = output.stderr_text();
     let traceback = stderr.contains("Traceback (most recent call last)");
     let said = match traceback {
-        // Its last line says what happened.
+        // The last line of a traceback contains the error.
         true => stderr.trim_end().lines().next_back(),
         false => stderr.lines().find(|line| !line.trim().is_empty()),
     };
@@ -52,7 +52,7 @@ pub(super) fn read(module: &str, output: &Output, host: &Host) -> Value {
     result
 }
 
-/// The lines from the first that begins an object to the last that ends one, and what comes after.
+/// The lines from the first that begins an object to the last that ends one, and the text after them.
 fn object_in(text: &str) -> Option<(String, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let start = lines.iter().position(|line| line.trim_start().starts_with('{'))?;
@@ -62,7 +62,7 @@ fn object_in(text: &str) -> Option<(String, String)> {
     Some((object.join("\n"), after.join("\n").trim().to_owned()))
 }
 
-/// JSON as Python writes it: halves of surrogate pairs stand for bytes that are no text, and numbers may be none.
+/// Parses Python's JSON: unpaired surrogates stand for invalid bytes, and numbers may be NaN or infinite.
 fn parse(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text).or_else(|error| serde_json::from_str(&mended(text)).map_err(|_| error))
 }

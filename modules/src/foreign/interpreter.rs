@@ -1,4 +1,4 @@
-//! What runs a module: a program that is named, or a Python that is found.
+//! Finds the interpreter of a module: a named program, or a detected Python.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use crate::{
     process::{self, Command},
 };
 
-/// What runs a module.
+/// The interpreter of a module.
 pub(super) struct Interpreter {
-    /// The program and its options; nothing if the module runs itself.
+    /// Program and options; empty if the module runs itself.
     pub(super) words: Vec<String>,
-    /// The Python that was looked for and found.
+    /// The Python that was detected.
     pub(super) discovered: Option<String>,
 }
 
-/// Whether it is a Python that starts: version managers put programs of its name on the way that only say what to install.
+/// Whether this Python starts. Version managers install programs of that name that only print what to install.
 fn starts(python: &Path, host: &Host) -> Result<bool, Failure> {
     host.check_cancelled()?;
     Ok(Command::new(python).arg("--version").run(host).is_ok_and(|output| output.success()))
@@ -52,12 +52,12 @@ impl Interpreter {
                  which the variable ansible_python_interpreter prevents"
             ));
         }
-        // What follows the interpreter in the script's first line stays.
+        // Options of the interpreter in the script's first line are kept.
         let options = request.interpreter.iter().skip(1).cloned();
         Ok(Interpreter { words: std::iter::once(path.clone()).chain(options).collect(), discovered: Some(path) })
     }
 
-    /// What to do if it cannot be started.
+    /// Remedy if the interpreter cannot be started.
     pub(super) fn advice(&self) -> String {
         match self.words.first() {
             Some(program) => {

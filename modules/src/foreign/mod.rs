@@ -1,7 +1,7 @@
-//! Modules that are not ours: scripts, programs and packed Python modules of the controller, run by Ansible's protocols.
+//! Foreign modules: scripts, programs and packed Python modules from the controller, run by Ansible's protocols.
 //!
-//! Such a module has no [`Spec`](crate::Spec): its arguments are its own affair, it decides itself what it does in check mode, and what
-//! it prints is its result.
+//! A foreign module has no [`Spec`](crate::Spec). It checks its own arguments, handles check mode itself, and prints
+//! its result.
 
 mod answer;
 mod interpreter;
@@ -19,19 +19,19 @@ use crate::{Failure, Host, files::scratch::Scratch, process::Command};
 use interpreter::Interpreter;
 use request::{Protocol, Request};
 
-/// The name under which a request asks for a module that is not ours.
+/// Module name in requests for a foreign module.
 pub const NAME: &str = "windlass.foreign";
 
-/// How much a module may print: more than this is no result.
+/// Largest output, in bytes, that counts as a result.
 const LARGEST_ANSWER: usize = 48 << 20;
 
-/// The name of the module that a request asks for, for people.
+/// The display name of the requested module.
 pub(crate) fn title(module: &str, arguments: &Value) -> String {
     let own = arguments.get("module").and_then(Value::as_str).filter(|_| module == NAME);
     own.unwrap_or(module).to_owned()
 }
 
-/// Runs the module that came with the request. The answer is its result, failed or not.
+/// Runs the foreign module in the request. Returns its result, failed or not.
 pub fn run(arguments: &Value, host: &Host) -> Value {
     let outcome = Request::read(arguments).and_then(|request| execute(&request, host));
     outcome.unwrap_or_else(|failure| {
@@ -62,7 +62,7 @@ fn execute(request: &Request, host: &Host) -> Result<Value, Failure> {
             words.push(path_text(&file));
         }
         Protocol::JsonFile | Protocol::KeyValueFile => {
-            // A script that is run by its name may look at it, and no two runs share a file that one could change.
+            // A script may read itself by its name, and no two runs share a file that one of them could change.
             std::fs::copy(&stored, &file).map_err(|error| unwritable(&file, &error))?;
             let given = scratch.path().join("args");
             let text = match request.protocol {

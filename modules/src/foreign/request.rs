@@ -1,38 +1,38 @@
-//! What the controller says about a module that is not ours, and the arguments as each protocol wants them.
+//! Requests for foreign modules, and the arguments in each protocol's format.
 
 use serde_json::{Map, Value};
 
 use crate::Failure;
 
-/// How a module is given its arguments.
+/// Protocol that passes arguments to a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// A packed Python module, which gets them on standard input from our driver.
+    /// Packed Python module; our driver reads the arguments from standard input.
     Python,
-    /// They are written into its text.
+    /// Arguments are inserted in the module's text.
     JsonInText,
-    /// It gets the path of a file with JSON.
+    /// The module gets the path of a JSON file.
     JsonFile,
-    /// It gets the path of a file with `key=value`.
+    /// The module gets the path of a file with `key=value`.
     KeyValueFile,
 }
 
-/// A request to run a module that is not ours. The module itself is the first content.
+/// A request to run a foreign module, which is the first content.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) module: String,
     pub(super) protocol: Protocol,
-    /// Its file name.
+    /// File name of the module.
     pub(super) file: String,
-    /// Its dotted name in Python.
+    /// Dotted name of the module in Python.
     pub(super) python_name: String,
-    /// How many files it may open at once; 0 leaves it as it is.
+    /// Limit of open files; 0 leaves the default.
     pub(super) open_files: u64,
-    /// What runs it; nothing if it runs itself.
+    /// Interpreter and options; empty if the module runs itself.
     pub(super) interpreter: Vec<String>,
-    /// Pythons to look for instead, in this order.
+    /// Pythons to try instead, in this order.
     pub(super) candidates: Vec<String>,
-    /// Nothing is said about what was found.
+    /// Whether to suppress the warning about a detected Python.
     pub(super) silent: bool,
     pub(super) arguments: Map<String, Value>,
 }
@@ -65,7 +65,7 @@ impl Request {
     }
 }
 
-/// The text of a script with its arguments in it.
+/// The text of a script with its arguments inserted.
 pub(super) fn filled_in(text: &[u8], arguments: &Map<String, Value>) -> Vec<u8> {
     let json = Value::Object(arguments.clone()).to_string();
     let of = |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -99,13 +99,13 @@ fn replaced(bytes: &[u8], mark: &[u8], value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `key=value` pairs, quoted for a shell, each value as Python shows it.
+/// `key=value` pairs in shell quotes, with values in Python's notation.
 pub(super) fn key_values(arguments: &Map<String, Value>) -> String {
     let pair = |(key, value): (&String, &Value)| format!("{key}={} ", quoted(&python_text(value)));
     arguments.iter().map(pair).collect()
 }
 
-/// A word of a shell.
+/// Quotes a word for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%_-+=:,./".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -114,7 +114,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\"'\"'"))
 }
 
-/// `str(value)` of Python.
+/// A value in the notation of Python's `str`.
 pub(crate) fn python_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -122,7 +122,7 @@ pub(crate) fn python_text(value: &Value) -> String {
     }
 }
 
-/// A value as Python shows it in code.
+/// A value in the notation of Python's `repr`.
 pub(crate) fn python_repr(value: &Value) -> String {
     let list = |items: Vec<String>| items.join(", ");
     match value {

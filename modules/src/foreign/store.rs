@@ -1,4 +1,4 @@
-//! Modules that were sent, kept for the session: a module that runs again travels only once.
+//! Foreign modules of a session, cached so that each is transferred only once.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use flate2::read::GzDecoder;
 
 use crate::{Failure, Host, files::scratch::Scratch, process::reason, serve::lock};
 
-/// What was sent, by its hash, in a directory that lives as long as the session.
+/// Received modules by hash, in a directory that exists as long as the session.
 #[derive(Debug, Default)]
 pub(crate) struct Store(Mutex<Kept>);
 
@@ -24,7 +24,7 @@ struct Kept {
 }
 
 impl Store {
-    /// Where the module of this run is: the first content, unpacked if it is an archive.
+    /// Path of this run's module: the first content, unpacked if it is an archive.
     pub(super) fn get(&self, host: &Host, packed: bool) -> Result<PathBuf, Failure> {
         let description = host.content(0)?;
         let (directory, slot) = {
@@ -56,7 +56,7 @@ impl Store {
         Ok(path)
     }
 
-    /// Forgets everything.
+    /// Removes all modules.
     pub(crate) fn clear(&self) {
         *lock(&self.0) = Kept::default();
     }

@@ -12,7 +12,7 @@ use windlass_protocol::{Content, Delivery, Event};
 use super::run;
 use crate::{Failure, Host, Sink};
 
-/// A controller that has one content and counts how often it is read.
+/// Controller with a single content that counts how often it is read.
 struct Controller {
     content: Vec<u8>,
     read: AtomicUsize,
@@ -48,14 +48,14 @@ fn answer(protocol: &str, interpreter: &[&str], script: &str, arguments: Value) 
 }
 
 #[test]
-fn a_script_gets_its_arguments_as_a_file_of_pairs() {
+fn script_receives_arguments_as_pairs_file() {
     let script = r#". "$1"; echo "{\"msg\": \"$name-$flag-$(basename "$0")\"}""#;
     let result = answer("key_value_file", &["/bin/sh"], script, json!({"name": "it's me", "flag": true}));
     assert_eq!(result, json!({"msg": "it's me-True-m.sh"}));
 }
 
 #[test]
-fn a_job_tells_what_its_module_printed_beside_the_result() {
+fn job_keeps_output_beside_result() {
     let script = "echo careful >&2; echo '{\"changed\": true}'";
     let request = json!({
         "module": "m", "protocol": "json_file", "file": "m.sh", "interpreter": ["/bin/sh"], "arguments": {},
@@ -67,33 +67,33 @@ fn a_job_tells_what_its_module_printed_beside_the_result() {
 }
 
 #[test]
-fn a_script_gets_its_arguments_as_a_file_of_json() {
+fn script_receives_arguments_as_json_file() {
     let script = r#"printf '{"got": %s}' "$(cat "$1")""#;
     let result = answer("json_file", &["/bin/sh"], script, json!({"list": [1, null]}));
     assert_eq!(result["got"]["list"], json!([1, null]));
 }
 
 #[test]
-fn a_script_gets_its_arguments_in_its_text() {
+fn script_receives_arguments_in_its_text() {
     let script = "cat <<'END'\n{\"got\": <<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>}\nEND\n";
     let result = answer("json_in_text", &["/bin/sh"], script, json!({"a": "b\\c'd"}));
     assert_eq!(result["got"]["a"], "b\\c'd");
 }
 
 #[test]
-fn a_program_needs_no_interpreter() {
+fn program_runs_without_interpreter() {
     let result = answer("json_file", &[], "#!/bin/sh\necho '{\"changed\": true}'\n", json!({}));
     assert_eq!(result, json!({"changed": true}));
 }
 
 #[test]
-fn what_is_printed_around_the_result_does_no_harm() {
+fn output_around_result_ignored() {
     let script = "echo 'Last login: now'; printf '{\\n\"a\": \"\\\\udc80x\", \"b\": NaN\\n}\\nbye\\n'";
     assert_eq!(answer("json_file", &["/bin/sh"], script, json!({})), json!({"a": "\u{fffd}x", "b": null}));
 }
 
 #[test]
-fn a_module_without_a_result_has_failed() {
+fn module_without_result_fails() {
     let result = answer("json_file", &["/bin/sh"], "echo out; echo 'boom' >&2; exit 3", json!({}));
     assert_eq!((&result["failed"], &result["rc"]), (&json!(true), &json!(3)));
     assert_eq!((&result["module_stdout"], &result["module_stderr"]), (&json!("out\n"), &json!("boom\n")));
@@ -101,14 +101,14 @@ fn a_module_without_a_result_has_failed() {
 }
 
 #[test]
-fn an_interpreter_that_is_missing_is_named_with_the_way_out() {
+fn missing_interpreter_named_with_remedy() {
     let message = answer("json_file", &["/no/such/perl"], "", json!({}))["msg"].clone();
     let message = message.as_str().unwrap();
     assert!(message.contains("/no/such/perl") && message.contains("ansible_perl_interpreter"), "{message}");
 }
 
 #[test]
-fn a_python_that_is_missing_is_named_with_what_was_tried() {
+fn missing_python_named_with_candidates() {
     let request = json!({"module": "m", "protocol": "python", "candidates": ["python9.9", "/opt/python9"]});
     let message = run(&request, &host(b"").1)["msg"].clone();
     let message = message.as_str().unwrap();
@@ -116,7 +116,7 @@ fn a_python_that_is_missing_is_named_with_what_was_tried() {
 }
 
 #[test]
-fn a_module_travels_once_in_a_session() {
+fn module_transferred_once_per_session() {
     let (controller, host) = host(b"echo '{}'");
     let request = json!({"module": "m", "protocol": "json_file", "file": "m", "interpreter": ["/bin/sh"]});
     for _ in 0..3 {

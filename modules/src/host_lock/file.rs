@@ -1,7 +1,7 @@
-//! Locks on single files: a module that reads a file, changes the text and writes it again works alone on that file.
+//! Locks on files: a module that reads, edits and rewrites a file has exclusive access to it.
 //!
-//! The lock is not on the file itself, which is replaced when it is written, but on one in the private directory whose name is made of the
-//! target's directory (device and inode) and its name there. Whoever frees the lock removes that file, so none is left.
+//! The lock is not on the file itself, which is replaced on writing. It is on a file in the private directory, named
+//! after the target's directory (device and inode) and name. Releasing the lock removes that file.
 
 use std::{
     path::Path,
@@ -21,7 +21,7 @@ use crate::{Failure, Host};
 /// Time to wait for a file, unless the task has a shorter limit of its own.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// A file that this thread alone edits among all executors of its user. Dropping it frees the file.
+/// Exclusive access to a file among all executors of its user. Dropping it releases the file.
 pub(crate) struct FileLock {
     _held: Option<Held>,
 }
@@ -33,7 +33,7 @@ struct Held {
 }
 
 impl FileLock {
-    /// Waits until no other module of this user edits the file. Links are followed as the modules follow them.
+    /// Waits until no other module of this user edits the file. Follows links like the modules do.
     pub(crate) fn take(path: &Path, host: &Host) -> Result<FileLock, Failure> {
         let directory = match place::open() {
             Ok(directory) => directory,
@@ -57,7 +57,7 @@ impl FileLock {
                 Ok(()) if is_named(&file, &directory, &name) => {
                     return Ok(FileLock { _held: Some(Held { directory, name, _file: file }) });
                 }
-                // The one who had it has removed it meanwhile.
+                // The previous holder removed the file meanwhile.
                 Ok(()) => file = open()?,
                 Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
                     thread::sleep(Duration::from_millis(5));
@@ -73,18 +73,19 @@ impl FileLock {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // It is still locked: who waits for it finds that it is gone and makes another. If it stays, it is the next one's lock.
+        // The file is still locked: waiting processes find that it is gone and create another. If it stays, the next
+        // process locks it.
         let _ = unlinkat(&self.directory, self.name.as_str(), AtFlags::empty());
     }
 }
 
-/// Whether a name in the directory still stands for this file.
+/// Whether the name in the directory still refers to this file.
 fn is_named(file: &OwnedFd, directory: &OwnedFd, name: &str) -> bool {
     let named = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
     named.is_ok_and(|named| fstat(file).is_ok_and(|own| (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino)))
 }
 
-/// Identity of a file: the same text for every path to it, also while it does not exist.
+/// Identity of a file: the same text for every path to it, even if the file does not exist.
 fn identity(path: &Path) -> String {
     let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let parent = resolved.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_that_is_freed_leaves_no_file_and_excludes_those_who_waited() {
+    fn released_lock_leaves_no_file_and_excludes_waiters() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hosts");
         let inside = std::sync::atomic::AtomicU32::new(0);

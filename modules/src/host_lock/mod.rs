@@ -1,9 +1,9 @@
-//! The lock on this host: held while an executor lives, by one run at a time.
+//! Host lock: one run at a time holds it as long as its executors live.
 //!
-//! Every executor that works for a run holds a shared `flock` on that run's own file in a private directory (see [`place`]). A run may work
-//! if no other run's file is held, so several executors of one run never wait for each other, and the kernel frees the file when the last of
-//! them ends, however it ends. Files of dead runs are recognised because nobody holds them, and removed. Looking and registering happen under
-//! one more `flock`, the gate.
+//! Each executor of a run holds a shared `flock` on the run's own file in a private directory (see [`place`]). A run
+//! may proceed if no other run's file is locked. So executors of one run never wait for each other, and the kernel
+//! releases the lock when the last one ends for any reason. Unlocked files belong to dead runs and are removed. A
+//! second `flock`, the gate, protects checking and registering.
 
 pub(crate) mod file;
 mod place;
@@ -21,12 +21,12 @@ use rustix::{
 };
 use windlass_protocol::{Holder, LockTerms, Locking};
 
-/// Time to wait for the gate. It is held for a few system calls only, unless its holder is stopped.
+/// Time to wait for the gate, which is held for a few system calls only, unless its holder is stopped.
 const GATE: Duration = Duration::from_secs(10);
-/// The longest description of a run that is read.
+/// Largest description of a run to read, in bytes.
 const LONGEST: u64 = 4096;
 
-/// A run's hold on the host, or its absence.
+/// The host lock of a run, if held.
 pub(crate) struct HostLock {
     directory: OwnedFd,
     held: Option<(Locking, String, OwnedFd)>,
@@ -35,7 +35,7 @@ pub(crate) struct HostLock {
 /// Outcome of trying to lock the host.
 pub(crate) enum Attempt {
     Held,
-    /// Another run holds it.
+    /// Another run holds the lock.
     Busy(Holder),
 }
 
@@ -63,7 +63,7 @@ impl HostLock {
             return Err(io::Error::other("the controller's name of the run is no hexadecimal number"));
         }
         let _gate = self.gate()?;
-        // Two runs that both read and both want to change would otherwise wait for each other.
+        // Otherwise two runs that both read and want to write would wait for each other.
         self.held = None;
         if let Some(holder) = self.other_run(&terms.run, locking)? {
             return Ok(Attempt::Busy(holder));
@@ -78,7 +78,7 @@ impl HostLock {
         Ok(Attempt::Held)
     }
 
-    /// Frees the lock and removes the run's file if no other executor of the run holds it.
+    /// Releases the lock, and removes the run's file if no other executor of the run uses it.
     pub(crate) fn release(&mut self) {
         let Some((_, name, file)) = self.held.take() else { return };
         if let Ok(_gate) = self.gate()
@@ -105,7 +105,7 @@ impl HostLock {
         }
     }
 
-    /// A living run that prevents the lock. Removes the files of dead runs.
+    /// A running run that blocks the lock. Removes the files of dead runs.
     fn other_run(&self, own: &str, locking: Locking) -> io::Result<Option<Holder>> {
         for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(busy(first.attempt(&terms("aa"), Locking::Exclusive)), None);
         assert_eq!(busy(second.attempt(&terms("bb"), Locking::Exclusive)), Some("aa".into()));
         assert_eq!(busy(second.attempt(&terms("bb"), Locking::Shared)), Some("aa".into()));
-        // Dropped without being released, as by SIGKILL: the file stays and nobody holds it.
+        // Dropped without release, as after SIGKILL: the file stays, and nobody holds it.
         drop(first);
         assert_eq!(busy(second.attempt(&terms("bb"), Locking::Exclusive)), None);
         second.release();
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(busy(two.attempt(&terms("bb"), Locking::Shared)), None);
         assert!(busy(writer.attempt(&terms("cc"), Locking::Exclusive)).is_some());
         two.release();
-        // A reader that turns to writing lets go first, so two of them do not wait for each other.
+        // A reader that wants to write releases its lock first, so that two of them do not wait for each other.
         assert_eq!(busy(one.attempt(&terms("aa"), Locking::Exclusive)), None);
         assert_eq!(busy(writer.attempt(&terms("cc"), Locking::Exclusive)), Some("aa".into()));
     }

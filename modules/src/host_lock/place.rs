@@ -1,4 +1,4 @@
-//! A private directory for locks, the same one for all executors of a user on this machine.
+//! Private directory for locks, common to all executors of a user on this machine.
 
 use std::io;
 
@@ -9,12 +9,12 @@ use rustix::{
 
 use crate::process::reason;
 
-/// Opens the user's directory, and creates it if it is missing.
+/// Opens the user's lock directory, and creates it if it is missing.
 ///
-/// Root's is in `/run`, where nobody else can put anything, so no user can keep root from locking. Others have theirs in a directory that all
-/// may write to; its sticky bit keeps others from removing it. One that another user made there first is not used, and the next place is
-/// taken, by every executor of that user alike. There is one lock for each user, root's covering the machine: a lock that another user could
-/// open is a lock that they could hold for ever.
+/// Root's directory is in `/run`, where nobody else can write, so no user can block root. Other users have theirs in a
+/// world-writable directory whose sticky bit protects it. If another user created the directory first, every executor
+/// of the user takes the next place. Each user has a separate lock, and root's covers the machine: a lock that other
+/// users could open is one that they could hold forever.
 pub(super) fn open() -> Result<OwnedFd, String> {
     let uid = rustix::process::geteuid();
     let own = format!(".windlass-lock-{}", uid.as_raw());
@@ -42,7 +42,7 @@ fn open_in(base: &str, name: &str) -> io::Result<OwnedFd> {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
     }
-    // A link or a device that lies there is not even opened.
+    // Never opens a link or a device in that place.
     is_private(&statat(&base, name, AtFlags::SYMLINK_NOFOLLOW)?)?;
     let directory = openat(&base, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
     is_private(&fstat(&directory)?)?;
@@ -62,7 +62,7 @@ fn is_private(found: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file in the directory, making it if asked to.
+/// Opens a file in the directory, and creates it if requested.
 pub(super) fn file(directory: &OwnedFd, name: &str, create: bool) -> io::Result<OwnedFd> {
     let create = if create { OFlags::CREATE } else { OFlags::empty() };
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | create;
@@ -95,7 +95,7 @@ mod tests {
         assert!(refused("foreign").contains("another user"));
         open_in(&path, "own").unwrap();
         open_in(&path, "own").unwrap();
-        // Without the sticky bit anybody could take it away.
+        // Without the sticky bit anybody could remove it.
         sticky(0o777);
         assert!(refused("own").contains("replace"));
     }

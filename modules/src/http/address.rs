@@ -1,23 +1,23 @@
-//! URLs: their parts, their names of files, and where a redirect leads.
+//! URLs: their parts, file names and redirects.
 
-/// A URL, taken apart.
+/// A parsed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// `http`, `https`, `file`, in lower case.
+    /// Scheme in lower case: `http`, `https` or `file`.
     pub(crate) scheme: String,
-    /// User and password, decoded.
+    /// Decoded user and password.
     pub(crate) credentials: Option<(String, String)>,
     /// Host and port.
     pub(crate) authority: String,
-    /// Path and query, beginning with a slash.
+    /// Path and query, with a leading slash.
     pub(crate) path: String,
 }
 
 impl Address {
-    /// Takes a URL apart; its fragment is no concern of a server.
+    /// Parses a URL. The fragment is dropped, because servers never see it.
     pub(crate) fn parse(url: &str) -> Option<Address> {
         let (scheme, rest) = url.trim().split_once("://").or_else(|| {
-            // `file:/path` is a usual way to write it.
+            // `file:/path` is a common notation.
             url.trim()
                 .split_once(':')
                 .filter(|(scheme, rest)| scheme.eq_ignore_ascii_case("file") && rest.starts_with('/'))
@@ -36,7 +36,7 @@ impl Address {
         Some(Address { scheme: scheme.to_ascii_lowercase(), credentials, authority: authority.to_owned(), path })
     }
 
-    /// The URL without user and password.
+    /// The URL without credentials.
     pub(crate) fn url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
     }
@@ -49,25 +49,25 @@ impl Address {
         self.authority.split(':').next().unwrap_or_default()
     }
 
-    /// Whether it is this host itself.
+    /// Whether the host is this host itself.
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self.host();
         host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// The port, if need be the usual one.
+    /// The port, otherwise the scheme's default.
     pub(crate) fn port(&self) -> u16 {
         let usual = if self.scheme == "https" { 443 } else { 80 };
         let tail = self.authority.rsplit_once(']').map_or(self.authority.as_str(), |(_, tail)| tail);
         tail.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(usual)
     }
 
-    /// The path without the query, decoded.
+    /// The decoded path without the query.
     pub(crate) fn file_path(&self) -> String {
         decode(self.path.split('?').next().unwrap_or_default())
     }
 
-    /// The last part of the path, `index.html` if there is none.
+    /// The last part of the path; `index.html` if it is empty.
     pub(crate) fn file_name(&self) -> &str {
         let path = self.path.split('?').next().unwrap_or_default();
         match path.rsplit('/').next() {
@@ -76,7 +76,7 @@ impl Address {
         }
     }
 
-    /// Where a `Location` leads from here.
+    /// Resolves a `Location` header against this URL.
     pub(crate) fn join(&self, location: &str) -> Option<Address> {
         let location = location.trim();
         let scheme = location.split([':', '/', '?']).next().unwrap_or_default();
@@ -113,7 +113,7 @@ fn without_dots(path: &str) -> String {
     format!("/{}{query}", parts.join("/"))
 }
 
-/// A URL as it may be shown: a password in it is not.
+/// A URL with its password masked.
 pub(crate) fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -126,7 +126,7 @@ pub(crate) fn masked(url: &str) -> String {
     }
 }
 
-/// Replaces `%41` by `A`.
+/// Decodes percent escapes, such as `%41` to `A`.
 pub(crate) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts() {
+    fn url_parsed_into_parts() {
         let address = Address::parse("HTTPS://me:p%40ss@example.com:8443/a/b%20c.tgz?x=1#top").unwrap();
         assert_eq!(address.scheme, "https");
         assert_eq!(address.credentials, Some(("me".into(), "p@ss".into())));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects() {
+    fn location_joined_to_url() {
         let from = Address::parse("http://a:b@h:1/x/y?q").unwrap();
         let to = |location: &str| from.join(location).unwrap().url();
         assert_eq!(to("https://other/z"), "https://other/z");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_shown() {
+    fn url_with_password_masked() {
         assert_eq!(masked("http://me:secret@h/a@b"), "http://me:********@h/a@b");
         assert_eq!(masked("http://me@h/"), "http://me@h/");
     }

@@ -1,4 +1,4 @@
-//! The certificates by which servers are known, and those by which they know us.
+//! CA certificates that verify servers, and client certificates.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, parse_p
 
 use crate::{Failure, Host, process::reason};
 
-/// Where distributions keep the authorities that the host trusts.
+/// Locations of the host's CA bundle in various distributions.
 const BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -15,7 +15,7 @@ const BUNDLES: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// The authorities to trust: those of `ca_path`, or else those of the host.
+/// The CA certificates to trust: from `ca_path`, otherwise the host's.
 pub(crate) fn authorities(ca_path: Option<&str>, host: &Host) -> Result<RootCerts, Failure> {
     if let Some(path) = ca_path {
         return Ok(RootCerts::from(certificates(Path::new(path))?));
@@ -25,15 +25,15 @@ pub(crate) fn authorities(ca_path: Option<&str>, host: &Host) -> Result<RootCert
     Ok(RootCerts::from(found.map(|path| certificates(&path)).transpose()?.unwrap_or_default()))
 }
 
-/// The authorities of a [`super::client::Service`].
+/// CA certificates of a [`super::client::Service`].
 #[derive(Debug, Default)]
 pub(crate) enum Trusted {
-    /// Those that the host trusts.
+    /// The host's CA certificates.
     #[default]
     Host,
-    /// Those of a file.
+    /// CA certificates in a file.
     File(String),
-    /// Those in this PEM text.
+    /// CA certificates in this PEM text.
     Pem(Vec<u8>),
 }
 
@@ -68,7 +68,7 @@ fn of_pem(text: &[u8]) -> Vec<Certificate<'static>> {
     items.collect()
 }
 
-/// A client's certificate, with those of its issuers, and its key.
+/// A client certificate with its chain and key.
 pub(super) fn identity(certificate: &[u8], key: &[u8]) -> Result<ClientCert, Failure> {
     let chain = of_pem(certificate);
     if chain.is_empty() {
@@ -91,7 +91,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file()).collect())
 }
 
-/// The certificate and key of `client_cert` and `client_key`; the key may be in the file of the certificate.
+/// The certificate and key from `client_cert` and `client_key`. The certificate's file may contain the key too.
 pub(crate) fn client(certificate: Option<&str>, key: Option<&str>) -> Result<Option<ClientCert>, Failure> {
     let Some(certificate) = certificate else { return Ok(None) };
     let chain = certificates(Path::new(certificate))?;

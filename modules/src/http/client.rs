@@ -1,4 +1,4 @@
-//! An HTTP client as Ansible's modules need it: logins, redirects, proxies, timeouts.
+//! HTTP client for Ansible's modules, with credentials, redirects, proxies and timeouts.
 
 use std::{
     cell::RefCell,
@@ -27,22 +27,22 @@ use super::{
 };
 use crate::{Args, Failure, Host, process::reason};
 
-/// As many redirects as browsers follow, too.
+/// Maximum number of redirects, as in browsers.
 const MAX_REDIRECTS: usize = 10;
 
-/// How long a service of this host may take until it listens.
+/// Time for a local service to start listening.
 const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);
 
-/// A client with the options of a task.
+/// Client with the options of a task.
 pub(crate) struct Client {
     agent_name: String,
     timeout: Duration,
     use_proxy: bool,
-    /// The proxy and the servers that need none, instead of the environment's.
+    /// Proxy and exempt servers, instead of the environment's settings.
     proxy: Option<(String, String)>,
-    /// The name and port to connect to, whatever the URL says: its name is then only that of the server's certificate.
+    /// Name and port to connect to, regardless of the URL, whose name then only verifies the certificate.
     instead: Option<(String, u16)>,
-    /// The way to the server that was spoken with last, and the connections that are open to it.
+    /// Route to the last server, with its open connections.
     route: RefCell<Option<(String, Route)>>,
     credentials: Option<(String, String)>,
     force_basic_auth: bool,
@@ -55,35 +55,35 @@ pub(crate) struct Client {
     verify: bool,
 }
 
-/// How requests get to a server.
+/// The route of requests to a server.
 #[derive(Clone)]
 struct Route {
     agent: Agent,
-    /// The proxy, for messages.
+    /// Proxy, for messages.
     through: Option<String>,
-    /// The login at a proxy that is no tunnel.
+    /// Credentials for a forwarding proxy.
     proxy_login: Option<String>,
 }
 
-/// How a client is to reach a server that is no URL of a task's own: an API.
+/// Connection settings of an API, which has no URL options of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
     pub(crate) agent_name: String,
     pub(crate) timeout: Duration,
     /// User and password.
     pub(crate) credentials: Option<(String, String)>,
-    /// The proxy and the servers that need none, instead of the environment's.
+    /// Proxy and exempt servers, instead of the environment's settings.
     pub(crate) proxy: Option<(String, String)>,
-    /// The name and port to connect to, if the URL's name is only that of the server's certificate.
+    /// Name and port to connect to, if the URL's name only verifies the certificate.
     pub(crate) instead: Option<(String, u16)>,
     pub(crate) verify: bool,
     pub(crate) authorities: Trusted,
-    /// The client's certificate and key, in PEM form.
+    /// Client certificate and key in PEM.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Client {
-    /// A client as the arguments say.
+    /// A client with the options in the arguments.
     pub(super) fn of(args: &Args, host: &Host) -> Result<Client, Failure> {
         if args.bool("use_gssapi") {
             return Err(Failure::new(
@@ -140,13 +140,13 @@ impl Client {
         })
     }
 
-    /// The same client, which lets nobody answer from a cache.
+    /// The same client, bypassing caches.
     pub(super) fn without_cache(mut self) -> Client {
         self.no_cache = true;
         self
     }
 
-    /// Sends a request and follows where it leads. The error is a sentence without its end.
+    /// Sends a request and follows redirects. The error is a message without its final part.
     pub(crate) fn send(&self, request: &Request, host: &Host) -> Result<Response, String> {
         let mut address =
             Address::parse(&request.url).ok_or_else(|| format!("unknown url type: '{}'", masked(&request.url)))?;
@@ -193,7 +193,7 @@ impl Client {
         Err(format!("{} redirects without an end", masked(&request.url)))
     }
 
-    /// What is sent without being asked for.
+    /// The `Authorization` header of the first request.
     fn first_authorization(
         &self,
         login: &Option<(String, String)>,
@@ -253,8 +253,8 @@ impl Client {
             }
         };
         let mut answer = send()?;
-        // A service of this host that was started a moment ago may not listen yet. Ansible takes long enough for a task that
-        // nobody notices; here a playbook may ask before the service can answer.
+        // A local service that has just been started may not listen yet. Ansible is slow enough to hide that; here a
+        // task may arrive earlier.
         let patience = Instant::now() + UNTIL_IT_LISTENS.min(self.timeout);
         while through.is_none() && address.is_loopback() && is_refused(&answer) && Instant::now() < patience {
             host.check_cancelled().map_err(|failure| failure.message)?;
@@ -265,7 +265,7 @@ impl Client {
         Ok(Response::of(answer, url, self.decompress, self.timeout))
     }
 
-    /// The way to a server; requests to the one of the last time use the connections that are open.
+    /// The route to a server. Requests to the same server as before reuse its connections.
     fn route_to(&self, address: &Address, host: &Host) -> Result<Route, String> {
         let origin = format!("{}://{}", address.scheme, address.authority);
         if let Some((_, route)) = self.route.borrow().as_ref().filter(|(known, _)| *known == origin) {
@@ -288,7 +288,7 @@ impl Client {
                 proxy_login = proxy.credentials.map(|(user, password)| credentials::basic(&user, &password));
             }
         }
-        // Only the first line of a connection is made for a proxy.
+        // A forwarding connection rewrites only its first request line, so it is not reused.
         let idle = if forwarding.server.is_some() { 0 } else { 2 };
         let connector = DefaultConnector::default().chain(forwarding);
         let agent = Agent::with_parts(self.configuration(tunnel, idle), connector, names);

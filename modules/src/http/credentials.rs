@@ -1,15 +1,15 @@
-//! Who we are to a server: user names, passwords, and the netrc file.
+//! Credentials: user names, passwords and the netrc file.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use crate::Host;
 
-/// The value of an `Authorization` header.
+/// The value of a basic `Authorization` header.
 pub(super) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// Login and password for a machine from the user's netrc file.
+/// User and password for a machine from the user's netrc file.
 pub(super) fn from_netrc(machine: &str, host: &Host) -> Option<(String, String)> {
     let path = host.variable("NETRC").or_else(|| Some(format!("{}/.netrc", host.variable("HOME")?)))?;
     in_netrc(&std::fs::read_to_string(path).ok()?, machine)
@@ -22,7 +22,7 @@ fn in_netrc(text: &str, machine: &str) -> Option<(String, String)> {
     while let Some(word) = words.next() {
         match word {
             "machine" | "default" => {
-                // The first entry that fits counts.
+                // The first matching entry counts.
                 if ours {
                     break;
                 }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_entry_that_fits() {
+    fn netrc_first_matching_entry_used() {
         let text = "machine a.example login ann password one\nmachine b.example\n  login ben # him\n  password two\ndefault login any password three\n";
         let found = |machine| in_netrc(text, machine).unwrap();
         assert_eq!(found("b.example"), ("ben".into(), "two".into()));

@@ -1,6 +1,6 @@
-//! Files with checksums, as projects publish them beside their downloads.
+//! Checksum files that projects publish beside their downloads.
 
-/// The checksum for a file name in a text of `sha256sum`, of a BSD tool, or of nothing but the checksum.
+/// Finds the checksum of a file name in the output of `sha256sum` or a BSD tool, or in a file with only a checksum.
 pub(super) fn find<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if let [only] = lines.as_slice()
@@ -10,12 +10,12 @@ pub(super) fn find<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     }
     lines.into_iter().find_map(|line| {
         let (path, digest) = bsd(line).or_else(|| gnu(line))?;
-        // A file beside its checksums may be named with a path.
+        // A file beside its checksum file may be listed with a path.
         (path == name || path.trim_start_matches(['.', '/']) == name).then_some(digest)
     })
 }
 
-/// `SHA256 (name) = digest`
+/// Parses `SHA256 (name) = digest`.
 fn bsd(line: &str) -> Option<(&str, &str)> {
     let (front, digest) = line.rsplit_once('=')?;
     let (algorithm, name) = front.trim().strip_suffix(')')?.split_once('(')?;
@@ -23,7 +23,7 @@ fn bsd(line: &str) -> Option<(&str, &str)> {
     (one_word(algorithm.trim()) && one_word(digest.trim())).then_some((name, digest.trim()))
 }
 
-/// `digest  name`, with a star before the name of a file that was read as binary
+/// Parses `digest  name`, with a star before the name in binary mode.
 fn gnu(line: &str) -> Option<(&str, &str)> {
     let (digest, name) = line.split_once(char::is_whitespace)?;
     let name = name.trim_start();
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_ways_to_write_them() {
+    fn checksum_file_formats_parsed() {
         assert_eq!(find("abc\n", "x"), Some("abc"));
         assert_eq!(find("abc  a.tgz\ndef  b.tgz\n", "b.tgz"), Some("def"));
         assert_eq!(find("abc *a.tgz\n", "a.tgz"), Some("abc"));

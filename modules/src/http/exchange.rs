@@ -1,4 +1,4 @@
-//! A request and what is answered.
+//! HTTP requests and responses.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use ureq::{Body, Error, http};
 use super::address::Address;
 use crate::process::reason;
 
-/// One request; its redirects belong to it.
+/// A request, including its redirects.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -24,7 +24,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The method of the request that follows a redirect, if it is followed.
+    /// The method of the request after a redirect; `None` if the redirect is not followed.
     pub(super) fn redirected(&self, response: &Response) -> Option<String> {
         let method = self.method.as_str();
         response.header("location")?;
@@ -47,42 +47,42 @@ impl Request {
     }
 }
 
-/// What is sent.
+/// Body of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Payload {
-    /// Bytes at hand.
+    /// Bytes in memory.
     Bytes(Vec<u8>),
-    /// A file of the host.
+    /// A file on the host.
     File(PathBuf),
 }
 
-/// Which redirects are followed.
+/// Policy for redirects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Follow {
     None,
-    /// Those of requests that change nothing.
+    /// Follow redirects of requests that change nothing.
     Safe,
     All,
-    /// Those that Python's urllib follows.
+    /// Follow the same redirects as Python's urllib.
     #[default]
     Python,
 }
 
-/// An answer, of whatever status.
+/// A response with any status.
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// The answer in words: `OK (12 bytes)`, `HTTP Error 404: Not Found`.
+    /// Status as text: `OK (12 bytes)`, `HTTP Error 404: Not Found`.
     pub(crate) message: String,
-    /// Names are in lower case; what is there several times is joined.
+    /// Header names in lower case; repeated headers are joined.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) cookies: Vec<(String, String)>,
-    /// The URL that answered in the end.
+    /// URL of the final response.
     pub(crate) url: String,
     pub(crate) body: Box<dyn Read>,
 }
 
 impl Response {
-    /// What a server answered.
+    /// A response from a server.
     pub(super) fn of(answer: http::Response<Body>, url: String, decompress: bool, timeout: Duration) -> Response {
         let mut headers: Vec<(String, String)> = Vec::new();
         let mut cookies = Vec::new();
@@ -115,7 +115,7 @@ impl Response {
         Response { status: status.as_u16(), message, headers, cookies, url, body }
     }
 
-    /// A file of the host, as if a server had sent it.
+    /// A response built from a file on the host.
     pub(super) fn of_file(address: &Address) -> Result<Response, String> {
         let path = address.file_path();
         let unreadable = |error: io::Error| format!("{path} could not be read: {}", reason(&error));
@@ -140,7 +140,7 @@ impl Response {
     }
 }
 
-/// A body whose errors say what happened.
+/// A body whose errors describe the cause.
 struct Patient<R> {
     body: R,
     timeout: Duration,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_that_are_followed() {
+    fn redirects_followed_by_policy() {
         assert_eq!(followed(Follow::Python, "GET", 302).as_deref(), Some("GET"));
         assert_eq!(followed(Follow::Python, "POST", 302).as_deref(), Some("GET"));
         assert_eq!(followed(Follow::Python, "PUT", 302), None);

@@ -1,4 +1,4 @@
-//! Requests that failed, in words.
+//! Messages for failed requests.
 
 use std::{io, time::Duration};
 
@@ -7,12 +7,12 @@ use ureq::Error;
 use super::address::Address;
 use crate::process::reason;
 
-/// Whether nobody listened.
+/// Whether the connection was refused.
 pub(super) fn is_refused<T>(answer: &Result<T, Error>) -> bool {
     matches!(answer, Err(Error::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// What went wrong, and with whom.
+/// Describes an error and the server involved.
 pub(super) fn explain(error: Error, address: &Address, proxy: Option<&str>, timeout: Duration) -> String {
     let server = &match proxy {
         Some(proxy) => format!("{} (by the proxy {proxy})", address.authority),
@@ -32,7 +32,7 @@ pub(super) fn explain(error: Error, address: &Address, proxy: Option<&str>, time
             format!("Connection failure: {server} did not answer within {} seconds (timed out)", timeout.as_secs())
         }
         Error::Io(error) => match error.to_string() {
-            // The handshake's errors come this way too.
+            // Handshake errors arrive in this variant too.
             text if text.contains("certificate") => untrusted(server, &text),
             _ => format!("Request failed: the connection to {server} failed: {}", reason(&error)),
         },
@@ -42,7 +42,7 @@ pub(super) fn explain(error: Error, address: &Address, proxy: Option<&str>, time
     }
 }
 
-/// Why a server's certificate is not good enough, and what to do.
+/// Explains why a server's certificate was rejected, with a remedy.
 fn untrusted(server: &str, error: &str) -> String {
     let known = [
         ("UnknownIssuer", "nobody whom the host trusts has issued it; install the authority that did on the host"),

@@ -1,4 +1,4 @@
-//! Bodies of requests: JSON, forms, and forms with files.
+//! Request bodies: JSON, forms, and forms with files.
 
 use std::io::Read;
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::{Failure, Host, files::scratch::random_name, process::reason};
 
-/// A body and its content type, if its format has one.
+/// A body and, if its format has one, its content type.
 pub(super) struct Body {
     pub(super) bytes: Vec<u8>,
     pub(super) content_type: Option<String>,
 }
 
-/// Writes a body in the format `body_format` names.
+/// Encodes a body in the format `body_format`.
 pub(super) fn body(value: &Value, format: &str, host: &Host) -> Result<Body, Failure> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let simple = |bytes: String, content_type: &str| {
@@ -30,7 +30,7 @@ pub(super) fn body(value: &Value, format: &str, host: &Host) -> Result<Body, Fai
     }
 }
 
-/// `a=1&b=2`: of a mapping, whose values may be lists, or of a list of pairs.
+/// Encodes a mapping, whose values may be lists, or a list of pairs as `a=1&b=2`.
 fn url_encoded(value: &Value) -> Result<String, Failure> {
     let refuse = || Failure::new("failed to parse body as form_urlencoded: it must be a mapping or a list of pairs");
     let pairs: Vec<(String, &Value)> = match value {
@@ -63,13 +63,13 @@ fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
-        // As Python writes them.
+        // In Python's notation.
         Value::Bool(value) => Some(if *value { "True" } else { "False" }.to_owned()),
         _ => None,
     }
 }
 
-/// A text as a part of a form or of a query.
+/// Percent-encodes a text for a form or query.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -82,7 +82,8 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// A form whose fields may be files: `{filename, content, mime_type}`. A file of the controller is the content `_content` of the request.
+/// Encodes a form whose fields may be files: `{filename, content, mime_type}`. `_content` is the index of a
+/// controller's content.
 fn multipart(value: &Value, host: &Host) -> Result<Body, Failure> {
     let fields = value
         .as_object()
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn form_values_encoded() {
         let form = |value: Value| {
             String::from_utf8(body(&value, "form-urlencoded", &Host::alone(false, false)).unwrap().bytes).unwrap()
         };
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_forms() {
+    fn form_with_files_encoded() {
         let made = body(
             &json!({ "a": "1", "f": { "filename": "/x/y.txt", "content": "text" } }),
             "form-multipart",

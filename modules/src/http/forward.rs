@@ -1,14 +1,14 @@
-//! Requests for whole URLs, as a proxy wants them that is no tunnel: `GET http://server/path` instead of `GET /path`.
+//! Requests in the form for a forwarding proxy: `GET http://server/path` instead of `GET /path`.
 
 use ureq::{
     Error,
     unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport},
 };
 
-/// Makes connections whose first line names the server, if that is asked for.
+/// Creates connections that, if requested, insert the server in the request line.
 #[derive(Debug)]
 pub(super) struct Forwarding {
-    /// The part of the URL before its path.
+    /// URL up to its path.
     pub(super) server: Option<String>,
 }
 
@@ -20,11 +20,11 @@ impl<In: Transport> Connector<In> for Forwarding {
     }
 }
 
-/// A connection that puts the server before the path of its first line.
+/// A connection that inserts the server before the path in its first line.
 #[derive(Debug)]
 pub(super) struct Forwarded<T> {
     inner: T,
-    /// Until the line is sent.
+    /// `None` once the line is sent.
     server: Option<String>,
 }
 

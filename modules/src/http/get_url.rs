@@ -1,4 +1,4 @@
-//! `get_url`: fetch a file from a server to the host.
+//! `get_url`: downloads a file to the host.
 
 mod download;
 mod expected;
@@ -28,34 +28,36 @@ pub struct GetUrl;
 
 static SPEC: Spec = Spec {
     name: "get_url",
-    summary: "Fetch a file from a server to the host",
+    summary: "Download a file to the host",
     description: &[
-        "Fetches by `http` and `https`, or copies a `file://` of the host itself. The new file is written beside its place and moved there \
-         whole, so nobody ever sees a part of it, and a failed or wrong download leaves the old file as it was.",
-        "With a `checksum`, a file that has it already is not fetched again. Without one, the server is asked whether it has something newer \
-         than the file, and what it sends is compared with the file.",
-        "In check mode the file itself is not fetched: without a `checksum` it counts as changed unless the server says that it is not.",
+        "Downloads by `http` or `https`, or copies a `file://` URL on the host. Replaces the file atomically; a \
+         failed or wrong download keeps the old file.",
+        "With a `checksum`, skips the download if the file already matches. Otherwise requests the file only if it \
+         is newer, and compares the content.",
+        "Check mode does not download the file. Without a `checksum`, it reports a change unless the server says \
+         that the file is unmodified.",
     ],
     options: crate::with_attributes![
-        Opt::required("url", Kind::Str, "Where the file is.").address(),
+        Opt::required("url", Kind::Str, "URL of the file.").address(),
         Opt::required(
             "dest",
             Kind::Path,
-            "Where it shall be. In a directory it gets the name that the server or else the URL gives it."
+            "Path of the file. In a directory, the server or the URL determines the name."
         ),
         Opt::new(
             "checksum",
             Kind::Str,
-            "`algorithm:checksum`, such as `sha256:0123...`, or `algorithm:URL` of a file with checksums in which the file is named."
+            "Expected checksum as `algorithm:checksum`, such as `sha256:0123...`, or `algorithm:URL` of a checksum \
+             file that lists the file."
         )
         .default("\"\""),
-        Opt::new("force", Kind::Bool, "Fetch the file even if the one that is there may be the same.")
+        Opt::new("force", Kind::Bool, "Download the file even if the existing one seems current.")
             .aliases(&["thirsty"])
             .default("false"),
         BACKUP,
         Opt::new("timeout", Kind::Int, TIMEOUT_DOC).default("10"),
         HEADERS,
-        Opt::new("tmp_dest", Kind::Path, "A directory for the download while it is not complete; the place of `dest` if not given."),
+        Opt::new("tmp_dest", Kind::Path, "Directory for the incomplete download. Default: the directory of `dest`."),
         HTTP_AGENT,
         USE_PROXY,
         VALIDATE_CERTS,
@@ -75,23 +77,33 @@ static SPEC: Spec = Spec {
                - name: Fetch a program with a login\n  ansible.builtin.get_url:\n    url: https://downloads.example.com/tool\n    \
                dest: /usr/local/bin/tool\n    url_username: robot\n    url_password: \"{{ download_password }}\"\n    mode: '0755'\n",
     returns: &[
-        Return { name: "url", kind: "str", when: "always", doc: "The URL that was asked for." },
-        Return { name: "dest", kind: "str", when: "always", doc: "Where the file is." },
-        Return { name: "status_code", kind: "int", when: "the server was asked", doc: "The status of the answer." },
-        Return { name: "msg", kind: "str", when: "always", doc: "The answer in words." },
-        Return { name: "checksum_src", kind: "str", when: "it was fetched", doc: "The SHA-1 of what was fetched." },
-        Return { name: "checksum_dest", kind: "str", when: "there was a file", doc: "The SHA-1 of the file before." },
-        Return { name: "md5sum", kind: "str", when: "it was fetched", doc: "The MD5 of the file." },
-        Return { name: "src", kind: "str", when: "it was fetched", doc: "The temporary file of the download." },
-        Return { name: "backup_file", kind: "str", when: "`backup` kept a file", doc: "The old file." },
-        Return { name: "elapsed", kind: "int", when: "always", doc: "How many seconds it took." },
-        Return { name: "size", kind: "int", when: "success", doc: "The size of the file." },
-        Return { name: "mode", kind: "str", when: "success", doc: "The permissions of the file." },
-        Return { name: "owner", kind: "str", when: "success", doc: "The owner of the file." },
-        Return { name: "group", kind: "str", when: "success", doc: "The group of the file." },
-        Return { name: "uid", kind: "int", when: "success", doc: "The owner's id." },
-        Return { name: "gid", kind: "int", when: "success", doc: "The group's id." },
-        Return { name: "state", kind: "str", when: "success", doc: "What is at `dest`." },
+        Return { name: "url", kind: "str", when: "always", doc: "Requested URL." },
+        Return { name: "dest", kind: "str", when: "always", doc: "Path of the file." },
+        Return { name: "status_code", kind: "int", when: "the server was queried", doc: "Status of the response." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Status as text." },
+        Return {
+            name: "checksum_src",
+            kind: "str",
+            when: "the file was downloaded",
+            doc: "SHA-1 checksum of the download.",
+        },
+        Return { name: "checksum_dest", kind: "str", when: "the file existed", doc: "SHA-1 checksum of the old file." },
+        Return { name: "md5sum", kind: "str", when: "the file was downloaded", doc: "MD5 checksum of the file." },
+        Return { name: "src", kind: "str", when: "the file was downloaded", doc: "Path of the temporary file." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old file.",
+        },
+        Return { name: "elapsed", kind: "int", when: "always", doc: "Duration in seconds." },
+        Return { name: "size", kind: "int", when: "success", doc: "Size of the file in bytes." },
+        Return { name: "mode", kind: "str", when: "success", doc: "Permissions of the file." },
+        Return { name: "owner", kind: "str", when: "success", doc: "Owner of the file." },
+        Return { name: "group", kind: "str", when: "success", doc: "Group of the file." },
+        Return { name: "uid", kind: "int", when: "success", doc: "User id of the owner." },
+        Return { name: "gid", kind: "int", when: "success", doc: "Group id of the group." },
+        Return { name: "state", kind: "str", when: "success", doc: "State of `dest`." },
     ],
     ..Spec::EMPTY
 };
@@ -114,7 +126,7 @@ impl Module for GetUrl {
     }
 }
 
-/// A failure tells at least what was to be fetched, and where to.
+/// Adds URL and destination to a failure.
 fn complete(mut failure: Failure, url: &str, dest: &Path) -> Failure {
     failure.data.entry("url").or_insert(masked(url).into());
     failure.data.entry("dest").or_insert(dest.display().to_string().into());
@@ -128,7 +140,7 @@ fn plan(args: &Args, url: &str, dest: PathBuf, host: &Host) -> Result<Plan, Fail
     let expected = Expected::of(args, url, &client, &request, host)?;
     let attributes = Attributes::of(args, host)?;
     let in_directory = dest.is_dir();
-    // Most often the name in a directory is that of the URL.
+    // In a directory, the file usually gets its name from the URL.
     let likely = match (in_directory, Address::parse(url)) {
         (true, Some(address)) => dest.join(address.file_name()),
         _ => dest.clone(),
@@ -162,7 +174,7 @@ fn plan(args: &Args, url: &str, dest: PathBuf, host: &Host) -> Result<Plan, Fail
     Ok(warnings.into_iter().fold(plan, Plan::with_warning))
 }
 
-/// The `headers` of the task.
+/// The task's `headers`.
 pub(super) fn headers_of(args: &Args) -> Vec<(String, String)> {
     let Some(headers) = args.value("headers").and_then(|headers| headers.as_object()) else { return Vec::new() };
     headers
@@ -171,14 +183,14 @@ pub(super) fn headers_of(args: &Args) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The header by which a server sends nothing if it has nothing newer.
+/// The header that requests the file only if it is newer.
 pub(super) fn modified_since(path: &Path) -> Option<(String, String)> {
     let modified: SystemTime = path.metadata().ok()?.modified().ok()?;
     let moment = Timestamp::try_from(modified).ok()?;
     Some(("If-Modified-Since".into(), moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()))
 }
 
-/// Sends a request whose answer must be a file, or that there is nothing newer.
+/// Sends a request that must return a file, or that nothing newer exists.
 fn send(client: &Client, request: &Request, host: &Host) -> Result<Response, Failure> {
     let started = Instant::now();
     let elapsed =
@@ -194,7 +206,7 @@ fn send(client: &Client, request: &Request, host: &Host) -> Result<Response, Fai
     }
 }
 
-/// Fetches a file for another module, which gets its body.
+/// Downloads a file for another module and returns its body.
 pub(crate) fn download(
     args: &Args,
     url: &str,
@@ -210,7 +222,7 @@ fn broken(url: &str, error: &std::io::Error) -> Failure {
     Failure::new(format!("The download of {} broke off: {}.", masked(url), crate::process::reason(error)))
 }
 
-/// The plan for a file that has its content already.
+/// The plan for a file that already has its content.
 fn present(path: &Path, url: &str, attributes: Attributes) -> Result<Plan, Failure> {
     Ok(as_asked(path, attributes)?
         .with("url", masked(url))
@@ -220,7 +232,7 @@ fn present(path: &Path, url: &str, attributes: Attributes) -> Result<Plan, Failu
         .with("checksum_dest", serde_json::Value::Null))
 }
 
-/// The plan that leaves the content and makes the rest as it is asked for.
+/// The plan that keeps the content and sets the attributes.
 fn as_asked(path: &Path, attributes: Attributes) -> Result<Plan, Failure> {
     let changes = attributes.changes(path, true)?;
     if changes.is_empty() {
@@ -236,7 +248,7 @@ fn as_asked(path: &Path, attributes: Attributes) -> Result<Plan, Failure> {
     Ok(plan.with_all(data).with("msg", "file already exists but file attributes changed").with_diff(diff))
 }
 
-/// The file name of a `Content-Disposition`, without any directories.
+/// The file name in a `Content-Disposition` header, without directories.
 pub(super) fn file_name_of(header: &str) -> Option<String> {
     let parameter = |name: &str| {
         header.split(';').skip(1).find_map(|part| {
@@ -255,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_from_headers() {
+    fn content_disposition_file_name_parsed() {
         assert_eq!(file_name_of("attachment; filename=\"a b.tgz\"").unwrap(), "a b.tgz");
         assert_eq!(file_name_of("attachment; filename=../../etc/passwd").unwrap(), "passwd");
         assert_eq!(file_name_of("attachment; filename*=UTF-8''a%20b").unwrap(), "a b");

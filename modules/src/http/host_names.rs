@@ -1,4 +1,4 @@
-//! Host names as the HTTP client looks them up.
+//! Name resolution for the HTTP client.
 
 use std::net::SocketAddr;
 
@@ -13,10 +13,10 @@ use ureq::{
 
 use crate::net::resolve::addresses;
 
-/// The lookup as the HTTP client wants it.
+/// Resolver for the HTTP client.
 #[derive(Debug)]
 pub(crate) struct HostNames {
-    /// Whom to connect to, whatever the server is: a proxy, for one.
+    /// Server to connect to instead of the requested one, such as a proxy.
     pub(crate) instead: Option<(String, u16)>,
 }
 

@@ -1,4 +1,4 @@
-//! Modules that speak HTTP, and the client they share.
+//! HTTP modules and their client.
 
 pub(crate) mod address;
 pub(crate) mod certificates;
@@ -23,10 +23,11 @@ pub(crate) use get_url::download;
 use self::{client::Client, exchange::Request};
 use crate::{Args, Host};
 
-/// Larger answers are no keys and no descriptions.
+/// Largest answer to read as a key or description.
 const SMALL: u64 = 16 << 20;
 
-/// The small file at this address, with the options of the task (`validate_certs` and the like). The error is a sentence without its end.
+/// Downloads a small file with the options of the task (`validate_certs` and similar). The error is a message without
+/// its final part.
 pub(crate) fn read(url: &str, args: &Args, host: &Host) -> Result<Vec<u8>, String> {
     let client = Client::of(args, host).map_err(|failure| failure.message)?;
     let request = Request { method: "GET".to_owned(), url: url.to_owned(), ..Request::default() };

@@ -1,22 +1,22 @@
-//! Proxies as environment variables name them.
+//! Proxies from environment variables.
 
 use ureq::Proxy;
 
 use super::address::Address;
 use crate::Host;
 
-/// How a server is reached.
+/// Route to a server.
 pub(super) enum Way {
-    /// By a connection to it.
+    /// Direct connection.
     Direct,
-    /// By a connection that a proxy makes and does not look into.
+    /// Tunnel through a proxy that cannot read the traffic.
     Tunnel(Proxy),
-    /// By a proxy that is asked for the whole URL, which is usual where nothing is encrypted.
+    /// Forwarding proxy that gets the whole URL, as usual without encryption.
     Forward(Address),
 }
 
 impl Way {
-    /// The proxy, for messages.
+    /// Proxy, for messages.
     pub(super) fn proxy(&self) -> Option<String> {
         match self {
             Way::Direct => None,
@@ -26,9 +26,10 @@ impl Way {
     }
 }
 
-/// The way to a URL: by the task's or the host's `http_proxy`, `https_proxy` or `all_proxy`, unless `no_proxy` names the server.
+/// The route to a URL, by the task's or the host's `http_proxy`, `https_proxy` or `all_proxy`, unless `no_proxy`
+/// exempts the server.
 pub(super) fn way_to(address: &Address, host: &Host) -> Result<Way, String> {
-    // Upper-case HTTP_PROXY is what a CGI program gets from its client's header, so there it is not believed.
+    // In a CGI program, upper-case HTTP_PROXY comes from a client's header, so it is not trusted there.
     let variable = |name: &str| {
         let upper = name.to_ascii_uppercase();
         let cgi = upper == "HTTP_PROXY" && host.variable("REQUEST_METHOD").is_some();
@@ -40,7 +41,7 @@ pub(super) fn way_to(address: &Address, host: &Host) -> Result<Way, String> {
     way_by(&proxy, &variable("no_proxy").unwrap_or_default(), address)
 }
 
-/// The way to a URL by a proxy, unless the list of exempt servers has the server.
+/// The route to a URL through a proxy, unless the list exempts the server.
 pub(super) fn way_by(proxy: &str, exempted: &str, address: &Address) -> Result<Way, String> {
     if exempt(exempted, address) {
         return Ok(Way::Direct);
@@ -55,7 +56,8 @@ pub(super) fn way_by(proxy: &str, exempted: &str, address: &Address) -> Result<W
     Proxy::new(&url).map(Way::Tunnel).map_err(|_| bad())
 }
 
-/// Whether a list such as `localhost,.example.com,10.0.0.1` has the server: by name, by the end of its name, or with its port.
+/// Whether a list such as `localhost,.example.com,10.0.0.1` contains the server: by name, domain suffix or with its
+/// port.
 fn exempt(list: &str, address: &Address) -> bool {
     let (host, authority) = (address.host().to_ascii_lowercase(), address.authority.to_ascii_lowercase());
     list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).filter(|entry| !entry.is_empty()).any(|entry| {
@@ -65,7 +67,7 @@ fn exempt(list: &str, address: &Address) -> bool {
     })
 }
 
-/// Whether an address lies in a network such as `10.0.0.0/8`.
+/// Whether an address belongs to a network such as `10.0.0.0/8`.
 fn in_network(network: &str, host: &str) -> bool {
     let Some((base, bits)) = network.split_once('/') else { return false };
     let parsed = (base.parse::<std::net::Ipv4Addr>(), host.parse::<std::net::Ipv4Addr>(), bits.parse::<u32>());
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_that_need_no_proxy() {
+    fn no_proxy_list_matched() {
         let address = |url: &str| Address::parse(url).unwrap();
         assert!(exempt("localhost,.example.com", &address("http://a.example.com/")));
         assert!(exempt("example.com", &address("http://EXAMPLE.com:80/")));

@@ -1,4 +1,4 @@
-//! `uri`: speak with a web service.
+//! `uri`: sends HTTP requests.
 
 use std::{
     io::{self, Cursor, Read},
@@ -30,46 +30,54 @@ use crate::{
 /// The `uri` module.
 pub struct Uri;
 
-/// The longest answer that a result can hold.
+/// Largest response body that fits into a result.
 const MAX_CONTENT: u64 = 64 << 20;
 
-/// What it takes and returns.
+/// Specification of `uri`.
 pub static SPEC: Spec = Spec {
     name: "uri",
-    summary: "Speak with a web service",
+    summary: "Send HTTP requests to a web service",
     description: &[
-        "Sends a request by `http` or `https` and returns the answer. The task fails unless the answer has one of the wanted statuses.",
-        "Headers of the answer are keys of the result, in lower case and with underscores. An answer in JSON is read into `json`.",
-        "It is skipped in check mode, since nobody can tell what a request does.",
+        "Sends a request by `http` or `https` and returns the response. Fails unless the status is in `status_code`.",
+        "The result contains response headers in lower case with underscores. A JSON response is parsed into `json`.",
+        "Skipped in check mode, because the effect of a request is unknown.",
     ],
     options: crate::with_attributes![
-        Opt::required("url", Kind::Str, "Where to send the request.").address(),
-        Opt::new("dest", Kind::Path, "Where to write the body of the answer: a file, or a directory in which the server names it."),
+        Opt::required("url", Kind::Str, "URL of the request.").address(),
+        Opt::new(
+            "dest",
+            Kind::Path,
+            "Path for the response body: a file, or a directory in which the server determines the name."
+        ),
         URL_USERNAME_OF_URI,
         URL_PASSWORD,
-        Opt::new("body", Kind::Raw, "What to send."),
-        Opt::new("body_format", Kind::Str, "How `body` is written.")
+        Opt::new("body", Kind::Raw, "Body of the request."),
+        Opt::new("body_format", Kind::Str, "Format of `body`.")
             .choices(&["form-urlencoded", "json", "raw", "form-multipart"])
             .default("\"raw\""),
-        Opt::new("src", Kind::Path, "A file to send instead of `body`: of the project, or with `remote_src` of the host."),
-        Opt::new("method", Kind::Str, "The method, such as `GET`, `POST` or `PUT`.").default("\"GET\""),
-        Opt::new("return_content", Kind::Bool, "Return the body of the answer.").default("false"),
+        Opt::new(
+            "src",
+            Kind::Path,
+            "File to send instead of `body`: from the project, or from the host with `remote_src`."
+        ),
+        Opt::new("method", Kind::Str, "HTTP method, such as `GET`, `POST` or `PUT`.").default("\"GET\""),
+        Opt::new("return_content", Kind::Bool, "Return the response body.").default("false"),
         Opt::new(
             "follow_redirects",
             Kind::Str,
-            "Which redirects to follow: `none`, those of requests that change nothing (`safe`), `all`, or those Python follows (`urllib2`)."
+            "Redirects to follow: `none`, `safe` (requests that change nothing), `all`, or `urllib2` (as in Python)."
         )
         .choices(&["all", "no", "none", "safe", "urllib2", "yes"])
         .default("\"safe\""),
-        Opt::new("creates", Kind::Path, "Do nothing if this path exists."),
-        Opt::new("removes", Kind::Path, "Do nothing if this path does not exist."),
-        Opt::new("status_code", Kind::List(&Kind::Int), "The statuses that are a success.").default("[200]"),
+        Opt::new("creates", Kind::Path, "Skip the task if this path exists."),
+        Opt::new("removes", Kind::Path, "Skip the task if this path does not exist."),
+        Opt::new("status_code", Kind::List(&Kind::Int), "Response statuses that count as success.").default("[200]"),
         Opt::new("timeout", Kind::Int, TIMEOUT_DOC).default("30"),
-        Opt::new("headers", Kind::Dict, "Further headers of the request.").default("{}"),
-        Opt::new("unix_socket", Kind::Path, "A socket to connect to instead; not supported."),
-        Opt::new("remote_src", Kind::Bool, "`src` is on the host.").default("false"),
-        Opt::new("ca_path", Kind::Path, "A file or directory with the authorities to trust, in PEM form."),
-        Opt::new("force", Kind::Bool, "Let no cache answer.").default("false"),
+        Opt::new("headers", Kind::Dict, "Additional request headers.").default("{}"),
+        Opt::new("unix_socket", Kind::Path, "Unix socket to connect to; not supported."),
+        Opt::new("remote_src", Kind::Bool, "Take `src` from the host.").default("false"),
+        Opt::new("ca_path", Kind::Path, "File or directory with trusted CA certificates in PEM format."),
+        Opt::new("force", Kind::Bool, "Bypass caches.").default("false"),
         HTTP_AGENT,
         USE_PROXY,
         VALIDATE_CERTS,
@@ -81,7 +89,7 @@ pub static SPEC: Spec = Spec {
         DECOMPRESS,
         CIPHERS,
         USE_NETRC,
-        Opt::new("_content", Kind::Int, "Which content of the controller `src` is."),
+        Opt::new("_content", Kind::Int, "Index of `src` among the controller's contents."),
     ],
     mutually_exclusive: &[&["body", "src"]],
     check: Check::None,
@@ -90,21 +98,21 @@ pub static SPEC: Spec = Spec {
                - name: Open an issue\n  ansible.builtin.uri:\n    url: https://issues.example.com/api/issues\n    method: POST\n    \
                body_format: json\n    body: { title: Node added }\n    status_code: [200, 201]\n",
     returns: &[
-        Return { name: "status", kind: "int", when: "always", doc: "The status of the answer; -1 if there was none." },
-        Return { name: "url", kind: "str", when: "always", doc: "The URL that answered in the end." },
-        Return { name: "redirected", kind: "bool", when: "always", doc: "Whether that is another one than was asked." },
-        Return { name: "msg", kind: "str", when: "always", doc: "The answer in words." },
-        Return { name: "elapsed", kind: "int", when: "always", doc: "How many seconds it took." },
-        Return { name: "content", kind: "str", when: "`return_content`, or a failure", doc: "The body of the answer." },
-        Return { name: "json", kind: "dict", when: "the answer is JSON", doc: "The body of the answer, read." },
-        Return { name: "cookies", kind: "dict", when: "always", doc: "The cookies that the server set." },
-        Return { name: "cookies_string", kind: "str", when: "always", doc: "The same, as a header." },
-        Return { name: "path", kind: "str", when: "`dest`", doc: "The file that was written." },
+        Return { name: "status", kind: "int", when: "always", doc: "Status of the response; -1 without a response." },
+        Return { name: "url", kind: "str", when: "always", doc: "URL of the final response." },
+        Return { name: "redirected", kind: "bool", when: "always", doc: "Whether the request was redirected." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Status as text." },
+        Return { name: "elapsed", kind: "int", when: "always", doc: "Duration in seconds." },
+        Return { name: "content", kind: "str", when: "`return_content`, or a failure", doc: "Response body." },
+        Return { name: "json", kind: "dict", when: "the answer is JSON", doc: "Response body, parsed." },
+        Return { name: "cookies", kind: "dict", when: "always", doc: "Cookies that the server set." },
+        Return { name: "cookies_string", kind: "str", when: "always", doc: "Cookies as a header." },
+        Return { name: "path", kind: "str", when: "`dest`", doc: "Path of the written file." },
     ],
     ..Spec::EMPTY
 };
 
-/// `uri` knows the user by another name than `get_url`.
+/// `uri` has another alias for the user than `get_url`.
 const URL_USERNAME_OF_URI: Opt = Opt { aliases: &["user"], ..URL_USERNAME };
 
 impl Module for Uri {
@@ -166,7 +174,7 @@ impl Task {
         let null = Value::Null;
         let value = match args.value("body") {
             Some(value) => Some(value),
-            // Without a body JSON still has one.
+            // A JSON request without a body sends `null`.
             None if format == "json" && payload.is_none() => Some(&null),
             None => None,
         };
@@ -249,7 +257,7 @@ impl Task {
         self.judge(i64::from(response.status), &response.message, data, content, outcome)
     }
 
-    /// Makes the result a success or a failure.
+    /// Turns the response into a success or a failure.
     fn judge(
         &self,
         status: i64,
@@ -260,7 +268,7 @@ impl Task {
     ) -> Result<(), Failure> {
         data.insert("status".into(), status.into());
         if status >= 400 {
-            // Of an answer that is an error there is always the body, and never a cookie.
+            // An error response always has its body, and never cookies.
             data.shift_remove("cookies");
             data.shift_remove("cookies_string");
             data.insert("body".into(), content.clone().unwrap_or_default().into());
@@ -278,7 +286,7 @@ impl Task {
         Err(Failure { message, data })
     }
 
-    /// Writes the file if that makes a difference.
+    /// Writes the file if its content differs, and returns whether it did.
     fn write(&self, path: &Path, body: &mut dyn Read, host: &Host) -> Result<bool, Failure> {
         let mut staged = Staged::beside(path, &self.attributes)?;
         let (sum, _) = staged.fill(body, host)?;
@@ -290,7 +298,7 @@ impl Task {
     }
 }
 
-/// The headers and cookies of an answer as keys of a result.
+/// Headers and cookies of a response as result keys.
 fn keys_of(response: &Response) -> Map {
     let mut data = Map::new();
     for (name, value) in &response.headers {
@@ -313,7 +321,7 @@ fn redirected(asked: &str, response: &Response) -> bool {
     Address::parse(asked).is_some_and(|address| address.url() != response.url)
 }
 
-/// The path of `dest`; in a directory the server names the file.
+/// The path of `dest`; in a directory, the server determines the name.
 fn named(dest: &Path, response: &Response) -> PathBuf {
     if !dest.is_dir() {
         return dest.to_owned();
@@ -323,7 +331,7 @@ fn named(dest: &Path, response: &Response) -> PathBuf {
     dest.join(name.as_deref().unwrap_or("index.html"))
 }
 
-/// Whether a content type is that of JSON: `application/json`, `application/problem+json`, `text/javascript`.
+/// Whether a content type means JSON: `application/json`, `application/problem+json`, `text/javascript`.
 fn is_json(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let subtype = kind.split_once('/').map_or("", |(_, subtype)| subtype);
@@ -331,7 +339,7 @@ fn is_json(content_type: &str) -> bool {
     matches!(suffix, "json" | "javascript")
 }
 
-/// The body as a text, in the encoding it is in.
+/// Decodes the body by its declared encoding.
 fn text_of(bytes: Vec<u8>, content_type: &str) -> String {
     let content_type = content_type.to_ascii_lowercase();
     let latin =
@@ -347,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types() {
+    fn json_content_types_recognised() {
         assert!(
             is_json("application/json; charset=utf-8")
                 && is_json("application/problem+json")

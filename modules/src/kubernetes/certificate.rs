@@ -1,7 +1,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use sha2::{Digest, Sha256};
 
-/// The hash by which a joining node recognises the cluster's authority: SHA-256 of the public key's information in its certificate.
+/// SHA-256 of the public key in the certificate of a cluster's CA, by which a joining node recognises the CA.
 pub(crate) fn public_key_hash(pem: &str) -> Option<String> {
     let body: String = pem
         .split_once("-----BEGIN CERTIFICATE-----")?
@@ -14,7 +14,7 @@ pub(crate) fn public_key_hash(pem: &str) -> Option<String> {
     let (_, signed) = element(&certificate)?.inner()?;
     let (_, fields) = element(signed)?.inner()?;
     let mut rest = fields;
-    // Version (optional), serial number, algorithm, issuer, validity, subject, and then the key.
+    // Fields in order: version (optional), serial number, algorithm, issuer, validity, subject, key.
     if rest.first() == Some(&0xa0) {
         rest = element(rest)?.rest;
     }
@@ -54,7 +54,8 @@ fn element(bytes: &[u8]) -> Option<Element<'_>> {
 mod tests {
     use super::*;
 
-    /// Made with `openssl req -x509 -newkey ec ...`; the hash with `openssl x509 -pubkey | openssl pkey -pubin -outform der | sha256sum`.
+    /// Created with `openssl req -x509 -newkey ec ...`; hash from `openssl x509 -pubkey | openssl pkey -pubin -outform
+    /// der | sha256sum`.
     const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
         MIIBfjCCASWgAwIBAgIUDo6E96JYbf+LcNB3gqs1j0vMx5EwCgYIKoZIzj0EAwIw\n\
         FTETMBEGA1UEAwwKa3ViZXJuZXRlczAeFw0yNjExMjEwMjQ1MzVaFw0zNjExMTgw\n\
@@ -68,7 +69,7 @@ mod tests {
         -----END CERTIFICATE-----\n";
 
     #[test]
-    fn the_hash_is_the_one_openssl_computes() {
+    fn public_key_hash_equals_openssl() {
         assert_eq!(
             public_key_hash(CERTIFICATE).as_deref(),
             Some("sha256:4c3d399bda9e79be855b59b5da956b8ce043b2d187071a59c962aacdb17895b6")

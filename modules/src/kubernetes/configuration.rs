@@ -1,5 +1,5 @@
-//! The few values of a kubeadm configuration file that are needed to judge a node, read line by line, and configurations for kubeadm
-//! that carry secrets, which must not be seen in a list of processes.
+//! Reads single values of a kubeadm configuration, line by line. Writes configurations with secrets to private files,
+//! so that no process list shows them.
 
 use std::{io::Write, os::unix::fs::OpenOptionsExt, path::PathBuf};
 
@@ -47,20 +47,20 @@ fn scalar(text: &str) -> Option<String> {
     (!bare.is_empty()).then(|| bare.to_owned())
 }
 
-/// The newest version of kubeadm's configuration that a release reads without complaint.
+/// The newest configuration API version that a kubeadm release accepts without complaint.
 pub(crate) fn api_version(release: &str) -> &'static str {
     let minor =
         release.trim_start_matches('v').split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok()).unwrap_or(22);
     if minor < 22 { "kubeadm.k8s.io/v1beta2" } else { "kubeadm.k8s.io/v1beta3" }
 }
 
-/// A file for a single use that only its owner can read, removed when it is dropped.
+/// A single-use file that only its owner can read. Dropping it removes the file.
 pub(crate) struct Secret {
     path: PathBuf,
 }
 
 impl Secret {
-    /// Writes such a file; `/run` is in memory, so the secret does not touch a disk.
+    /// Writes the file. `/run` is in memory, so the secret does not touch a disk.
     pub(crate) fn write(content: &str) -> Result<Secret, Failure> {
         let mut random = [0u8; 16];
         getrandom::fill(&mut random)
@@ -80,7 +80,7 @@ impl Secret {
         Ok(secret)
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub(crate) fn path(&self) -> String {
         self.path.to_string_lossy().into_owned()
     }
@@ -99,7 +99,7 @@ mod tests {
     const INIT: &str = "apiVersion: kubeadm.k8s.io/v1beta2\nkind: InitConfiguration\nnodeRegistration:\n  # ours\n  name: \"node1\"\n  kubeletExtraArgs:\n    name: wrong\n---\nkind: ClusterConfiguration\ncertificatesDir: /etc/kubernetes/ssl # not pki\n";
 
     #[test]
-    fn names_and_folders_are_found_in_their_own_places() {
+    fn values_read_at_top_and_in_section() {
         assert_eq!(inner_value(INIT, "nodeRegistration", "name").as_deref(), Some("node1"));
         assert_eq!(inner_value(INIT, "nodeRegistration", "criSocket"), None);
         assert_eq!(top_value(INIT, "certificatesDir").as_deref(), Some("/etc/kubernetes/ssl"));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_private_and_goes_away() {
+    fn secret_file_private_and_removed() {
         use std::os::unix::fs::PermissionsExt;
         let secret = Secret::write("token").unwrap();
         let path = secret.path();

@@ -16,10 +16,10 @@ use crate::{
     process::{Command, Output},
 };
 
-/// How much of the latest output is kept for the sentence about a process that took too long.
+/// Bytes of the latest output to show in the message about a timeout.
 const LATEST: usize = 2000;
 
-/// Runs a command that can take long: its output is passed on while it comes, and it is stopped when its time is over.
+/// Runs a long command. Passes its output on live, and stops it after the time limit.
 pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Result<Output, Failure> {
     let shown = command.words().into_iter().take(3).collect::<Vec<_>>().join(" ");
     let latest = Arc::new(Latest { inner: host.sink.clone(), forward: host.stream, bytes: Mutex::default() });
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_takes_too_long_is_stopped_and_quoted() {
+    fn process_over_time_stopped_and_quoted() {
         let command = Command::new("/bin/sh").args(["-c", "echo waiting for the API server; sleep 60"]);
         let failure = run_within(command, &Host::alone(false, false), Duration::from_millis(500)).unwrap_err();
         assert!(failure.message.contains("was stopped"), "{}", failure.message);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_in_time_is_left_alone() {
+    fn process_within_time_succeeds() {
         let output =
             run_within(Command::new("echo").arg("done"), &Host::alone(false, false), Duration::from_secs(60)).unwrap();
         assert_eq!(output.stdout_text(), "done\n");

@@ -24,29 +24,33 @@ static SPEC: Spec = Spec {
     collection: "windlass.kubernetes",
     summary: "Import, pull, list and remove container images",
     description: &[
-        "Looks at what the node's runtime has first: an image that is there is not imported or pulled again. With `src`, the archive says \
-         which images it carries, and an image of the same name with another content is replaced.",
+        "Queries the node's runtime first and does not import or pull an existing image again. With `src`, reads the \
+         image names from the archive and replaces an image whose content differs.",
     ],
     options: &[
-        Opt::new("name", Kind::List(&Kind::Str), "Images, by their references.").word().default("[]"),
+        Opt::new("name", Kind::List(&Kind::Str), "References of the images.").word().default("[]"),
         Opt::new(
             "src",
             Kind::Path,
-            "An archive on the host, as `docker save` or `ctr images export` write it; may be compressed with gzip.",
+            "Archive on the host, as `docker save` or `ctr images export` writes it, optionally compressed with gzip.",
         ),
-        Opt::new("state", Kind::Str, "`present` imports or pulls, `absent` removes, `list` only reports.")
-            .default("\"present\"")
-            .choices(&["present", "absent", "list"]),
-        Opt::new("runtime", Kind::Str, "The runtime; `auto` takes the first whose program is there.")
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`present` imports or pulls missing images, `absent` removes images, `list` only reports them.",
+        )
+        .default("\"present\"")
+        .choices(&["present", "absent", "list"]),
+        Opt::new("runtime", Kind::Str, "Container runtime; `auto` selects the first one whose program is installed.")
             .default("\"auto\"")
             .choices(&["auto", "containerd", "docker", "crio"]),
-        Opt::new("namespace", Kind::Str, "The namespace of containerd.").default("\"k8s.io\""),
-        Opt::new("address", Kind::Str, "The socket of containerd or of the CRI runtime, if it is not the usual one."),
-        Opt::new("snapshotter", Kind::Str, "The snapshotter of containerd, if it is not the usual one."),
-        Opt::new("platform", Kind::Str, "The platform to import or pull, such as `linux/amd64`."),
-        Opt::new("program", Kind::Str, "The runtime's program (`ctr`, `docker`, `crictl`), if it is not in the path."),
-        Opt::new("force", Kind::Bool, "Import or pull even if the image is there.").default("false"),
-        Opt::new("timeout", Kind::Int, "Seconds that an import or a pull may take.").default("600"),
+        Opt::new("namespace", Kind::Str, "Namespace of containerd.").default("\"k8s.io\""),
+        Opt::new("address", Kind::Str, "Socket of containerd or of the CRI runtime. Default: the runtime's own."),
+        Opt::new("snapshotter", Kind::Str, "Snapshotter of containerd. Default: containerd's own."),
+        Opt::new("platform", Kind::Str, "Platform to import or pull, such as `linux/amd64`."),
+        Opt::new("program", Kind::Str, "Program of the runtime (`ctr`, `docker`, `crictl`), if it is not in `PATH`."),
+        Opt::new("force", Kind::Bool, "Import or pull even if the image exists.").default("false"),
+        Opt::new("timeout", Kind::Int, "Seconds to allow for an import or a pull.").default("600"),
     ],
     check: Check::Full,
     examples: "- name: Import the images of a control plane\n  windlass.kubernetes.image:\n    src: /opt/images/kube-apiserver.tar\n\n- name: Have the pause image\n  windlass.kubernetes.image:\n    name: registry.k8s.io/pause:3.9\n    runtime: containerd\n",
@@ -55,16 +59,21 @@ static SPEC: Spec = Spec {
             name: "images",
             kind: "list",
             when: "always",
-            doc: "References: those asked for, or, of `list`, all with their digests.",
+            doc: "References of the requested images. With `list`, all images with their digests.",
         },
         Return {
             name: "imported",
             kind: "list",
             when: "changed with src",
-            doc: "References that were missing or different.",
+            doc: "References of images that were missing or different.",
         },
-        Return { name: "pulled", kind: "list", when: "changed without src", doc: "References that were missing." },
-        Return { name: "removed", kind: "list", when: "changed", doc: "References that were there." },
+        Return {
+            name: "pulled",
+            kind: "list",
+            when: "changed without src",
+            doc: "References of images that were missing.",
+        },
+        Return { name: "removed", kind: "list", when: "changed", doc: "References of images that existed." },
     ],
     ..Spec::EMPTY
 };
@@ -170,7 +179,7 @@ impl Runtime {
         Command::new(&self.program).plain_locale().args(&self.options).args(words.iter().copied())
     }
 
-    /// The images by reference, with their digests.
+    /// The images of the runtime: digests by reference.
     fn images(&self, host: &Host) -> Result<BTreeMap<String, String>, Failure> {
         let words: &[&str] = match self.kind {
             RuntimeKind::Containerd => &["images", "ls"],
@@ -185,7 +194,7 @@ impl Runtime {
         })
     }
 
-    /// The digest of an image's configuration, which says whether two images are the same whatever archive they came in.
+    /// The digest of an image's configuration. It is the same for equal images from different archives.
     fn configuration(&self, digest: &str, host: &Host) -> Option<String> {
         if self.kind != RuntimeKind::Containerd {
             return Some(digest.to_owned());
@@ -203,7 +212,7 @@ impl Runtime {
     }
 }
 
-/// A reference with its registry, its path and its tag, as runtimes keep it.
+/// A complete reference with registry, path and tag, as runtimes store it.
 fn full_name(name: &str) -> String {
     let (first, rest) = name.split_once('/').unwrap_or(("", name));
     let registry = first.contains(['.', ':']) || first == "localhost";
@@ -216,7 +225,7 @@ fn full_name(name: &str) -> String {
     if last.contains([':', '@']) { path } else { format!("{path}:latest") }
 }
 
-/// The table of `ctr images ls`: reference, type, digest, and more.
+/// Parses the table of `ctr images ls`: reference, type, digest, and more.
 fn containerd_images(text: &str) -> BTreeMap<String, String> {
     let rows = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     rows.filter_map(|words| Some(((*words.first()?).to_owned(), (*words.get(2)?).to_owned()))).collect()
@@ -240,7 +249,7 @@ fn cri_images(text: &str) -> BTreeMap<String, String> {
     images
 }
 
-/// The images in an archive: references with the digests of their configurations, where the archive says so.
+/// The references in an archive, with the digests of their configurations if the archive lists them.
 fn in_archive(path: &str) -> Result<BTreeMap<String, Option<String>>, Failure> {
     let unreadable =
         |error: &dyn std::fmt::Display| Failure::new(format!("The image archive {path} cannot be read: {error}."));
@@ -266,7 +275,7 @@ fn names_in(mut archive: tar::Archive<impl Read>) -> std::io::Result<BTreeMap<St
             "index.json" => &mut index,
             _ => continue,
         };
-        // These files are short; a huge one is not an image archive's.
+        // These files are short; a huge one does not belong to an image archive.
         let mut text = String::new();
         entry.by_ref().take(16 << 20).read_to_string(&mut text)?;
         *target = serde_json::from_str(&text).unwrap_or_default();
@@ -408,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_completed() {
+    fn references_completed_with_registry_and_tag() {
         assert_eq!(full_name("nginx"), "docker.io/library/nginx:latest");
         assert_eq!(full_name("flannel/flannel:v0.28"), "docker.io/flannel/flannel:v0.28");
         assert_eq!(full_name("registry.k8s.io/pause:3.9"), "registry.k8s.io/pause:3.9");
@@ -417,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_the_runtimes_are_read() {
+    fn runtime_image_lists_parsed() {
         // Printed by ctr 1.6.20.
         let table = "REF                       TYPE                                                 DIGEST                                                                  SIZE      PLATFORMS   LABELS \nk8s.gcr.io/pause:3.2      application/vnd.docker.distribution.manifest.v2+json sha256:5027b5a4108214de6098919b5758c233dc2a923113a87870c6c60e38e8a9860a 670.7 KiB linux/amd64 -      \n";
         let images = containerd_images(table);
@@ -435,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_says_what_it_carries() {
+    fn archive_images_listed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image.tar");
         let config = "68bed1bd44ed69db73165e498f69be3431945ddff263e13fa0944b82becf54c8";

@@ -1,6 +1,6 @@
-//! Modules for what a Kubernetes cluster is made of: kubeadm, etcd, its objects and its images.
+//! Kubernetes modules: kubeadm, etcd, objects and images.
 //!
-//! What a tool prints is read by pure functions over text, which the tests feed with what the real tools printed.
+//! Pure functions parse the output of the tools. The tests feed them with recorded output of the real tools.
 
 mod certificate;
 mod configuration;
@@ -16,7 +16,7 @@ pub mod kube;
 pub mod kubeadm;
 pub mod variables;
 
-/// In a dry run, a program that is not there yet (an earlier task would have brought it) leaves only a guess: that something changes.
+/// In a dry run, predicts a change if the program is missing, because an earlier task may be about to install it.
 fn guess_without(program: &str, host: &Host) -> Option<Plan> {
     (host.dry_run() && process::find(host, program).is_none()).then(|| {
         Plan::change(|_, _| Ok(())).with_warning(format!(

@@ -1,18 +1,18 @@
-//! Rules that keep the majority of a cluster: whether members may be added, promoted, removed, stopped or restarted now.
+//! Rules that protect the majority of a cluster when members are added, promoted, removed, stopped or restarted.
 //!
-//! Every path that changes etcd members or control planes asks [`judge`]. It is a pure function of the members' conditions; the modules
-//! observe those, and nothing here reads or changes anything.
+//! Every path that changes etcd members or control planes calls [`judge`]. It is a pure function of the members'
+//! conditions, which the modules observe.
 
 use crate::{Failure, Plan};
 
-/// Condition of a member, as seen from the host that asks.
+/// Condition of a member, as seen from the querying host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// A voter that answered, which an etcd member does only while it reaches a majority.
+    /// A voter that answered. An etcd member answers only while it reaches a majority.
     Healthy,
     /// A voter that did not answer: killed, partitioned or too slow.
     Unhealthy,
-    /// A voter that was announced and has never run. It counts in the majority all the same.
+    /// A voter that was announced and has never run. It still counts in the majority.
     Unstarted,
     /// A member without a vote.
     Learner,
@@ -35,12 +35,12 @@ impl Standing {
     }
 }
 
-/// Kind of member that is counted.
+/// Kind of the counted members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Members of etcd vote: one that is down still counts in the majority, until it is removed.
+    /// Etcd members vote. A member that is down still counts in the majority until it is removed.
     Etcd,
-    /// Control planes do not vote, so one that is down is as good as gone. A majority of the others has to serve.
+    /// Control planes do not vote, so one that is down does not count. A majority of the others has to serve.
     ControlPlane,
 }
 
@@ -51,11 +51,11 @@ pub(crate) enum Change<'a> {
     Add,
     /// Add a member without a vote.
     AddLearner,
-    /// Give a learner that runs its vote.
+    /// Promote a running learner to a voter.
     Promote(usize),
-    /// Take members off the list.
+    /// Remove members from the list.
     Remove(&'a [usize]),
-    /// Stop members for good and leave them on the list, as a reset of their hosts does.
+    /// Stop members for good but keep them on the list, as a reset of their hosts does.
     Stop(&'a [usize]),
     /// Stop a member and start it again.
     Restart(usize),
@@ -64,16 +64,16 @@ pub(crate) enum Change<'a> {
 /// Outcome of a judgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The majority stays.
+    /// The majority survives.
     Allowed,
-    /// No member stays, so the end of the whole cluster is meant.
+    /// No member would remain, so the caller means to remove the whole cluster.
     WholeCluster,
-    /// The majority would be lost; the sentence has the count and the remedy.
+    /// The majority would be lost; the message has the count and the remedy.
     Refused(String),
 }
 
 impl Verdict {
-    /// Fails with the refusal, unless it is overridden; then the plan warns of the risk.
+    /// Fails with the refusal, unless it is overridden; the plan then warns of the risk.
     pub(crate) fn apply(
         self,
         override_it: bool,
@@ -96,7 +96,7 @@ impl Verdict {
     }
 }
 
-/// Warning of an overridden refusal.
+/// Warning that accompanies an overridden refusal.
 fn overridden(reason: &str) -> String {
     format!(
         "`allow_unsafe` overrides a refusal. Without a majority nothing can be read or written until members are brought back, and what \
@@ -136,7 +136,7 @@ impl<'a> Count<'a> {
         Count { kind, members, voters, healthy }
     }
 
-    /// Refusal of any change of the member list without a majority to agree to it.
+    /// Refusal of any change of the member list while no majority can agree to it.
     fn decidable(&self, what: &str) -> Option<String> {
         let needed = majority(self.voters);
         (self.kind == Kind::Etcd && self.healthy < needed).then(|| {
@@ -163,7 +163,7 @@ impl<'a> Count<'a> {
         ))
     }
 
-    /// The learner runs, so it counts as healthy.
+    /// A running learner counts as healthy.
     fn promote(&self, target: usize) -> Verdict {
         if self.members.get(target).is_none_or(Standing::votes) {
             return Verdict::Allowed;
@@ -218,7 +218,8 @@ impl<'a> Count<'a> {
 
     fn restart(&self, target: usize) -> Verdict {
         let (rest, healthy) = self.without(&[target]);
-        // A member without a vote, the only one (nobody else could serve meanwhile), or a majority that is lost already.
+        // Restarting is safe for a learner, for the only member (nobody else could serve meanwhile), or after the
+        // majority is lost.
         if self.members.get(target).is_none_or(|member| !member.votes()) || rest == 0 || self.healthy == 0 {
             return Verdict::Allowed;
         }
@@ -230,7 +231,7 @@ impl<'a> Count<'a> {
         self.left(&what, "restarting", &[target], counted, healthy, majority(counted))
     }
 
-    /// Voters that stay, and how many of them are healthy.
+    /// Number of voters that remain, and of the healthy ones among them.
     fn without(&self, leaving: &[usize]) -> (usize, usize) {
         let stay = || self.members.iter().enumerate().filter(|(at, _)| !leaving.contains(at)).map(|(_, member)| member);
         (stay().filter(|member| member.votes()).count(), stay().filter(|member| member.healthy()).count())
@@ -282,7 +283,7 @@ impl<'a> Count<'a> {
         names.join(", ")
     }
 
-    /// Members that have to be brought back first.
+    /// Names the members to repair first.
     fn remedy(&self, leaving: &[usize]) -> String {
         let ill: Vec<String> = self
             .members
@@ -307,7 +308,7 @@ impl<'a> Count<'a> {
 mod tests {
     use super::*;
 
-    /// Members as letters: `H`ealthy, `D`own, `U`nstarted, `L`earner. They are called by their indices.
+    /// Members as letters: `H`ealthy, `D`own, `U`nstarted, `L`earner. Their names are their indices.
     fn members(letters: &str) -> Vec<Standing> {
         let one = |(at, letter): (usize, char)| Standing {
             name: at.to_string(),
@@ -380,7 +381,7 @@ mod tests {
                 ("HHD", Stop(&[2]), Ok(())),
                 ("HHD", Stop(&[1]), Err("2 of 3 members are healthy, and stopping it would leave 1 healthy of 3")),
                 ("HHU", Stop(&[1]), Err("never started")),
-                // The data of the last member that lives is not thrown away because the majority is lost anyway.
+                // A lost majority does not justify dropping the data of the last living member.
                 ("HDD", Stop(&[0]), Err("would leave 0 healthy of 3")),
                 ("DDD", Stop(&[0]), Err("would leave 0 healthy of 3")),
                 ("HHHHH", Stop(&[0, 1]), Ok(())),
@@ -411,11 +412,11 @@ mod tests {
                     Restart(0),
                     Err("would leave 1 healthy of 2, where 2 are needed for a majority. Add members first"),
                 ),
-                // The only member has nobody to wait for, and a lost majority cannot be lost.
+                // A single member blocks nobody, and a lost majority cannot be lost again.
                 ("H", Restart(0), Ok(())),
                 ("D", Restart(0), Ok(())),
                 ("DDD", Restart(0), Ok(())),
-                // One that answers proves that a majority lives, so those that seem down may hold it.
+                // A member that answers proves a majority, so the members that seem down may hold it.
                 ("HDD", Restart(1), Err("would leave 1 healthy of 3")),
                 ("HHDL", Restart(3), Ok(())),
                 ("HHHL", Restart(0), Ok(())),
@@ -432,7 +433,7 @@ mod tests {
                 ("HHH", Add, Ok(())),
                 ("HH", Add, Ok(())),
                 ("HHHL", Add, Ok(())),
-                // The newcomer would hold half of the votes before it has ever run.
+                // The new member would hold half of the votes before it has ever run.
                 (
                     "H",
                     Add,
@@ -483,7 +484,7 @@ mod tests {
         );
     }
 
-    /// Every cluster of up to six members, whatever their conditions: what is allowed leaves a majority.
+    /// Every cluster of up to six members in any condition: an allowed change leaves a majority.
     #[test]
     fn any_cluster_allowed_change_leaves_a_majority() {
         let mut allowed = 0;

@@ -1,4 +1,4 @@
-//! `gem`: packages of Ruby.
+//! `gem`: Ruby packages.
 
 use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::Command};
 
@@ -8,36 +8,36 @@ pub struct Gem;
 static SPEC: Spec = Spec {
     name: "gem",
     collection: "community.general",
-    summary: "Manage packages of Ruby with gem",
-    description: &["Installs and removes gems, for the user or for everybody."],
+    summary: "Manage Ruby packages with gem",
+    description: &["Installs and removes gems, for one user or for all."],
     options: &[
-        Opt::required("name", Kind::Str, "The gem.").address().word(),
-        Opt::new("state", Kind::Str, "`latest` installs the newest version.")
+        Opt::required("name", Kind::Str, "Name of the gem.").address().word(),
+        Opt::new("state", Kind::Str, "`present` installs the gem, `latest` also upgrades it, `absent` removes it.")
             .default("\"present\"")
             .choices(&["present", "absent", "latest"]),
-        Opt::new("gem_source", Kind::Path, "A file to install it from.").address().word(),
-        Opt::new("include_dependencies", Kind::Bool, "Install what it depends on, too.").default("true"),
-        Opt::new("repository", Kind::Str, "Another repository.").address().aliases(&["source"]),
-        Opt::new("user_install", Kind::Bool, "Install for this user only.").default("true"),
-        Opt::new("executable", Kind::Path, "Another gem program."),
-        Opt::new("install_dir", Kind::Path, "Install into this folder; `user_install` must be off."),
-        Opt::new("bindir", Kind::Path, "Put programs into this folder."),
-        Opt::new("norc", Kind::Bool, "Read no `.gemrc`.").default("true"),
-        Opt::new("env_shebang", Kind::Bool, "Let scripts begin with `/usr/bin/env`.").default("false"),
-        Opt::new("version", Kind::Str, "The version."),
-        Opt::new("pre_release", Kind::Bool, "Allow versions before a release.").default("false"),
-        Opt::new("include_doc", Kind::Bool, "Install its documentation.").default("false"),
-        Opt::new("build_flags", Kind::Str, "Flags for compiling it."),
-        Opt::new("force", Kind::Bool, "Install and remove without a look at dependencies.").default("false"),
-        Opt::new("override_platform_install_dir", Kind::Bool, "Name the user's folder instead of `--user-install`.")
+        Opt::new("gem_source", Kind::Path, "File to install the gem from.").address().word(),
+        Opt::new("include_dependencies", Kind::Bool, "Install dependencies too.").default("true"),
+        Opt::new("repository", Kind::Str, "URL of an alternative repository.").address().aliases(&["source"]),
+        Opt::new("user_install", Kind::Bool, "Install for the current user only.").default("true"),
+        Opt::new("executable", Kind::Path, "Path of an alternative gem program."),
+        Opt::new("install_dir", Kind::Path, "Folder to install into; requires `user_install: false`."),
+        Opt::new("bindir", Kind::Path, "Folder for programs."),
+        Opt::new("norc", Kind::Bool, "Do not read `.gemrc`.").default("true"),
+        Opt::new("env_shebang", Kind::Bool, "Start scripts with `/usr/bin/env`.").default("false"),
+        Opt::new("version", Kind::Str, "Version of the gem."),
+        Opt::new("pre_release", Kind::Bool, "Allow prerelease versions.").default("false"),
+        Opt::new("include_doc", Kind::Bool, "Install documentation.").default("false"),
+        Opt::new("build_flags", Kind::Str, "Flags for compiling extensions."),
+        Opt::new("force", Kind::Bool, "Ignore dependencies when installing and removing.").default("false"),
+        Opt::new("override_platform_install_dir", Kind::Bool, "Pass the user's folder instead of `--user-install`.")
             .default("false"),
     ],
     mutually_exclusive: &[&["gem_source", "repository"], &["gem_source", "version"]],
     examples: "- name: A tool for everybody\n  community.general.gem:\n    name: bundler\n    user_install: false\n",
     returns: &[
-        Return { name: "name", kind: "str", when: "success", doc: "The gem." },
-        Return { name: "state", kind: "str", when: "success", doc: "The state." },
-        Return { name: "version", kind: "str", when: "it is known", doc: "The version." },
+        Return { name: "name", kind: "str", when: "success", doc: "Name of the gem." },
+        Return { name: "state", kind: "str", when: "success", doc: "Value of `state`." },
+        Return { name: "version", kind: "str", when: "the version is known", doc: "Version of the gem." },
     ],
     ..Spec::EMPTY
 };
@@ -95,7 +95,7 @@ struct Task {
     version: Option<String>,
     repository: Option<String>,
     home: Option<String>,
-    /// The folder to install into, and that of programs.
+    /// Folders for gems and for programs.
     folders: [Option<String>; 2],
     norc: bool,
     force: bool,

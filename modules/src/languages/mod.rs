@@ -1,4 +1,4 @@
-//! Modules that drive the package managers of programming languages.
+//! Modules for package managers of programming languages.
 
 pub mod gem;
 pub mod npm;

@@ -1,4 +1,4 @@
-//! `npm`: packages of Node.js.
+//! `npm`: Node.js packages.
 
 use serde_json::Value;
 
@@ -12,25 +12,25 @@ pub struct Npm;
 static SPEC: Spec = Spec {
     name: "npm",
     collection: "community.general",
-    summary: "Manage packages of Node.js with npm",
-    description: &["Installs a package, or what a folder's package.json asks for, globally or in a folder."],
+    summary: "Manage Node.js packages with npm",
+    description: &["Installs a package, or the dependencies in a folder's package.json, globally or in a folder."],
     options: &[
-        Opt::new("name", Kind::Str, "The package; without it, those of package.json.").address().word(),
-        Opt::new("path", Kind::Path, "The folder; needed unless `global` is on."),
-        Opt::new("version", Kind::Str, "The version."),
-        Opt::new("global", Kind::Bool, "Install for everybody.").default("false"),
-        Opt::new("executable", Kind::Path, "Another npm."),
-        Opt::new("ignore_scripts", Kind::Bool, "Run no scripts of packages.").default("false"),
-        Opt::new("unsafe_perm", Kind::Bool, "Run scripts of packages as this user.").default("false"),
-        Opt::new("ci", Kind::Bool, "Install exactly what the lock file says; always a change.").default("false"),
-        Opt::new("production", Kind::Bool, "Without dependencies of development.").default("false"),
-        Opt::new("registry", Kind::Str, "Another registry.").address(),
-        Opt::new("state", Kind::Str, "`latest` also updates.")
+        Opt::new("name", Kind::Str, "Name of the package. Default: the dependencies in package.json.").address().word(),
+        Opt::new("path", Kind::Path, "Folder to install in; required unless `global` is set."),
+        Opt::new("version", Kind::Str, "Version of the package."),
+        Opt::new("global", Kind::Bool, "Install globally.").default("false"),
+        Opt::new("executable", Kind::Path, "Path of an alternative npm."),
+        Opt::new("ignore_scripts", Kind::Bool, "Do not run scripts of packages.").default("false"),
+        Opt::new("unsafe_perm", Kind::Bool, "Run scripts of packages as the current user.").default("false"),
+        Opt::new("ci", Kind::Bool, "Install exactly the versions in the lock file; always a change.").default("false"),
+        Opt::new("production", Kind::Bool, "Skip development dependencies.").default("false"),
+        Opt::new("registry", Kind::Str, "URL of an alternative registry.").address(),
+        Opt::new("state", Kind::Str, "`present` installs missing packages, `latest` also updates, `absent` removes.")
             .default("\"present\"")
             .choices(&["present", "absent", "latest"]),
-        Opt::new("no_optional", Kind::Bool, "Without optional dependencies.").default("false"),
-        Opt::new("no_bin_links", Kind::Bool, "Make no links to programs.").default("false"),
-        Opt::new("force", Kind::Bool, "Fetch what is there already.").default("false"),
+        Opt::new("no_optional", Kind::Bool, "Skip optional dependencies.").default("false"),
+        Opt::new("no_bin_links", Kind::Bool, "Do not create links to programs.").default("false"),
+        Opt::new("force", Kind::Bool, "Download packages even if they are cached.").default("false"),
     ],
     required_if: &[("state", "absent", &["name"])],
     examples: "- name: A server of static files\n  community.general.npm:\n    name: http-server\n    version: 14.1.1\n    global: true\n\n\
@@ -72,13 +72,13 @@ impl Module for Npm {
 struct Task {
     program: Vec<String>,
     name: Option<String>,
-    /// The name with the version.
+    /// Name with version.
     package: Option<String>,
     path: Option<String>,
     production: bool,
-    /// A registry with a password in its address.
+    /// Registry URL that contains a password.
     registry: Option<String>,
-    /// The options that every call has, before and after the package.
+    /// Options common to all calls, before and after the package.
     before: Vec<String>,
     after: Vec<String>,
 }
@@ -99,7 +99,7 @@ impl Task {
             let given = names.iter().filter(|name| args.bool(name));
             given.map(|name| format!("--{}", name.replace('_', "-"))).collect()
         };
-        // A registry with a password stays off the command line, which every user of the host can read.
+        // A registry URL with a password stays off the command line, which every user of the host can read.
         let (secret, registry): (Option<&str>, Option<&str>) = match args.str("registry") {
             Some(registry) if without_passwords(registry) != registry => (Some(registry), None),
             registry => (None, registry),
@@ -147,7 +147,7 @@ impl Task {
         }
     }
 
-    /// The names, and names with versions, of what is installed; and whether something is missing.
+    /// Installed names, with and without versions, and whether any package is missing.
     fn list(&self, host: &Host) -> Result<(Vec<String>, bool), Failure> {
         if self.path.as_ref().is_some_and(|path| !std::path::Path::new(path).exists()) {
             return Ok((Vec::new(), true));
@@ -162,7 +162,7 @@ impl Task {
         let mut installed = Vec::new();
         let mut missing = false;
         for (name, package) in packages {
-            // npm says why a package is invalid, or that it is.
+            // npm marks an invalid package with a reason or with true.
             let is = |key: &str| match package.get(key) {
                 Some(Value::Bool(flag)) => *flag,
                 Some(Value::String(text)) => !text.is_empty(),

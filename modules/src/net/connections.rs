@@ -1,8 +1,8 @@
-//! Connections of the host, as the kernel lists them.
+//! TCP connections of the host, from the kernel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The states that a connection in use may have.
+/// Connection states, with the kernel's codes.
 pub(super) const STATES: &[(&str, &str)] = &[
     ("ESTABLISHED", "01"),
     ("SYN_SENT", "02"),
@@ -18,7 +18,7 @@ pub(super) struct Connection {
     pub(super) local: IpAddr,
     pub(super) port: u16,
     pub(super) remote: IpAddr,
-    /// The kernel's number of the state.
+    /// The kernel's code of the state.
     pub(super) state: String,
 }
 
@@ -41,7 +41,7 @@ fn parse(line: &str) -> Option<Connection> {
     })
 }
 
-/// Each four bytes are a number in the host's order.
+/// Parses an address. Each group of four bytes is a number in the host's byte order.
 fn address(text: &str) -> Option<IpAddr> {
     let mut bytes = Vec::with_capacity(16);
     for at in (0..text.len()).step_by(8) {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_kernel() {
+    fn kernel_connection_lines_parsed() {
         let connection = parse("   1: 0100007F:1F90 0200000A:C350 01 00000000:00000000 00:00000000 0 0 0").unwrap();
         assert_eq!((connection.local.to_string().as_str(), connection.port), ("127.0.0.1", 8080));
         assert_eq!((connection.remote.to_string().as_str(), connection.state.as_str()), ("10.0.0.2", "01"));

@@ -1,4 +1,4 @@
-//! Modules about connections, and what they share.
+//! Modules about network connections, and their common code.
 
 mod connections;
 pub(crate) mod resolve;

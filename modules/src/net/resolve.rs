@@ -1,7 +1,7 @@
-//! Addresses of host names.
+//! Resolution of host names.
 //!
-//! The C library's lookup is not called where the host has a program for it: in a static binary it may load modules that
-//! `nsswitch.conf` names, and crash.
+//! Uses the host's own program instead of the C library's lookup where possible: in a static binary, the lookup may
+//! load modules named in `nsswitch.conf` and crash.
 
 use std::{
     io::{self, Read},
@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The longest time a lookup may take if nobody asks for a shorter one.
+/// Longest time for a lookup.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The addresses of a host name, best first; none if nobody knows it.
+/// The addresses of a host name, best first; empty if the name is unknown.
 pub(crate) fn addresses(name: &str, deadline: Duration) -> io::Result<Vec<IpAddr>> {
     let name = name.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = name.parse() {
@@ -44,7 +44,7 @@ fn from_hosts(text: &str, name: &str) -> Vec<IpAddr> {
     found.collect()
 }
 
-/// Asks `getent`, which knows all that the host is configured for.
+/// Queries `getent`, which uses all name services of the host's configuration.
 fn from_name_services(name: &str, deadline: Duration) -> io::Result<Vec<IpAddr>> {
     let started = Instant::now();
     let mut child = Command::new("getent")
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_and_the_hosts_file() {
+    fn literal_and_hosts_file_names_resolved() {
         let hosts = "127.0.0.1 localhost\n10.0.0.7\tdb.example db # the database\n::1 localhost\nnonsense here\n";
         assert_eq!(from_hosts(hosts, "DB").len(), 1);
         assert_eq!(from_hosts(hosts, "localhost").len(), 2);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_has_no_address() {
+    fn unknown_name_without_address() {
         assert!(addresses("no-such-host.invalid", DEADLINE).unwrap().is_empty());
     }
 }

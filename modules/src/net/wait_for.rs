@@ -1,4 +1,4 @@
-//! `wait_for`: until a port, a file or the connections of a port are as they shall be.
+//! `wait_for`: waits for a port, a file or connections.
 
 use std::{
     io::{ErrorKind, Read},
@@ -25,49 +25,53 @@ pub struct WaitFor;
 
 static SPEC: Spec = Spec {
     name: "wait_for",
-    summary: "Wait until a port, a file or connections are as they shall be",
+    summary: "Wait for a port, a file or connections",
     description: &[
-        "Waits on the host itself until a port answers or no longer does, until a file is there, holds a text or is gone, or until a port has no \
-         connections any more. With neither `port` nor `path` it just lets `timeout` pass.",
-        "It changes nothing. It fails when `timeout` is over.",
+        "Waits on the host until a port answers or stops answering, or has no more connections. With `path`, waits \
+         until a file exists, contains a text or is gone. Without `port` and `path`, only waits for `timeout`.",
+        "Changes nothing. Fails when `timeout` is over.",
     ],
     options: &[
-        Opt::new("host", Kind::Str, "The name or address whose port is looked at.").default("\"127.0.0.1\""),
-        Opt::new("timeout", Kind::Int, "How many seconds to wait at most, with `delay`.").default("300"),
-        Opt::new("connect_timeout", Kind::Int, "How many seconds one connection may take.").default("5"),
-        Opt::new("delay", Kind::Int, "How many seconds to let pass before the first look.").default("0"),
-        Opt::new("port", Kind::Int, "The port."),
+        Opt::new("host", Kind::Str, "Name or address of the host to check.").default("\"127.0.0.1\""),
+        Opt::new("timeout", Kind::Int, "Seconds to wait before failing, including `delay`.").default("300"),
+        Opt::new("connect_timeout", Kind::Int, "Seconds to wait for a single connection.").default("5"),
+        Opt::new("delay", Kind::Int, "Seconds to wait before the first check.").default("0"),
+        Opt::new("port", Kind::Int, "Port to check."),
         Opt::new(
             "active_connection_states",
             Kind::List(&Kind::Str),
-            "The states in which a connection counts for `drained`.",
+            "With `drained`: states in which a connection counts.",
         )
         .default(r#"["ESTABLISHED", "FIN_WAIT1", "FIN_WAIT2", "SYN_RECV", "SYN_SENT", "TIME_WAIT"]"#),
-        Opt::new("path", Kind::Path, "The file."),
-        Opt::new("search_regex", Kind::Str, "What the file, or what the port sends, must hold; a regular expression of Python."),
+        Opt::new("path", Kind::Path, "Path of the file to check."),
+        Opt::new(
+            "search_regex",
+            Kind::Str,
+            "Python regular expression that must match the content of the file or the data sent by the port.",
+        ),
         Opt::new(
             "state",
             Kind::Str,
-            "`started`: the port answers. `stopped`: it does not. `drained`: it has no connections. `present`: the file is there. `absent`: \
-             it is not. `started` and `present` mean the same, and so do `stopped` and `absent`.",
+            "`started` and `present` wait for an answering port or an existing file, `stopped` and `absent` for the \
+             opposite, `drained` until the port has no connections.",
         )
         .choices(&["absent", "drained", "present", "started", "stopped"])
         .default("\"started\""),
-        Opt::new("exclude_hosts", Kind::List(&Kind::Str), "Hosts whose connections do not count for `drained`."),
-        Opt::new("sleep", Kind::Int, "How many seconds pass between two looks.").default("1"),
-        Opt::new("msg", Kind::Str, "The message of a failure, instead of the usual."),
+        Opt::new("exclude_hosts", Kind::List(&Kind::Str), "With `drained`: hosts whose connections do not count."),
+        Opt::new("sleep", Kind::Int, "Seconds between two checks.").default("1"),
+        Opt::new("msg", Kind::Str, "Custom failure message."),
     ],
     check: Check::None,
     examples: "- name: The API server answers\n  ansible.builtin.wait_for:\n    port: 6443\n    timeout: 120\n\n\
                - name: The installation has ended\n  ansible.builtin.wait_for:\n    path: /var/log/install.log\n    search_regex: 'finished in (\\d+)s'\n",
     returns: &[
-        Return { name: "elapsed", kind: "int", when: "always", doc: "How many seconds it took." },
-        Return { name: "state", kind: "str", when: "success", doc: "What was waited for." },
-        Return { name: "port", kind: "int", when: "success", doc: "The port." },
-        Return { name: "path", kind: "str", when: "success", doc: "The file." },
-        Return { name: "search_regex", kind: "str", when: "success", doc: "The pattern." },
-        Return { name: "match_groups", kind: "list", when: "success", doc: "The groups of the match." },
-        Return { name: "match_groupdict", kind: "dict", when: "success", doc: "The named groups of the match." },
+        Return { name: "elapsed", kind: "int", when: "always", doc: "Duration in seconds." },
+        Return { name: "state", kind: "str", when: "success", doc: "Requested state." },
+        Return { name: "port", kind: "int", when: "success", doc: "Requested port." },
+        Return { name: "path", kind: "str", when: "success", doc: "Path of the file." },
+        Return { name: "search_regex", kind: "str", when: "success", doc: "Value of `search_regex`." },
+        Return { name: "match_groups", kind: "list", when: "success", doc: "Groups of the match." },
+        Return { name: "match_groupdict", kind: "dict", when: "success", doc: "Named groups of the match." },
     ],
     ..Spec::EMPTY
 };
@@ -91,14 +95,14 @@ impl Module for WaitFor {
         data.insert("match_groupdict".into(), groups.named.into());
         data.insert("elapsed".into(), seconds().into());
         if let Some(path) = args.str("path") {
-            // As ever where a result has a path, `state` is then what is there.
+            // As in other results with a path, `state` then describes the file.
             data.extend(describe(Path::new(path)));
         }
         Ok(Plan::unchanged().with_all(data))
     }
 }
 
-/// The groups of a match; none if nothing was searched for.
+/// Groups of a match; empty without a search.
 #[derive(Default)]
 struct Groups {
     all: Vec<Value>,
@@ -120,7 +124,7 @@ struct Wait<'a> {
     connect_timeout: Duration,
     delay: Duration,
     sleep: Duration,
-    /// The kernel's numbers of the states that count.
+    /// The kernel's codes of the states that count.
     states: Vec<&'static str>,
     exclude: Vec<&'a str>,
     msg: Option<&'a str>,
@@ -181,7 +185,7 @@ impl<'a> Wait<'a> {
         pause(self.delay, host)?;
         let end = started + self.timeout;
         if let Target::Nothing = self.target {
-            // The delay does not count here.
+            // The delay is not included here.
             pause(self.timeout, host)?;
             return Ok(Groups::default());
         }
@@ -209,7 +213,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Whether all is as it shall be, and the groups of the match if there is one.
+    /// Checks the condition. Returns the groups of the match once it is met.
     fn look(&self, end: Instant, host: &Host) -> Result<Option<Groups>, Failure> {
         let done = |reached: bool| Ok(reached.then(Groups::default));
         match (&self.target, self.state) {
@@ -238,7 +242,7 @@ impl<'a> Wait<'a> {
         let Some((pattern, _)) = &self.search else { return Ok(Some(Groups::default())) };
         match std::fs::read(path) {
             Ok(bytes) => search(pattern, bytes),
-            // It may become readable.
+            // The file may become readable later.
             Err(_) => Ok(None),
         }
     }
@@ -270,7 +274,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// Searches what a port sends.
+/// Searches the data that a port sends.
 fn listen(mut stream: TcpStream, pattern: &Pattern, end: Instant, host: &Host) -> Result<Option<Groups>, Failure> {
     let mut heard = Vec::new();
     let mut buffer = vec![0; 4096];
@@ -310,7 +314,7 @@ fn search(pattern: &Pattern, bytes: Vec<u8>) -> Result<Option<Groups>, Failure> 
     Ok(Some(groups))
 }
 
-/// Lets time pass, but not when nobody waits any more.
+/// Sleeps, and fails if the run is cancelled meanwhile.
 fn pause(length: Duration, host: &Host) -> Result<(), Failure> {
     let end = Instant::now() + length;
     loop {

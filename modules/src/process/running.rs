@@ -1,4 +1,4 @@
-//! A process that runs, and what it says.
+//! A running process and its output.
 
 use std::{
     collections::VecDeque,
@@ -18,14 +18,14 @@ use windlass_protocol::Stream;
 use super::GRACE;
 use crate::{Failure, Host};
 
-/// How much of each end of a stream is kept that is too long.
+/// Bytes to keep from each end of an overlong stream.
 pub(super) const END: usize = 8 << 10;
-/// How long a background process may keep talking after the process it came from has ended.
+/// Time during which a background process may still write after its parent has ended.
 const BACKGROUND: Duration = Duration::from_secs(5);
-/// How often a waiting run looks whether it was cancelled.
+/// Interval at which a waiting run checks for cancellation.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// A child that is stopped with its whole group unless it was reaped.
+/// A child process. Its whole process group is stopped unless it was reaped.
 pub(super) struct Running {
     child: Child,
     group: Pid,
@@ -37,7 +37,7 @@ impl Running {
         Running { group: Pid::from_child(&child), child, reaped: false }
     }
 
-    /// How the process has ended.
+    /// Reaps the process and returns its exit status.
     pub(super) fn status(mut self) -> Result<ExitStatus, Failure> {
         let status = self.child.wait();
         let status = status.map_err(|error| Failure::new(format!("The process could not be awaited: {error}.")))?;
@@ -50,8 +50,8 @@ impl Running {
         !matches!(waitid(WaitId::Pid(self.group), options), Ok(None))
     }
 
-    /// Ends it while its output is still read: a process that prints while it stops would otherwise die of SIGPIPE, and the traps of a shell
-    /// would never run.
+    /// Stops the process while reading its output. Otherwise a process that prints during its end would die of SIGPIPE,
+    /// and traps of a shell would never run.
     fn stop_draining(&mut self, pipes: &mut Pipes) {
         let _ = kill_process_group(self.group, Signal::TERM);
         let deadline = Instant::now() + GRACE;
@@ -66,7 +66,8 @@ impl Running {
         self.reaped = true;
     }
 
-    /// TERM, a time of grace, KILL. The leader is reaped last: as long as it is not, its number belongs to this group only.
+    /// Sends TERM, waits, and sends KILL. The leader is reaped last, because its id belongs to this group only until
+    /// then.
     fn stop(&mut self) {
         if self.reaped {
             return;
@@ -88,7 +89,7 @@ impl Drop for Running {
     }
 }
 
-/// The ends of a process's pipes.
+/// Parent's ends of a process's pipes.
 pub(super) struct Pipes {
     input: Option<(File, Vec<u8>, usize)>,
     stdout: Option<File>,
@@ -105,8 +106,8 @@ impl Pipes {
         })
     }
 
-    /// Feeds and reads until the process has ended. A process that it leaves in the background may hold the pipes open: once the process
-    /// itself has ended and nothing more comes, they are given up.
+    /// Feeds and reads until the process has ended. A background process may keep the pipes open; they are closed once
+    /// the process itself has ended and no more output arrives.
     pub(super) fn pump(
         mut self,
         host: &Host,
@@ -150,7 +151,7 @@ impl Pipes {
         }
     }
 
-    /// Waits until a pipe is ready; true if none became so in one tick.
+    /// Waits up to one tick for a pipe; true if none became ready.
     fn wait(&self) -> Result<bool, Failure> {
         let pipes = [&self.stdout, &self.stderr];
         let mut polled: Vec<_> =
@@ -159,7 +160,7 @@ impl Pipes {
             polled.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::OUT));
         }
         if polled.is_empty() {
-            // Both streams are closed but the process runs on: it usually ends right now.
+            // Both streams are closed but the process still runs; usually it ends right now.
             std::thread::sleep(Duration::from_millis(2));
             return Ok(true);
         }
@@ -170,7 +171,7 @@ impl Pipes {
         }
     }
 
-    /// Reads the available output and drops it.
+    /// Reads and drops the available output.
     fn discard(&mut self) {
         let mut buffer = [0; 8 << 10];
         for pipe in [&mut self.stdout, &mut self.stderr] {
@@ -181,7 +182,7 @@ impl Pipes {
                 Ok(0) | Err(_) => *pipe = None,
             }
         }
-        // Unread input needs no reader now, but closing its pipe could end the process early.
+        // Unread input blocks nobody, but closing its pipe could end the process early.
     }
 
     fn feed(&mut self) {
@@ -189,7 +190,7 @@ impl Pipes {
         match pipe.write(bytes.get(*written..).unwrap_or_default()) {
             Ok(count) => *written += count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
-            // The process does not read its input to the end; that is its own affair.
+            // The process may close its input early; that is not an error.
             Err(_) => *written = bytes.len(),
         }
         if *written >= bytes.len() {
@@ -205,7 +206,7 @@ fn non_blocking(descriptor: OwnedFd) -> Result<File, Failure> {
     Ok(File::from(descriptor))
 }
 
-/// A stream, or the beginning and the end of one that is too long.
+/// A stream, or the two ends of an overlong one.
 pub(super) struct Kept {
     keep: usize,
     head: Vec<u8>,

@@ -16,40 +16,42 @@ pub struct AptKey;
 
 static SPEC: Spec = Spec {
     name: "apt_key",
-    summary: "Manage keys that apt trusts",
+    summary: "Manage apt's trusted keys",
     description: &[
-        "Adds and removes keys with `apt-key`, which Debian and Ubuntu have taken out of their newer releases: there, write the key to a \
-         file and name it in `signed-by`, as `deb822_repository` does.",
+        "Adds and removes keys with `apt-key`. Newer releases of Debian and Ubuntu lack that program: write the key \
+         to a file there and name it in `signed-by`, as `deb822_repository` does.",
     ],
     options: &[
         Opt::new(
             "id",
             Kind::Str,
-            "The key's id: 8, 16 or more hexadecimal digits. With it, a key that is there is not downloaded.",
+            "Id of the key: 8, 16 or more hexadecimal digits. If given, an installed key is not downloaded.",
         )
         .word(),
-        Opt::new("url", Kind::Str, "Where the key is to be had.").address(),
-        Opt::new("data", Kind::Str, "The key itself."),
-        Opt::new("file", Kind::Path, "A file of the host that holds it."),
-        Opt::new("keyserver", Kind::Str, "A server of keys to ask for the `id`.").address().word(),
-        Opt::new("keyring", Kind::Path, "The file the key goes to; apt's own, if not given."),
+        Opt::new("url", Kind::Str, "URL of the key.").address(),
+        Opt::new("data", Kind::Str, "Content of the key."),
+        Opt::new("file", Kind::Path, "File on the host that contains the key."),
+        Opt::new("keyserver", Kind::Str, "Keyserver to query for the `id`.").address().word(),
+        Opt::new("keyring", Kind::Path, "File to store the key in. Default: apt's own keyring."),
         Opt::new("validate_certs", Kind::Bool, "Verify the server's certificate.").default("true"),
-        Opt::new("state", Kind::Str, "Whether apt has the key.").default("\"present\"").choices(&["absent", "present"]),
+        Opt::new("state", Kind::Str, "`present` adds the key, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["absent", "present"]),
     ],
     mutually_exclusive: &[&["data", "file", "keyserver", "url"]],
     examples: "- name: Trust a key\n  ansible.builtin.apt_key:\n    url: https://packages.example.org/key.asc\n    id: 9FED2BCBDCD29CDF762678CBAED4B06F473041FA\n",
     returns: &[
-        Return { name: "id", kind: "str", when: "always", doc: "The key's id." },
-        Return { name: "short_id", kind: "str", when: "always", doc: "Its last eight digits." },
-        Return { name: "fp", kind: "str", when: "always", doc: "Its last sixteen digits." },
-        Return { name: "key_id", kind: "str", when: "always", doc: "The id in capitals, without `0x`." },
-        Return { name: "before", kind: "list", when: "always", doc: "The ids of keys before." },
-        Return { name: "after", kind: "list", when: "changed", doc: "The ids of keys after." },
+        Return { name: "id", kind: "str", when: "always", doc: "Id of the key." },
+        Return { name: "short_id", kind: "str", when: "always", doc: "Last eight digits of the id." },
+        Return { name: "fp", kind: "str", when: "always", doc: "Last sixteen digits of the id." },
+        Return { name: "key_id", kind: "str", when: "always", doc: "Id in upper case, without `0x`." },
+        Return { name: "before", kind: "list", when: "always", doc: "Ids of all keys before the task." },
+        Return { name: "after", kind: "list", when: "changed", doc: "Ids of all keys after the task." },
     ],
     ..Spec::EMPTY
 };
 
-/// A key's id in the forms that are compared.
+/// A key id in its comparable forms.
 #[derive(Debug, PartialEq, Eq)]
 struct Id {
     short: String,
@@ -67,13 +69,13 @@ impl Id {
         (hexadecimal && usual).then(|| Id { short: last(8), fingerprint: last(16), whole: whole.clone() })
     }
 
-    /// Whether one of these ids of sixteen digits is meant.
+    /// Whether the id is among these ids of sixteen digits.
     fn is_in(&self, keys: &[String]) -> bool {
         keys.iter().any(|key| *key == self.fingerprint || self.whole.len() == 8 && key.ends_with(&self.short))
     }
 }
 
-/// The key in the hand, if it had to be fetched to know its id.
+/// The key's source, or its content if it had to be downloaded to learn its id.
 enum Material {
     File(PathBuf),
     Bytes(Vec<u8>),
@@ -135,7 +137,7 @@ impl Module for AptKey {
             return Err(Failure::new("A key to add needs one of data, file, keyserver and url."));
         }
         let material = match material {
-            // What is on its way is checked before anything is changed.
+            // A download is checked before anything is changed.
             Material::Address(url) if !host.check() => {
                 Material::Bytes(Download { url: &url, what: "key" }.read(args, host)?)
             }
@@ -187,21 +189,21 @@ fn checked(command: Command, what: &str, host: &Host) -> Result<Output, Failure>
         .with("stderr", output.stderr_text()))
 }
 
-/// The ids of all keys that apt has.
+/// The ids of all keys that apt trusts.
 fn keys(keyring: Option<&str>, host: &Host) -> Result<Vec<String>, Failure> {
     let command = apt_key(keyring).args(["adv", "--list-public-keys", "--keyid-format=long"]);
     let output = checked(command, "Unable to list public keys", host)?;
     Ok(listed(&output.stdout_text()))
 }
 
-/// `pub   rsa4096/605C66F00D6C9793 2021-02-13 [SC]`
+/// Parses lines such as `pub   rsa4096/605C66F00D6C9793 2021-02-13 [SC]`.
 fn listed(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| line.starts_with("pub") || line.starts_with("sub"));
     let current = lines.filter(|line| !line.contains("expired"));
     current.filter_map(|line| Some(line.split_whitespace().nth(1)?.split_once('/')?.1.to_owned())).collect()
 }
 
-/// The id of the first key of what is given.
+/// The id of the first key in the given material.
 fn first_id(material: &Material, host: &Host) -> Result<String, Failure> {
     let keys = match material {
         Material::File(path) => key::listed(path, host)?,
@@ -249,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_have_several_forms() {
+    fn key_ids_normalised() {
         let id = Id::parse("0x9fed2bcbdcd29cdf762678cbaed4b06f473041fa").unwrap();
         assert_eq!((id.short.as_str(), id.fingerprint.as_str()), ("473041FA", "AED4B06F473041FA"));
         assert!(id.is_in(&["AED4B06F473041FA".into()]) && !id.is_in(&["0000000000000000".into()]));
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listing_of_apt_key() {
+    fn apt_key_listing_parsed() {
         let text = "/etc/apt/trusted.gpg.d/a.asc\n---\npub   rsa4096/605C66F00D6C9793 2021-02-13 [SC] [expires: 2029-02-11]\n      F9\nuid  X\nsub   rsa4096/648ACFD622F3D138 2021 [S]\npub   rsa1024/1111111111111111 2001 [expired: 2002]\n";
         assert_eq!(listed(text), ["605C66F00D6C9793", "648ACFD622F3D138"]);
     }

@@ -1,4 +1,4 @@
-//! `apt_repository`: a source of packages, as a line of apt's sources.
+//! `apt_repository`: lines in apt's source lists.
 
 use std::path::{Path, PathBuf};
 
@@ -22,48 +22,53 @@ pub struct AptRepository;
 
 static SPEC: Spec = Spec {
     name: "apt_repository",
-    summary: "Manage sources of Debian packages",
+    summary: "Manage apt source lines",
     description: &[
-        "Adds a line to a file in /etc/apt/sources.list.d, named after the address unless `filename` says otherwise, or removes it from \
-         wherever it is. The lists of packages are read anew after a change; if that fails, the sources are put back as they were.",
-        "`ppa:owner/name` is an archive of Launchpad, whose key is fetched too.",
+        "Adds a line to a file in /etc/apt/sources.list.d, named after the URL unless `filename` is given, or \
+         removes it from all files. Updates the package lists after a change; if that fails, restores the old \
+         sources.",
+        "`ppa:owner/name` means a Launchpad archive, whose key is fetched too.",
     ],
     options: &[
         Opt::required(
             "repo",
             Kind::Str,
-            "The line, such as `deb http://deb.debian.org/debian bookworm-backports main`.",
+            "Source line, such as `deb http://deb.debian.org/debian bookworm-backports main`.",
         )
         .address()
         .line(),
-        Opt::new("state", Kind::Str, "Whether the line is there.")
+        Opt::new("state", Kind::Str, "`present` adds the line, `absent` removes it.")
             .default("\"present\"")
             .choices(&["absent", "present"]),
-        Opt::new("mode", Kind::Raw, "The permissions of a new file."),
-        Opt::new("update_cache", Kind::Bool, "Read the lists of packages anew after a change.")
+        Opt::new("mode", Kind::Raw, "Permissions of a new file."),
+        Opt::new("update_cache", Kind::Bool, "Update the package lists after a change.")
             .aliases(&["update-cache"])
             .default("true"),
-        Opt::new("update_cache_retries", Kind::Int, "How often to try.").default("5"),
-        Opt::new("update_cache_retry_max_delay", Kind::Int, "The longest pause between two tries, in seconds.")
+        Opt::new("update_cache_retries", Kind::Int, "Number of attempts to update the lists.").default("5"),
+        Opt::new("update_cache_retry_max_delay", Kind::Int, "Longest pause between two attempts, in seconds.")
             .default("12"),
-        Opt::new("filename", Kind::Str, "The file's name without `.list`.").line(),
-        Opt::new("install_python_apt", Kind::Bool, "Nothing is needed on the host; accepted for old playbooks.")
-            .default("true"),
+        Opt::new("filename", Kind::Str, "Name of the file, without `.list`.").line(),
+        Opt::new(
+            "install_python_apt",
+            Kind::Bool,
+            "No effect, because the module needs nothing on the host; accepted for compatibility.",
+        )
+        .default("true"),
         Opt::new("validate_certs", Kind::Bool, "Verify Launchpad's certificate.").default("true"),
-        Opt::new("codename", Kind::Str, "The release, for an archive of Launchpad; the host's own if not given."),
+        Opt::new("codename", Kind::Str, "Release for a Launchpad archive. Default: the host's release."),
     ],
     examples: "- name: Backports\n  ansible.builtin.apt_repository:\n    repo: deb http://deb.debian.org/debian bookworm-backports main\n    filename: backports\n",
     returns: &[
-        Return { name: "repo", kind: "str", when: "always", doc: "The line." },
-        Return { name: "sources_added", kind: "list", when: "always", doc: "Files that were made." },
+        Return { name: "repo", kind: "str", when: "always", doc: "Source line." },
+        Return { name: "sources_added", kind: "list", when: "always", doc: "Files that were created." },
         Return { name: "sources_removed", kind: "list", when: "always", doc: "Files that were removed." },
     ],
     ..Spec::EMPTY
 };
 
-/// Where archives of Launchpad are.
+/// Server of Launchpad archives.
 const ARCHIVES: &str = "https://ppa.launchpadcontent.net";
-/// Where one learns about them.
+/// API of Launchpad.
 const LAUNCHPAD: &str = "https://api.launchpad.net/1.0";
 
 impl Module for AptRepository {
@@ -103,7 +108,7 @@ impl Module for AptRepository {
         let shown = |paths: Vec<&PathBuf>| -> Value { paths.iter().map(|path| path.display().to_string()).collect() };
         let added = shown(after.files.keys().filter(|path| !before.files.contains_key(*path)).collect());
         let removed = shown(before.files.keys().filter(|path| !after.files.contains_key(*path)).collect());
-        // A list, whatever is in it.
+        // Always a list.
         let diffs: Option<Value> =
             host.diff().then(|| differences(&before, &after).iter().map(Diff::to_json).collect());
         let mut plan = if before == after {
@@ -139,7 +144,7 @@ impl Module for AptRepository {
     }
 }
 
-/// The differences of files that come and go, and of those that change.
+/// Differences of created, removed and changed files.
 fn differences(before: &Sources, after: &Sources) -> Vec<Diff> {
     let mut paths: Vec<&PathBuf> = before.files.keys().chain(after.files.keys()).collect();
     paths.sort();
@@ -162,7 +167,7 @@ fn differences(before: &Sources, after: &Sources) -> Vec<Diff> {
     made.collect()
 }
 
-/// Makes the files so.
+/// Writes the changed files.
 fn write(before: &Sources, after: &Sources, mode: Option<Mode>, host: &Host) -> Result<(), Failure> {
     for (path, text) in &after.files {
         if before.files.get(path) == Some(text) {
@@ -183,7 +188,7 @@ fn write(before: &Sources, after: &Sources, mode: Option<Mode>, host: &Host) -> 
     Ok(())
 }
 
-/// A personal archive of Launchpad.
+/// A personal package archive of Launchpad.
 struct Archive {
     owner: String,
     name: String,
@@ -220,7 +225,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Fetches the key of the archive, if apt has not got it.
+    /// Fetches the key of the archive, unless apt already trusts it.
     fn import_key(&self, host: &Host) -> Result<(), Failure> {
         let Some(fingerprint) = &self.fingerprint else {
             return Err(Failure::new("Launchpad does not tell the key of the archive."));

@@ -1,4 +1,4 @@
-//! `deb822_repository`: a repository of Debian packages, in the newer format of apt's sources.
+//! `deb822_repository`: Debian repositories in apt's deb822 format.
 
 use std::path::{Path, PathBuf};
 
@@ -20,54 +20,57 @@ use crate::{
 /// The `deb822_repository` module.
 pub struct Deb822Repository;
 
-/// Where apt looks for sources, and where the keys of them are kept.
+/// Folders of apt's sources and of their keys.
 const SOURCES: &str = "/etc/apt/sources.list.d";
 const KEYRINGS: &str = "/etc/apt/keyrings";
 
 static SPEC: Spec = Spec {
     name: "deb822_repository",
-    summary: "Manage repositories of Debian packages in the format deb822",
+    summary: "Manage Debian repositories in deb822 format",
     description: &[
-        "Writes a file `NAME.sources` in /etc/apt/sources.list.d, and the key, if `signed_by` is an address, to /etc/apt/keyrings.",
-        "The lists of packages are not read anew; a following `apt` with `update_cache` does that.",
+        "Writes a file `NAME.sources` in /etc/apt/sources.list.d and, if `signed_by` is a URL, the key to \
+         /etc/apt/keyrings.",
+        "Does not update the package lists; run `apt` with `update_cache` afterwards.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "What the repository is called; the files are named after it."),
-        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["present", "absent"]),
-        Opt::new("types", Kind::List(&Kind::Str), "Packages, their sources, or both.")
+        Opt::required("name", Kind::Str, "Name of the repository, which determines the file names."),
+        Opt::new("state", Kind::Str, "`present` writes the file, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["present", "absent"]),
+        Opt::new("types", Kind::List(&Kind::Str), "Content of the repository: binary packages, sources, or both.")
             .default("[\"deb\"]")
             .choices(&["deb", "deb-src"]),
-        Opt::new("uris", Kind::List(&Kind::Str), "Addresses.").address(),
+        Opt::new("uris", Kind::List(&Kind::Str), "URLs of the repository.").address(),
         Opt::new("suites", Kind::List(&Kind::Str), "Suites such as `bookworm`, or a path that ends with a slash."),
         Opt::new("components", Kind::List(&Kind::Str), "Components such as `main`."),
+        Opt::new("signed_by", Kind::Str, "Signing key: a URL, a file on the host, a fingerprint, or the armored key."),
+        Opt::new("architectures", Kind::List(&Kind::Str), "Architectures to use. Default: all that the host supports."),
+        Opt::new("languages", Kind::List(&Kind::Str), "Languages of package descriptions."),
+        Opt::new("targets", Kind::List(&Kind::Str), "Index files to download."),
+        Opt::new("enabled", Kind::Bool, "Enable the repository."),
         Opt::new(
-            "signed_by",
-            Kind::Str,
-            "The key: its address, a file of the host, a fingerprint, or the armored key itself.",
+            "trusted",
+            Kind::Bool,
+            "Trust the repository regardless of its signature. Default: the signature decides.",
         ),
-        Opt::new("architectures", Kind::List(&Kind::Str), "The only architectures to use."),
-        Opt::new("languages", Kind::List(&Kind::Str), "The languages of descriptions."),
-        Opt::new("targets", Kind::List(&Kind::Str), "What is downloaded."),
-        Opt::new("enabled", Kind::Bool, "Use the repository."),
-        Opt::new("trusted", Kind::Bool, "Whether it is trusted; the signature decides if not given."),
-        Opt::new("allow_insecure", Kind::Bool, "Accept it without a signature."),
-        Opt::new("allow_weak", Kind::Bool, "Accept signatures by weak algorithms."),
-        Opt::new("allow_downgrade_to_insecure", Kind::Bool, "Accept that it is not signed any more."),
-        Opt::new("by_hash", Kind::Bool, "Get lists by their hashes."),
-        Opt::new("check_date", Kind::Bool, "Refuse lists from the future."),
-        Opt::new("check_valid_until", Kind::Bool, "Refuse lists that are too old."),
-        Opt::new("date_max_future", Kind::Int, "How many seconds of the future are accepted."),
-        Opt::new("inrelease_path", Kind::Str, "Where the file InRelease is."),
-        Opt::new("pdiffs", Kind::Bool, "Get only the differences of lists."),
-        Opt::new("mode", Kind::Raw, "The permissions of the file.").default("\"0644\""),
+        Opt::new("allow_insecure", Kind::Bool, "Accept an unsigned repository."),
+        Opt::new("allow_weak", Kind::Bool, "Accept signatures with weak algorithms."),
+        Opt::new("allow_downgrade_to_insecure", Kind::Bool, "Accept a repository that is no longer signed."),
+        Opt::new("by_hash", Kind::Bool, "Download index files by their hashes."),
+        Opt::new("check_date", Kind::Bool, "Reject index files dated in the future."),
+        Opt::new("check_valid_until", Kind::Bool, "Reject expired index files."),
+        Opt::new("date_max_future", Kind::Int, "Seconds that the date of index files may be in the future."),
+        Opt::new("inrelease_path", Kind::Str, "Path of the file InRelease."),
+        Opt::new("pdiffs", Kind::Bool, "Download only differences of index files."),
+        Opt::new("mode", Kind::Raw, "Permissions of the file.").default("\"0644\""),
     ],
     examples: "- name: The repository of Docker\n  ansible.builtin.deb822_repository:\n    name: docker\n    types: deb\n    \
                uris: https://download.docker.com/linux/debian\n    suites: bookworm\n    components: stable\n    \
                signed_by: https://download.docker.com/linux/debian/gpg\n",
     returns: &[
-        Return { name: "repo", kind: "str", when: "always", doc: "The file's text; null when it is removed." },
-        Return { name: "dest", kind: "str", when: "always", doc: "The file." },
-        Return { name: "key_filename", kind: "str", when: "always", doc: "The file of the key, if there is one." },
+        Return { name: "repo", kind: "str", when: "always", doc: "Content of the file; null after removal." },
+        Return { name: "dest", kind: "str", when: "always", doc: "Path of the file." },
+        Return { name: "key_filename", kind: "str", when: "always", doc: "Path of the key file, if any." },
     ],
     ..Spec::EMPTY
 };
@@ -117,7 +120,7 @@ fn mode(value: &Value) -> Result<Attributes, Failure> {
     Ok(attributes)
 }
 
-/// A file's name of this text.
+/// A file name derived from a text.
 fn slug(name: &str) -> String {
     let mut slug = String::new();
     for character in name.to_lowercase().chars() {
@@ -128,7 +131,7 @@ fn slug(name: &str) -> String {
             _ => {}
         }
     }
-    // Several in a row become one.
+    // Joins several separators to one.
     let mut joined = String::new();
     for character in slug.chars() {
         match character {
@@ -144,7 +147,7 @@ fn key_path(slug: &str, extension: &str) -> PathBuf {
 }
 
 fn removal(path: &Path, slug: &str, host: &Host) -> Plan {
-    // A prediction describes what is still there.
+    // Check mode describes the existing file.
     let about = if host.check() { about(path) } else { Map::new() };
     let mut files = vec![path.to_owned()];
     files.extend(["asc", "gpg"].map(|extension| key_path(slug, extension)));
@@ -166,14 +169,14 @@ fn removal(path: &Path, slug: &str, host: &Host) -> Plan {
         .with("key_filename", key_file)
 }
 
-/// What the file is, if there is one.
+/// Result keys of the file, if it exists.
 fn about(path: &Path) -> Map {
     if path.exists() { describe(path) } else { Map::new() }
 }
 
 type SignedBy = (Option<String>, Option<PathBuf>, Plan);
 
-/// What the field says, the file of the key, and the plan that puts it there.
+/// The value of the field, the key file, and the plan that writes it.
 fn signed_by(text: &str, slug: &str, args: &Args, host: &Host) -> Result<SignedBy, Failure> {
     if Path::new(text).is_file() {
         return Ok((Some(text.to_owned()), Some(text.into()), Plan::unchanged()));
@@ -196,7 +199,7 @@ fn signed_by(text: &str, slug: &str, args: &Args, host: &Host) -> Result<SignedB
     Ok((Some(path.display().to_string()), Some(path), Plan::sequence(plans)))
 }
 
-/// The fields, in the order of the options' names.
+/// The file's fields, sorted by option name.
 fn document(args: &Args, signed_by: Option<String>) -> String {
     let mut options: Vec<&Opt> =
         SPEC.options.iter().filter(|option| !matches!(option.name, "mode" | "state")).collect();
@@ -226,7 +229,7 @@ fn document(args: &Args, signed_by: Option<String>) -> String {
     document
 }
 
-/// `check_valid_until` is `Check-Valid-Until`.
+/// The field name of an option, such as `Check-Valid-Until` of `check_valid_until`.
 fn field_name(option: &str) -> String {
     match option {
         "name" => return "X-Repolib-Name".to_owned(),
@@ -247,14 +250,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_named_after_the_repository() {
+    fn file_name_derived_from_repository_name() {
         assert_eq!(slug("Docker CE_stable!"), "docker-ce-stable");
         assert_eq!(slug("a  _ b"), "a-b");
         assert_eq!(slug("../../etc"), "etc");
     }
 
     #[test]
-    fn fields_are_written_in_order() {
+    fn fields_written_sorted_by_name() {
         let arguments = json!({
             "name": "my repo", "uris": ["http://a", "http://b"], "suites": "stable", "components": ["main", "x"], "enabled": false,
             "by_hash": true, "date_max_future": 10, "signed_by": "-----BEGIN-----\n\nabc\n-----END-----\n",

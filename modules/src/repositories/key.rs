@@ -1,33 +1,33 @@
-//! Public keys of OpenPGP: where they come from and which they are.
+//! OpenPGP public keys.
 
 use std::path::Path;
 
 use crate::{Args, Failure, Host, process::Command};
 
-/// A key as `gpg` lists it.
+/// A key in gpg's listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
-    /// Its id of sixteen digits.
+    /// Id of sixteen digits.
     pub(super) id: String,
-    /// Its fingerprint.
+    /// Fingerprint of the key.
     pub(super) fingerprint: String,
 }
 
-/// A file of the net, and what it is.
+/// A URL, and the kind of file behind it.
 pub(super) struct Download<'a> {
     pub(super) url: &'a str,
     pub(super) what: &'a str,
 }
 
 impl Download<'_> {
-    /// Its bytes.
+    /// Downloads the content.
     pub(super) fn read(&self, args: &Args, host: &Host) -> Result<Vec<u8>, Failure> {
         crate::http::read(self.url, args, host)
             .map_err(|reason| Failure::new(format!("Failed to download {} at {}: {reason}", self.what, self.url)))
     }
 }
 
-/// Whether a key is written as text.
+/// Whether a key is in armored (text) format.
 pub(super) fn is_armored(bytes: &[u8]) -> bool {
     let begin = b"-----BEGIN PGP PUBLIC KEY BLOCK-----";
     bytes.windows(begin.len()).any(|window| window == begin)
@@ -46,7 +46,7 @@ pub(super) fn listed(file: &Path, host: &Host) -> Result<Vec<Key>, Failure> {
     Ok(parse(&output.stdout_text()))
 }
 
-/// Reads gpg's listing with colons: `pub` has the id, the `fpr` after it the fingerprint.
+/// Parses gpg's colon listing: `pub` contains the id, the following `fpr` the fingerprint.
 fn parse(text: &str) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
     for line in text.lines() {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_is_read() {
+    fn gpg_listing_parsed() {
         let keys = parse(
             "pub:-:4096:1:A20E52146B8D79E6:1:::-:::scSC::::::23::0:\nfpr:::::::::EBC6E12C62B1C734026B2122A20E52146B8D79E6:\nuid:-::::1::X::Somebody::::::::::0:\n",
         );

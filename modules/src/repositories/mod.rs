@@ -1,4 +1,4 @@
-//! Modules for the places that packages come from, and for the keys they are signed with.
+//! Modules for package repositories and their signing keys.
 
 pub mod apt_key;
 pub mod apt_repository;

@@ -1,4 +1,4 @@
-//! `rpm_key`: keys that packages of RPM are signed with.
+//! `rpm_key`: keys that sign RPM packages.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,18 @@ pub struct RpmKey;
 
 static SPEC: Spec = Spec {
     name: "rpm_key",
-    summary: "Manage the keys that RPM trusts",
-    description: &["Adds a key to the database of RPM, or removes it, after having looked by `gpg` which one it is."],
+    summary: "Manage RPM's trusted keys",
+    description: &["Adds a key to RPM's database, or removes it. Identifies the key with `gpg` first."],
     options: &[
-        Opt::required("key", Kind::Str, "A file of the host, an address, or with `absent` also the key's id.")
-            .address(),
-        Opt::new("state", Kind::Str, "Whether RPM has the key.").default("\"present\"").choices(&["absent", "present"]),
+        Opt::required("key", Kind::Str, "File on the host, or URL; with `absent` also a key id.").address(),
+        Opt::new("state", Kind::Str, "`present` adds the key, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["absent", "present"]),
         Opt::new("validate_certs", Kind::Bool, "Verify the server's certificate.").default("true"),
         Opt::new(
             "fingerprint",
             Kind::List(&Kind::Str),
-            "Fingerprints of which the key must have one; a key with another is refused.",
+            "Fingerprints of which the key must have one; otherwise the task fails.",
         ),
     ],
     examples: "- name: Trust the key of the repository\n  ansible.builtin.rpm_key:\n    key: https://packages.example.org/RPM-GPG-KEY\n    \
@@ -33,11 +34,11 @@ static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// A key, where it was found.
+/// A key and its location.
 struct Found {
-    /// The last eight digits of its id, in lower case, as RPM's database has them.
+    /// Last eight digits of the id in lower case, as in RPM's database.
     id: String,
-    /// A file that holds it, and the folder that goes with the run.
+    /// File with the key, and its temporary folder, if any.
     file: Option<(PathBuf, Option<Scratch>)>,
 }
 
@@ -97,7 +98,7 @@ fn find(key: &str, args: &Args, host: &Host) -> Result<Found, Failure> {
     Ok(Found { id: short(&id.id), file: Some((file, scratch)) })
 }
 
-/// The last eight digits.
+/// The last eight digits of an id.
 fn short(id: &str) -> String {
     id.get(id.len().saturating_sub(8)..).unwrap_or(id).to_lowercase()
 }
@@ -120,9 +121,9 @@ fn check_fingerprints(file: &Path, args: &Args, host: &Host) -> Result<(), Failu
     )))
 }
 
-/// Whether RPM's database has the key.
+/// Whether RPM's database contains the key.
 fn is_known(id: &str, host: &Host) -> Result<bool, Failure> {
     let output = Command::new("rpm").plain_locale().args(["-q", "gpg-pubkey", "--qf", "%{VERSION}\n"]).run(host)?;
-    // Without any key the query fails.
+    // The query fails if the database is empty.
     Ok(output.success() && output.stdout_text().lines().any(|version| short(version) == id))
 }

@@ -1,4 +1,4 @@
-//! apt's sources in the older format: a line each, in sources.list and in files of sources.list.d.
+//! apt's source lists in the one-line format: sources.list and the files in sources.list.d.
 
 use std::{
     collections::BTreeMap,
@@ -7,16 +7,16 @@ use std::{
 
 use crate::{Failure, Host, process::Command};
 
-/// Whether a word begins a source.
+/// Whether a word begins a source line.
 fn is_type(word: &str) -> bool {
     matches!(word, "deb" | "deb-src")
 }
 
-/// What a line says, if it is a source, commented out or not.
+/// A parsed source line, possibly commented out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) enabled: bool,
-    /// With single spaces.
+    /// Source with single blanks.
     pub(super) source: String,
 }
 
@@ -34,13 +34,13 @@ impl Line {
     }
 }
 
-/// The files, by their names.
+/// Source files by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sources {
     pub(super) files: BTreeMap<PathBuf, String>,
 }
 
-/// Where apt looks for its sources.
+/// Locations of apt's sources.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     pub(super) list: PathBuf,
@@ -48,7 +48,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// As apt is configured.
+    /// The locations from apt's configuration.
     pub(super) fn of(host: &Host) -> Result<Places, Failure> {
         let command = Command::new("apt-config").plain_locale().args([
             "shell",
@@ -65,7 +65,7 @@ impl Places {
         Ok(Places { list: value("list", "/etc/apt/sources.list"), parts: value("parts", "/etc/apt/sources.list.d/") })
     }
 
-    /// The file of a name: `x.list` in the folder, or a path.
+    /// The path of a file name: `x.list` in the folder, or a path.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         if name.contains('/') { PathBuf::from(name) } else { self.parts.join(name) }
     }
@@ -87,12 +87,12 @@ impl Sources {
             .flat_map(|(path, text)| text.lines().filter_map(|line| Some((path.as_path(), line, Line::parse(line)?))))
     }
 
-    /// Whether a source that is not commented out is there.
+    /// Whether an active line has this source.
     pub(super) fn has(&self, source: &str) -> bool {
         self.each().any(|(_, _, line)| line.enabled && line.source == source)
     }
 
-    /// Adds a source to a file, or takes the comment away from one that is there.
+    /// Adds a source to a file, or uncomments an existing line.
     pub(super) fn add(&mut self, source: &str, file: &Path) {
         if self.has(source) {
             return;
@@ -113,7 +113,7 @@ impl Sources {
         text.push('\n');
     }
 
-    /// Removes a source wherever it is. A file in which nothing is left goes with it.
+    /// Removes a source from all files. Files that become empty are removed.
     pub(super) fn remove(&mut self, source: &str) {
         for text in self.files.values_mut() {
             let goes = |found: &str| Line::parse(found).is_some_and(|line| line.enabled && line.source == source);
@@ -129,11 +129,11 @@ fn lines(text: &str, keep: impl Fn(&str) -> Option<String>) -> String {
     text.lines().filter_map(keep).map(|line| line + "\n").collect()
 }
 
-/// The name of the file that a source goes to, made of its address: `http://deb.debian.org/debian` is `deb_debian_org_debian.list`.
+/// File name derived from the URL of a source: `http://deb.debian.org/debian` becomes `deb_debian_org_debian.list`.
 pub(super) fn suggested_name(source: &str) -> String {
     let mut text = String::new();
     let mut rest = source;
-    // Options in brackets say nothing of the place.
+    // Options in brackets are not part of the URL.
     while let Some((before, after)) = rest.split_once('[') {
         text.push_str(before);
         rest = after.split_once(']').map_or("", |(_, after)| after);
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_come_from_addresses() {
+    fn file_name_derived_from_url() {
         for (source, name) in [
             ("deb http://deb.debian.org/debian bookworm main", "deb_debian_org_debian.list"),
             (
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_added_uncommented_and_removed() {
+    fn source_added_uncommented_and_removed() {
         let list = PathBuf::from("/etc/apt/sources.list");
         let mut sources = Sources::default();
         sources.files.insert(list.clone(), "# mine\ndeb  http://a  b c # why\n#deb http://x y z\n".into());

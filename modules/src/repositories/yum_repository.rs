@@ -1,4 +1,4 @@
-//! `yum_repository`: a repository of RPM packages.
+//! `yum_repository`: RPM repositories.
 
 use std::path::Path;
 
@@ -19,70 +19,76 @@ pub struct YumRepository;
 
 static SPEC: Spec = Spec {
     name: "yum_repository",
-    summary: "Manage repositories of RPM packages",
+    summary: "Manage RPM repositories",
     description: &[
-        "Writes a section of a file in /etc/yum.repos.d. Other sections of the file stay as they are.",
-        "Whatever is not given is not in the section; dnf has defaults for it.",
+        "Writes a section of a file in /etc/yum.repos.d. Keeps other sections of the file.",
+        "Omits options that are not given, for which dnf has defaults.",
     ],
     options: with_attributes![
-        Opt::required("name", Kind::Str, "The repository's id, which is the section's name."),
-        Opt::new("description", Kind::Str, "What the repository is called; needed unless it is removed."),
-        Opt::new("state", Kind::Str, "Whether the section is there.")
+        Opt::required("name", Kind::Str, "Id of the repository, which names the section."),
+        Opt::new("description", Kind::Str, "Description of the repository; required unless the state is `absent`."),
+        Opt::new("state", Kind::Str, "`present` writes the section, `absent` removes it.")
             .default("\"present\"")
             .choices(&["present", "absent"]),
-        Opt::new("file", Kind::Str, "The file's name without `.repo`; the repository's id if not given."),
-        Opt::new("reposdir", Kind::Path, "Where the files are.").default("\"/etc/yum.repos.d\""),
-        Opt::new("baseurl", Kind::List(&Kind::Str), "Addresses of the repository.").address(),
-        Opt::new("mirrorlist", Kind::Str, "The address of a list of mirrors.").address(),
-        Opt::new("metalink", Kind::Str, "The address of a metalink file.").address(),
-        Opt::new("enabled", Kind::Bool, "Use the repository."),
+        Opt::new("file", Kind::Str, "Name of the file, without `.repo`. Default: the repository's id."),
+        Opt::new("reposdir", Kind::Path, "Folder of the files.").default("\"/etc/yum.repos.d\""),
+        Opt::new("baseurl", Kind::List(&Kind::Str), "URLs of the repository.").address(),
+        Opt::new("mirrorlist", Kind::Str, "URL of a mirror list.").address(),
+        Opt::new("metalink", Kind::Str, "URL of a metalink file.").address(),
+        Opt::new("enabled", Kind::Bool, "Enable the repository."),
         Opt::new("gpgcheck", Kind::Bool, "Verify the signatures of packages."),
-        Opt::new("repo_gpgcheck", Kind::Bool, "Verify the signature of the repository itself."),
-        Opt::new("gpgkey", Kind::List(&Kind::Str), "Addresses of the keys.").address(),
-        Opt::new("gpgcakey", Kind::Str, "The address of the key that signs the keys."),
-        Opt::new("async", Kind::Bool, "Download in the background."),
-        Opt::new("bandwidth", Kind::Str, "The most bytes per second."),
-        Opt::new("cost", Kind::Str, "How expensive the repository is compared with others."),
-        Opt::new("countme", Kind::Bool, "Be counted among the users."),
-        Opt::new("deltarpm_metadata_percentage", Kind::Str, "When metadata of differences are worth it."),
-        Opt::new("deltarpm_percentage", Kind::Str, "When a difference is worth it."),
-        Opt::new("enablegroups", Kind::Bool, "Groups of packages can be installed."),
-        Opt::new("exclude", Kind::List(&Kind::Str), "Packages that are passed over.").aliases(&["excludepkgs"]),
-        Opt::new("failovermethod", Kind::Str, "How the next address is chosen.").choices(&["roundrobin", "priority"]),
-        Opt::new("http_caching", Kind::Str, "What caches on the way may keep.").choices(&["all", "packages", "none"]),
-        Opt::new("include", Kind::Str, "A further file of settings."),
-        Opt::new("includepkgs", Kind::List(&Kind::Str), "The only packages that are seen."),
-        Opt::new("ip_resolve", Kind::Str, "Which addresses of servers are used.")
+        Opt::new("repo_gpgcheck", Kind::Bool, "Verify the signature of the repository metadata."),
+        Opt::new("gpgkey", Kind::List(&Kind::Str), "URLs of the signing keys.").address(),
+        Opt::new("gpgcakey", Kind::Str, "URL of the CA key that signs the keys."),
+        Opt::new("async", Kind::Bool, "Download packages in the background."),
+        Opt::new("bandwidth", Kind::Str, "Maximum bandwidth in bytes per second."),
+        Opt::new("cost", Kind::Str, "Cost of the repository relative to others."),
+        Opt::new("countme", Kind::Bool, "Count the host in usage statistics."),
+        Opt::new(
+            "deltarpm_metadata_percentage",
+            Kind::Str,
+            "Relative size above which delta metadata is not downloaded."
+        ),
+        Opt::new("deltarpm_percentage", Kind::Str, "Relative size above which a delta RPM is not used."),
+        Opt::new("enablegroups", Kind::Bool, "Allow installing package groups."),
+        Opt::new("exclude", Kind::List(&Kind::Str), "Packages to exclude.").aliases(&["excludepkgs"]),
+        Opt::new("failovermethod", Kind::Str, "Method to select the next URL after a failure.")
+            .choices(&["roundrobin", "priority"]),
+        Opt::new("http_caching", Kind::Str, "Content that HTTP caches may store.")
+            .choices(&["all", "packages", "none"]),
+        Opt::new("include", Kind::Str, "URL or path of an additional configuration file."),
+        Opt::new("includepkgs", Kind::List(&Kind::Str), "Packages to include; all others are excluded."),
+        Opt::new("ip_resolve", Kind::Str, "IP version to use for servers.")
             .choices(&["4", "6", "IPv4", "IPv6", "whatever"]),
-        Opt::new("keepalive", Kind::Bool, "Use connections several times."),
+        Opt::new("keepalive", Kind::Bool, "Keep connections alive."),
         Opt::new("keepcache", Kind::Str, "Keep downloaded packages.").choices(&["0", "1"]),
-        Opt::new("metadata_expire", Kind::Str, "How long metadata are fresh."),
-        Opt::new("metadata_expire_filter", Kind::Str, "When that is looked at.").choices(&[
+        Opt::new("metadata_expire", Kind::Str, "Lifetime of metadata."),
+        Opt::new("metadata_expire_filter", Kind::Str, "Condition under which `metadata_expire` applies.").choices(&[
             "never",
             "read-only:past",
             "read-only:present",
             "read-only:future",
         ]),
-        Opt::new("mirrorlist_expire", Kind::Str, "How long the list of mirrors is fresh."),
-        Opt::new("module_hotfixes", Kind::Bool, "Packages are seen in spite of module streams."),
-        Opt::new("username", Kind::Str, "The name to log in with."),
-        Opt::new("password", Kind::Str, "The password to log in with.").secret(),
-        Opt::new("priority", Kind::Str, "A lower number goes before a higher one."),
-        Opt::new("protect", Kind::Bool, "Packages of it are not replaced by those of others."),
-        Opt::new("proxy", Kind::Str, "The proxy; `_none_` for none.").address(),
-        Opt::new("proxy_username", Kind::Str, "The name for the proxy."),
-        Opt::new("proxy_password", Kind::Str, "The password for the proxy.").secret(),
-        Opt::new("retries", Kind::Str, "How often to try."),
-        Opt::new("s3_enabled", Kind::Bool, "The repository is in S3."),
-        Opt::new("skip_if_unavailable", Kind::Bool, "Go on without it if it cannot be reached."),
-        Opt::new("ssl_check_cert_permissions", Kind::Bool, "Check who may read the certificates."),
-        Opt::new("sslcacert", Kind::Str, "The folder of authorities.").aliases(&["ca_cert"]),
-        Opt::new("sslclientcert", Kind::Str, "The client's certificate.").aliases(&["client_cert"]),
-        Opt::new("sslclientkey", Kind::Str, "Its key.").aliases(&["client_key"]),
+        Opt::new("mirrorlist_expire", Kind::Str, "Lifetime of the mirror list."),
+        Opt::new("module_hotfixes", Kind::Bool, "Make packages available regardless of module streams."),
+        Opt::new("username", Kind::Str, "User name for authentication."),
+        Opt::new("password", Kind::Str, "Password for authentication.").secret(),
+        Opt::new("priority", Kind::Str, "Priority of the repository; lower numbers take precedence."),
+        Opt::new("protect", Kind::Bool, "Protect packages from replacement by other repositories."),
+        Opt::new("proxy", Kind::Str, "URL of the proxy; `_none_` disables it.").address(),
+        Opt::new("proxy_username", Kind::Str, "User name for the proxy."),
+        Opt::new("proxy_password", Kind::Str, "Password for the proxy.").secret(),
+        Opt::new("retries", Kind::Str, "Number of attempts."),
+        Opt::new("s3_enabled", Kind::Bool, "Access the repository through S3."),
+        Opt::new("skip_if_unavailable", Kind::Bool, "Continue without the repository if it is unreachable."),
+        Opt::new("ssl_check_cert_permissions", Kind::Bool, "Check the permissions of certificate files."),
+        Opt::new("sslcacert", Kind::Str, "Folder with trusted CA certificates.").aliases(&["ca_cert"]),
+        Opt::new("sslclientcert", Kind::Str, "Client certificate.").aliases(&["client_cert"]),
+        Opt::new("sslclientkey", Kind::Str, "Key of the client certificate.").aliases(&["client_key"]),
         Opt::new("sslverify", Kind::Bool, "Verify the server's certificate.").aliases(&["validate_certs"]),
-        Opt::new("throttle", Kind::Str, "The most bytes per second."),
+        Opt::new("throttle", Kind::Str, "Maximum bandwidth in bytes per second."),
         Opt::new("timeout", Kind::Str, "Seconds to wait for a connection."),
-        Opt::new("ui_repoid_vars", Kind::Str, "Variables shown with the id."),
+        Opt::new("ui_repoid_vars", Kind::Str, "Variables to show with the repository's id."),
     ],
     required_if: &[("state", "present", &["description"])],
     required_if_any: &[("state", "present", &["baseurl", "mirrorlist", "metalink"])],
@@ -90,13 +96,13 @@ static SPEC: Spec = Spec {
                baseurl: https://download.fedoraproject.org/pub/epel/$releasever/$basearch/\n    gpgcheck: true\n    \
                gpgkey: https://download.fedoraproject.org/pub/epel/RPM-GPG-KEY-EPEL-9\n",
     returns: &[
-        Return { name: "repo", kind: "str", when: "success", doc: "The repository's id." },
-        Return { name: "state", kind: "str", when: "success", doc: "As it was asked for." },
+        Return { name: "repo", kind: "str", when: "success", doc: "Id of the repository." },
+        Return { name: "state", kind: "str", when: "success", doc: "Value of `state`." },
     ],
     ..Spec::EMPTY
 };
 
-/// Options that are not settings of the section.
+/// Options that are not written to the section.
 const NOT_SETTINGS: &[&str] = &["name", "description", "state", "file", "reposdir"];
 
 impl Module for YumRepository {
@@ -158,7 +164,7 @@ fn with_diff(plan: Plan, name: &str, before: String, after: String, host: &Host)
     if host.diff() { plan.with_diff(Diff::of(name, before, after)) } else { plan }
 }
 
-/// The settings of the section, in the order of their names.
+/// The settings of the section, sorted by name.
 fn settings(args: &Args) -> Vec<(String, String)> {
     let attributes = crate::files::attributes::OPTIONS.iter().map(|option| option.name);
     let passed_over: Vec<&str> = NOT_SETTINGS.iter().copied().chain(attributes).collect();
@@ -183,16 +189,16 @@ fn settings(args: &Args) -> Vec<(String, String)> {
     settings
 }
 
-/// One section: its lines, and what they say.
+/// A section: its lines and settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Section {
-    /// None for the lines before the first one.
+    /// `None` for the lines before the first section.
     name: Option<String>,
     text: String,
     settings: Vec<(String, String)>,
 }
 
-/// The sections of a file, in their order.
+/// The sections of a file, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sections(Vec<Section>);
 
@@ -223,7 +229,7 @@ impl Sections {
         Sections(all)
     }
 
-    /// With these settings in the section of this name, or without it.
+    /// The file with these settings in the named section, or without that section.
     fn with(&self, name: &str, settings: Option<Vec<(String, String)>>) -> Sections {
         let mut all: Vec<Section> = Vec::new();
         let mut settings = settings.map(|settings| Section::made(name, settings));
@@ -247,7 +253,7 @@ impl Sections {
         self.0.iter().map(|section| section.text.as_str()).collect()
     }
 
-    /// What the sections say, in the order of names: the difference is shown of this.
+    /// The settings of all sections, sorted by name, for the diff.
     fn shown(&self) -> String {
         let mut named: Vec<_> =
             self.0.iter().filter_map(|section| Some((section.name.as_ref()?, section.settings.clone()))).collect();
@@ -279,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_replaced_and_the_others_keep_their_comments() {
+    fn section_replaced_others_keep_comments() {
         let text = "# of the host\n[one]\nname = One\nbaseurl = http://a\n\thttp://b\n\n[two]\n# why\nname=Two\n";
         let sections = Sections::parse(text);
         assert_eq!(sections.text(), text);

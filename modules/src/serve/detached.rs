@@ -1,6 +1,6 @@
-//! Runs that outlive the connection (`async`): for each a process of this very program, and a file that says how far it is.
+//! Runs that outlive the connection (`async`): each has a process of this program and a status file.
 //!
-//! The file has Ansible's shape: `started` and `finished` while the job runs, then the module's result.
+//! The file has Ansible's format: `started` and `finished` while the job runs, then the module's result.
 
 use std::{
     fs::File,
@@ -21,10 +21,11 @@ use super::{
 };
 use crate::{args::home_of, process::reason};
 
-/// The word that makes an executor do one detached run instead of serving a controller.
+/// Argument that starts a detached run instead of a session.
 pub(super) const WORD: &str = "detached";
 
-/// Starts a job and answers for it: where its result will be, or why there is none. `word` is how this executor was called.
+/// Starts a job and returns its answer: the location of its result, or the error. `word` is this executor's own
+/// argument.
 pub(super) fn start(request: Request<Value>, detached: Detached, blob: &[u8], word: &str) -> Value {
     try_start(request, detached, blob, word).unwrap_or_else(failed)
 }
@@ -34,7 +35,7 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
         return Err("A task with large files of the controller cannot run detached.".to_owned());
     }
     let folder = directory(&detached.directory);
-    // What a job answers may be secret.
+    // Results of jobs may be secret.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -44,7 +45,7 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
         .skip(1)
         .map(|argument| if argument == *word { WORD.into() } else { argument })
         .collect::<Vec<_>>();
-    // Not the path it was started from: that file may be gone.
+    // The path that started this process may no longer exist.
     let mut child = Command::new("/proc/self/exe")
         .args(arguments)
         .stdin(Stdio::piped())
@@ -66,7 +67,7 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
         let _ = std::fs::remove_file(&file);
         return Err(format!("The job could not be started: {}.", reason(&error)));
     }
-    // Whoever is still here when it ends takes note of it; otherwise init does.
+    // This process reaps the job if it still runs; otherwise init does.
     let _ = thread::Builder::new().name(job.clone()).spawn(move || child.wait());
     Ok(json!({
         "changed": true,
@@ -78,9 +79,9 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
     }))
 }
 
-/// Does the one run that comes on standard input, and leaves its result in the job's file.
+/// Performs the single run from standard input, and stores its result in the job's file.
 pub(super) fn run() -> io::Result<()> {
-    // It fails only for the leader of a group, which is as far away from the connection as it can be.
+    // Fails only for a group leader, which is already detached from the connection.
     let _ = rustix::process::setsid();
     job::install_panic_hook();
     let message = read_frame::<ToExecutor<Value>>(&mut io::stdin().lock()).map_err(io::Error::other)?;
@@ -97,13 +98,13 @@ pub(super) fn run() -> io::Result<()> {
         result = json!({ "failed": true, "msg": "Timeout exceeded", "child_pid": std::process::id() });
     }
     if let Some(map) = result.as_object_mut() {
-        // Nobody listens while it runs.
+        // No controller receives warnings meanwhile.
         let warnings = job.take_warnings();
         if !warnings.is_empty() {
             let told = map.entry("warnings").or_insert_with(|| json!([]));
             told.as_array_mut().into_iter().for_each(|told| told.extend(warnings.iter().map(|text| json!(text))));
         }
-        // What a module printed beside or instead of a result has other names in a job's file.
+        // Output besides the result has other key names in a job's file.
         for (name, name_in_job) in [("module_stdout", "outdata"), ("module_stderr", "stderr")] {
             if let Some(text) = map.remove(name) {
                 map.insert(name_in_job.to_owned(), text);
@@ -113,7 +114,7 @@ pub(super) fn run() -> io::Result<()> {
     write(&Path::new(&detached.directory).join(&detached.job), &result)
 }
 
-/// The folder of job files, for the user this runs as, wherever `HOME` points.
+/// The directory of job files for the current user, regardless of `HOME`.
 pub(crate) fn directory(text: &str) -> PathBuf {
     match text.strip_prefix('~') {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => {
@@ -124,7 +125,7 @@ pub(crate) fn directory(text: &str) -> PathBuf {
     }
 }
 
-/// Whoever reads the file sees the old content or the new one.
+/// Replaces the file atomically, so that readers see the old or the new content.
 fn write(file: &Path, content: &Value) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".tmp");

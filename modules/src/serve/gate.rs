@@ -1,4 +1,4 @@
-//! Requests that wait for the host's lock.
+//! Requests that wait for the host lock.
 
 use std::{
     collections::VecDeque,
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Interval between reports to the controller that the lock is still awaited.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Lets requests pass once the host is locked for their run.
+/// Admits requests once the run holds the host lock.
 #[derive(Default)]
 pub(crate) struct Gate(Mutex<State>);
 
@@ -26,15 +26,15 @@ pub(crate) struct Gate(Mutex<State>);
 struct State {
     terms: Option<LockTerms>,
     lock: Option<HostLock>,
-    /// Locking is impossible here, and the user has been warned.
+    /// Locking is impossible here, and the user was warned.
     given_up: bool,
-    /// Requests in the order they came, while a thread waits for the lock.
+    /// Requests in order of arrival, while a thread waits for the lock.
     queue: VecDeque<(Request<Value>, Vec<u8>)>,
     waiting: bool,
 }
 
 impl State {
-    /// Tries to lock. `Held` also where locking is impossible, the first time with the reason.
+    /// Tries to lock. Also returns `Held` where locking is impossible, the first time with the reason.
     fn attempt(&mut self, terms: &LockTerms, locking: Locking) -> (Attempt, Option<String>) {
         if self.given_up {
             return (Attempt::Held, None);
@@ -56,12 +56,12 @@ impl State {
 }
 
 impl Gate {
-    /// Stores the terms on which the host is locked.
+    /// Stores the terms of the host lock.
     pub(super) fn agree(&self, terms: LockTerms) {
         lock(&self.0).terms = Some(terms);
     }
 
-    /// The terms, for executors of other users.
+    /// The terms of the host lock, for executors of other users.
     pub(crate) fn terms(&self) -> Option<LockTerms> {
         lock(&self.0).terms.clone()
     }
@@ -116,7 +116,7 @@ impl Gate {
         true
     }
 
-    /// Drops waiting requests, and frees the host.
+    /// Drops waiting requests, and releases the lock.
     pub(super) fn end(&self) {
         let mut state = lock(&self.0);
         state.queue.clear();
@@ -127,7 +127,7 @@ impl Gate {
     }
 }
 
-/// Waits until the host is free, then runs what has queued up, or refuses it when the time is over.
+/// Waits for the lock, then runs the queued requests, or refuses them after the time limit.
 fn wait(session: &Arc<Session>, terms: &LockTerms, mut holder: Holder) {
     let limit = Duration::from_secs(terms.wait);
     let (began, mut beat) = (Instant::now(), None::<Instant>);
@@ -150,7 +150,7 @@ fn wait(session: &Arc<Session>, terms: &LockTerms, mut holder: Holder) {
         };
         match state.attempt(terms, locking) {
             (Attempt::Held, warning) => {
-                // Under the lock, so that new requests do not overtake waiting ones.
+                // The state stays locked, so that new requests do not overtake waiting ones.
                 for (request, blob) in std::mem::take(&mut state.queue) {
                     if let Some(message) = warning.clone() {
                         session.event(request.id, Event::Warning { message }, &[]);

@@ -1,4 +1,4 @@
-//! One request in this process: a thread that runs the module, and one that watches over it.
+//! A single request in this process: one thread runs the module, another supervises it.
 
 use std::{
     any::Any,
@@ -21,7 +21,7 @@ use windlass_protocol::{Content, Delivery, Event, Request, Spent};
 use super::session::{Session, failed, interrupted, lock};
 use crate::{Failure, Host, Sink, foreign, process::GRACE, registry};
 
-/// How many pieces of a content may wait for a slow module before the connection is held up.
+/// Pieces of a content that may wait for a slow module before the connection blocks.
 const PIECES: usize = 4;
 
 /// A request that runs in this process.
@@ -30,11 +30,11 @@ pub(crate) struct Job {
     signals: Sender<Signal>,
     inline: Vec<Option<Vec<u8>>>,
     arriving: Mutex<HashMap<usize, SyncSender<Vec<u8>>>>,
-    /// What was said to the user, for whoever comes to ask for the result later.
+    /// Warnings so far, for a later query of the result.
     warnings: Mutex<Vec<String>>,
 }
 
-/// What the watching thread waits for.
+/// Events for the supervising thread.
 pub(crate) enum Signal {
     Done(Value),
     Cancel,
@@ -49,12 +49,12 @@ impl Job {
         (Arc::new(job), receiver)
     }
 
-    /// The warnings so far.
+    /// Takes the warnings so far.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.warnings))
     }
 
-    /// Hands a piece of a content to the module that waits for it. A module that no longer reads is not an error.
+    /// Passes a piece of a content to the module that waits for it. A module that no longer reads is not an error.
     pub(crate) fn content(&self, index: usize, piece: Vec<u8>, last: bool) {
         let sender = lock(&self.arriving).get(&index).cloned();
         if let Some(sender) = sender
@@ -71,14 +71,14 @@ impl Job {
         let _ = self.signals.send(Signal::Cancel);
     }
 
-    /// Makes the module stop: its processes, its waits, its reading of contents.
+    /// Stops the module: its processes, waits and reads of contents.
     fn stop(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
         lock(&self.arriving).clear();
     }
 }
 
-/// Takes the bytes of a content that travelled along from the front of the blob.
+/// Splits the bytes of an inline content off the front of the blob.
 fn inline(content: &Content, blob: &mut Vec<u8>) -> Option<Vec<u8>> {
     if content.delivery == Delivery::OnDemand {
         return None;
@@ -88,7 +88,7 @@ fn inline(content: &Content, blob: &mut Vec<u8>) -> Option<Vec<u8>> {
     Some(std::mem::replace(blob, rest))
 }
 
-/// Runs a request in threads of its own.
+/// Runs a request in separate threads.
 pub(crate) fn start(session: Arc<Session>, job: Arc<Job>, signals: Receiver<Signal>, request: Request<Value>) {
     let id = request.id;
     let watcher = Arc::clone(&session);
@@ -105,12 +105,12 @@ fn watch(session: &Arc<Session>, job: &Arc<Job>, signals: &Receiver<Signal>, req
     session.done_after(id, result, &[], Spent { waited: 0, ran: micros(started) });
 }
 
-/// The time since then.
+/// Microseconds since that time.
 pub(super) fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Runs a request to its end, which may be its time limit.
+/// Runs a request to its end or time limit.
 pub(super) fn outcome(
     session: &Arc<Session>,
     job: &Arc<Job>,
@@ -150,7 +150,7 @@ pub(super) fn outcome(
     }
 }
 
-/// Stops a run and waits until it has; one that hangs in the system is left to itself.
+/// Stops a run and waits for its end. A run that hangs in a system call is abandoned.
 fn finish(job: &Job, signals: &Receiver<Signal>) {
     job.stop();
     while let Ok(Signal::Cancel) = signals.recv_timeout(GRACE + Duration::from_secs(1)) {}
@@ -191,12 +191,12 @@ fn text(panic: &(dyn Any + Send)) -> String {
 }
 
 thread_local! {
-    /// The module this thread runs and where its answer goes.
+    /// The module that this thread runs, and the channel for its answer.
     static ANSWER: RefCell<Option<(String, Sender<Signal>)>> = const { RefCell::new(None) };
 }
 
-/// Where panics abort the process, one module's defect would end every other request too: the thread answers and is then put to rest for
-/// ever, before the process would end.
+/// Installs a hook that answers the request after a panic and parks the thread forever. Otherwise, where panics abort
+/// the process, a defect in one module would end every other request too.
 pub(crate) fn install_panic_hook() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
@@ -213,7 +213,7 @@ pub(crate) fn install_panic_hook() {
     }));
 }
 
-/// The controller as a module sees it.
+/// The controller from a module's point of view.
 struct Connection {
     session: Arc<Session>,
     job: Arc<Job>,
@@ -222,7 +222,7 @@ struct Connection {
 
 impl Sink for Connection {
     fn event(&self, event: Event, blob: &[u8]) {
-        // After a timeout the answer is out; what a straggler still says would belong to nobody.
+        // After a timeout the answer has been sent, so later events are dropped.
         if self.job.cancelled.load(Ordering::Relaxed) {
             return;
         }
@@ -251,7 +251,7 @@ impl Sink for Connection {
     }
 }
 
-/// A content that comes in pieces.
+/// A content that arrives in pieces.
 struct Arriving {
     pieces: Receiver<Vec<u8>>,
     current: Cursor<Vec<u8>>,

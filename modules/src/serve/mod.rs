@@ -1,6 +1,7 @@
-//! The executor's session: requests come in on standard input, each runs in a thread of its own, replies go out on standard output.
+//! The executor's session: requests arrive on standard input, each runs in its own thread, and replies go to standard
+//! output.
 //!
-//! When standard input ends the controller is gone: what still runs is stopped, and nothing is left behind.
+//! At the end of standard input the controller is gone: all running requests are stopped, and nothing remains.
 
 mod detached;
 mod gate;
@@ -22,7 +23,7 @@ use windlass_protocol::{BEGIN_MARKER, Hello, PROTOCOL_VERSION, Reply, ToExecutor
 pub(crate) use detached::directory as job_directory;
 pub(crate) use session::{Route, Session, failed, interrupted, lock};
 
-/// Why a session ended before the controller closed it.
+/// Reason why a session ended before the controller closed it.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The standard streams are not usable.
@@ -36,10 +37,10 @@ pub enum ServeError {
     Greeting(#[source] windlass_protocol::Error),
 }
 
-/// Serves the controller on standard input and output until it closes the connection. `word` is the controller's random word, or the one by
-/// which an executor starts another for a detached run.
+/// Serves the controller on standard input and output until it closes the connection. `word` is the controller's random
+/// word, or the argument for a detached run.
 ///
-/// The process should do nothing else: its standard streams are taken away from everything that runs in it.
+/// The process should do nothing else, because requests cannot use its standard streams.
 pub fn serve(word: &str) -> Result<(), ServeError> {
     if word == detached::WORD {
         return detached::run().map_err(ServeError::Streams);
@@ -49,16 +50,16 @@ pub fn serve(word: &str) -> Result<(), ServeError> {
     job::install_panic_hook();
     writeln!(output, "{BEGIN_MARKER}{word}").and_then(|()| output.flush()).map_err(ServeError::Streams)?;
     write_frame(&mut output, &Reply::<Value>::Hello(hello()), &[]).map_err(ServeError::Greeting)?;
-    // Removing the leftovers of killed executors is not urgent.
+    // Removing leftovers of killed executors is not urgent.
     let _ = std::thread::Builder::new().name("sweep".into()).spawn(crate::files::sweep::sweep);
     let session = Arc::new(Session::new(output, word));
-    // Not buffered: a password would stay behind in the buffer.
+    // Unbuffered, because a password would remain in the buffer.
     let mut input = input;
     let ended = loop {
         match read_frame::<ToExecutor<Value>>(&mut input) {
             Ok(Some((message, blob))) => session.receive(message, blob),
             Ok(None) => break Ok(()),
-            // Over a terminal the end of the connection is an error.
+            // On a terminal, the end of the connection is an error.
             Err(windlass_protocol::Error::Io(_)) => break Ok(()),
             Err(error) => break Err(ServeError::Frames(error)),
         }
@@ -67,7 +68,7 @@ pub fn serve(word: &str) -> Result<(), ServeError> {
     ended
 }
 
-/// Takes the session's channel away from the standard streams, so that neither a module nor its processes can read or write it.
+/// Moves the session's channel away from the standard streams, so that no module or process can read or write it.
 fn take_streams() -> io::Result<(File, File)> {
     let keep = |descriptor: io::Result<OwnedFd>| descriptor.map(File::from);
     let input = keep(fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(io::Error::from))?;
@@ -78,7 +79,8 @@ fn take_streams() -> io::Result<(File, File)> {
     Ok((input, output))
 }
 
-/// After `become` the working directory often belongs to someone else; processes that cannot read theirs misbehave.
+/// Changes to a readable working directory, because after `become` the old one often is unreadable and programs
+/// misbehave there.
 fn leave_unreadable_directory() {
     if std::fs::read_dir(".").is_ok() {
         return;

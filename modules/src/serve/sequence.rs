@@ -1,4 +1,4 @@
-//! Requests that were sent ahead: one thread runs them, one after the other, in the order they came.
+//! Pipelined requests: a single thread runs them in order of arrival.
 
 use std::{
     sync::{
@@ -26,12 +26,12 @@ pub(super) struct Waiting {
     pub(super) since: Instant,
 }
 
-/// The way to the thread that runs them, which is started for the first.
+/// Channel to the thread that runs the requests, started on demand.
 #[derive(Default)]
 pub(super) struct Sequence(Mutex<Option<Sender<Waiting>>>);
 
 impl Sequence {
-    /// Lines a request up.
+    /// Adds a request to the queue.
     pub(super) fn push(&self, session: &Arc<Session>, waiting: Waiting) {
         let id = waiting.request.id;
         let mut line = lock(&self.0);
@@ -64,7 +64,7 @@ fn run(session: &Arc<Session>, line: &Receiver<Waiting>) {
             Ok(Signal::Cancel) => failed(format!("The {} action was cancelled.", request.module)),
             _ => job::outcome(session, &job, &signals, request),
         };
-        // The step that failed first counts.
+        // The first failed step counts.
         if is_failure(&result) && in_vain.is_none() {
             broken = Some(turn);
         }
@@ -72,7 +72,7 @@ fn run(session: &Arc<Session>, line: &Receiver<Waiting>) {
     }
 }
 
-/// Whether the controller will take this result for a failure, unless the task says otherwise.
+/// Whether the controller takes this result for a failure, unless the task says otherwise.
 fn is_failure(result: &Value) -> bool {
     match result.get("failed") {
         Some(failed) => failed.as_bool() != Some(false),

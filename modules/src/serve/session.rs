@@ -21,21 +21,21 @@ use crate::{
     process::GRACE,
 };
 
-/// What one connection to the controller shares between its requests.
+/// State of a controller connection, common to its requests.
 pub(crate) struct Session {
     output: Mutex<File>,
     routes: Mutex<HashMap<u64, Route>>,
     idle: Condvar,
     users: Users,
-    /// The word this executor was called with.
+    /// Argument with which this executor was called.
     word: String,
-    /// Modules that were sent, for all requests.
+    /// Received foreign modules, for all requests.
     pub(super) store: Arc<Store>,
     sequence: Sequence,
     pub(super) gate: Gate,
 }
 
-/// Where a request runs.
+/// Location where a request runs.
 pub(crate) enum Route {
     /// In this process.
     Here(Arc<Job>),
@@ -45,7 +45,7 @@ pub(crate) enum Route {
     Locked,
 }
 
-/// A lock that a panicking module left is as good as before: nothing is kept half done under these locks.
+/// A lock poisoned by a panicking module is still valid, because no data is left half-updated under these locks.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    /// Acts on a message of the controller without waiting for what it starts.
+    /// Processes a message of the controller without waiting for the work it starts.
     pub(crate) fn receive(self: &Arc<Session>, message: ToExecutor<Value>, blob: Vec<u8>) {
         match message {
             ToExecutor::Lock(terms) => self.gate.agree(terms),
@@ -95,7 +95,7 @@ impl Session {
                 None => {}
             },
             ToExecutor::Ping { id } => match self.route(id) {
-                // Until the other user's executor has started, this process answers in its place.
+                // Until the other user's executor has started, this process answers for it.
                 Some(Route::There(relay)) if relay.send(&ToExecutor::Ping { id }, &[]) => {}
                 Some(_) => self.write(&Reply::Pong { id }, &[]),
                 None => {}
@@ -109,12 +109,12 @@ impl Session {
         }
     }
 
-    /// The terms on which the host is locked, for executors of other users.
+    /// The terms of the host lock, for executors of other users.
     pub(crate) fn lock_terms(&self) -> Option<LockTerms> {
         self.gate.terms()
     }
 
-    /// Runs a request that holds the lock it needs.
+    /// Runs a request that holds its lock.
     pub(super) fn run_now(self: &Arc<Session>, mut request: Request<Value>, blob: Vec<u8>) {
         let id = request.id;
         if let Some(wanted) = request.detached.take() {
@@ -138,13 +138,13 @@ impl Session {
         })
     }
 
-    /// Notes that a request is under way.
+    /// Registers a running request.
     pub(crate) fn enter(&self, id: u64, route: Route) {
         lock(&self.routes).insert(id, route);
     }
 
-    /// Sends an event of a request that is under way. An event after the answer is dropped: the relay of another user's
-    /// executor would take it for a forgery.
+    /// Sends an event of a running request. An event after the answer is dropped: the relay of another user's executor
+    /// would take it for a forgery.
     pub(crate) fn event(&self, id: u64, event: Event, blob: &[u8]) {
         let Ok(frame) = encode(&Reply::<Value>::Event { id, event }, blob) else { return };
         // Checked while the output is locked: a pending answer is either written after this or has left the routes.
@@ -154,12 +154,12 @@ impl Session {
         }
     }
 
-    /// Sends the one answer to a request; a second one is not sent.
+    /// Sends the answer to a request; a second answer is dropped.
     pub(crate) fn done(&self, id: u64, result: Value, blob: &[u8]) {
         self.done_after(id, result, blob, Spent::default());
     }
 
-    /// The same for what took time.
+    /// Like [`Session::done`], with the time spent.
     pub(crate) fn done_after(&self, id: u64, result: Value, blob: &[u8], spent: Spent) {
         if lock(&self.routes).remove(&id).is_some() {
             self.answer(id, result, blob, spent);
@@ -181,7 +181,7 @@ impl Session {
         self.idle.notify_all();
     }
 
-    /// Passes a message of another user's executor on as it is.
+    /// Forwards a message of another user's executor unchanged.
     pub(crate) fn forward(&self, reply: Reply<Value>, blob: &[u8]) {
         match reply {
             Reply::Done { id, result, spent } => self.done_after(id, result, blob, spent),
@@ -192,7 +192,7 @@ impl Session {
     }
 
     fn write(&self, reply: &Reply<Value>, blob: &[u8]) {
-        // An error here is a controller that is gone; the end of standard input tells the session.
+        // An error means that the controller is gone; the session ends with its standard input.
         let _ = self.try_write(reply, blob);
     }
 
@@ -204,7 +204,7 @@ impl Session {
         Ok(())
     }
 
-    /// Stops everything that still runs and waits for it, but not for ever.
+    /// Stops all running requests, and waits for them with a time limit.
     pub(crate) fn end(&self) {
         for route in lock(&self.routes).values() {
             if let Route::Here(job) = route {
@@ -227,7 +227,7 @@ impl Session {
         drop(routes);
         self.store.clear();
         self.users.wait();
-        // Last, because work of this run may go on until here.
+        // Released last, because requests of this run may continue until here.
         self.gate.end();
     }
 }
@@ -237,7 +237,7 @@ pub(crate) fn failed(message: impl Into<String>) -> Value {
     json!({ "changed": false, "failed": true, "msg": message.into() })
 }
 
-/// The result of a run that ended for this reason without an answer of its module: it may have changed the host.
+/// The result of a run that ended for this reason without its module's answer, and may have changed the host.
 pub(crate) fn interrupted(message: impl Into<String>) -> Value {
     let mut result = failed(message);
     if let Some(map) = result.as_object_mut() {

@@ -16,25 +16,25 @@ pub struct Filesystem;
 static SPEC: Spec = Spec {
     name: "filesystem",
     collection: "community.general",
-    summary: "Make file systems",
+    summary: "Create file systems",
     description: &[
-        "Makes a file system unless there is one of that type, and refuses to destroy another unless `force` says so. `resizefs` grows one to the \
-         size of its device.",
+        "Creates a file system unless one of that type exists. Refuses to overwrite another type unless `force` is \
+         set. `resizefs` grows the file system to the size of its device.",
     ],
     options: &[
-        Opt::new("state", Kind::Str, "`absent` wipes the signature of what is there.")
+        Opt::new("state", Kind::Str, "`present` creates the file system, `absent` wipes its signature.")
             .default("\"present\"")
             .choices(&["present", "absent"]),
-        Opt::new("fstype", Kind::Str, "The type.").aliases(&["type"]).choices(&[
+        Opt::new("fstype", Kind::Str, "Type of the file system.").aliases(&["type"]).choices(&[
             "bcachefs", "btrfs", "ext2", "ext3", "ext4", "ext4dev", "f2fs", "gfs2", "lvm", "ocfs2", "reiserfs", "swap",
             "ufs", "vfat", "xfs",
         ]),
-        Opt::required("dev", Kind::Path, "The device, or a file.").word().aliases(&["device"]),
-        Opt::new("force", Kind::Bool, "Make it even if there is one.").default("false"),
-        Opt::new("resizefs", Kind::Bool, "Let it grow to the size of the device.").default("false"),
-        Opt::new("opts", Kind::Str, "Options of the program that makes it."),
-        Opt::new("uuid", Kind::Str, "Its UUID; giving one always is a change."),
-        Opt::new("label", Kind::Str, "Its label; of gfs2 only."),
+        Opt::required("dev", Kind::Path, "Path of the device or image file.").word().aliases(&["device"]),
+        Opt::new("force", Kind::Bool, "Create the file system even if one exists.").default("false"),
+        Opt::new("resizefs", Kind::Bool, "Grow the file system to the size of the device.").default("false"),
+        Opt::new("opts", Kind::Str, "Options of the mkfs program."),
+        Opt::new("uuid", Kind::Str, "UUID of the file system; setting it always counts as a change."),
+        Opt::new("label", Kind::Str, "Label of the file system; gfs2 only."),
     ],
     required_if: &[("state", "present", &["fstype"])],
     mutually_exclusive: &[&["resizefs", "uuid"]],
@@ -43,23 +43,23 @@ static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// How file systems of one type are made, grown and named.
+/// Commands that create, grow and label a type of file system.
 struct Type {
     name: &'static str,
-    /// As `blkid` calls it.
+    /// Name of the type in `blkid`.
     signature: &'static str,
     make: &'static str,
     force: &'static [&'static str],
-    /// The options of `make` that set the UUID, and what goes with them.
+    /// Options of `make` that set the UUID.
     uuid: &'static [&'static str],
     uuid_with: &'static [&'static str],
     label: Option<&'static str>,
-    /// The program and option that change the UUID, and whether it takes one.
+    /// Program and option that change the UUID, and whether the option takes a value.
     change_uuid: Option<(&'static str, &'static str, bool)>,
     grow: &'static [&'static str],
-    /// Grown where it is mounted, not by its device.
+    /// Grows through the mount point instead of the device.
     grow_mounted: bool,
-    /// Less than this is not worth growing, or not possible.
+    /// Bytes by which a device may be larger without growing, because less is impossible or not useful.
     slack: u64,
 }
 
@@ -222,7 +222,7 @@ impl Module for Filesystem {
     }
 }
 
-/// The type of what is on a device, and how the question was answered.
+/// The type of a device's file system, and the status and output of the query.
 fn signature(device: &Path, host: &Host) -> Result<(String, (i32, String)), Failure> {
     let output = Command::new("blkid")
         .args(["-c", "/dev/null", "-o", "value", "-s", "TYPE"])
@@ -234,7 +234,7 @@ fn signature(device: &Path, host: &Host) -> Result<(String, (i32, String)), Fail
     }
     let text = output.stdout_text();
     let mut found = text.trim();
-    // That of BusyBox prints all it knows, whatever it is asked.
+    // BusyBox' blkid prints all properties, regardless of its options.
     if found.contains(' ') {
         let rest = found.split_once("TYPE=").map(|(_, rest)| rest.trim_start_matches('"')).unwrap_or_default();
         found = rest.split(['"', ' ']).next().unwrap_or_default();
@@ -273,7 +273,7 @@ fn grow(kind: &'static Type, device: PathBuf, host: &Host) -> Result<Plan, Failu
     Ok(plan.with("msg", text))
 }
 
-/// The type as Ansible's messages spell it.
+/// The type in the spelling of Ansible's messages.
 fn python_name(kind: &Type) -> &'static str {
     match kind.name {
         "ext2" => "Ext2",
@@ -314,7 +314,7 @@ fn size_of_device(device: &Path, host: &Host) -> Result<u64, Failure> {
     if found.is_file() { Ok(found.len()) } else { Err(unknown()) }
 }
 
-/// How many bytes a file system is made for.
+/// The size of a file system in bytes.
 fn size_of_system(kind: &Type, device: &Path, host: &Host) -> Result<u64, Failure> {
     let ask = |words: &[&str], target: &str| {
         let (program, options) = words.split_first().map_or(("", words), |(program, rest)| (*program, rest));
@@ -365,14 +365,14 @@ fn product(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one?.checked_mul(other?)
 }
 
-/// The number behind the first place of a text.
+/// The number after the first occurrence of a label.
 fn number_after(text: &str, label: &str) -> Option<u64> {
     let (_, rest) = text.split_once(label)?;
     let rest = rest.trim_start();
     rest.get(..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()))?.parse().ok()
 }
 
-/// `Size: 1.5 GiB`, as bcachefs tells it.
+/// Parses `Size: 1.5 GiB`, as bcachefs prints it.
 fn size_with_unit(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("Size:"))?.trim();
     let end = line.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(line.len());
@@ -395,7 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_from_what_the_programs_print() {
+    fn file_system_sizes_parsed() {
         assert_eq!(number_after("Inode count: 7\nBlock count:              25600\n", "Block count:"), Some(25600));
         let line = "data     =                       bsize=4096   blocks=16384, imaxpct=25";
         assert_eq!(product(number_after(line, "bsize="), number_after(line, "blocks=")), Some(67_108_864));

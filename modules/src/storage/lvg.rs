@@ -1,4 +1,4 @@
-//! `lvg`: volume groups of LVM.
+//! `lvg`: LVM volume groups.
 
 use std::path::Path;
 
@@ -10,24 +10,27 @@ pub struct Lvg;
 static SPEC: Spec = Spec {
     name: "lvg",
     collection: "community.general",
-    summary: "Manage volume groups of LVM",
-    description: &[
-        "Makes a volume group of the devices in `pvs`, which become physical volumes, adds and removes devices later, and removes the group.",
-    ],
+    summary: "Manage LVM volume groups",
+    description: &["Creates a volume group on the devices in `pvs`, adds and removes devices, and removes the group."],
     options: &[
-        Opt::required("vg", Kind::Str, "The volume group.").word(),
-        Opt::new("pvs", Kind::List(&Kind::Str), "The devices it consists of.").word(),
-        Opt::new("pesize", Kind::Str, "The size of an extent, in megabytes unless it has a unit.").default("\"4\""),
-        Opt::new("pv_options", Kind::Str, "Further options of pvcreate.").default("\"\""),
-        Opt::new("pvresize", Kind::Bool, "Let physical volumes grow to the size of their devices.").default("false"),
-        Opt::new("vg_options", Kind::Str, "Further options of vgcreate.").default("\"\""),
-        Opt::new("state", Kind::Str, "`active` and `inactive` are also about the group's logical volumes.")
-            .default("\"present\"")
-            .choices(&["absent", "present", "active", "inactive"]),
+        Opt::required("vg", Kind::Str, "Name of the volume group.").word(),
+        Opt::new("pvs", Kind::List(&Kind::Str), "Devices of the volume group.").word(),
+        Opt::new("pesize", Kind::Str, "Size of an extent, in megabytes unless it has a unit.").default("\"4\""),
+        Opt::new("pv_options", Kind::Str, "Additional options of pvcreate.").default("\"\""),
+        Opt::new("pvresize", Kind::Bool, "Grow physical volumes to the size of their devices.").default("false"),
+        Opt::new("vg_options", Kind::Str, "Additional options of vgcreate.").default("\"\""),
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`present` creates the group, `absent` removes it, `active` and `inactive` also switch its logical \
+             volumes.",
+        )
+        .default("\"present\"")
+        .choices(&["absent", "present", "active", "inactive"]),
         Opt::new("force", Kind::Bool, "Remove a group even if it has logical volumes.").default("false"),
-        Opt::new("reset_vg_uuid", Kind::Bool, "Give the group another UUID; always a change.").default("false"),
-        Opt::new("reset_pv_uuid", Kind::Bool, "Give its devices other UUIDs; always a change.").default("false"),
-        Opt::new("remove_extra_pvs", Kind::Bool, "Take devices out of the group that are not in `pvs`.")
+        Opt::new("reset_vg_uuid", Kind::Bool, "Assign a new UUID to the group; always a change.").default("false"),
+        Opt::new("reset_pv_uuid", Kind::Bool, "Assign new UUIDs to its devices; always a change.").default("false"),
+        Opt::new("remove_extra_pvs", Kind::Bool, "Remove devices from the group that are not in `pvs`.")
             .default("true"),
     ],
     required_if: &[("reset_pv_uuid", "True", &["pvs"])],
@@ -141,7 +144,7 @@ fn words(program: &str, arguments: &[&str]) -> Vec<String> {
     std::iter::once(program).chain(arguments.iter().copied()).map(str::to_owned).collect()
 }
 
-/// A change that is these commands, one after the other.
+/// A change that runs these commands in order.
 fn steps(commands: Vec<Vec<String>>) -> Plan {
     Plan::change(move |host, _| {
         for command in commands {
@@ -152,7 +155,7 @@ fn steps(commands: Vec<Vec<String>>) -> Plan {
     })
 }
 
-/// The rows that a program of LVM prints.
+/// The rows of a listing by an LVM program.
 fn table(program: &str, options: &[&str], host: &Host) -> Result<Vec<Vec<String>>, Failure> {
     let command = Command::new(program).plain_locale().args(["--noheadings", "--separator", ";"]);
     let text = command.args(options.iter().copied()).check_run(host)?.stdout_text();
@@ -160,7 +163,7 @@ fn table(program: &str, options: &[&str], host: &Host) -> Result<Vec<Vec<String>
     Ok(rows.map(|line| line.trim().split(';').map(str::to_owned).collect()).collect())
 }
 
-/// LVM knows devices by their real paths, and mapped ones by their names.
+/// LVM identifies devices by canonical paths, and mapped devices by name.
 fn real(device: &str) -> String {
     let path = std::fs::canonicalize(device).map_or_else(|_| device.to_owned(), |path| path.display().to_string());
     let Some(number) = path.strip_prefix("/dev/dm-") else { return path };
@@ -172,7 +175,7 @@ fn supports_autoactivation(program: &str, host: &Host) -> Result<bool, Failure> 
     Ok(Command::new(program).plain_locale().arg("--help").run(host)?.stdout_text().contains(AUTOACTIVATION))
 }
 
-/// What switches the group's logical volumes on or off, now and at the next boot.
+/// Commands that activate or deactivate the group's logical volumes, now and at the next boot.
 fn activation(vg: &str, active: bool, host: &Host) -> Result<Vec<Vec<String>>, Failure> {
     let supported = supports_autoactivation("vgchange", host)?;
     let fields = if supported { "lv_attr,autoactivation" } else { "lv_attr" };
@@ -191,7 +194,7 @@ fn activation(vg: &str, active: bool, host: &Host) -> Result<Vec<Vec<String>>, F
     Ok(commands)
 }
 
-/// A device has room for another extent.
+/// Whether a device has room for another extent.
 fn can_grow(device: &str, host: &Host) -> Result<bool, Failure> {
     let fields = "dev_size,pv_size,pe_start,vg_extent_size";
     let rows = table("pvs", &["--nosuffix", "--units", "b", "-o", fields, device], host)?;

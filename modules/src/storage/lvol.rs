@@ -1,4 +1,4 @@
-//! `lvol`: logical volumes of LVM.
+//! `lvol`: LVM logical volumes.
 
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
@@ -11,53 +11,56 @@ pub struct Lvol;
 static SPEC: Spec = Spec {
     name: "lvol",
     collection: "community.general",
-    summary: "Manage logical volumes of LVM",
+    summary: "Manage LVM logical volumes",
     description: &[
-        "Makes, resizes, activates and removes logical volumes, snapshots and thin volumes. What could destroy data, shrinking and removing, needs \
-         `force`.",
+        "Creates, resizes, activates and removes logical volumes, snapshots and thin volumes. Shrinking and removing \
+         may destroy data and need `force`.",
     ],
     options: &[
-        Opt::required("vg", Kind::Str, "The volume group.").word(),
-        Opt::new("lv", Kind::Str, "The logical volume; for a snapshot, its origin.").word(),
+        Opt::required("vg", Kind::Str, "Name of the volume group.").word(),
+        Opt::new("lv", Kind::Str, "Name of the logical volume; for a snapshot, its origin.").word(),
         Opt::new(
             "size",
             Kind::Str,
-            "The size in megabytes, with another unit, or in per cent of `VG`, `PVS`, `FREE` or `ORIGIN`; with `+` or `-`, by how much it changes.",
+            "Size in megabytes, with another unit, or in percent of `VG`, `PVS`, `FREE` or `ORIGIN`. A leading `+` \
+             or `-` changes the size by that amount.",
         ),
-        Opt::new("opts", Kind::Str, "Further options of lvcreate."),
-        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["absent", "present"]),
-        Opt::new("active", Kind::Bool, "Whether it is active.").default("true"),
-        Opt::new("force", Kind::Bool, "Allow to shrink and to remove.").default("false"),
+        Opt::new("opts", Kind::Str, "Additional options of lvcreate."),
+        Opt::new("state", Kind::Str, "`present` creates the volume, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["absent", "present"]),
+        Opt::new("active", Kind::Bool, "Activate the volume.").default("true"),
+        Opt::new("force", Kind::Bool, "Allow shrinking and removing.").default("false"),
         Opt::new("shrink", Kind::Bool, "Shrink a volume that is larger than `size`.").default("true"),
-        Opt::new("snapshot", Kind::Str, "The snapshot.").word(),
-        Opt::new("pvs", Kind::List(&Kind::Str), "The devices it shall lie on."),
-        Opt::new("thinpool", Kind::Str, "The thin pool, or the pool of the thin volume `lv`."),
-        Opt::new("resizefs", Kind::Bool, "Resize its file system, too.").default("false"),
+        Opt::new("snapshot", Kind::Str, "Name of the snapshot.").word(),
+        Opt::new("pvs", Kind::List(&Kind::Str), "Devices to place the volume on."),
+        Opt::new("thinpool", Kind::Str, "Name of the thin pool to create, or of the pool for the thin volume `lv`."),
+        Opt::new("resizefs", Kind::Bool, "Resize the file system too.").default("false"),
     ],
     required_one_of: &[&["lv", "thinpool"]],
     examples: "- name: Room for the database\n  community.general.lvol:\n    vg: data\n    lv: postgres\n    size: 20g\n\n\
                - name: All that is left\n  community.general.lvol:\n    vg: data\n    lv: logs\n    size: 100%FREE\n",
     returns: &[
-        Return { name: "vg", kind: "str", when: "the volume was there", doc: "The volume group." },
-        Return { name: "lv", kind: "str", when: "the volume was there", doc: "The logical volume." },
+        Return { name: "vg", kind: "str", when: "the volume existed", doc: "Name of the volume group." },
+        Return { name: "lv", kind: "str", when: "the volume existed", doc: "Name of the logical volume." },
         Return {
             name: "size",
             kind: "float",
-            when: "the volume was there",
-            doc: "Its size before the task, in the unit of `size`.",
+            when: "the volume existed",
+            doc: "Size before the task, in the unit of `size`.",
         },
-        Return { name: "msg", kind: "str", when: "the volume is new", doc: "Empty." },
+        Return { name: "msg", kind: "str", when: "the volume was created", doc: "Always empty." },
     ],
     ..Spec::EMPTY
 };
 
-/// A size as the task says it.
+/// A size in a task.
 #[derive(Clone)]
 struct Size {
-    /// `+` or `-`: by how much it changes.
+    /// `+` or `-` for a relative change.
     sign: Option<char>,
     number: String,
-    /// A letter, or `%` and of what.
+    /// A letter, or `%` with its base.
     unit: String,
     value: f64,
 }
@@ -102,13 +105,13 @@ impl Size {
         self.unit.starts_with('%')
     }
 
-    /// The option of LVM's programs that takes it, and its argument without a sign.
+    /// The option and argument for LVM programs, without a sign.
     fn words(&self) -> [String; 2] {
         let option = if self.is_percent() { "-l" } else { "-L" };
         [option.to_owned(), format!("{}{}", self.number, self.unit)]
     }
 
-    /// The same with the sign.
+    /// The option and argument, with the sign.
     fn signed(&self) -> [String; 2] {
         let [option, value] = self.words();
         [option, self.sign.map(String::from).unwrap_or_default() + &value]
@@ -119,7 +122,7 @@ impl Size {
     }
 }
 
-/// A logical volume as `lvs` lists it.
+/// A logical volume in the output of `lvs`.
 #[derive(Clone)]
 struct Volume {
     name: String,
@@ -195,7 +198,7 @@ impl Module for Lvol {
                     }
                     changed |= output.success();
                 }
-                // This one cannot be tried.
+                // Activation has no test mode.
                 if let Some(active) = activate.filter(|_| !host.check()) {
                     let flag = if active { "-ay" } else { "-an" };
                     let output = lvm(&["lvchange".to_owned(), flag.to_owned(), path], host)?;
@@ -212,7 +215,7 @@ impl Module for Lvol {
     }
 }
 
-/// The volume group in the unit of the task's size.
+/// The volume group, in the unit of the requested size.
 struct Group {
     size: f64,
     free: f64,
@@ -253,7 +256,7 @@ impl Task {
         })
     }
 
-    /// The group and its volumes, or what LVM says if there is no such group.
+    /// The group and its volumes, or LVM's output if the group does not exist.
     fn read(&self, host: &Host) -> Result<Result<(Group, Vec<Volume>), Output>, Failure> {
         let unit = match &self.size {
             Some(size) if !size.is_percent() => size.unit.to_lowercase(),
@@ -292,7 +295,7 @@ impl Task {
         Ok(Ok((group, volumes.collect())))
     }
 
-    /// The volume the task is about, after a look at those it needs.
+    /// The name of the volume, after checking the volumes it needs.
     fn checked_name(&self, volumes: &[Volume]) -> Result<&str, Failure> {
         let find = |name: &Option<String>| volumes.iter().find(|volume| Some(&volume.name) == name.as_ref());
         let shown = |name: &Option<String>| name.clone().unwrap_or_else(|| "None".to_owned());
@@ -321,7 +324,7 @@ impl Task {
         Ok(name)
     }
 
-    /// The command that makes the volume.
+    /// The command that creates the volume.
     fn creation(&self, volumes: &[Volume]) -> Result<Vec<String>, Failure> {
         if let Some(size) = self.size.as_ref().filter(|size| size.sign == Some('-')) {
             let text = format!("Bad size specification of '-{}' for creating LV", size.number);
@@ -367,7 +370,7 @@ impl Task {
         Ok(words)
     }
 
-    /// The command that gives the volume its size, if it has another.
+    /// The command that resizes the volume, if its size differs.
     fn resize(&self, group: &Group, volume: &Volume) -> Result<Option<Vec<String>>, Failure> {
         let Some(size) = &self.size else { return Ok(None) };
         let name = &volume.name;
@@ -379,7 +382,7 @@ impl Task {
                 Some(_) => volume.size - part,
                 None => part,
             };
-            // All of LVM's programs round down.
+            // LVM programs round down.
             wanted - wanted % group.extent
         } else {
             size.value
@@ -422,7 +425,7 @@ impl Task {
     }
 }
 
-/// Runs a command of LVM, which in check mode only tries whether it could.
+/// Runs an LVM command; in check mode, in test mode.
 fn lvm(words: &[String], host: &Host) -> Result<Output, Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("There is no command to run."))?;
     let command = Command::new(program.as_str()).plain_locale().args(host.check().then_some("--test"));

@@ -1,4 +1,4 @@
-//! Disks: partitions, logical volumes, file systems.
+//! Partitions, logical volumes and file systems.
 
 pub mod filesystem;
 pub mod lvg;

@@ -17,42 +17,47 @@ static SPEC: Spec = Spec {
     collection: "community.general",
     summary: "Manage partitions",
     description: &[
-        "Makes, resizes and removes one partition with parted, and makes the table of partitions if it is another.",
+        "Creates, resizes and removes one partition with parted, and creates the partition table if its type differs.",
     ],
     options: &[
-        Opt::required("device", Kind::Str, "The disk, or a file.").word(),
-        Opt::new("align", Kind::Str, "How partitions are aligned.").default("\"optimal\"").choices(&[
+        Opt::required("device", Kind::Str, "Path of the disk or image file.").word(),
+        Opt::new("align", Kind::Str, "Alignment of partitions.").default("\"optimal\"").choices(&[
             "cylinder",
             "minimal",
             "none",
             "optimal",
             "undefined",
         ]),
-        Opt::new("number", Kind::Int, "The partition."),
-        Opt::new("unit", Kind::Str, "The unit of sizes in the result.").default("\"KiB\"").choices(UNITS),
-        Opt::new("label", Kind::Str, "The kind of table.")
+        Opt::new("number", Kind::Int, "Number of the partition."),
+        Opt::new("unit", Kind::Str, "Unit of sizes in the result.").default("\"KiB\"").choices(UNITS),
+        Opt::new("label", Kind::Str, "Type of the partition table.")
             .default("\"msdos\"")
             .choices(&["aix", "amiga", "bsd", "dvh", "gpt", "loop", "mac", "msdos", "pc98", "sun"]),
-        Opt::new("part_type", Kind::Str, "The kind of partition; with gpt, its name unless `name` says another.")
+        Opt::new("part_type", Kind::Str, "Type of the partition; with gpt, its name unless `name` is given.")
             .default("\"primary\"")
             .choices(&["extended", "logical", "primary"]),
-        Opt::new("part_start", Kind::Str, "Where it begins.").default("\"0%\""),
-        Opt::new("part_end", Kind::Str, "Where it ends.").default("\"100%\""),
-        Opt::new("fs_type", Kind::Str, "The file system it is for."),
-        Opt::new("name", Kind::Str, "Its name, with gpt and mac."),
-        Opt::new("flags", Kind::List(&Kind::Str), "The flags it has, and no others."),
-        Opt::new("state", Kind::Str, "`info` only looks.").default("\"info\"").choices(&["absent", "info", "present"]),
-        Opt::new("resize", Kind::Bool, "Move the end of a partition that is there to `part_end`.").default("false"),
-        Opt::new("unit_preserve_case", Kind::Bool, "Give units in the result as they are usually written.")
-            .default("false"),
+        Opt::new("part_start", Kind::Str, "Start of the partition.").default("\"0%\""),
+        Opt::new("part_end", Kind::Str, "End of the partition.").default("\"100%\""),
+        Opt::new("fs_type", Kind::Str, "Type of the file system on the partition."),
+        Opt::new("name", Kind::Str, "Name of the partition, with gpt and mac."),
+        Opt::new("flags", Kind::List(&Kind::Str), "Flags of the partition; all others are cleared."),
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`present` creates the partition, `absent` removes it, `info` only returns the layout.",
+        )
+        .default("\"info\"")
+        .choices(&["absent", "info", "present"]),
+        Opt::new("resize", Kind::Bool, "Move the end of an existing partition to `part_end`.").default("false"),
+        Opt::new("unit_preserve_case", Kind::Bool, "Return units in their usual spelling.").default("false"),
     ],
     required_if: &[("state", "present", &["number"]), ("state", "absent", &["number"])],
     examples: "- name: A partition for LVM\n  community.general.parted:\n    device: /dev/sdb\n    number: 1\n    label: gpt\n    flags: [lvm]\n    \
                state: present\n",
     returns: &[
-        Return { name: "disk", kind: "dict", when: "success", doc: "The disk." },
-        Return { name: "partitions", kind: "list", when: "success", doc: "Its partitions." },
-        Return { name: "script", kind: "list", when: "success", doc: "What parted was told." },
+        Return { name: "disk", kind: "dict", when: "success", doc: "Properties of the disk." },
+        Return { name: "partitions", kind: "list", when: "success", doc: "Partitions of the disk." },
+        Return { name: "script", kind: "list", when: "success", doc: "Commands passed to parted." },
     ],
     ..Spec::EMPTY
 };
@@ -90,7 +95,7 @@ impl Module for Parted {
             let mut told = script.clone();
             task.run(&script, host)?;
             if script.first().is_some_and(|word| word != "rm") || script.is_empty() {
-                // A partition that is new may have flags already.
+                // A new partition may already have flags.
                 let disk = task.read(host)?;
                 if let Some(partition) = disk.partition(number) {
                     let more = task.marks_of(&wanted.0, &wanted.1, partition, number);
@@ -108,7 +113,7 @@ impl Module for Parted {
     }
 }
 
-/// The program as messages name it.
+/// The program's name in messages.
 fn program(host: &Host) -> String {
     process::find(host, "parted").map_or_else(|| "parted".to_owned(), |path| path.display().to_string())
 }
@@ -155,7 +160,7 @@ impl Task {
             return Ok(());
         }
         let mut options = vec!["-s"];
-        // Since 3.4.64 it repairs a table that does not fit the disk any more, if it is told to.
+        // Releases from 3.4.64 can repair a table that no longer fits the disk.
         if version(host)? >= (3, 4, 64) {
             options.push("-f");
         }
@@ -183,7 +188,7 @@ impl Task {
         })
     }
 
-    /// What makes the table and the partition, or moves its end.
+    /// Commands that create the table and the partition, or move its end.
     fn shape(&self, args: &Args, disk: &Disk, number: i64) -> Result<Vec<String>, Failure> {
         let text = |name: &str| args.str(name).unwrap_or_default().to_owned();
         let mut script = Vec::new();
@@ -205,7 +210,7 @@ impl Task {
             let end = partition.get("end").and_then(Value::as_f64).unwrap_or(0.0) * factor(&self.unit);
             let (size, unit) = size_of(&text("part_end")).unwrap_or((0.0, String::new()));
             let (wanted, tolerance) = match unit.as_str() {
-                // An end in per cent is where parted aligns it.
+                // parted aligns an end in percent.
                 "%" => (disk.size() * factor(&self.unit) * size / 100.0, f64::from(1 << 20)),
                 unit => (size * factor(unit), 1.0),
             };
@@ -220,7 +225,7 @@ impl Task {
         self.marks_of(&args.str("name").map(str::to_owned), &flags(args), partition, number)
     }
 
-    /// What gives the partition its name and its flags.
+    /// Commands that set the partition's name and flags.
     fn marks_of(&self, name: &Option<String>, flags: &[String], partition: &Map, number: i64) -> Vec<String> {
         let mut script = Vec::new();
         if let Some(name) = name
@@ -245,7 +250,7 @@ impl Task {
     }
 }
 
-/// The flags of a task; parted sets `boot` with `esp`.
+/// The flags of a task; parted sets `boot` together with `esp`.
 fn flags(args: &Args) -> Vec<String> {
     let mut flags: Vec<String> = args.list("flags").into_iter().map(str::to_owned).collect();
     if flags.iter().any(|flag| flag == "esp") && !flags.iter().any(|flag| flag == "boot") {
@@ -260,7 +265,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Reads what `parted -m` prints: a line of the unit, one of the disk, perhaps one of its geometry, one for each partition.
+    /// Parses the output of `parted -m`: unit, disk, optionally geometry, and one line per partition.
     fn parse(text: &str, unit: &str, keep_case: bool) -> Option<Disk> {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty()).map(fields).skip(1);
         let disk = lines.next()?;
@@ -295,7 +300,7 @@ impl Disk {
         for line in lines {
             let at = |index: usize| line.get(index).copied();
             let place = |text: &str| size_of(text).map(|(size, _)| json!(size)).or_else(|| geometry(text));
-            // Between the end and the file system there is the size, unless places are cylinders, heads and sectors.
+            // A size follows the end, unless positions are in cylinders, heads and sectors.
             let (size, rest) = if is_chs { (json!(""), 3) } else { (place(at(3)?)?, 4) };
             let flags: Vec<&str> = at(rest + 2)?.split(", ").map(str::trim).filter(|flag| !flag.is_empty()).collect();
             let mut partition = Map::new();
@@ -324,7 +329,7 @@ impl Disk {
         self.partitions.iter().find(|partition| partition.get("num").and_then(Value::as_i64) == Some(number))
     }
 
-    /// The plan, with what there is before it.
+    /// The plan with the layout before the change.
     fn described(&self, plan: Plan) -> Plan {
         let partitions: Vec<Value> = self.partitions.iter().cloned().map(Value::from).collect();
         plan.with("disk", self.generic.clone()).with("partitions", partitions)
@@ -335,7 +340,7 @@ fn fields(line: &str) -> Vec<&str> {
     line.trim_end_matches(';').split(':').collect()
 }
 
-/// `10.5GiB` as a number and a unit.
+/// Splits `10.5GiB` into number and unit.
 fn size_of(text: &str) -> Option<(f64, String)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -345,7 +350,7 @@ fn size_of(text: &str) -> Option<(f64, String)> {
     Some((number.parse().ok()?, unit.trim_start().to_owned()))
 }
 
-/// `1,2,3` as cylinder, head and sector.
+/// Parses `1,2,3` as cylinder, head and sector.
 fn geometry(text: &str) -> Option<Value> {
     let mut numbers = text.split(',').map(|part| part.parse::<i64>().ok());
     let (cylinder, head, sector) = (numbers.next()??, numbers.next()??, numbers.next()??);
@@ -357,7 +362,7 @@ fn spelled(unit: &str, keep_case: bool) -> String {
     if keep_case { usual.to_owned() } else { unit.to_lowercase() }
 }
 
-/// The bytes of a unit; without one it is parted's usual, megabytes.
+/// Bytes of a unit; the default is parted's, megabytes.
 fn factor(unit: &str) -> f64 {
     let power = |base: f64, units: &[&str], first: i32| {
         units.iter().position(|known| *known == unit).map(|at| base.powi(i32::try_from(at).unwrap_or(0) + first))

@@ -1,4 +1,4 @@
-//! `alternatives`: which of several programs a common name leads to.
+//! `alternatives`: selects the program behind a common name.
 
 use serde_json::{Value, json};
 
@@ -8,40 +8,44 @@ use crate::{Args, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spe
 pub struct Alternatives;
 
 const SUBCOMMANDS: &[Opt] = &[
-    Opt::required("name", Kind::Str, "The name.").word(),
-    Opt::required("path", Kind::Path, "Where it leads.").word(),
-    Opt::required("link", Kind::Path, "The link."),
+    Opt::required("name", Kind::Str, "Common name of the dependent link.").word(),
+    Opt::required("path", Kind::Path, "Path of the program that the dependent link points to.").word(),
+    Opt::required("link", Kind::Path, "Path of the dependent link."),
 ];
 
 static SPEC: Spec = Spec {
     name: "alternatives",
     collection: "community.general",
     summary: "Manage alternative programs for common names",
-    description: &["Drives `update-alternatives`: adds and removes alternatives, selects one, or lets the priorities decide."],
+    description: &[
+        "Drives `update-alternatives`: adds and removes alternatives, selects one, or returns the choice to the \
+         priorities.",
+    ],
     options: &[
-        Opt::required("name", Kind::Str, "The common name, such as `editor`.").word(),
-        Opt::new("path", Kind::Path, "The program.").word(),
-        Opt::new("family", Kind::Str, "The family of programs to select, where the system has families."),
-        Opt::new("link", Kind::Path, "The link with the common name; needed for a new one."),
-        Opt::new("priority", Kind::Int, "The priority; 50 for a new one."),
+        Opt::required("name", Kind::Str, "Common name, such as `editor`.").word(),
+        Opt::new("path", Kind::Path, "Path of the program.").word(),
+        Opt::new("family", Kind::Str, "Family of programs to select, on systems that have families."),
+        Opt::new("link", Kind::Path, "Path of the link with the common name. Required for a new name."),
+        Opt::new("priority", Kind::Int, "Priority of the alternative; 50 for a new one."),
         Opt::new(
             "state",
             Kind::Str,
-            "`present` adds it, `selected` also selects it, `auto` adds it and lets the priorities decide, `absent` removes it.",
+            "`present` adds the alternative, `selected` also selects it, `auto` adds it and lets the priorities \
+             decide, `absent` removes it.",
         )
         .default("\"selected\"")
         .choices(&["present", "selected", "absent", "auto"]),
-        Opt::new("subcommands", Kind::List(&Kind::Dict), "Links that change along with it.")
+        Opt::new("subcommands", Kind::List(&Kind::Dict), "Dependent links that change together with this one.")
             .aliases(&["slaves"])
             .options(SUBCOMMANDS),
     ],
     required_one_of: &[&["path", "family"]],
     examples: "- name: Vim is the editor\n  community.general.alternatives:\n    name: editor\n    path: /usr/bin/vim.basic\n",
-    returns: &[Return { name: "msg", kind: "str", when: "always", doc: "What was done." }],
+    returns: &[Return { name: "msg", kind: "str", when: "always", doc: "Summary of the changes." }],
     ..Spec::EMPTY
 };
 
-/// A link that goes along with an alternative.
+/// A dependent link of an alternative.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Follower {
     name: String,
@@ -49,7 +53,7 @@ struct Follower {
     link: String,
 }
 
-/// One program that the name may lead to.
+/// One program that the name may select.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Alternative {
     path: String,
@@ -58,7 +62,7 @@ struct Alternative {
     followers: Vec<Follower>,
 }
 
-/// What `update-alternatives` says of a name.
+/// The state of a name as `update-alternatives` prints it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Known {
     manual: bool,
@@ -158,7 +162,7 @@ fn decide(args: &Args, known: &Known) -> Result<Decision, Failure> {
     let current = path.and_then(|path| known.alternative(path));
     decision.before = match current {
         Some(current) => described(current, known.link.as_deref(), "present"),
-        // Of a name that nobody knows nothing is told.
+        // An unknown name has no state to report.
         None if *known == Known::default() => Map::new(),
         None => Map::from_iter([("state".to_owned(), "absent".into())]),
     };
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_are_read_added_and_selected() {
+    fn alternatives_parsed_added_and_selected() {
         let known = Known::parse(DISPLAY);
         assert_eq!(
             (known.manual, known.link.as_deref(), known.path.as_deref()),

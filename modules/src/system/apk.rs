@@ -17,28 +17,25 @@ static SPEC: Spec = Spec {
     collection: "community.general",
     summary: "Manage packages with apk",
     description: &[
-        "Installs, upgrades and removes packages. What is installed is what the list of the world asks for.",
+        "Installs, upgrades and removes packages. A package counts as installed if the world file lists it.",
     ],
     options: &[
         Opt::new("name", Kind::List(&Kind::Str), "Packages, with or without a version: `foo=1.0`, `foo<2`.").word(),
-        Opt::new("state", Kind::Str, "`latest` also upgrades.").default("\"present\"").choices(&[
-            "present",
-            "installed",
-            "absent",
-            "removed",
-            "latest",
-        ]),
-        Opt::new("no_cache", Kind::Bool, "Keep no copy of the indexes.").default("false"),
-        Opt::new("repository", Kind::List(&Kind::Str), "Take packages from these repositories only."),
-        Opt::new("update_cache", Kind::Bool, "Read the indexes anew first.").default("false"),
-        Opt::new("upgrade", Kind::Bool, "Upgrade all that is installed.").default("false"),
+        Opt::new("state", Kind::Str, "`present` installs missing packages, `latest` also upgrades, `absent` removes.")
+            .default("\"present\"")
+            .choices(&["present", "installed", "absent", "removed", "latest"]),
+        Opt::new("no_cache", Kind::Bool, "Do not keep a local copy of the repository indexes.").default("false"),
+        Opt::new("repository", Kind::List(&Kind::Str), "Install from these repositories only."),
+        Opt::new("update_cache", Kind::Bool, "Update the repository indexes first.").default("false"),
+        Opt::new("upgrade", Kind::Bool, "Upgrade all installed packages.").default("false"),
         Opt::new(
             "available",
             Kind::Bool,
-            "With `upgrade`, also replace or downgrade what the repositories have not any more.",
+            "With `upgrade`, also replace or downgrade packages that the repositories no longer offer.",
         )
         .default("false"),
-        Opt::new("world", Kind::Str, "The list of the world.").default("\"/etc/apk/world\""),
+        Opt::new("world", Kind::Str, "Path of the world file, which lists the requested packages.")
+            .default("\"/etc/apk/world\""),
     ],
     required_one_of: &[&["name", "update_cache", "upgrade"]],
     mutually_exclusive: &[&["name", "upgrade"]],
@@ -47,8 +44,8 @@ static SPEC: Spec = Spec {
     returns: &[Return {
         name: "packages",
         kind: "list",
-        when: "something was (or would be) done",
-        doc: "The packages it was done to.",
+        when: "packages changed",
+        doc: "Packages that were (or would be) changed.",
     }],
     ..Spec::EMPTY
 };
@@ -64,7 +61,7 @@ impl Module for Apk {
     }
 }
 
-/// The program with the options that every call has.
+/// The program with the options common to all calls.
 struct Task<'a> {
     args: &'a Args,
     host: &'a Host,
@@ -83,7 +80,7 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
     let task = Task { args, host, options };
     let upgrade = args.bool("upgrade");
     if args.bool("update_cache") {
-        // Indexes are a cache, and without them there is no telling what would be installed.
+        // Updating the indexes changes only a cache, and apk cannot predict an installation without them.
         let output = task.command(&["update"]).live().run(host)?;
         if !output.success() {
             return Err(task.refused(&output, "could not update package db"));
@@ -121,7 +118,7 @@ impl Task<'_> {
             .with("stderr", output.stderr_text())
     }
 
-    /// The words of a command that changes something; in check mode apk only says what it would do.
+    /// The words of a changing command; in check mode apk only simulates it.
     fn changing(&self, words: &[&str]) -> Command {
         let command = self.command(words);
         if self.host.check() { command.arg("--simulate") } else { command.live() }
@@ -188,7 +185,7 @@ impl Task<'_> {
         let output = self.changing(&["del", "--purge"]).args(there.clone()).run(self.host)?;
         let mut gone = output.success();
         for name in there.iter().filter(|_| gone && !self.host.check()).cloned().collect::<Vec<_>>() {
-            // It stays if something else needs it.
+            // The package stays if another one needs it.
             gone = !self.is_installed(&name)?;
             if !gone {
                 break;
@@ -217,7 +214,7 @@ impl Task<'_> {
         Ok(text.starts_with(&format!("{name}: virtual meta package")))
     }
 
-    /// The first line says whose dependencies they are.
+    /// The first line names the package whose dependencies follow.
     fn dependencies(&self, name: &str) -> Result<Vec<String>, Failure> {
         let text = self.command(&["-v", "info", "--depends", name]).run(self.host)?.stdout_text();
         Ok(text.split_whitespace().skip(1).map(str::to_owned).collect())
@@ -236,13 +233,13 @@ fn shown(names: &[String]) -> String {
 
 /// The packages of lines such as `(1/2) Installing foo (1.0-r0)`.
 fn named(text: &str) -> Vec<String> {
-    // The pattern is written here and the tests run it, so it is a pattern.
+    // The pattern is constant and the tests run it, so it compiles.
     #[expect(clippy::unwrap_used)]
     static STEP: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\(\d+/\d+\)\s+\S+\s+(\S+)").unwrap());
     text.lines().filter_map(|line| Some(STEP.captures(line)?.get(1)?.as_str().to_owned())).collect()
 }
 
-/// Whether the list of the world asks for a package, in any version or from any repository.
+/// Whether the world file lists a package, in any version or from any repository.
 fn is_asked_for(world: &str, name: &str) -> bool {
     let is_it = |word: &str| {
         let rest = word.strip_prefix(name);
@@ -251,7 +248,7 @@ fn is_asked_for(world: &str, name: &str) -> bool {
     world.split_whitespace().any(is_it)
 }
 
-/// Whether `apk version` shows a package as older than the one to be had: `foo-1.0-r0 < 1.1-r0`.
+/// Whether `apk version` shows a package as older than the available one: `foo-1.0-r0 < 1.1-r0`.
 fn is_outdated(text: &str, name: &str) -> bool {
     text.lines().any(|line| {
         let mut words = line.split_whitespace();
@@ -266,8 +263,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_apk_prints() {
-        // As apk-tools 2.14 prints it.
+    fn apk_output_parsed() {
+        // Printed by apk-tools 2.14.
         let text = "(1/2) Installing ncurses-terminfo-base (6.4_p20231125-r0)\n(2/2) Installing bash (5.2.21-r0)\nExecuting bash-5.2.21-r0.post-install\nOK: 10 MiB in 17 packages\n";
         assert_eq!(named(text), ["ncurses-terminfo-base", "bash"]);
         let version = "Installed:                                Available:\nbash-5.2.15-r0                          < 5.2.21-r0 \nbash-doc-5.2.21-r0 = 5.2.21-r0\n";
@@ -275,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_the_world() {
+    fn world_file_matched() {
         let world = "alpine-base\nnginx=1.24.0-r15\nfoo@edge\n!bar\n";
         for there in ["alpine-base", "nginx", "foo"] {
             assert!(is_asked_for(world, there), "{there}");

@@ -1,4 +1,4 @@
-//! `authorized_key`: who may log in with an SSH key.
+//! `authorized_key`: SSH keys that may log in.
 
 use std::path::Path;
 
@@ -17,34 +17,38 @@ static SPEC: Spec = Spec {
     collection: "ansible.posix",
     summary: "Manage the SSH keys that may log in as a user",
     description: &[
-        "Adds keys to a user's authorized_keys and takes them away. Other lines stay as they are.",
-        "A key that is there already gets the options and the comment of the task; those that the task does not name go.",
+        "Adds keys to a user's authorized_keys and removes them. Other lines stay unchanged.",
+        "An existing key gets the options and the comment of the task; options that the task does not name are \
+         removed.",
     ],
     options: &[
-        Opt::required("user", Kind::Str, "The user.").line(),
+        Opt::required("user", Kind::Str, "Name of the user.").line(),
         Opt::required("key", Kind::Str, "Public keys, one per line."),
-        Opt::new("state", Kind::Str, "Whether they may log in.").default("\"present\"").choices(&["absent", "present"]),
-        Opt::new("path", Kind::Path, "The file, if it is not .ssh/authorized_keys in the home directory."),
-        Opt::new("manage_dir", Kind::Bool, "Make the folder and set its owner and mode.").default("true"),
-        Opt::new("key_options", Kind::Str, "Options before the key, such as `no-pty,from=\"10.0.0.1\"`.").line(),
-        Opt::new("exclusive", Kind::Bool, "Remove every other line, comments too.").default("false"),
-        Opt::new("comment", Kind::Str, "A comment instead of the key's own.").line(),
-        Opt::new("follow", Kind::Bool, "Follow a link that is in the place of the file.").default("false"),
-        Opt::new("validate_certs", Kind::Bool, "Accepted for old playbooks.").default("true"),
+        Opt::new("state", Kind::Str, "`present` adds the keys, `absent` removes them.")
+            .default("\"present\"")
+            .choices(&["absent", "present"]),
+        Opt::new("path", Kind::Path, "Path of the key file. Default: `.ssh/authorized_keys` in the home directory."),
+        Opt::new("manage_dir", Kind::Bool, "Create the directory and set its owner and mode.").default("true"),
+        Opt::new("key_options", Kind::Str, "Options to write before the key, such as `no-pty,from=\"10.0.0.1\"`.")
+            .line(),
+        Opt::new("exclusive", Kind::Bool, "Remove all other lines, including comments.").default("false"),
+        Opt::new("comment", Kind::Str, "Comment to use instead of the key's own.").line(),
+        Opt::new("follow", Kind::Bool, "Follow the key file if it is a symbolic link.").default("false"),
+        Opt::new("validate_certs", Kind::Bool, "No effect; accepted for compatibility.").default("true"),
     ],
     examples: "- name: Let Ada in\n  ansible.posix.authorized_key:\n    user: ada\n    key: \"{{ lookup('file', 'ada.pub') }}\"\n",
     returns: &[
-        Return { name: "keyfile", kind: "str", when: "success", doc: "The file." },
-        Return { name: "key", kind: "str", when: "success", doc: "The keys, as every other argument is returned." },
-        Return { name: "mode", kind: "str", when: "the file exists", doc: "Its permissions." },
-        Return { name: "owner", kind: "str", when: "the file exists", doc: "Its owner." },
-        Return { name: "group", kind: "str", when: "the file exists", doc: "Its group." },
-        Return { name: "size", kind: "int", when: "the file exists", doc: "Its size." },
+        Return { name: "keyfile", kind: "str", when: "success", doc: "Path of the key file." },
+        Return { name: "key", kind: "str", when: "success", doc: "Keys as given to the task." },
+        Return { name: "mode", kind: "str", when: "the file exists", doc: "Permissions of the file." },
+        Return { name: "owner", kind: "str", when: "the file exists", doc: "Owner of the file." },
+        Return { name: "group", kind: "str", when: "the file exists", doc: "Group of the file." },
+        Return { name: "size", kind: "int", when: "the file exists", doc: "Size of the file in bytes." },
     ],
     ..Spec::EMPTY
 };
 
-/// The words that begin a key, as OpenSSH names them.
+/// The key types that OpenSSH knows.
 const KINDS: &[&str] = &[
     "ecdsa-sha2-nistp256",
     "ecdsa-sha2-nistp256-cert-v01@openssh.com",
@@ -71,21 +75,21 @@ const KINDS: &[&str] = &[
     "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
 ];
 
-/// A line of the file: a key, or what is none and stays as it is.
+/// A line of the file: a key, or any other text, which stays as it is.
 #[derive(Debug, Clone)]
 struct Line {
-    /// What is found again: the key itself, or the whole line if it is none.
+    /// Identity of the line: the key itself, or the whole line if it is not a key.
     id: String,
-    /// The type of the key; none for comments, blank lines and what is not understood.
+    /// The key type; `None` for comments, blank lines and lines that cannot be parsed.
     kind: Option<String>,
     options: Vec<String>,
     comment: String,
-    /// Where the line stands among the others.
+    /// Position of the line in the file.
     rank: usize,
 }
 
 impl Line {
-    /// `options type key comment`.
+    /// Parses `options type key comment`.
     fn key(line: &str, rank: usize) -> Option<Line> {
         let line = line.replace("\\#", "#");
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -107,7 +111,7 @@ impl Line {
         Line::key(line, rank).unwrap_or_else(other)
     }
 
-    /// Whether both let the same in under the same terms. The order of different options is of no account.
+    /// Whether both lines grant the same access. The order of different options does not matter.
     fn is(&self, other: &Line) -> bool {
         let sorted = |line: &Line| {
             let mut options = line.options.clone();
@@ -117,7 +121,7 @@ impl Line {
         self.id == other.id && self.kind == other.kind && self.comment == other.comment && sorted(self) == sorted(other)
     }
 
-    /// The blank before a comment is there even if the comment is not, as `ansible.posix` writes it.
+    /// Like `ansible.posix`, writes the blank before a comment even if there is no comment.
     fn text(&self) -> String {
         let Some(kind) = &self.kind else { return format!("{}\n", self.id) };
         let options = if self.options.is_empty() { String::new() } else { format!("{} ", self.options.join(",")) };
@@ -125,7 +129,7 @@ impl Line {
     }
 }
 
-/// The options before a key; commas in quotes belong to them.
+/// The options before a key; commas inside quotes belong to an option.
 fn options(text: &str) -> Vec<String> {
     let (mut options, mut option) = (Vec::new(), String::new());
     let mut rest = text;
@@ -168,11 +172,11 @@ fn wanted(args: &Args) -> Result<Vec<Line>, Failure> {
     Ok(keys)
 }
 
-/// The new text, if something changes.
+/// The new text, if anything changes.
 ///
-/// A key is what the task says: options and a comment that it does not name go, and the key moves to the end. A file
-/// that is written has each line once. `exclusive` leaves nothing but the keys of the task, not even comments. All of
-/// this is as `ansible.posix` does it, so that the same playbook lets the same people in.
+/// As in `ansible.posix`, so that the same playbook grants the same access: a key loses options and comments that the
+/// task does not name, and moves to the end. A rewritten file has each line once. `exclusive` keeps only the keys of
+/// the task, without comments.
 fn change(text: &str, keys: &[Line], present: bool, exclusive: bool) -> Option<String> {
     let mut lines: Vec<Line> = Vec::new();
     for (rank, line) in text.lines().enumerate() {
@@ -290,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_options_with_blanks_and_commas_in_quotes() {
+    fn key_options_with_quoted_blanks_parsed() {
         let key = Line::key("command=\"echo hi, there\",no-pty ssh-ed25519 AAAA ada at home", 0).unwrap();
         assert_eq!(key.options, ["command=\"echo hi, there\"", "no-pty"]);
         assert_eq!(
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_and_go_and_the_rest_stays() {
+    fn keys_added_and_removed_rest_kept() {
         let text = "# ours\nssh-rsa BBBB bob\nno-pty ssh-rsa CCCC carl\n";
         let added = change(text, &keys(&["ssh-ed25519 AAAA ada"]), true, false).unwrap();
         assert_eq!(added, format!("{text}ssh-ed25519 AAAA ada\n"));
@@ -313,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_the_task_does_not_name_go() {
+    fn options_missing_in_task_removed() {
         let text = "from=\"a,b\",no-pty ssh-rsa AAAA ada\nssh-rsa BBBB bob\n";
         let change = |key| change(text, &keys(&[key]), true, false);
         assert_eq!(change("ssh-rsa AAAA ada").unwrap(), "ssh-rsa BBBB bob\nssh-rsa AAAA ada\n");

@@ -1,4 +1,4 @@
-//! `capabilities`: what a program may do beyond its user.
+//! `capabilities`: privileges of a program beyond its user's.
 
 use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::Command};
 
@@ -8,21 +8,23 @@ pub struct Capabilities;
 static SPEC: Spec = Spec {
     name: "capabilities",
     collection: "community.general",
-    summary: "Manage capabilities of programs",
-    description: &["Adds one capability to a file, or takes it away, with `getcap` and `setcap`."],
+    summary: "Manage capabilities of program files",
+    description: &["Adds one capability to a file, or removes it, with `getcap` and `setcap`."],
     options: &[
-        Opt::required("path", Kind::Str, "The program.").word().aliases(&["key"]),
+        Opt::required("path", Kind::Str, "Path of the program.").word().aliases(&["key"]),
         Opt::required(
             "capability",
             Kind::Str,
-            "The capability with operator and flags, such as `cap_net_bind_service+ep`.",
+            "Capability with operator and flags, such as `cap_net_bind_service+ep`.",
         )
         .word()
         .aliases(&["cap"]),
-        Opt::new("state", Kind::Str, "Whether the file has it.").default("\"present\"").choices(&["absent", "present"]),
+        Opt::new("state", Kind::Str, "`present` adds the capability, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["absent", "present"]),
     ],
     examples: "- name: The server opens low ports\n  community.general.capabilities:\n    path: /usr/local/bin/server\n    capability: cap_net_bind_service+ep\n",
-    returns: &[Return { name: "msg", kind: "str", when: "changed", doc: "That capabilities changed." }],
+    returns: &[Return { name: "msg", kind: "str", when: "changed", doc: "Confirms that capabilities changed." }],
     ..Spec::EMPTY
 };
 
@@ -70,7 +72,7 @@ impl Module for Capabilities {
         }
         let known = listed(text.trim().strip_prefix(&path).unwrap_or_default());
         let same = match &wanted {
-            // getcap knows one operator only.
+            // getcap prints a single operator.
             Some(wanted) if present => known
                 .iter()
                 .any(|known| known.name == wanted.name && known.flags == wanted.flags && wanted.operator != '-'),
@@ -92,13 +94,13 @@ impl Module for Capabilities {
             outcome.set("stdout", output.stdout_text());
             Ok(())
         });
-        // A prediction has no state.
+        // Check mode reports no `state`.
         let plan = if host.check() { plan } else { plan.with("state", state) };
         Ok(plan.with("msg", "capabilities changed"))
     }
 }
 
-/// What getcap prints after the path: ` cap_a,cap_b=ep`, in older releases ` = cap_a,cap_b+ep`.
+/// Parses the text that getcap prints after the path: ` cap_a,cap_b=ep`, in older releases ` = cap_a,cap_b+ep`.
 fn listed(text: &str) -> Vec<Capability> {
     let text = text.trim().to_lowercase();
     let text = text.strip_prefix("= ").unwrap_or(&text);
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listings_of_old_and_new_getcap() {
+    fn getcap_listings_of_old_and_new_releases_parsed() {
         for text in [" cap_chown,cap_net_raw=ep", " = cap_chown,cap_net_raw+ep"] {
             let found = listed(text);
             assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["cap_chown", "cap_net_raw"]);

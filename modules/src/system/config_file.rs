@@ -11,7 +11,7 @@ use crate::{
     process::reason,
 };
 
-/// A configuration file's text; empty if there is none yet.
+/// Reads a configuration file; a missing file reads as empty.
 pub(super) fn read(path: &str) -> Result<String, Failure> {
     match way::read(Path::new(path)) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -20,13 +20,13 @@ pub(super) fn read(path: &str) -> Result<String, Failure> {
     }
 }
 
-/// Replaces a configuration file as a whole, so that nobody ever reads half of it. A file that is a mount point of its own, as some are
-/// in containers, is overwritten in place. Returns the name of the copy of the old one, if it was to be kept.
+/// Replaces a configuration file atomically, so that no reader sees half of it. A file that is a mount point itself, as
+/// some are in containers, is overwritten in place. Returns the name of the backup, if one was requested.
 pub(super) fn replace(path: &str, text: &str, keep_old: bool) -> Result<Option<String>, Failure> {
     replace_with(path, text, keep_old, Attributes::default())
 }
 
-/// The same, with the given attributes.
+/// Like [`replace`], with the given attributes.
 pub(super) fn replace_with(
     path: &str,
     text: &str,
@@ -34,7 +34,7 @@ pub(super) fn replace_with(
     mut attributes: Attributes,
 ) -> Result<Option<String>, Failure> {
     attributes.unsafe_writes = true;
-    // A link stays; what it points to is replaced. One that leads nowhere is replaced itself.
+    // A link stays and its target is replaced. A dangling link is replaced itself.
     let real = match Place::to_write(Path::new(path), true) {
         Ok(place) if place.node().is_some() => place.real().to_owned(),
         Err(error) if Path::new(path).exists() => {
@@ -52,7 +52,7 @@ pub(super) fn replace_with(
     Ok(copy.map(|copy| copy.to_string_lossy().into_owned()))
 }
 
-/// The same for a folder that may be missing, such as `/etc/modules-load.d`.
+/// Like [`replace`], and creates the directory if it is missing, such as `/etc/modules-load.d`.
 pub(super) fn replace_making_folder(path: &str, text: &str) -> Result<(), Failure> {
     if let Some(folder) = Path::new(path).parent() {
         way::create_dir_all(folder)
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_and_its_mode_and_links_stay() {
+    fn replaced_file_keeps_mode_and_links() {
         use std::os::unix::fs::{PermissionsExt, symlink};
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("real"), folder.path().join("link"));

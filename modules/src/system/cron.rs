@@ -1,4 +1,4 @@
-//! `cron`: jobs that run at certain times.
+//! `cron`: scheduled jobs.
 
 use std::{os::unix::fs::PermissionsExt, path::Path};
 
@@ -12,41 +12,43 @@ use crate::{
 /// The `cron` module.
 pub struct Cron;
 
-/// The line before each job that says which one it is; Ansible writes the same, so that both know each other's jobs.
+/// Comment line that names the job below it. Ansible writes the same, so both recognise each other's jobs.
 const MARK: &str = "#Ansible: ";
 
 static SPEC: Spec = Spec {
     name: "cron",
-    summary: "Manage jobs of cron",
+    summary: "Manage cron jobs",
     description: &[
-        "Jobs are known by their name, which stands in a comment before them. Without `cron_file`, the table is the user's own; with it, \
-         a file in /etc/cron.d.",
+        "Identifies each job by the name in the comment line before it. Edits the user's own table, or with \
+         `cron_file` a file in /etc/cron.d.",
     ],
     options: &[
         Opt::required("name", Kind::Str, "Name of the job or, with `env`, of the variable.").line(),
-        Opt::new("job", Kind::Str, "The command, or the variable's value.").aliases(&["value"]),
-        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["present", "absent"]),
-        Opt::new("user", Kind::Str, "Owner of the table; in a `cron_file`, the user who runs the job.").line(),
-        Opt::new("cron_file", Kind::Path, "A file in /etc/cron.d instead of a user's table.").line(),
+        Opt::new("job", Kind::Str, "Command to run or, with `env`, value of the variable.").aliases(&["value"]),
+        Opt::new("state", Kind::Str, "`present` adds or updates the entry, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["present", "absent"]),
+        Opt::new("user", Kind::Str, "Owner of the table. With `cron_file`, the user who runs the job.").line(),
+        Opt::new("cron_file", Kind::Path, "File in /etc/cron.d to edit instead of a user's table.").line(),
         Opt::new("backup", Kind::Bool, "Keep a copy of the old table.").default("false"),
-        Opt::new("minute", Kind::Str, "0 to 59, `*`, `*/2`.").line().default("\"*\""),
-        Opt::new("hour", Kind::Str, "0 to 23.").line().default("\"*\""),
-        Opt::new("day", Kind::Str, "1 to 31.").line().aliases(&["dom"]).default("\"*\""),
-        Opt::new("month", Kind::Str, "1 to 12.").line().default("\"*\""),
-        Opt::new("weekday", Kind::Str, "0 (Sunday) to 6.").line().aliases(&["dow"]).default("\"*\""),
-        Opt::new("special_time", Kind::Str, "A name for a time.")
+        Opt::new("minute", Kind::Str, "Minute: 0 to 59, `*` or `*/2`.").line().default("\"*\""),
+        Opt::new("hour", Kind::Str, "Hour: 0 to 23.").line().default("\"*\""),
+        Opt::new("day", Kind::Str, "Day of the month: 1 to 31.").line().aliases(&["dom"]).default("\"*\""),
+        Opt::new("month", Kind::Str, "Month: 1 to 12.").line().default("\"*\""),
+        Opt::new("weekday", Kind::Str, "Day of the week: 0 (Sunday) to 6.").line().aliases(&["dow"]).default("\"*\""),
+        Opt::new("special_time", Kind::Str, "Named schedule to use instead of the time fields.")
             .choices(&["reboot", "yearly", "annually", "monthly", "weekly", "daily", "hourly"]),
-        Opt::new("disabled", Kind::Bool, "Keep the job as a comment.").default("false"),
-        Opt::new("env", Kind::Bool, "A variable of the table instead of a job.").default("false"),
-        Opt::new("insertafter", Kind::Str, "With `env`: after this variable.").line(),
-        Opt::new("insertbefore", Kind::Str, "With `env`: before this variable.").line(),
+        Opt::new("disabled", Kind::Bool, "Comment the job out.").default("false"),
+        Opt::new("env", Kind::Bool, "Manage a variable of the table instead of a job.").default("false"),
+        Opt::new("insertafter", Kind::Str, "With `env`: name of the variable to insert after.").line(),
+        Opt::new("insertbefore", Kind::Str, "With `env`: name of the variable to insert before.").line(),
     ],
     mutually_exclusive: &[&["insertafter", "insertbefore"]],
     examples: "- name: Renew certificates on Mondays\n  ansible.builtin.cron:\n    name: renew certificates\n    weekday: 1\n    hour: 3\n    minute: 0\n    job: /usr/local/bin/renew\n",
     returns: &[
-        Return { name: "jobs", kind: "list", when: "always", doc: "The names of the table's jobs." },
-        Return { name: "envs", kind: "list", when: "always", doc: "The names of its variables." },
-        Return { name: "cron_file", kind: "str", when: "cron_file was given", doc: "The file." },
+        Return { name: "jobs", kind: "list", when: "always", doc: "Names of the jobs in the table." },
+        Return { name: "envs", kind: "list", when: "always", doc: "Names of the variables in the table." },
+        Return { name: "cron_file", kind: "str", when: "cron_file was given", doc: "Path of the file." },
     ],
     ..Spec::EMPTY
 };
@@ -111,7 +113,7 @@ fn with_variable(
     Ok(lines.join("\n") + "\n")
 }
 
-/// Fails if what is to be installed is not said.
+/// Fails if the arguments do not say what to install.
 fn refuse_incomplete(args: &Args) -> Result<(), Failure> {
     let is_given = |name| args.str(name).is_some();
     let sentence = if is_given("cron_file") && !is_given("user") {
@@ -146,7 +148,7 @@ fn job_line(args: &Args) -> Result<String, Failure> {
     Ok(format!("{comment}{} {user}{job}", time.join(" ")))
 }
 
-/// Where the table is.
+/// Location of the table.
 enum Table {
     File(String),
     User(Option<String>),
@@ -158,7 +160,7 @@ impl Table {
             Table::File(path) => config_file::read(path),
             Table::User(user) => {
                 let output = crontab(user).arg("-l").run(host)?;
-                // A user without a table is told so with an error.
+                // crontab exits with an error if the user has no table.
                 let text = output.stdout_text();
                 Ok(text
                     .lines()
@@ -174,7 +176,7 @@ impl Table {
             Table::File(path) if text.trim().is_empty() => way::remove_file(Path::new(path))
                 .map_err(|error| Failure::new(format!("{path} could not be removed: {}.", reason(&error)))),
             Table::File(path) => {
-                // cron does not run files that others can write.
+                // cron ignores files that others can write.
                 let mode = way::metadata(Path::new(path)).map(|metadata| metadata.permissions().mode());
                 let mode = Mode::Bits(mode.unwrap_or(0o644) & 0o644 | 0o600);
                 let attributes = Attributes::default().with_mode(Some(mode));
@@ -271,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_known_by_their_names() {
+    fn jobs_identified_by_name() {
         let text = "MAILTO=\"root\"\n#Ansible: one\n* * * * * /bin/one\n0 1 * * * /bin/own\n";
         let more = with_job(text, "two", "@daily /bin/two");
         assert_eq!(more, format!("{text}#Ansible: two\n@daily /bin/two\n"));
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_jobs_is_made_changed_and_removed() {
+    fn cron_file_created_changed_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("jobs");
         let run = |extra: serde_json::Value| {

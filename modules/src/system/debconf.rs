@@ -1,4 +1,4 @@
-//! `debconf`: answers to the questions that packages of Debian ask.
+//! `debconf`: answers to configuration questions of Debian packages.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ pub struct Debconf;
 
 static SPEC: Spec = Spec {
     name: "debconf",
-    summary: "Answer the questions of packages",
+    summary: "Answer the configuration questions of packages",
     description: &[
-        "Stores an answer in debconf's database, so that a package does not ask when it is installed or configured anew. A package that is \
-         installed already is not configured again by this.",
-        "Without a question it only tells the answers that are there.",
+        "Stores an answer in debconf's database, so that the package does not ask during its next installation or \
+         configuration. An installed package is not reconfigured.",
+        "Without `question`, only reports the stored answers.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The package.").line().aliases(&["pkg"]),
-        Opt::new("question", Kind::Str, "The question, such as `tzdata/Areas`.")
+        Opt::required("name", Kind::Str, "Name of the package.").line().aliases(&["pkg"]),
+        Opt::new("question", Kind::Str, "Name of the question, such as `tzdata/Areas`.")
             .line()
             .aliases(&["selection", "setting"]),
-        Opt::new("vtype", Kind::Str, "The question's type.").line().choices(&[
+        Opt::new("vtype", Kind::Str, "Type of the question.").line().choices(&[
             "boolean",
             "error",
             "multiselect",
@@ -37,14 +37,16 @@ static SPEC: Spec = Spec {
             "text",
             "title",
         ]),
-        Opt::new("value", Kind::Raw, "The answer; a list for a question with several.").line().aliases(&["answer"]),
-        Opt::new("unseen", Kind::Bool, "Let the package ask all the same.").default("false"),
+        Opt::new("value", Kind::Raw, "Answer to store; a list for a question with several answers.")
+            .line()
+            .aliases(&["answer"]),
+        Opt::new("unseen", Kind::Bool, "Let the package ask the question anyway.").default("false"),
     ],
     required_together: &[&["question", "vtype", "value"]],
     examples: "- name: The time zone without a question\n  ansible.builtin.debconf:\n    name: tzdata\n    question: tzdata/Areas\n    vtype: select\n    value: Etc\n",
     returns: &[
-        Return { name: "current", kind: "dict", when: "always", doc: "The answers as they are now." },
-        Return { name: "previous", kind: "dict", when: "changed", doc: "The answer before." },
+        Return { name: "current", kind: "dict", when: "always", doc: "Answers after the task." },
+        Return { name: "previous", kind: "dict", when: "changed", doc: "Answer before the task." },
     ],
     ..Spec::EMPTY
 };
@@ -96,7 +98,7 @@ impl Module for Debconf {
     }
 }
 
-/// An answer as the task has it.
+/// An answer as the task gives it.
 enum Answer {
     One(String),
     Several(Vec<String>),
@@ -141,13 +143,13 @@ impl Answer {
     }
 }
 
-/// The answers that `debconf-show` prints: `* tzdata/Areas: Etc`.
+/// Parses the answers that `debconf-show` prints: `* tzdata/Areas: Etc`.
 fn answers(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.map(|(question, answer)| (question.trim_matches(['*', ' ']).to_owned(), answer.trim().to_owned())).collect()
 }
 
-/// The password that debconf keeps, which `debconf-show` does not tell.
+/// Reads a password from debconf's database, because `debconf-show` hides it.
 fn stored_password(package: &str, question: &str, host: &Host) -> Result<String, Failure> {
     if process::find(host, "debconf-get-selections").is_none() {
         return Err(Failure::new(
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_and_compared() {
+    fn answers_parsed_and_compared() {
         let found = answers("* tzdata/Areas: Etc\n  tzdata/Zones/Europe:\n  locales/x: a:b, c\n");
         assert_eq!(found["tzdata/Areas"], "Etc");
         assert_eq!(found["tzdata/Zones/Europe"], "");

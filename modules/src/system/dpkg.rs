@@ -1,4 +1,4 @@
-//! What dpkg knows and who holds its locks, read without a process.
+//! State of dpkg's database and holders of its locks, read without starting a process.
 
 use std::{
     collections::BTreeMap,
@@ -11,21 +11,21 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 
 use crate::{Failure, Host, facts::Root};
 
-/// A package as dpkg's database has it.
+/// A package in dpkg's database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Installed {
     pub(super) version: String,
-    /// Unpacked and configured, not merely its configuration left behind.
+    /// Unpacked and configured; a package of which only configuration files remain does not count.
     pub(super) installed: bool,
     pub(super) held: bool,
 }
 
-/// Packages by name, and by `name:architecture` for those of another architecture.
+/// Packages by name; packages of a foreign architecture by `name:architecture`.
 #[derive(Debug, Default)]
 pub(super) struct Database {
     packages: BTreeMap<String, Installed>,
     provided: BTreeMap<String, Vec<String>>,
-    /// Packages whose installation was interrupted.
+    /// Packages with an interrupted installation.
     pub(super) broken: Vec<String>,
 }
 
@@ -58,23 +58,23 @@ impl Database {
                 }
             }
             database.packages.insert(format!("{name}:{}", field("Architecture")), installed.clone());
-            // The plain name means the host's own architecture, which dpkg lists first where there are several.
+            // The plain name means the host's own architecture, which dpkg lists first.
             database.packages.entry(name.to_owned()).or_insert(installed);
         }
         database
     }
 
-    /// The host's own.
+    /// Reads the host's database.
     pub(super) fn of_host() -> Database {
         Database::parse(&Root::host().read("/var/lib/dpkg/status").unwrap_or_default())
     }
 
-    /// A package, if dpkg has ever had it.
+    /// The entry of a package; `None` if dpkg does not know it.
     pub(super) fn package(&self, name: &str) -> Option<&Installed> {
         self.packages.get(name)
     }
 
-    /// The version that is installed.
+    /// Version of an installed package.
     pub(super) fn version(&self, name: &str) -> Option<&str> {
         self.package(name).filter(|package| package.installed).map(|package| package.version.as_str())
     }
@@ -84,7 +84,7 @@ impl Database {
         self.provided.contains_key(name)
     }
 
-    /// Names of installed packages, without those that name their architecture.
+    /// Names of installed packages, without the entries that name an architecture.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.packages
             .iter()
@@ -93,11 +93,11 @@ impl Database {
     }
 }
 
-/// The files that apt and dpkg lock.
+/// Lock files of apt and dpkg.
 const LOCKS: &[&str] =
     &["/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"];
 
-/// Who holds one of the locks: the file, the process and its name.
+/// The first held lock: its file, and the process and name of its holder.
 fn holder() -> Option<(&'static str, u32, String)> {
     LOCKS.iter().find_map(|path| {
         let process = holder_of(Path::new(path))?;
@@ -106,8 +106,8 @@ fn holder() -> Option<(&'static str, u32, String)> {
     })
 }
 
-/// The process that holds a lock on a file. Only a file that some process has open can be locked, so the lock itself is only tried then,
-/// and never stands in the way of an apt that is just starting.
+/// Finds the process that holds a lock on a file. Probes the lock only if some process has the file open, so that it
+/// never blocks an apt that is just starting.
 fn holder_of(path: &Path) -> Option<u32> {
     let process = processes_with(path).into_iter().find(|process| *process != std::process::id())?;
     let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
@@ -132,7 +132,7 @@ fn processes_with(path: &Path) -> Vec<u32> {
     numbers.filter(has).collect()
 }
 
-/// Waits until nobody holds a lock. Who does is said at once, and again when the time is over.
+/// Waits until no process holds a lock. Reports the holder at once, and again when the time is over.
 pub(super) fn wait_for_locks(limit: Duration, host: &Host) -> Result<(), Failure> {
     let deadline = Instant::now() + limit;
     let mut told = false;
@@ -161,7 +161,7 @@ mod tests {
     const STATUS: &str = "Package: mawk\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.3.4\nProvides: awk, mawk-any (= 1)\n\nPackage: old\nStatus: deinstall ok config-files\nArchitecture: amd64\nVersion: 1\n\nPackage: kept\nStatus: hold ok installed\nArchitecture: all\nVersion: 2:1.0-1\n\nPackage: half\nStatus: install ok half-configured\nArchitecture: amd64\nVersion: 3\n";
 
     #[test]
-    fn the_database_knows_what_is_there() {
+    fn status_file_parsed() {
         let database = Database::parse(STATUS);
         assert_eq!(database.version("mawk"), Some("1.3.4"));
         assert_eq!(database.version("mawk:amd64"), Some("1.3.4"));
@@ -173,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_lock_is_found() {
+    fn lock_holder_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         std::fs::write(&path, "").unwrap();
         assert_eq!(holder_of(&path), None);
-        // Locks of this kind belong to processes, so another one must hold it; perl is part of every Debian.
+        // These locks belong to processes, so another process must hold one. Every Debian has perl.
         let script = "use Fcntl; open(F, '+<', $ARGV[0]); $l = pack('s s l! l! i', F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLK, $l) or die; print \"locked\\n\"; close STDOUT; sleep 60";
         let child = std::process::Command::new("perl")
             .args(["-e", script])

@@ -1,4 +1,4 @@
-//! `dpkg_selections`: what dpkg is to do with a package.
+//! `dpkg_selections`: selection states of packages in dpkg.
 
 use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::Command};
 
@@ -7,14 +7,15 @@ pub struct DpkgSelections;
 
 static SPEC: Spec = Spec {
     name: "dpkg_selections",
-    summary: "Set what dpkg is to do with a package",
+    summary: "Set the dpkg selection state of a package",
     description: &[
-        "`hold` keeps a package at its version. Nothing is installed or removed; that is done by the next `apt-get dselect-upgrade`.",
-        "A package that dpkg has never heard of is an error: install it first, or let `dpkg` read the list of available packages.",
+        "`hold` keeps a package at its version. Nothing is installed or removed; the next `apt-get dselect-upgrade` \
+         acts on the selections.",
+        "Fails for a package that dpkg does not know: install it first, or update dpkg's list of available packages.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The package.").line(),
-        Opt::required("selection", Kind::Str, "What dpkg is to do with it.").choices(&[
+        Opt::required("name", Kind::Str, "Name of the package.").line(),
+        Opt::required("selection", Kind::Str, "Selection state to set.").choices(&[
             "install",
             "hold",
             "deinstall",
@@ -23,8 +24,8 @@ static SPEC: Spec = Spec {
     ],
     examples: "- name: Keep the kubelet at its version\n  ansible.builtin.dpkg_selections:\n    name: kubelet\n    selection: hold\n",
     returns: &[
-        Return { name: "before", kind: "str", when: "always", doc: "The selection before." },
-        Return { name: "after", kind: "str", when: "always", doc: "The selection after." },
+        Return { name: "before", kind: "str", when: "always", doc: "Selection state before the task." },
+        Return { name: "after", kind: "str", when: "always", doc: "Selection state after the task." },
     ],
     ..Spec::EMPTY
 };

@@ -1,4 +1,4 @@
-//! `firewalld`: zones of firewalld and what they let through.
+//! `firewalld`: zones and rules of firewalld.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ use crate::{
 pub struct Firewalld;
 
 const FORWARD: &[Opt] = &[
-    Opt::required("port", Kind::Str, "The port packets come to."),
-    Opt::required("proto", Kind::Str, "Their protocol.").choices(&["udp", "tcp"]),
-    Opt::required("toport", Kind::Str, "The port they go to."),
-    Opt::new("toaddr", Kind::Str, "The address they go to; this host if not given."),
+    Opt::required("port", Kind::Str, "Port of incoming packets."),
+    Opt::required("proto", Kind::Str, "Protocol of the packets.").choices(&["udp", "tcp"]),
+    Opt::required("toport", Kind::Str, "Port to forward to."),
+    Opt::new("toaddr", Kind::Str, "Address to forward to. Default: this host."),
 ];
 
 static SPEC: Spec = Spec {
@@ -22,31 +22,40 @@ static SPEC: Spec = Spec {
     collection: "ansible.posix",
     summary: "Manage the firewall with firewalld",
     description: &[
-        "Lets services, ports and other traffic through a zone, or takes that back; makes and removes zones. `permanent` changes the configuration, \
-         `immediate` the running firewall; without `permanent` only the running one is changed.",
-        "Where firewalld does not run, `permanent` changes are made with firewall-offline-cmd.",
+        "Allows services, ports and other traffic in a zone, or revokes them; creates and removes zones. `permanent` \
+         changes the stored configuration and `immediate` the running firewall. Without `permanent`, only the \
+         running firewall is changed.",
+        "If firewalld is not running, `permanent` changes go through firewall-offline-cmd.",
     ],
     options: &[
-        Opt::required("state", Kind::Str, "Whether the setting, or with `present` and `absent` the zone, is there.")
-            .choices(&["absent", "disabled", "enabled", "present"]),
-        Opt::new("zone", Kind::Str, "The zone; firewalld's default zone if not given.").line(),
-        Opt::new("permanent", Kind::Bool, "Change the configuration.").default("false"),
+        Opt::required(
+            "state",
+            Kind::Str,
+            "`enabled` sets the setting, `disabled` removes it. `present` and `absent` create and remove a zone.",
+        )
+        .choices(&["absent", "disabled", "enabled", "present"]),
+        Opt::new("zone", Kind::Str, "Name of the zone. Default: firewalld's default zone.").line(),
+        Opt::new("permanent", Kind::Bool, "Change the stored configuration.").default("false"),
         Opt::new("immediate", Kind::Bool, "Change the running firewall.").default("false"),
-        Opt::new("offline", Kind::Bool, "Leave `immediate` out where firewalld does not run.").default("false"),
-        Opt::new("timeout", Kind::Int, "Seconds after which a change of the running firewall is undone; 0 is never.")
-            .default("0"),
-        Opt::new("service", Kind::Str, "A service.").line(),
-        Opt::new("protocol", Kind::Str, "A protocol."),
-        Opt::new("port", Kind::Str, "A port or a range of ports, with `/` and the protocol."),
-        Opt::new("port_forward", Kind::List(&Kind::Dict), "A port that is forwarded.").options(FORWARD),
-        Opt::new("rich_rule", Kind::Str, "A rule in firewalld's rich language."),
-        Opt::new("source", Kind::Str, "An address or a network that belongs to the zone."),
-        Opt::new("interface", Kind::Str, "An interface that belongs to the zone."),
-        Opt::new("icmp_block", Kind::Str, "A kind of ICMP message that is blocked."),
-        Opt::new("icmp_block_inversion", Kind::Bool, "Block all kinds but those named."),
-        Opt::new("forward", Kind::Bool, "Forward between the zone's interfaces."),
-        Opt::new("masquerade", Kind::Bool, "Masquerade."),
-        Opt::new("target", Kind::Str, "What becomes of packets that nothing in the zone takes.").choices(&[
+        Opt::new("offline", Kind::Bool, "Skip `immediate` if firewalld is not running.").default("false"),
+        Opt::new(
+            "timeout",
+            Kind::Int,
+            "Seconds after which firewalld reverts a change of the running firewall; 0 keeps it.",
+        )
+        .default("0"),
+        Opt::new("service", Kind::Str, "Name of a service to allow.").line(),
+        Opt::new("protocol", Kind::Str, "Name of a protocol to allow."),
+        Opt::new("port", Kind::Str, "Port or range of ports to allow, with `/` and the protocol."),
+        Opt::new("port_forward", Kind::List(&Kind::Dict), "Port to forward.").options(FORWARD),
+        Opt::new("rich_rule", Kind::Str, "Rule in firewalld's rich language."),
+        Opt::new("source", Kind::Str, "Address or network to assign to the zone."),
+        Opt::new("interface", Kind::Str, "Interface to assign to the zone."),
+        Opt::new("icmp_block", Kind::Str, "ICMP type to block."),
+        Opt::new("icmp_block_inversion", Kind::Bool, "Block all ICMP types except the listed ones."),
+        Opt::new("forward", Kind::Bool, "Forward packets between the interfaces of the zone."),
+        Opt::new("masquerade", Kind::Bool, "Masquerade forwarded packets."),
+        Opt::new("target", Kind::Str, "Fate of packets that no rule of the zone matches.").choices(&[
             "default",
             "ACCEPT",
             "DROP",
@@ -71,7 +80,7 @@ static SPEC: Spec = Spec {
     examples: "- name: Let HTTPS in, now and after the next boot\n  ansible.posix.firewalld:\n    service: https\n    state: enabled\n    \
                permanent: true\n    immediate: true\n\n- name: A zone of its own for the cluster\n  ansible.posix.firewalld:\n    zone: cluster\n    \
                state: present\n    permanent: true\n",
-    returns: &[Return { name: "msg", kind: "str", when: "always", doc: "What was done." }],
+    returns: &[Return { name: "msg", kind: "str", when: "always", doc: "Summary of the changes." }],
     ..Spec::EMPTY
 };
 
@@ -127,7 +136,7 @@ impl Module for Firewalld {
         };
         let mut said = vec![operation.to_owned()];
         if !places.is_empty() {
-            // Of a change nothing more is predicted.
+            // Check mode predicts no more of a change.
             if host.check() {
                 return Ok(Plan::change(|_, _| Ok(())));
             }
@@ -150,15 +159,15 @@ impl Module for Firewalld {
     }
 }
 
-/// The one thing that a task is about.
+/// The single setting that a task manages.
 enum Setting {
-    /// An element of a list of the zone: the option's name here, as firewalld's programs call it, and the element.
+    /// An element of a list of the zone: the option's name here, its name in firewalld's programs, and the element.
     Element {
         name: &'static str,
         option: &'static str,
         element: String,
     },
-    /// Something that is on or off, and whether `enabled` means on.
+    /// A setting that is on or off, and whether `enabled` means on.
     Switch {
         name: &'static str,
         option: &'static str,
@@ -181,7 +190,7 @@ const SWITCHES: [(&str, &str); 3] =
     [("icmp_block_inversion", "icmp-block-inversion"), ("forward", "forward"), ("masquerade", "masquerade")];
 
 impl Setting {
-    /// What the arguments are about; nothing if only a zone is named that shall be neither present nor absent.
+    /// The setting in the arguments; `None` if they only name a zone and the state is neither `present` nor `absent`.
     fn of(args: &Args) -> Result<Option<Setting>, Failure> {
         if args.str("port").is_some_and(|port| {
             !matches!(port.trim().split_once('/'), Some((number, protocol)) if !number.is_empty() && !protocol.is_empty())
@@ -216,7 +225,7 @@ impl Setting {
         Ok(matches!(args.str("state"), Some("present" | "absent")).then_some(Setting::Zone))
     }
 
-    /// Whether it shall be set, of a state that is `enabled` or not.
+    /// Whether the setting must be on, for a state that is or is not `enabled`.
     fn wanted(&self, enabled: bool) -> bool {
         match self {
             Setting::Switch { on, .. } => enabled == *on,
@@ -237,7 +246,7 @@ impl Setting {
             Setting::Element { option, element, .. } => {
                 let words = [zoned, format!("--query-{option}={}", shown(option, element))];
                 match firewall.query(permanent, &words, host) {
-                    // What firewalld does not know is nowhere, so nothing has to be taken away.
+                    // An object unknown to firewalld is in no zone, so nothing has to be removed.
                     Err(failure) if !wanted && is_unknown(&failure) => Ok(false),
                     answer => answer,
                 }
@@ -258,11 +267,11 @@ impl Setting {
         let zoned = format!("--zone={zone}");
         let verb = if on { "add" } else { "remove" };
         let words = match self {
-            // An interface is in one zone only, so that it leaves another.
+            // An interface is in one zone only, so adding it removes it from the other.
             Setting::Element { option: "interface", element, .. } if on => {
                 vec![zoned, format!("--change-interface={element}")]
             }
-            // To firewall-offline-cmd the plain option is one of an older program.
+            // firewall-offline-cmd interprets the plain option as one of an older program.
             Setting::Element { option: "service", element, .. } if !on && !firewall.running => {
                 vec![zoned, format!("--remove-service-from-zone={element}")]
             }
@@ -283,7 +292,7 @@ impl Setting {
         firewall.must(permanent, &words, host).map(drop)
     }
 
-    /// The sentence about a change.
+    /// The message about a change.
     fn said(&self, on: bool, state: &str, zone: &str) -> Vec<String> {
         match self {
             Setting::Element { name: "source", element, .. } => {
@@ -317,7 +326,7 @@ fn done(on: bool) -> &'static str {
     if on { "Added" } else { "Removed" }
 }
 
-/// An element as the programs take it: a forwarded port has no empty address.
+/// An element as the programs take it; a forwarded port has no empty address.
 fn shown<'a>(option: &str, element: &'a str) -> &'a str {
     if option == "forward-port" { element.strip_suffix(":toaddr=").unwrap_or(element) } else { element }
 }
@@ -343,7 +352,7 @@ impl Firewall {
         if output.success() { Ok(output) } else { Err(refused(&output)) }
     }
 
-    /// A question that is answered by the exit status.
+    /// Runs a query that answers by its exit status.
     fn query(&self, permanent: bool, words: &[String], host: &Host) -> Result<bool, Failure> {
         let output = self.run(permanent, words, host)?;
         match output.rc {
@@ -361,12 +370,12 @@ fn refused(output: &Output) -> Failure {
     Failure::new(format!("ERROR: Exception caught: {said}"))
 }
 
-/// Whether firewalld does not know a service, or has no port of this number; a zone has to be there.
+/// Whether firewalld does not know a service, or the port number is invalid. An unknown zone is still an error.
 fn is_unknown(failure: &Failure) -> bool {
     failure.message.contains("INVALID_") && !failure.message.contains("INVALID_ZONE")
 }
 
-/// A failure of a change tells which one it was.
+/// Names the failed operation in the failure.
 fn while_changing(failure: Failure, operation: &str) -> Failure {
     let hint = match failure.message.contains("INVALID_SERVICE") {
         true => {
@@ -382,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_that_is_unknown_is_nowhere_but_a_zone_has_to_be_there() {
+    fn unknown_service_absent_unknown_zone_fails() {
         assert!(is_unknown(&Failure::new("ERROR: Exception caught: INVALID_SERVICE: cockpit")));
         assert!(!is_unknown(&Failure::new("ERROR: Exception caught: INVALID_ZONE: nowhere")));
     }

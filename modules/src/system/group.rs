@@ -14,23 +14,26 @@ static SPEC: Spec = Spec {
     summary: "Manage groups",
     description: &["Adds, changes and removes groups with groupadd, groupmod and groupdel."],
     options: &[
-        Opt::required("name", Kind::Str, "The group.").word(),
-        Opt::new("gid", Kind::Int, "Its number."),
-        Opt::new("state", Kind::Str, "Whether it exists.").default("\"present\"").choices(&["absent", "present"]),
-        Opt::new("system", Kind::Bool, "A new group gets a number for system groups.").default("false"),
-        Opt::new("non_unique", Kind::Bool, "Another group may have the same number.").default("false"),
-        Opt::new("local", Kind::Bool, "Look only at the host's own groups.").default("false"),
-        Opt::new("force", Kind::Bool, "Remove a group that is a user's primary one.").default("false"),
-        Opt::new("gid_min", Kind::Int, "The smallest number a new group may get."),
-        Opt::new("gid_max", Kind::Int, "The largest number a new group may get."),
+        Opt::required("name", Kind::Str, "Name of the group.").word(),
+        Opt::new("gid", Kind::Int, "Group id (GID)."),
+        Opt::new("state", Kind::Str, "`present` creates or changes the group, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["absent", "present"]),
+        Opt::new("system", Kind::Bool, "Give a new group a GID from the range of system groups.").default("false"),
+        Opt::new("non_unique", Kind::Bool, "Allow a GID that another group has.").default("false"),
+        Opt::new("local", Kind::Bool, "Consider only groups in the host's own files, not in a directory service.")
+            .default("false"),
+        Opt::new("force", Kind::Bool, "Remove a group even if it is the primary group of a user.").default("false"),
+        Opt::new("gid_min", Kind::Int, "Smallest GID for a new group."),
+        Opt::new("gid_max", Kind::Int, "Largest GID for a new group."),
     ],
     required_if: &[("non_unique", "True", &["gid"])],
     examples: "- name: A group for etcd\n  ansible.builtin.group:\n    name: etcd\n    system: true\n",
     returns: &[
-        Return { name: "name", kind: "str", when: "always", doc: "The group." },
-        Return { name: "gid", kind: "int", when: "it exists", doc: "Its number." },
-        Return { name: "system", kind: "bool", when: "present", doc: "As it was asked for." },
-        Return { name: "state", kind: "str", when: "always", doc: "As it was asked for." },
+        Return { name: "name", kind: "str", when: "always", doc: "Name of the group." },
+        Return { name: "gid", kind: "int", when: "the group exists", doc: "Group id (GID)." },
+        Return { name: "system", kind: "bool", when: "present", doc: "Value of `system`." },
+        Return { name: "state", kind: "str", when: "always", doc: "Value of `state`." },
     ],
     ..Spec::EMPTY
 };
@@ -43,7 +46,7 @@ fn find(name: &str, local: bool) -> Option<Known> {
     }
 }
 
-/// The command that makes the group as it is asked for; none if it is so.
+/// The command that brings the group to the requested state; `None` if nothing differs.
 fn command(args: &Args, known: Option<&Known>) -> Result<Option<Vec<String>>, Failure> {
     let name = args.required("name")?.to_owned();
     let number = |option: &str| args.int(option).map(|number| number.to_string());
@@ -129,7 +132,7 @@ impl Module for Group {
         };
         let known = known.filter(|_| present);
         if host.check() && plan.is_change() && known.is_none() {
-            // Of a group that would be made or removed nothing else is predicted.
+            // Check mode predicts no further values for a group that would be created or removed.
             return Ok(plan);
         }
         let plan = plan.with("name", name).with("state", state);
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_made_changed_and_removed() {
+    fn group_created_changed_and_removed() {
         let etcd = Known { name: "etcd".into(), gid: 999, members: Vec::new() };
         assert_eq!(words(json!({"name": "etcd", "system": true}), None).as_deref(), Some("groupadd -r etcd"));
         assert_eq!(words(json!({"name": "etcd", "gid": 999}), Some(&etcd)), None);
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_numbers_and_force_are_not_for_local_groups() {
+    fn gid_range_and_force_refused_for_local_groups() {
         for option in ["gid_min", "gid_max", "force"] {
             let arguments = json!({"name": "etcd", "local": true, option: 1});
             let result = crate::run(&Group, &arguments, &Host::alone(true, false));
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_there_is_left_alone() {
+    fn existing_group_unchanged() {
         let result = crate::run(&Group, &json!({"name": "root"}), &Host::alone(false, false));
         assert_eq!((result["changed"].clone(), result["gid"].clone()), (json!(false), json!(0)));
     }

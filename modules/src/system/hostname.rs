@@ -12,37 +12,37 @@ pub struct Hostname;
 
 static SPEC: Spec = Spec {
     name: "hostname",
-    summary: "Manage the host's name",
+    summary: "Manage the host name",
     description: &[
-        "Sets the name that the kernel has now, and the one in the file that is read when the host starts. /etc/hosts is left alone.",
+        "Sets the kernel's current host name and the file that provides it at boot. Does not change /etc/hosts.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The name.").word(),
-        Opt::new("use", Kind::Str, "Where the name is kept; found out, if it is not given.").choices(&[
+        Opt::required("name", Kind::Str, "Host name to set.").word(),
+        Opt::new("use", Kind::Str, "Method to store the name. Default: detected from the distribution.").choices(&[
             "alpine", "debian", "freebsd", "generic", "macos", "macosx", "darwin", "openbsd", "openrc", "redhat",
             "sles", "solaris", "systemd",
         ]),
     ],
     examples: "- name: Name the host as the inventory does\n  ansible.builtin.hostname:\n    name: \"{{ inventory_hostname }}\"\n",
     returns: &[
-        Return { name: "name", kind: "str", when: "always", doc: "The name." },
-        Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The facts that follow from the name." },
+        Return { name: "name", kind: "str", when: "always", doc: "Host name." },
+        Return { name: "ansible_facts", kind: "dict", when: "success", doc: "Facts derived from the name." },
     ],
     ..Spec::EMPTY
 };
 
-/// Where a distribution keeps the name.
+/// Storage of the host name in a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeper {
-    /// `/etc/hostname` is nothing but the name.
+    /// `/etc/hostname` contains only the name.
     Plain,
-    /// `/etc/conf.d/hostname` has `hostname="name"`.
+    /// `/etc/conf.d/hostname` contains `hostname="name"`.
     OpenRc,
-    /// `/etc/sysconfig/network` has `HOSTNAME=name`.
+    /// `/etc/sysconfig/network` contains `HOSTNAME=name`.
     RedHat,
-    /// `/etc/HOSTNAME` is nothing but the name.
+    /// `/etc/HOSTNAME` contains only the name.
     Suse,
-    /// Nowhere: only the kernel is told.
+    /// Not stored: only the kernel's name changes.
     Nowhere,
 }
 
@@ -135,7 +135,7 @@ impl Module for Hostname {
                 config_file::replace(path, &keeper.with_name(&text, &name), false)?;
             }
             if in_kernel && let Err(error) = rustix::system::sethostname(name.as_bytes()) {
-                // Some containers leave that right to a service outside.
+                // In some containers only a service outside may set the name.
                 let asked = process::find(host, "hostnamectl").is_some()
                     && Command::new("hostnamectl").plain_locale().args(["set-hostname", &name]).run(host)?.success();
                 if !asked {
@@ -159,7 +159,7 @@ fn check(name: &str) -> Result<(), Failure> {
             "{name:?} is not a host name: it may have letters, digits, dots and dashes."
         )));
     }
-    // What the kernel keeps is shorter than what DNS allows.
+    // The kernel's limit is lower than that of DNS.
     if name.len() > 64 {
         return Err(Failure::new(format!(
             "The host name {name} has {} characters; Linux keeps at most 64.",
@@ -169,7 +169,7 @@ fn check(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The facts that a name makes. The fully qualified one is that of the kernel's name now.
+/// The facts that follow from a name. The fully qualified name is resolved from the kernel's current name.
 fn facts(name: &str) -> Map {
     let full = fqdn(&Root::host(), &rustix::system::uname().nodename().to_string_lossy());
     let mut facts = Map::new();
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_keeper_reads_and_writes_its_own_way() {
+    fn name_read_and_written_in_every_format() {
         assert_eq!(Keeper::Plain.name_in("# ours\nweb1\n"), "web1");
         assert_eq!(Keeper::Plain.with_name("old\n", "web2"), "web2\n");
         assert_eq!(Keeper::OpenRc.name_in("# x\nhostname=\"web1\"\n"), "web1");
@@ -195,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn impossible_names_are_refused() {
+    fn invalid_names_refused() {
         assert!(check("node-1.example.com").is_ok());
         assert!(check("").is_err() && check("-x").is_err() && check("a b").is_err() && check(&"x".repeat(65)).is_err());
     }
 
     #[test]
-    fn the_name_the_host_has_is_no_change() {
+    fn current_name_unchanged() {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let result =
             crate::run(&Hostname, &serde_json::json!({ "name": name, "use": "generic" }), &Host::alone(false, true));

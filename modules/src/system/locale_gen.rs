@@ -1,4 +1,4 @@
-//! `locale_gen`: the locales a host has.
+//! `locale_gen`: locales of a host.
 
 use super::config_file;
 use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::Command};
@@ -9,18 +9,18 @@ pub struct LocaleGen;
 static SPEC: Spec = Spec {
     name: "locale_gen",
     collection: "community.general",
-    summary: "Make and remove locales",
-    description: &["Takes locales into /etc/locale.gen, or comments them out, and has `locale-gen` make them."],
+    summary: "Create and remove locales",
+    description: &["Enables locales in /etc/locale.gen, or comments them out, and runs `locale-gen`."],
     options: &[
-        Opt::required("name", Kind::List(&Kind::Str), "Locales, such as `de_CH.UTF-8`.").word(),
-        Opt::new("state", Kind::Str, "Whether the host has them.")
+        Opt::required("name", Kind::List(&Kind::Str), "Names of the locales, such as `de_CH.UTF-8`.").word(),
+        Opt::new("state", Kind::Str, "`present` generates the locales, `absent` removes them.")
             .default("\"present\"")
             .choices(&["absent", "present"]),
     ],
     examples: "- name: A locale\n  community.general.locale_gen:\n    name: de_CH.UTF-8\n",
     returns: &[
-        Return { name: "name", kind: "list", when: "success", doc: "The locales." },
-        Return { name: "mechanism", kind: "str", when: "success", doc: "`glibc`." },
+        Return { name: "name", kind: "list", when: "success", doc: "Names of the locales." },
+        Return { name: "mechanism", kind: "str", when: "success", doc: "Always `glibc`." },
     ],
     ..Spec::EMPTY
 };
@@ -67,7 +67,7 @@ impl Module for LocaleGen {
     }
 }
 
-/// The locale of a line such as `# de_CH.UTF-8 UTF-8`.
+/// Parses the locale in a line such as `# de_CH.UTF-8 UTF-8`.
 fn locale_of(line: &str) -> Option<&str> {
     let words: Vec<&str> = line.trim().trim_start_matches('#').split_whitespace().collect();
     match words.as_slice() {
@@ -76,7 +76,7 @@ fn locale_of(line: &str) -> Option<&str> {
     }
 }
 
-/// `locale -a` writes encodings in its own way: `de_CH.utf8`.
+/// Compares locale names, because `locale -a` writes encodings differently: `de_CH.utf8`.
 fn same(one: &str, other: &str) -> bool {
     let form = |name: &str| match name.split_once('.') {
         Some((language, rest)) => {
@@ -89,7 +89,7 @@ fn same(one: &str, other: &str) -> bool {
     form(one) == form(other)
 }
 
-/// The file with these locales taken in, or commented out.
+/// The file with these locales enabled or commented out.
 fn switched(text: &str, names: &[String], present: bool) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for name in names {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_in_and_commented_out() {
+    fn locale_lines_enabled_and_commented_out() {
         let text = "# all of them\n# de_CH.UTF-8 UTF-8\nen_US.UTF-8 UTF-8\n";
         let names = ["de_CH.UTF-8".to_owned()];
         let with = switched(text, &names, true);

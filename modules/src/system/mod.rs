@@ -1,4 +1,4 @@
-//! Modules for the system of a host: packages, services, accounts, kernel settings, mounts and names.
+//! Modules for the host's system: packages, services, accounts, kernel settings, mounts and names.
 
 mod config_file;
 pub mod dnf;

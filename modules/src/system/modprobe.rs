@@ -1,4 +1,4 @@
-//! `modprobe`: modules of the kernel, now and after the next start.
+//! `modprobe`: kernel modules, now and after a reboot.
 
 use super::config_file;
 use crate::{
@@ -13,27 +13,35 @@ pub struct Modprobe;
 static SPEC: Spec = Spec {
     name: "modprobe",
     collection: "community.general",
-    summary: "Load and unload modules of the kernel",
+    summary: "Load and unload kernel modules",
     description: &[
-        "A module that is compiled into the kernel counts as loaded: that is read from modules.builtin, /sys/module, /proc/filesystems \
-         and the places where some modules show themselves.",
+        "Counts a built-in module as loaded. Built-in modules are detected from modules.builtin, /sys/module, \
+         /proc/filesystems and other traces.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The module.").word(),
-        Opt::new("state", Kind::Str, "Whether it is loaded.").default("\"present\"").choices(&["absent", "present"]),
-        Opt::new("params", Kind::Str, "Its parameters, such as `numdummies=2`.").line().default("\"\""),
+        Opt::required("name", Kind::Str, "Name of the kernel module.").word(),
+        Opt::new("state", Kind::Str, "`present` loads the module, `absent` unloads it.")
+            .default("\"present\"")
+            .choices(&["absent", "present"]),
+        Opt::new("params", Kind::Str, "Parameters of the module, such as `numdummies=2`.").line().default("\"\""),
         Opt::new(
             "persistent",
             Kind::Str,
-            "Whether it is loaded when the host starts; `disabled` leaves that as it is.",
+            "`present` loads the module at boot, `absent` stops that, `disabled` leaves the boot configuration \
+             unchanged.",
         )
         .default("\"disabled\"")
         .choices(&["disabled", "present", "absent"]),
     ],
     examples: "- name: Have the module for bridges and iptables\n  community.general.modprobe:\n    name: br_netfilter\n    persistent: present\n",
     returns: &[
-        Return { name: "name", kind: "str", when: "always", doc: "The module." },
-        Return { name: "state", kind: "str", when: "always", doc: "Whether it is loaded now." },
+        Return { name: "name", kind: "str", when: "always", doc: "Name of the kernel module." },
+        Return {
+            name: "state",
+            kind: "str",
+            when: "always",
+            doc: "`present` if the module is loaded, otherwise `absent`.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -116,7 +124,7 @@ fn refused(name: &str, release: &str, output: &process::Output) -> Failure {
         .with("stderr", said)
 }
 
-/// Where a module is.
+/// State of a module in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Loaded,
@@ -124,7 +132,7 @@ enum Presence {
     Missing,
 }
 
-/// Built-in modules that leave no trace in /sys/module, and what shows that they are there.
+/// Built-in modules without an entry in /sys/module, and the files that reveal them.
 const TRACES: &[(&str, &str)] = &[
     ("br_netfilter", "/proc/sys/net/bridge/bridge-nf-call-iptables"),
     ("bridge", "/sys/module/bridge"),
@@ -164,7 +172,7 @@ fn presence(root: &Root, name: &str, release: &str) -> Presence {
 
 type Files = Vec<(String, String)>;
 
-/// The files that have to change so that the module is loaded, with its parameters, when the host starts.
+/// File changes that load the module, with its parameters, at boot.
 fn remember(root: &Root, name: &str, params: &str) -> Files {
     let mut files = Vec::new();
     let loads = |line: &str| line.trim() == name;
@@ -186,7 +194,7 @@ fn remember(root: &Root, name: &str, params: &str) -> Files {
     files
 }
 
-/// The files that have to change so that it is not: its lines become comments.
+/// File changes that stop loading the module at boot: its lines become comments.
 fn forget(root: &Root, name: &str) -> Files {
     let mut files = without_lines(root, "/etc/modules-load.d", &|line| line.trim() == name);
     files.extend(without_lines(root, "/etc/modprobe.d", &|line| options_of(line, name)));
@@ -227,7 +235,7 @@ mod tests {
     use crate::facts::tree;
 
     #[test]
-    fn a_module_is_loaded_built_in_or_missing() {
+    fn module_loaded_built_in_or_missing_detected() {
         let (_folder, root) = tree(&[
             ("/proc/modules", "br_netfilter 32768 0 - Live 0x0\nbridge 1 1 br_netfilter, Live 0x0\n"),
             ("/lib/modules/6.1.0/modules.builtin", "kernel/fs/ext4/ext4.ko\nkernel/net/netfilter/nf-conntrack.ko\n"),
@@ -245,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loaded_at_the_start_is_remembered_and_forgotten() {
+    fn boot_configuration_written_and_commented_out() {
         let (_folder, root) = tree(&[
             ("/etc/modules-load.d/k8s.conf", "overlay\n"),
             ("/etc/modprobe.d/x.conf", "options dummy numdummies=1\n"),

@@ -1,4 +1,4 @@
-//! `mount`: file systems, now and in the table that is read when the host starts.
+//! `mount`: file systems, now and in fstab.
 
 use super::config_file;
 use crate::{
@@ -15,13 +15,14 @@ static SPEC: Spec = Spec {
     collection: "ansible.posix",
     summary: "Manage mounted file systems and fstab",
     description: &[
-        "`mounted` has a file system mounted and in fstab, `present` only in fstab, `ephemeral` only mounted; `unmounted` takes it away but \
-         leaves fstab, `absent` takes both away with the mount point, `absent_from_fstab` only the entry; `remounted` mounts it anew.",
-        "fstab is replaced as a whole, so that a host that loses power never starts with half of it.",
+        "`mounted` mounts a file system and adds it to fstab, `present` only adds it to fstab, `ephemeral` only \
+         mounts it. `unmounted` unmounts and keeps the fstab entry. `absent` unmounts, removes the entry and deletes \
+         the mount point. `absent_from_fstab` removes only the entry. `remounted` mounts again.",
+        "Replaces fstab atomically, so that a power failure cannot leave a partial file.",
     ],
     options: &[
-        Opt::required("path", Kind::Path, "The mount point; `none` for swap space.").line().aliases(&["name"]),
-        Opt::required("state", Kind::Str, "What is wanted.").choices(&[
+        Opt::required("path", Kind::Path, "Mount point; `none` for swap space.").line().aliases(&["name"]),
+        Opt::required("state", Kind::Str, "State of the mount and of its fstab entry.").choices(&[
             "absent",
             "absent_from_fstab",
             "mounted",
@@ -30,15 +31,16 @@ static SPEC: Spec = Spec {
             "remounted",
             "ephemeral",
         ]),
-        Opt::new("src", Kind::Str, "The device, or what else is mounted.").line(),
-        Opt::new("fstype", Kind::Str, "The type of the file system.").line(),
-        Opt::new("opts", Kind::Str, "Options, separated by commas.").line(),
-        Opt::new("opts_no_log", Kind::Bool, "The options carry a secret.").default("false"),
-        Opt::new("dump", Kind::Str, "The fifth field of fstab.").default("\"0\""),
-        Opt::new("passno", Kind::Str, "The sixth field of fstab: when the file system is checked.").default("\"0\""),
-        Opt::new("fstab", Kind::Str, "The table.").default("\"/etc/fstab\""),
-        Opt::new("boot", Kind::Bool, "Whether it is mounted when the host starts; otherwise `noauto` is added.")
-            .default("true"),
+        Opt::new("src", Kind::Str, "Device, or other source, to mount.").line(),
+        Opt::new("fstype", Kind::Str, "Type of the file system.").line(),
+        Opt::new("opts", Kind::Str, "Mount options, separated by commas.").line(),
+        Opt::new("opts_no_log", Kind::Bool, "Hide the options in output because they contain a secret.")
+            .default("false"),
+        Opt::new("dump", Kind::Str, "Value of the fifth field of fstab (dump).").default("\"0\""),
+        Opt::new("passno", Kind::Str, "Value of the sixth field of fstab: order of file system checks.")
+            .default("\"0\""),
+        Opt::new("fstab", Kind::Str, "Path of the table.").default("\"/etc/fstab\""),
+        Opt::new("boot", Kind::Bool, "Mount at boot; `false` adds `noauto`.").default("true"),
         Opt::new("backup", Kind::Bool, "Keep a copy of the old table.").default("false"),
     ],
     required_if: &[
@@ -50,8 +52,8 @@ static SPEC: Spec = Spec {
     returns: &[Return {
         name: "backup_file",
         kind: "str",
-        when: "backup and changed",
-        doc: "The copy of the old table.",
+        when: "backup was set and fstab changed",
+        doc: "Path of the copy of the old table.",
     }],
     ..Spec::EMPTY
 };
@@ -91,7 +93,8 @@ impl Entry {
         format!("{} {} {}", fields.join(" "), self.dump, self.pass)
     }
 
-    /// Swap spaces all have the point `none`: there the source tells them apart.
+    /// Whether both entries are the same mount. Swap spaces all have the point `none`, so their sources distinguish
+    /// them.
     fn is(&self, other: &Entry) -> bool {
         self.point == other.point && (self.point != "none" || self.source == other.source)
     }
@@ -136,7 +139,7 @@ fn without_entry(table: &str, entry: &Entry) -> String {
     }
 }
 
-/// What is mounted at a point, the topmost first: source, type.
+/// Source and type of the topmost mount at a point.
 fn mounted_at(mountinfo: &str, point: &str) -> Option<(String, String)> {
     mountinfo.lines().rev().find_map(|line| {
         let (left, right) = line.split_once(" - ")?;
@@ -215,7 +218,7 @@ impl Module for Mount {
                 },
             );
             if let Err(failure) = result {
-                // A table with an entry that cannot be mounted could keep the host from starting.
+                // An entry that cannot be mounted could keep the host from booting.
                 if in_table {
                     let _ = config_file::replace(&fstab, &before, false);
                 }
@@ -236,7 +239,7 @@ impl Module for Mount {
     }
 }
 
-/// The plan with the keys of Ansible's result: the source and the type only if they were given.
+/// The plan with the keys of Ansible's result. Source and type are included only if given.
 fn report(plan: Plan, entry: &Entry, fstab: &str, boot: bool) -> Plan {
     let given = [("src", &entry.source), ("fstype", &entry.kind)].into_iter().filter(|(_, value)| !value.is_empty());
     given
@@ -278,7 +281,8 @@ fn steps(state: &str, mounted: Option<&(String, String)>, in_table: bool, entry:
     })
 }
 
-/// Whether what is mounted is what is wanted. Labels and the like are resolved; of a bind mount only the kernel knows the source.
+/// Whether the mounted source is the requested one. Labels and UUIDs are resolved; only the kernel knows the source of
+/// a bind mount.
 fn same_source(mounted: &str, entry: &Entry) -> bool {
     let bind = entry.options.split(',').any(|option| option == "bind" || option == "rbind");
     let resolved = match entry.source.split_once('=') {
@@ -308,7 +312,7 @@ fn remount(entry: &Entry, fstab: &str, host: &Host) -> Result<(), Failure> {
     if first.is_ok() {
         return Ok(());
     }
-    // Some options can only be had by mounting from the beginning.
+    // Some options take effect only on a fresh mount.
     unmount(&entry.point, host)?;
     mount(entry, fstab, entry.source.is_empty(), host)
 }
@@ -346,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_added_replaced_and_removed() {
+    fn entries_added_replaced_and_removed() {
         let same = with_entry(TABLE, &entry("/dev/sdb1", "/mnt/with space", "xfs"));
         assert_eq!(same, TABLE);
         let other = with_entry(TABLE, &entry("/dev/sdc1", "/mnt/with space", "xfs"));
@@ -359,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_is_read() {
+    fn mountinfo_parsed() {
         let info =
             "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n30 22 0:5 / /mnt/with\\040space rw - tmpfs tmpfs rw\n";
         assert_eq!(mounted_at(info, "/mnt/with space"), Some(("tmpfs".into(), "tmpfs".into())));
@@ -367,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_asks_for_steps() {
+    fn states_mapped_to_steps() {
         let tmpfs = ("tmpfs".to_owned(), "tmpfs".to_owned());
         let wanted = entry("tmpfs", "/x", "tmpfs");
         assert_eq!(steps("mounted", None, true, &wanted).unwrap(), [Step::Mount]);
@@ -379,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_ones_own_is_kept_in_order() {
+    fn custom_fstab_keeps_order() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("fstab");
         let run = |state: &str| {

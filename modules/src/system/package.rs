@@ -1,4 +1,4 @@
-//! `package`: packages, whatever package manager the host has.
+//! `package`: packages through the host's own package manager.
 
 use super::{apk, apt, dnf, pacman, zypper};
 use crate::{
@@ -9,44 +9,45 @@ use crate::{
 /// The `package` module.
 pub struct Package;
 
-/// What the module takes and returns.
+/// Specification of `package`.
 pub static SPEC: Spec = Spec {
     name: "package",
     summary: "Manage packages with the host's package manager",
-    description: &["Does what `apt`, `dnf`, `zypper`, `pacman` or `apk` does, whichever the host has."],
+    description: &["Runs `apt`, `dnf`, `zypper`, `pacman` or `apk`, depending on the host."],
     options: &[
-        Opt::new("name", Kind::List(&Kind::Str), "Packages.").aliases(&["package", "pkg"]).default("[]"),
+        Opt::new("name", Kind::List(&Kind::Str), "Names of the packages.").aliases(&["package", "pkg"]).default("[]"),
         Opt::new("state", Kind::Str, "`installed` and `removed` mean `present` and `absent`.")
             .default("\"present\"")
             .choices(&["present", "installed", "absent", "removed", "latest"]),
-        Opt::new("use", Kind::Str, "The package manager, if it is not to be found out.")
+        Opt::new("use", Kind::Str, "Package manager to use. Default: detected.")
             .aliases(&["use_backend"])
             .default("\"auto\""),
-        Opt::new("update_cache", Kind::Bool, "Read the lists of packages anew first.").aliases(&["update-cache"]),
-        Opt::new("cache_valid_time", Kind::Int, "apt: only if they are older than this many seconds.").default("0"),
-        Opt::new("update_cache_retries", Kind::Int, "apt: how often to try.").default("5"),
-        Opt::new("update_cache_retry_max_delay", Kind::Int, "apt: the longest pause between two tries.").default("12"),
-        Opt::new("default_release", Kind::Str, "apt: the release to take packages from."),
-        Opt::new("install_recommends", Kind::Bool, "apt: whether recommended packages come along."),
+        Opt::new("update_cache", Kind::Bool, "Update the package lists first.").aliases(&["update-cache"]),
+        Opt::new("cache_valid_time", Kind::Int, "apt: update only lists older than this many seconds.").default("0"),
+        Opt::new("update_cache_retries", Kind::Int, "apt: number of attempts to update the lists.").default("5"),
+        Opt::new("update_cache_retry_max_delay", Kind::Int, "apt: longest pause between two attempts, in seconds.")
+            .default("12"),
+        Opt::new("default_release", Kind::Str, "apt: release to install packages from."),
+        Opt::new("install_recommends", Kind::Bool, "apt: install recommended packages too."),
         Opt::new("purge", Kind::Bool, "apt: remove configuration files too.").default("false"),
-        Opt::new("autoremove", Kind::Bool, "Remove packages that came along and are not needed any more.")
-            .default("false"),
-        Opt::new("lock_timeout", Kind::Int, "Seconds to wait for another process that holds a lock.").default("60"),
-        Opt::new("dpkg_options", Kind::Str, "apt: options for dpkg.").default("\"force-confdef,force-confold\""),
-        Opt::new("allow_downgrade", Kind::Bool, "Install older versions over newer ones.").default("false"),
-        Opt::new("allow_unauthenticated", Kind::Bool, "apt: accept packages that are not signed.").default("false"),
+        Opt::new("autoremove", Kind::Bool, "Remove dependencies that are no longer needed.").default("false"),
+        Opt::new("lock_timeout", Kind::Int, "Seconds to wait for another process that holds the lock.").default("60"),
+        Opt::new("dpkg_options", Kind::Str, "apt: options for dpkg, separated by commas.")
+            .default("\"force-confdef,force-confold\""),
+        Opt::new("allow_downgrade", Kind::Bool, "Allow replacing a version with an older one.").default("false"),
+        Opt::new("allow_unauthenticated", Kind::Bool, "apt: accept unsigned packages.").default("false"),
         Opt::new("allow_change_held_packages", Kind::Bool, "apt: change packages that are on hold.").default("false"),
-        Opt::new("force_apt_get", Kind::Bool, "Accepted for old playbooks.").default("false"),
-        Opt::new("enablerepo", Kind::List(&Kind::Str), "dnf: repositories to use too.").default("[]"),
-        Opt::new("disablerepo", Kind::List(&Kind::Str), "dnf: repositories not to use.").default("[]"),
-        Opt::new("disable_gpg_check", Kind::Bool, "dnf: accept packages that are not signed.").default("false"),
+        Opt::new("force_apt_get", Kind::Bool, "No effect; accepted for compatibility.").default("false"),
+        Opt::new("enablerepo", Kind::List(&Kind::Str), "dnf: additional repositories to enable.").default("[]"),
+        Opt::new("disablerepo", Kind::List(&Kind::Str), "dnf: repositories to disable.").default("[]"),
+        Opt::new("disable_gpg_check", Kind::Bool, "dnf: accept unsigned packages.").default("false"),
     ],
     examples: "- name: Install packages\n  ansible.builtin.package:\n    name: [socat, conntrack]\n    state: present\n",
     returns: &[Return {
         name: "results",
         kind: "list",
         when: "dnf",
-        doc: "What was (or would be) done to which package.",
+        doc: "Action that was (or would be) taken for each package.",
     }],
     ..Spec::EMPTY
 };

@@ -16,31 +16,37 @@ static SPEC: Spec = Spec {
     name: "pacman",
     collection: "community.general",
     summary: "Manage packages with pacman",
-    description: &["Installs, upgrades and removes packages, groups, and packages from files and URLs."],
+    description: &["Installs, upgrades and removes packages and groups, also from files and URLs."],
     options: &[
         Opt::new("name", Kind::List(&Kind::Str), "Packages, groups, files or URLs.")
             .word()
             .aliases(&["pkg", "package"]),
-        Opt::new("state", Kind::Str, "`latest` also upgrades.").default("\"present\"").choices(&[
-            "present",
-            "installed",
-            "latest",
-            "absent",
-            "removed",
-        ]),
-        Opt::new("force", Kind::Bool, "Remove whatever depends on it; read the databases anew even if they are new.")
-            .default("false"),
-        Opt::new("remove_nosave", Kind::Bool, "Keep no copies of changed configuration files.").default("false"),
-        Opt::new("executable", Kind::Str, "Another program, such as yay.").default("\"pacman\""),
-        Opt::new("extra_args", Kind::Str, "Further options for installing and removing.").default("\"\""),
+        Opt::new("state", Kind::Str, "`present` installs missing packages, `latest` also upgrades, `absent` removes.")
+            .default("\"present\"")
+            .choices(&["present", "installed", "latest", "absent", "removed"]),
+        Opt::new(
+            "force",
+            Kind::Bool,
+            "Also remove packages that depend on the removed ones; with `update_cache`, download even current \
+             databases.",
+        )
+        .default("false"),
+        Opt::new("remove_nosave", Kind::Bool, "Do not keep copies of changed configuration files.").default("false"),
+        Opt::new("executable", Kind::Str, "Program to run, such as yay.").default("\"pacman\""),
+        Opt::new("extra_args", Kind::Str, "Additional options for installing and removing.").default("\"\""),
         Opt::new("upgrade", Kind::Bool, "Upgrade the whole system."),
-        Opt::new("upgrade_extra_args", Kind::Str, "Further options for that.").default("\"\""),
-        Opt::new("update_cache", Kind::Bool, "Read the databases of packages anew first."),
-        Opt::new("update_cache_extra_args", Kind::Str, "Further options for that.").default("\"\""),
-        Opt::new("reason", Kind::Str, "Why the package is there.").choices(&["explicit", "dependency"]),
-        Opt::new("reason_for", Kind::Str, "Whether that is also written down for packages that are there already.")
-            .default("\"new\"")
-            .choices(&["new", "all"]),
+        Opt::new("upgrade_extra_args", Kind::Str, "Additional options for `upgrade`.").default("\"\""),
+        Opt::new("update_cache", Kind::Bool, "Update the package databases first."),
+        Opt::new("update_cache_extra_args", Kind::Str, "Additional options for `update_cache`.").default("\"\""),
+        Opt::new("reason", Kind::Str, "Install reason to record for the packages.")
+            .choices(&["explicit", "dependency"]),
+        Opt::new(
+            "reason_for",
+            Kind::Str,
+            "`all` records `reason` for installed packages too, `new` only for new ones.",
+        )
+        .default("\"new\"")
+        .choices(&["new", "all"]),
     ],
     required_one_of: &[&["name", "update_cache", "upgrade"]],
     mutually_exclusive: &[&["name", "upgrade"]],
@@ -50,13 +56,13 @@ static SPEC: Spec = Spec {
         Return {
             name: "packages",
             kind: "list",
-            when: "packages were looked at",
-            doc: "What was (or would be) installed, upgraded or removed.",
+            when: "packages were examined",
+            doc: "Packages that were (or would be) installed, upgraded or removed.",
         },
         Return {
             name: "cache_updated",
             kind: "bool",
-            when: "update_cache is on",
+            when: "update_cache is true",
             doc: "Whether the databases changed.",
         },
     ],
@@ -74,7 +80,7 @@ impl Module for Pacman {
     }
 }
 
-/// The program, and what it has said so far.
+/// The program and its output so far.
 struct Task<'a> {
     args: &'a Args,
     host: &'a Host,
@@ -83,22 +89,22 @@ struct Task<'a> {
     stderr: Vec<String>,
 }
 
-/// A package that was asked for.
+/// A requested package.
 #[derive(Clone)]
 struct Package {
     name: String,
-    /// What pacman is told.
+    /// The argument for pacman.
     source: String,
-    /// A file or URL, which pacman itself looks into.
+    /// The source is a file or URL, which only pacman can inspect.
     is_file: bool,
 }
 
-/// What is there and what could be.
+/// Installed and available packages.
 struct Inventory {
     installed: BTreeMap<String, String>,
     available: BTreeSet<String>,
     groups: BTreeMap<String, BTreeSet<String>>,
-    /// Versions now and then, in pacman's order.
+    /// Name, current and new version, in pacman's order.
     upgradable: Vec<(String, String, String)>,
     reasons: BTreeMap<String, &'static str>,
 }
@@ -148,7 +154,7 @@ impl Task<'_> {
         Command::new(program).variable("LC_ALL", "C").args(words.iter().copied())
     }
 
-    /// What pacman lists. If there is nothing, it answers with status 1 and says nothing.
+    /// Runs a query. pacman exits with 1 and prints nothing if the list is empty.
     fn query(&self, words: &[&str]) -> Result<String, Failure> {
         let command = self.command(words);
         let words = command.words();
@@ -157,7 +163,7 @@ impl Task<'_> {
         if output.success() || nothing { Ok(output.stdout_text()) } else { Err(output.failure(&words)) }
     }
 
-    /// Runs a command that changes something; `why` is said if it fails.
+    /// Runs a changing command; `why` is the failure message.
     fn change(&mut self, command: Command, why: &str) -> Result<(), Failure> {
         let words = command.words();
         let output = command.live().run(self.host)?;
@@ -226,7 +232,7 @@ impl Task<'_> {
         })
     }
 
-    /// What was asked for, package by package.
+    /// Resolves the requested names, package by package.
     fn packages(&self, names: &[&str], inventory: &Inventory, absent: bool) -> Result<Vec<Package>, Failure> {
         let mut packages = Vec::new();
         let plain = |name: &str| Package { name: name.to_owned(), source: name.to_owned(), is_file: false };
@@ -397,7 +403,7 @@ fn sorted_lines(mut lines: Vec<String>) -> String {
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Lines of two words.
+/// Parses lines of two words.
 fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -410,7 +416,7 @@ fn owned(text: &str) -> BTreeMap<String, String> {
     pairs(text).map(|(name, version)| (name.to_owned(), version.to_owned())).collect()
 }
 
-/// Names and versions that pacman would install; between them it may say what it is doing.
+/// Parses names and versions that pacman would install, and skips progress messages.
 fn printed(text: &str) -> Vec<(String, String)> {
     let said = ["loading packages", "there is nothing to do", "Avoid running"];
     let lines: String = text
@@ -421,7 +427,7 @@ fn printed(text: &str) -> Vec<(String, String)> {
     pairs(&lines).map(|(name, version)| (name.to_owned(), version.to_owned())).collect()
 }
 
-/// Lines such as `strace 5.14-1 -> 5.15-1`; those that are ignored say so at their end.
+/// Parses lines such as `strace 5.14-1 -> 5.15-1`. Ignored packages are marked at the end of the line.
 fn upgradable(lines: &[&str]) -> Result<Vec<(String, String, String)>, Failure> {
     let mut all = Vec::new();
     for line in lines.iter().filter(|line| !line.trim().is_empty() && !line.contains("[ignored]")) {
@@ -438,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_pacman_prints() {
+    fn pacman_output_parsed() {
         let lines = ["strace 5.14-1 -> 5.15-1", "systemd 249.7-1 -> 249.7-2 [ignored]", ""];
         assert_eq!(upgradable(&lines).unwrap(), [("strace".into(), "5.14-1".into(), "5.15-1".into())]);
         assert!(upgradable(&["strace 5.14-1"]).is_err());

@@ -1,4 +1,4 @@
-//! `pam_limits`: limits of users and groups.
+//! `pam_limits`: resource limits of users and groups.
 
 use super::config_file;
 use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
@@ -9,12 +9,12 @@ pub struct PamLimits;
 static SPEC: Spec = Spec {
     name: "pam_limits",
     collection: "community.general",
-    summary: "Manage limits of users and groups",
-    description: &["Sets one limit in /etc/security/limits.conf, which holds from the next login on."],
+    summary: "Manage resource limits of users and groups",
+    description: &["Sets one limit in /etc/security/limits.conf. It applies from the next login."],
     options: &[
-        Opt::required("domain", Kind::Str, "A user, `@group`, or `*`.").line(),
-        Opt::required("limit_type", Kind::Str, "Which of the two limits.").choices(&["soft", "hard", "-"]),
-        Opt::required("limit_item", Kind::Str, "What is limited.").line().choices(&[
+        Opt::required("domain", Kind::Str, "User, `@group`, or `*` for everybody.").line(),
+        Opt::required("limit_type", Kind::Str, "Type of the limit; `-` sets both.").choices(&["soft", "hard", "-"]),
+        Opt::required("limit_item", Kind::Str, "Resource to limit.").line().choices(&[
             "core",
             "data",
             "fsize",
@@ -35,24 +35,29 @@ static SPEC: Spec = Spec {
             "rtprio",
             "chroot",
         ]),
-        Opt::required("value", Kind::Str, "A number, `unlimited`, `infinity` or `-1`.").line(),
-        Opt::new("use_max", Kind::Bool, "Keep a larger limit that is there.").default("false"),
-        Opt::new("use_min", Kind::Bool, "Keep a smaller limit that is there.").default("false"),
-        Opt::new("backup", Kind::Bool, "Keep the old file under a name with the time in it.").default("false"),
-        Opt::new("dest", Kind::Str, "The file.").default("\"/etc/security/limits.conf\""),
-        Opt::new("comment", Kind::Str, "A comment of the line.").line().default("\"\""),
+        Opt::required("value", Kind::Str, "Limit: a number, `unlimited`, `infinity` or `-1`.").line(),
+        Opt::new("use_max", Kind::Bool, "Keep an existing limit that is larger.").default("false"),
+        Opt::new("use_min", Kind::Bool, "Keep an existing limit that is smaller.").default("false"),
+        Opt::new("backup", Kind::Bool, "Keep a copy of the old file, with a timestamp in its name.").default("false"),
+        Opt::new("dest", Kind::Str, "Path of the file.").default("\"/etc/security/limits.conf\""),
+        Opt::new("comment", Kind::Str, "Comment to add to the line.").line().default("\"\""),
     ],
     examples: "- name: Many open files\n  community.general.pam_limits:\n    domain: app\n    limit_type: soft\n    limit_item: nofile\n    value: 64000\n",
     returns: &[
-        Return { name: "msg", kind: "str", when: "always", doc: "The line." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Line that sets the limit." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the copy of the old file.",
+        },
     ],
     ..Spec::EMPTY
 };
 
 const WITHOUT_END: &[&str] = &["unlimited", "infinity", "-1"];
 
-/// The limit to set, given the one that is there. The order is by size, and no limit is the largest.
+/// The limit to set, given the existing one. An unlimited value is the largest.
 fn chosen(wanted: &str, known: &str, largest: bool, smallest: bool, negative: bool) -> Result<String, Failure> {
     let size = |text: &str| -> Result<i128, Failure> {
         if WITHOUT_END.contains(&text) && !(negative && text == "-1") {
@@ -159,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_larger_or_smaller_limit_stays() {
+    fn larger_or_smaller_limit_kept() {
         for (wanted, known, largest, smallest, expected) in [
             ("10", "20", false, false, "10"),
             ("10", "20", true, false, "20"),

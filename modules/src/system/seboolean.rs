@@ -1,4 +1,4 @@
-//! `seboolean`: switches of SELinux.
+//! `seboolean`: SELinux booleans.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ pub struct SeBoolean;
 static SPEC: Spec = Spec {
     name: "seboolean",
     collection: "ansible.posix",
-    summary: "Switch booleans of SELinux",
-    description: &["Sets a boolean now, and with `persistent` for every start, with `setsebool`."],
+    summary: "Set SELinux booleans",
+    description: &["Sets a boolean with `setsebool`. With `persistent`, the value survives a reboot."],
     options: &[
-        Opt::required("name", Kind::Str, "The boolean.").word(),
-        Opt::required("state", Kind::Bool, "Its value."),
-        Opt::new("persistent", Kind::Bool, "Keep it over a restart.").default("false"),
-        Opt::new("ignore_selinux_state", Kind::Bool, "Go on where SELinux is disabled, as when an image is made.")
+        Opt::required("name", Kind::Str, "Name of the boolean.").word(),
+        Opt::required("state", Kind::Bool, "Value to set."),
+        Opt::new("persistent", Kind::Bool, "Keep the value across reboots.").default("false"),
+        Opt::new("ignore_selinux_state", Kind::Bool, "Continue if SELinux is disabled, as when an image is built.")
             .default("false"),
     ],
     examples: "- name: The web server connects to the net\n  ansible.posix.seboolean:\n    name: httpd_can_network_connect\n    state: true\n    persistent: true\n",
-    returns: &[Return { name: "name", kind: "str", when: "always", doc: "The boolean." }],
+    returns: &[Return { name: "name", kind: "str", when: "always", doc: "Name of the boolean." }],
     ..Spec::EMPTY
 };
 
@@ -57,7 +57,7 @@ impl Module for SeBoolean {
     }
 }
 
-/// The value after a restart: `httpd_x  (off  ,  off)  Description`.
+/// Parses the value after a reboot: `httpd_x  (off  ,  off)  Description`.
 fn stored(name: &str, host: &Host) -> Result<Option<bool>, Failure> {
     let text = Command::new("semanage").plain_locale().args(["boolean", "-l", "-n"]).check_run(host)?.stdout_text();
     Ok(parse_stored(&text, name))
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_value_is_kept_over_a_restart() {
+    fn persistent_value_parsed() {
         let text = "httpd_a    (on   ,  off)  Allow a\nhttpd_b    (off   ,   on)  Allow b\n";
         assert_eq!(
             (parse_stored(text, "httpd_a"), parse_stored(text, "httpd_b"), parse_stored(text, "x")),

@@ -1,4 +1,4 @@
-//! `selinux`: the mode and the policy of SELinux.
+//! `selinux`: mode and policy of SELinux.
 
 use std::path::Path;
 
@@ -14,27 +14,35 @@ pub struct Selinux;
 static SPEC: Spec = Spec {
     name: "selinux",
     collection: "ansible.posix",
-    summary: "Manage the mode of SELinux",
+    summary: "Manage the mode and policy of SELinux",
     description: &[
-        "Sets mode and policy in the configuration and, between enforcing and permissive, at once. To or from disabled needs a restart of the \
-         host, which `reboot_required` tells.",
+        "Sets mode and policy in the configuration file and switches between enforcing and permissive at once. \
+         Changing to or from disabled takes a reboot, which `reboot_required` reports.",
     ],
     options: &[
-        Opt::required("state", Kind::Str, "The mode.").choices(&["enforcing", "permissive", "disabled"]),
-        Opt::new("policy", Kind::Str, "The policy, such as `targeted`; needed unless the mode is disabled."),
-        Opt::new("configfile", Kind::Str, "The configuration.")
+        Opt::required("state", Kind::Str, "Mode of SELinux.").choices(&["enforcing", "permissive", "disabled"]),
+        Opt::new(
+            "policy",
+            Kind::Str,
+            "Name of the policy, such as `targeted`. Required unless the mode is `disabled`.",
+        ),
+        Opt::new("configfile", Kind::Str, "Path of the configuration file.")
             .aliases(&["conf", "file"])
             .default("\"/etc/selinux/config\""),
-        Opt::new("update_kernel_param", Kind::Bool, "Set `selinux=0` or `selinux=1` for the kernel too, by `grubby`.")
-            .default("false"),
+        Opt::new(
+            "update_kernel_param",
+            Kind::Bool,
+            "Also set `selinux=0` or `selinux=1` on the kernel command line, with `grubby`.",
+        )
+        .default("false"),
     ],
     examples: "- name: Tell, but let it happen\n  ansible.posix.selinux:\n    policy: targeted\n    state: permissive\n",
     returns: &[
-        Return { name: "msg", kind: "str", when: "always", doc: "What was done." },
-        Return { name: "configfile", kind: "str", when: "always", doc: "The configuration." },
-        Return { name: "policy", kind: "str", when: "always", doc: "The policy." },
-        Return { name: "state", kind: "str", when: "always", doc: "The mode." },
-        Return { name: "reboot_required", kind: "bool", when: "always", doc: "The host must be restarted." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Summary of the changes." },
+        Return { name: "configfile", kind: "str", when: "always", doc: "Path of the configuration file." },
+        Return { name: "policy", kind: "str", when: "always", doc: "Name of the policy." },
+        Return { name: "state", kind: "str", when: "always", doc: "Mode of SELinux." },
+        Return { name: "reboot_required", kind: "bool", when: "always", doc: "Whether the host must be rebooted." },
     ],
     ..Spec::EMPTY
 };
@@ -68,7 +76,7 @@ impl Module for Selinux {
         if let Some(policy) = policy.as_deref() {
             let running = running_policy();
             let is_other = policy != running || Some(policy) != old.1;
-            // Of another policy nothing more is predicted.
+            // Check mode predicts no more for a change of policy.
             if is_other && host.check() {
                 return Ok(Plan::change(|_, _| Ok(())));
             }
@@ -140,7 +148,7 @@ impl Module for Selinux {
     }
 }
 
-/// The policy that is loaded is the one of the system's own configuration.
+/// The loaded policy, which the system's own configuration names.
 fn running_policy() -> String {
     let text = std::fs::read_to_string("/etc/selinux/config").unwrap_or_default();
     setting(&text, "SELINUXTYPE").unwrap_or("targeted").to_owned()
@@ -154,7 +162,7 @@ fn running_mode() -> &'static str {
     }
 }
 
-/// Whether the kernels start with SELinux; nothing if some do and some do not.
+/// Whether the kernels boot with SELinux; `None` if they differ.
 fn is_on_for_kernels(host: &Host) -> Result<Option<bool>, Failure> {
     if process::find(host, "grubby").is_none() {
         return Err(Failure::new("'grubby' command not found on host"));
@@ -194,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_is_changed_in_its_lines() {
+    fn configuration_lines_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config");
         std::fs::write(&file, "# why\nSELINUX=enforcing\nSELINUXTYPE=targeted\n").unwrap();

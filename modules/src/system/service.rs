@@ -1,4 +1,4 @@
-//! `service`: services, whatever init system the host has.
+//! `service`: services on any init system.
 
 use super::{
     systemd::{self, DAEMON_RELOAD, ENABLED, Request, STATE},
@@ -16,38 +16,40 @@ pub struct Service;
 static SPEC: Spec = Spec {
     name: "service",
     summary: "Manage services",
-    description: &[
-        "Finds out which init system the host has (systemd, OpenRC, System V) and manages the service with it.",
-    ],
+    description: &["Detects the host's init system (systemd, OpenRC, System V) and manages the service through it."],
     options: &[
-        Opt::required("name", Kind::Str, "The service.").word(),
+        Opt::required("name", Kind::Str, "Name of the service.").word(),
         STATE,
         ENABLED,
-        Opt::new("arguments", Kind::Str, "Further arguments for the service's script; systemd takes none.")
+        Opt::new("arguments", Kind::Str, "Additional arguments for the service script; not used with systemd.")
             .aliases(&["args"])
             .default("\"\""),
         Opt::new(
             "pattern",
             Kind::Str,
-            "With scripts that cannot tell their state: a text in the process list that shows that it runs.",
+            "Text in the process list that shows that the service runs, for scripts without a status command.",
         ),
-        Opt::new("runlevel", Kind::Str, "OpenRC: the runlevel to enable the service in.").default("\"default\""),
-        Opt::new("sleep", Kind::Int, "Seconds between stop and start of a restart, for scripts that stop too early."),
-        Opt::new("use", Kind::Str, "The init system, if it is not to be found out.").default("\"auto\""),
+        Opt::new("runlevel", Kind::Str, "OpenRC: runlevel to enable the service in.").default("\"default\""),
+        Opt::new(
+            "sleep",
+            Kind::Int,
+            "Seconds between stop and start of a restart, for scripts that return before the service has stopped.",
+        ),
+        Opt::new("use", Kind::Str, "Init system to use. Default: detected.").default("\"auto\""),
         DAEMON_RELOAD,
-        Opt::new("daemon_reexec", Kind::Bool, "systemd: start itself anew first.").default("false"),
-        Opt::new("masked", Kind::Bool, "systemd: whether the unit is masked."),
-        Opt::new("scope", Kind::Str, "systemd: whose units.")
+        Opt::new("daemon_reexec", Kind::Bool, "systemd: re-execute systemd itself first.").default("false"),
+        Opt::new("masked", Kind::Bool, "systemd: mask the unit."),
+        Opt::new("scope", Kind::Str, "systemd: manager whose units are managed.")
             .default("\"system\"")
             .choices(&["system", "user", "global"]),
-        Opt::new("no_block", Kind::Bool, "systemd: do not wait.").default("false"),
-        Opt::new("force", Kind::Bool, "systemd: replace links that are in the way."),
+        Opt::new("no_block", Kind::Bool, "systemd: do not wait for the operation to finish.").default("false"),
+        Opt::new("force", Kind::Bool, "systemd: replace conflicting symbolic links."),
     ],
     examples: "- name: Have cron running\n  ansible.builtin.service:\n    name: cron\n    state: started\n    enabled: true\n",
     returns: &[
-        Return { name: "name", kind: "str", when: "always", doc: "The service." },
-        Return { name: "state", kind: "str", when: "state was given", doc: "The state asked for." },
-        Return { name: "status", kind: "dict", when: "systemd", doc: "The properties that `systemctl show` prints." },
+        Return { name: "name", kind: "str", when: "always", doc: "Name of the service." },
+        Return { name: "state", kind: "str", when: "state was given", doc: "Requested state." },
+        Return { name: "status", kind: "dict", when: "systemd", doc: "Properties from `systemctl show`." },
     ],
     ..Spec::EMPTY
 };
@@ -74,7 +76,7 @@ impl Module for Service {
     }
 }
 
-/// Services that are scripts in `/etc/init.d`.
+/// Plans for services that are scripts in `/etc/init.d`.
 fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
     if args.str("state").is_none() && args.maybe_bool("enabled").is_none() {
         return Err(Failure::new("one of the following is required: state, enabled"));
@@ -107,7 +109,7 @@ fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
         _ => None,
     };
     if host.check() && verb.is_some() {
-        // No more is told of a state that would change.
+        // The result of a state change has only these keys.
         return Ok(Plan::change(|_, _| Ok(())).with("msg", "service state changed"));
     }
     let enable = args.maybe_bool("enabled").filter(|wanted| *wanted != starts);
@@ -148,7 +150,8 @@ fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
     })
 }
 
-/// What a script's answer to `status` means. A failure says that nothing runs; of a success the words are looked at, because some scripts always succeed.
+/// Interprets a script's answer to `status`. A failure means that nothing runs. After a success the text decides,
+/// because some scripts always succeed.
 fn says_running(name: &str, output: &process::Output) -> bool {
     if matches!(output.rc, 1..=4 | 69) {
         return false;
@@ -156,7 +159,7 @@ fn says_running(name: &str, output: &process::Output) -> bool {
     said(name, output).unwrap_or_else(|| output.success())
 }
 
-/// Whether one line of words tells that a service runs; its own name tells nothing.
+/// Whether the one line of output says that a service runs. The service's own name is ignored.
 pub(super) fn said(name: &str, output: &process::Output) -> Option<bool> {
     let text = output.stdout_text();
     if text.trim_end().contains('\n') {
@@ -171,7 +174,7 @@ pub(super) fn said(name: &str, output: &process::Output) -> Option<bool> {
     affirms.then(|| !text.contains("not "))
 }
 
-/// The command that asks a service's script for its state.
+/// The command that queries a service script for its state.
 pub(super) fn ask_status(name: &str, script: &str, host: &Host) -> Command {
     match process::find(host, "service") {
         Some(program) => Command::new(program).arg(name),
@@ -187,12 +190,12 @@ pub(super) fn processes() -> Vec<String> {
     numbers.filter_map(|number| Some(root.read(&format!("/proc/{number}/cmdline"))?.replace('\0', " "))).collect()
 }
 
-/// Whether any runlevel starts it.
+/// Whether any runlevel starts the service.
 pub(super) fn starts_with_rc(name: &str) -> bool {
     ('0'..='9').chain(['S']).any(|level| starts_in(name, &level.to_string()))
 }
 
-/// Whether a runlevel starts it.
+/// Whether this runlevel starts the service.
 pub(super) fn starts_in(name: &str, level: &str) -> bool {
     let root = Root::host();
     let folder = if root.exists("/etc/rc0.d") { "/etc" } else { "/etc/init.d" };
@@ -232,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_may_tell_its_state_in_words() {
+    fn script_state_parsed_from_words() {
         let output = |rc: i32, text: &str| process::Output {
             rc,
             stdout: text.as_bytes().to_vec(),

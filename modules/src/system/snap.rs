@@ -1,4 +1,4 @@
-//! `snap`: snaps of snapd.
+//! `snap`: packages of snapd.
 
 use std::collections::BTreeMap;
 
@@ -17,50 +17,55 @@ static SPEC: Spec = Spec {
     collection: "community.general",
     summary: "Manage snaps",
     description: &[
-        "Installs, removes, switches on and off snaps and sets their options. `system` stands for snapd itself, which has options only.",
+        "Installs, removes, enables and disables snaps and sets their options. The name `system` means snapd itself, \
+         which only has options.",
     ],
     options: &[
-        Opt::required("name", Kind::List(&Kind::Str), "The snaps.").word(),
-        Opt::new("state", Kind::Str, "What they shall be.")
-            .default("\"present\"")
-            .choices(&["absent", "present", "enabled", "disabled"]),
-        Opt::new("classic", Kind::Bool, "Install without confinement.").default("false"),
-        Opt::new("channel", Kind::Str, "The channel; `stable` if not given."),
+        Opt::required("name", Kind::List(&Kind::Str), "Names or files of the snaps.").word(),
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`present` installs, `absent` removes, `enabled` and `disabled` switch installed snaps on and off.",
+        )
+        .default("\"present\"")
+        .choices(&["absent", "present", "enabled", "disabled"]),
+        Opt::new("classic", Kind::Bool, "Install with classic confinement.").default("false"),
+        Opt::new("channel", Kind::Str, "Channel to install from. Default: `stable`."),
         Opt::new(
             "options",
             Kind::List(&Kind::Str),
             "Options as `key=value`, or `snap:key=value` for one of the snaps.",
         ),
-        Opt::new("dangerous", Kind::Bool, "Install without a look at signatures.").default("false"),
+        Opt::new("dangerous", Kind::Bool, "Install without verifying signatures.").default("false"),
         Opt::new("devmode", Kind::Bool, "Install in developer mode.").default("false"),
-        Opt::new("revision", Kind::Int, "The revision, at which the snap is held."),
+        Opt::new("revision", Kind::Int, "Revision to install; the snap is held at it."),
     ],
     mutually_exclusive: &[&["channel", "revision"]],
     examples: "- name: The client of certificates\n  community.general.snap:\n    name: certbot\n    classic: true\n",
     returns: &[
-        Return { name: "cmd", kind: "str", when: "snaps changed", doc: "The command." },
+        Return { name: "cmd", kind: "str", when: "snaps changed", doc: "Command that was (or would be) run." },
         Return {
             name: "snaps_installed",
             kind: "list",
-            when: "some were",
-            doc: "Snaps that were installed or changed their channel.",
+            when: "snaps were installed",
+            doc: "Snaps that were installed or moved to another channel.",
         },
-        Return { name: "snaps_removed", kind: "list", when: "some were", doc: "Snaps that were removed." },
-        Return { name: "options_changed", kind: "list", when: "some were", doc: "Options that were set." },
+        Return { name: "snaps_removed", kind: "list", when: "snaps were removed", doc: "Snaps that were removed." },
+        Return { name: "options_changed", kind: "list", when: "options were set", doc: "Options that were set." },
         Return {
             name: "snap_names",
             kind: "list",
             when: "state is present",
-            doc: "The snaps; of files the names of their snaps.",
+            doc: "Names of the snaps; for files, the names of the snaps inside.",
         },
-        Return { name: "channel", kind: "str", when: "state is present", doc: "The channel." },
-        Return { name: "classic", kind: "bool", when: "state is present", doc: "`classic`." },
-        Return { name: "version", kind: "dict", when: "always", doc: "The versions of snapd and what it runs on." },
+        Return { name: "channel", kind: "str", when: "state is present", doc: "Value of `channel`." },
+        Return { name: "classic", kind: "bool", when: "state is present", doc: "Value of `classic`." },
+        Return { name: "version", kind: "dict", when: "always", doc: "Versions of snapd and of its platform." },
     ],
     ..Spec::EMPTY
 };
 
-/// The snap that is snapd itself.
+/// Name that means snapd itself.
 const SYSTEM: &str = "system";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +124,7 @@ impl Module for Snap {
     }
 }
 
-/// Snaps that one verb is for.
+/// Plan that applies one verb to some snaps.
 fn switch(key: &'static str, verb: &'static str, chosen: Vec<String>) -> Plan {
     if chosen.is_empty() {
         return Plan::unchanged();
@@ -220,7 +225,7 @@ fn present(args: &Args, names: &[String], host: &Host) -> Result<Plan, Failure> 
     Ok(if options.is_empty() { plan } else { plan.with("options_changed", options) })
 }
 
-/// The options that are not as they should be, and the commands that set them.
+/// The options that differ, and the commands that set them.
 fn options(
     args: &Args,
     names: &[String],
@@ -298,7 +303,7 @@ fn flatten(prefix: &str, value: &Value, found: &mut BTreeMap<String, String>) {
     found.insert(prefix.to_owned(), text);
 }
 
-/// The names of snaps, of which some may be given as files.
+/// The names of snaps, some of which may be given as files.
 fn real_names(names: &[String], host: &Host) -> Result<Vec<String>, Failure> {
     let asked: Vec<&String> = names.iter().filter(|name| *name != SYSTEM).collect();
     if asked.is_empty() {
@@ -347,7 +352,7 @@ fn statuses(args: &Args, names: &[String], host: &Host) -> Result<Vec<Status>, F
     Ok(names.iter().map(status).collect())
 }
 
-/// Whether a snap is switched on; nothing if it is not there.
+/// Whether a snap is enabled; `None` if it is not installed.
 fn is_enabled(name: &str, host: &Host) -> Result<Option<bool>, Failure> {
     let output = snap(&["list".to_owned(), name.to_owned()], host)?;
     let text = output.stdout_text();

@@ -1,4 +1,4 @@
-//! `sudoers`: what users may do with `sudo`.
+//! `sudoers`: rules of `sudo`.
 
 use std::path::Path;
 
@@ -18,25 +18,30 @@ pub struct Sudoers;
 static SPEC: Spec = Spec {
     name: "sudoers",
     collection: "community.general",
-    summary: "Manage rules of sudo",
-    description: &["Writes one rule into a file of its own in /etc/sudoers.d, after `visudo` has checked it."],
+    summary: "Manage sudo rules",
+    description: &["Writes one rule to its own file in /etc/sudoers.d, after `visudo` has validated it."],
     options: &[
-        Opt::required("name", Kind::Str, "The name of the file.").line(),
-        Opt::new("state", Kind::Str, "Whether the rule is there.")
+        Opt::required("name", Kind::Str, "Name of the file.").line(),
+        Opt::new("state", Kind::Str, "`present` writes the rule, `absent` removes it.")
             .default("\"present\"")
             .choices(&["present", "absent"]),
-        Opt::new("user", Kind::Str, "Who may.").line(),
-        Opt::new("group", Kind::Str, "The group whose members may.").line(),
-        Opt::new("commands", Kind::List(&Kind::Str), "What they may run; `ALL` for everything.").line(),
-        Opt::new("host", Kind::Str, "The hosts the rule is for.").line().default("\"ALL\""),
-        Opt::new("runas", Kind::Str, "As whom they may.").line(),
-        Opt::new("nopassword", Kind::Bool, "Without a password.").default("true"),
-        Opt::new("noexec", Kind::Bool, "The command may not start others.").default("false"),
-        Opt::new("setenv", Kind::Bool, "They may keep their environment.").default("false"),
-        Opt::new("sudoers_path", Kind::Str, "The folder.").default("\"/etc/sudoers.d\""),
-        Opt::new("validation", Kind::Str, "Check by `visudo`: if it is there, in any case, or not at all.")
-            .default("\"detect\"")
-            .choices(&["absent", "detect", "required"]),
+        Opt::new("user", Kind::Str, "User that the rule applies to.").line(),
+        Opt::new("group", Kind::Str, "Group that the rule applies to.").line(),
+        Opt::new("commands", Kind::List(&Kind::Str), "Commands that the rule allows; `ALL` allows all.").line(),
+        Opt::new("host", Kind::Str, "Host that the rule applies to.").line().default("\"ALL\""),
+        Opt::new("runas", Kind::Str, "User to run the commands as.").line(),
+        Opt::new("nopassword", Kind::Bool, "Allow the commands without a password.").default("true"),
+        Opt::new("noexec", Kind::Bool, "Keep the commands from starting other programs.").default("false"),
+        Opt::new("setenv", Kind::Bool, "Let the user keep their environment.").default("false"),
+        Opt::new("sudoers_path", Kind::Str, "Path of the directory.").default("\"/etc/sudoers.d\""),
+        Opt::new(
+            "validation",
+            Kind::Str,
+            "Validation by `visudo`: `detect` validates if it is installed, `required` fails without it, `absent` \
+             skips it.",
+        )
+        .default("\"detect\"")
+        .choices(&["absent", "detect", "required"]),
     ],
     mutually_exclusive: &[&["user", "group"]],
     required_if: &[("state", "present", &["commands"])],

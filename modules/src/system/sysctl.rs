@@ -1,4 +1,4 @@
-//! `sysctl`: settings of the kernel, now and after the next start.
+//! `sysctl`: kernel settings, now and after a reboot.
 
 use super::config_file;
 use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Spec, process::reason};
@@ -9,22 +9,28 @@ pub struct Sysctl;
 static SPEC: Spec = Spec {
     name: "sysctl",
     collection: "ansible.posix",
-    summary: "Manage settings of the kernel",
+    summary: "Manage kernel settings",
     description: &[
-        "Writes a setting into a file that is read when the host starts, and applies the file's settings at once when it has changed. \
-         Settings are written to /proc/sys directly, without a process.",
+        "Writes a setting to a file that is read at boot, and applies the settings of the file when it changes. \
+         Values are written to /proc/sys directly, without a process.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The setting, such as `net.ipv4.ip_forward`.").line().aliases(&["key"]),
-        Opt::new("value", Kind::Str, "Its value; yes and no become 1 and 0.").line().aliases(&["val"]),
-        Opt::new("state", Kind::Str, "Whether the file has the setting.")
+        Opt::required("name", Kind::Str, "Name of the setting, such as `net.ipv4.ip_forward`.")
+            .line()
+            .aliases(&["key"]),
+        Opt::new("value", Kind::Str, "Value of the setting; yes and no become 1 and 0.").line().aliases(&["val"]),
+        Opt::new("state", Kind::Str, "`present` writes the setting, `absent` removes it from the file.")
             .default("\"present\"")
             .choices(&["present", "absent"]),
-        Opt::new("sysctl_file", Kind::Path, "The file.").default("\"/etc/sysctl.conf\""),
-        Opt::new("sysctl_set", Kind::Bool, "Look at the kernel too, and set the value there if it is another.")
-            .default("false"),
-        Opt::new("reload", Kind::Bool, "Apply the file's settings when it has changed.").default("true"),
-        Opt::new("ignoreerrors", Kind::Bool, "Pass over settings that the kernel does not have or does not take.")
+        Opt::new("sysctl_file", Kind::Path, "Path of the file.").default("\"/etc/sysctl.conf\""),
+        Opt::new(
+            "sysctl_set",
+            Kind::Bool,
+            "Also compare with the running kernel, and set the value there if it differs.",
+        )
+        .default("false"),
+        Opt::new("reload", Kind::Bool, "Apply the settings of the file when it changes.").default("true"),
+        Opt::new("ignoreerrors", Kind::Bool, "Ignore settings that the kernel does not know or rejects.")
             .default("false"),
     ],
     required_if: &[("state", "present", &["value"])],
@@ -68,7 +74,7 @@ impl Module for Sysctl {
                 path_of(&name)
             )));
         }
-        // A value that is in the file but not in force is brought into force; one that the kernel does not have never is.
+        // A stored value that is not in force is applied; a setting unknown to the kernel is not.
         let apart = present && (set || reload) && live.as_deref() != Some(&value);
         if !in_file && !apart {
             return Ok(Plan::unchanged());
@@ -91,7 +97,7 @@ impl Module for Sysctl {
     }
 }
 
-/// A value as the kernel has it: no surplus blanks, and numbers for yes and no.
+/// Normalises a value like the kernel: single blanks, and numbers for yes and no.
 fn parse_value(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match text.to_ascii_lowercase().as_str() {
@@ -101,7 +107,7 @@ fn parse_value(text: &str) -> String {
     }
 }
 
-/// The setting of a line, without the `-` that makes errors harmless.
+/// The setting in a line, without a leading `-`, which makes errors harmless.
 fn setting_of(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     if line.starts_with(['#', ';']) {
@@ -121,7 +127,7 @@ fn with_setting(text: &str, name: &str, value: &str) -> String {
     for line in text.lines() {
         match setting_of(line) {
             Some((found, old)) if same_name(found, name) => {
-                // Only the first stays; a later one would win over it.
+                // Keeps the first occurrence only; a later one would override it.
                 if !written {
                     lines.push(if parse_value(old) == value { line.to_owned() } else { format!("{name}={value}") });
                 }
@@ -146,7 +152,7 @@ fn without_setting(text: &str, name: &str) -> String {
     if kept.is_empty() { String::new() } else { kept.join("\n") + "\n" }
 }
 
-/// Dots separate, unless a slash does: then a dot is part of a name, as in `net/ipv4/conf/eth0.1/forwarding`.
+/// Path of a setting. Dots separate parts unless a slash does, as in `net/ipv4/conf/eth0.1/forwarding`.
 fn path_of(name: &str) -> String {
     let slash = name.find(['.', '/']).is_some_and(|at| name.as_bytes().get(at) == Some(&b'/'));
     let path: String = if slash {
@@ -175,7 +181,7 @@ fn write_live(name: &str, value: &str) -> Result<(), Failure> {
     })
 }
 
-/// Applies every setting of the file, as a start of the host would.
+/// Applies every setting of the file, as a boot does.
 fn apply_all(text: &str, file: &str, ignore: bool) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for line in text.lines() {
@@ -206,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_replaced_added_and_removed() {
+    fn setting_replaced_added_and_removed() {
         let text = "# network\nnet.ipv4.ip_forward = 0\nvm.swappiness=10\nnet/ipv4/ip_forward=0\n";
         assert_eq!(
             with_setting(text, "net.ipv4.ip_forward", "1"),
@@ -219,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_dots_and_slashes_lead_to_the_same_place() {
+    fn names_with_dots_and_slashes_same_path() {
         assert_eq!(path_of("net.ipv4.ip_forward"), "/proc/sys/net/ipv4/ip_forward");
         assert_eq!(path_of("net/ipv4/conf/eth0.1/forwarding"), "/proc/sys/net/ipv4/conf/eth0.1/forwarding");
         assert_eq!(path_of("net.ipv4.conf.eth0/1.forwarding"), "/proc/sys/net/ipv4/conf/eth0.1/forwarding");
@@ -228,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_once() {
+    fn setting_written_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("99-test.conf");
         let live = read_live("kernel.ostype").unwrap();
@@ -243,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_file_but_not_in_force_is_a_change() {
+    fn stored_value_not_in_force_is_a_change() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("99-test.conf");
         std::fs::write(&file, "kernel.ostype=Other\n").unwrap();
@@ -255,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_the_kernel_does_not_have_is_named() {
+    fn unknown_setting_named_in_failure() {
         let arguments =
             json!({ "name": "net.nothing.here", "value": 1, "sysctl_set": true, "sysctl_file": "/tmp/none.conf" });
         let result = crate::run(&Sysctl, &arguments, &Host::alone(false, false));

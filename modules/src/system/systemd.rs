@@ -1,4 +1,4 @@
-//! `systemd_service`: units of systemd.
+//! `systemd_service`: systemd units.
 
 use serde_json::Value;
 
@@ -14,49 +14,52 @@ pub struct Systemd;
 pub(super) const STATE: Opt = Opt::new(
     "state",
     Kind::Str,
-    "`started` and `stopped` do nothing if the unit is so already; `restarted` always restarts; `reloaded` starts a unit that does not run.",
+    "`started` and `stopped` change a unit only if necessary, `restarted` always restarts it, `reloaded` reloads it, \
+     or starts it if it is not running.",
 )
 .choices(&["reloaded", "restarted", "started", "stopped"]);
-pub(super) const ENABLED: Opt = Opt::new("enabled", Kind::Bool, "Whether the unit starts with the host.");
+pub(super) const ENABLED: Opt = Opt::new("enabled", Kind::Bool, "Start the unit at boot.");
 pub(super) const DAEMON_RELOAD: Opt =
-    Opt::new("daemon_reload", Kind::Bool, "Let systemd read changed unit files first.")
+    Opt::new("daemon_reload", Kind::Bool, "Make systemd reload changed unit files first.")
         .aliases(&["daemon-reload"])
         .default("false");
 
 static SPEC: Spec = Spec {
     name: "systemd_service",
     aliases: &["systemd"],
-    summary: "Manage units of systemd",
+    summary: "Manage systemd units",
     description: &[
-        "Starts, stops, enables and masks units. What is so already is left alone; systemd's own answers are part of the result.",
+        "Starts, stops, enables and masks units. Units already in the requested state are left alone. The result \
+         contains the properties that systemd reports.",
     ],
     options: &[
-        Opt::new("name", Kind::Str, "The unit; `.service` may be left out.").word().aliases(&["service", "unit"]),
+        Opt::new("name", Kind::Str, "Name of the unit; `.service` may be omitted.")
+            .word()
+            .aliases(&["service", "unit"]),
         STATE,
         ENABLED,
-        Opt::new("masked", Kind::Bool, "Whether the unit is masked, so that nothing can start it."),
+        Opt::new("masked", Kind::Bool, "Mask the unit, so that nothing can start it."),
         DAEMON_RELOAD,
-        Opt::new("daemon_reexec", Kind::Bool, "Let systemd start itself anew first.")
+        Opt::new("daemon_reexec", Kind::Bool, "Re-execute systemd itself first.")
             .aliases(&["daemon-reexec"])
             .default("false"),
-        Opt::new("force", Kind::Bool, "Replace links that are in the way."),
+        Opt::new("force", Kind::Bool, "Replace conflicting symbolic links."),
         Opt::new("no_block", Kind::Bool, "Do not wait until the unit is started or stopped.").default("false"),
-        Opt::new("scope", Kind::Str, "The system's units, those of the user, or those of every user.")
-            .default("\"system\"")
-            .choices(&["system", "user", "global"]),
+        Opt::new(
+            "scope",
+            Kind::Str,
+            "Manager to address: `system`, the `user`'s own, or `global` for the units of every user.",
+        )
+        .default("\"system\"")
+        .choices(&["system", "user", "global"]),
     ],
     required_by: &[("state", &["name"]), ("enabled", &["name"]), ("masked", &["name"])],
     examples: "- name: Have containerd running, now and after a reboot\n  ansible.builtin.systemd_service:\n    name: containerd\n    state: started\n    enabled: true\n    daemon_reload: true\n",
     returns: &[
-        Return { name: "name", kind: "str", when: "name was given", doc: "The unit." },
+        Return { name: "name", kind: "str", when: "name was given", doc: "Name of the unit." },
         Return { name: "state", kind: "str", when: "state was given", doc: "`started` or `stopped`." },
         Return { name: "enabled", kind: "bool", when: "enabled was given", doc: "Whether the unit is enabled now." },
-        Return {
-            name: "status",
-            kind: "dict",
-            when: "name was given",
-            doc: "The properties that `systemctl show` prints.",
-        },
+        Return { name: "status", kind: "dict", when: "name was given", doc: "Properties from `systemctl show`." },
     ],
     ..Spec::EMPTY
 };
@@ -71,7 +74,7 @@ impl Module for Systemd {
     }
 }
 
-/// What is asked of systemd.
+/// A request to systemd.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Request {
     pub(super) name: Option<String>,
@@ -111,14 +114,14 @@ impl Request {
         if self.force {
             command = command.arg("--force");
         }
-        // Without a login session, systemctl of a user needs to be told where that user's manager listens.
+        // Without a login session, systemctl cannot find the user's manager by itself.
         if self.scope == "user" && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
             command = command.variable("XDG_RUNTIME_DIR", format!("/run/user/{}", rustix::process::geteuid().as_raw()));
         }
         command.args(words.iter().copied())
     }
 
-    /// Has systemd read its files again, or start itself anew. Where it does not run there is nothing to tell.
+    /// Makes systemd reload its files or re-execute itself. Does nothing if systemd is not running.
     fn tell_manager(&self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         let asked = [("daemon-reload", self.daemon_reload), ("daemon-reexec", self.daemon_reexec)];
         for (verb, _) in asked.into_iter().filter(|(_, asked)| *asked && self.scope != "global") {
@@ -138,7 +141,7 @@ impl Request {
         Ok(())
     }
 
-    /// Whether the unit has to exist for this: one that does not can be masked, so that a package that is still to come starts nothing.
+    /// Whether the unit has to exist. A missing unit can be masked, so that a later package does not start it.
     fn needs_unit(&self) -> bool {
         self.masked.is_none() || self.state.is_some() || self.enabled.is_some()
     }
@@ -154,7 +157,7 @@ impl Request {
             _ => format!("Unable to {verb} service {unit}: {}", said.trim()),
         };
         if matches!(verb, "start" | "restart" | "reload") && self.scope == "system" {
-            // systemd only says where to look; the reason stands in the journal.
+            // systemd only names the place to look; the reason is in the journal.
             let journal = Command::new("journalctl")
                 .plain_locale()
                 .args(["-u", unit, "-n", "6", "-o", "cat", "--no-pager"])
@@ -168,15 +171,15 @@ impl Request {
     }
 }
 
-/// What to know where states can only be changed by the next start of the host.
+/// Warning where states can only change at the next boot.
 const OFFLINE: &str = "Target is a chroot or systemd is offline. This can lead to false positives or prevent the init system tools from working.";
 
-/// Whether the host is only a tree of files here, in which nothing runs.
+/// Whether the host is only a file tree in which nothing runs.
 fn is_offline(host: &Host) -> bool {
     host.variable("SYSTEMD_OFFLINE").as_deref() == Some("1") || is_chroot(&Root::host())
 }
 
-/// What systemd says of a unit.
+/// The state of a unit as systemd reports it.
 #[derive(Debug, Clone, Default)]
 struct Unit {
     properties: Map,
@@ -191,7 +194,7 @@ impl Unit {
 
     fn missing(&self) -> bool {
         match self.property("LoadState") {
-            // systemd was not asked; what its files say was.
+            // systemd was not queried, but the unit files were.
             "" => matches!(self.file_state.as_str(), "" | "not-found"),
             state => state == "not-found" && self.property("ActiveState") != "active",
         }
@@ -206,7 +209,7 @@ impl Unit {
     }
 }
 
-/// The properties that `systemctl show` prints. A value in braces may go over several lines.
+/// Parses the properties from `systemctl show`. A value in braces may span several lines.
 fn properties(text: &str) -> Map {
     let mut map = Map::new();
     let mut open: Option<(String, String)> = None;
@@ -230,10 +233,11 @@ fn properties(text: &str) -> Map {
     map
 }
 
-/// Whether what `systemctl is-enabled -l` prints means that the unit starts with the host: a state, and the links that make it so.
+/// Whether the output of `systemctl is-enabled -l` means that the unit starts at boot: a state, and the links that
+/// cause it.
 fn means_enabled(rc: i32, text: &str) -> bool {
-    // An alias with its links is as it should be; systemd refuses to enable it. What only a generator enables has no links: it may not be
-    // so after the next start of the host.
+    // An alias with its links is complete, and systemd refuses to enable it. A unit enabled by a generator has no links
+    // and may change at the next boot.
     rc == 0 && !matches!(text.trim_end(), "indirect" | "alias" | "enabled-runtime")
 }
 
@@ -249,7 +253,7 @@ fn look(request: &Request, name: &str, host: &Host) -> Result<Unit, Failure> {
     Ok(Unit { properties: properties(&shown.stdout_text()), enabled, file_state })
 }
 
-/// One change of a unit, as a verb of systemctl.
+/// The systemctl verbs that change a unit as requested.
 fn verbs(request: &Request, unit: &Unit) -> Vec<&'static str> {
     let mut verbs = Vec::new();
     match request.masked {
@@ -257,7 +261,7 @@ fn verbs(request: &Request, unit: &Unit) -> Vec<&'static str> {
         Some(false) if unit.masked() => verbs.push("unmask"),
         _ => {}
     }
-    // A unit that is masked is enabled no more.
+    // Masking a unit also disables it.
     let enabled = unit.enabled && verbs.first() != Some(&"mask");
     match request.enabled {
         Some(true) if !enabled => verbs.push("enable"),
@@ -295,7 +299,7 @@ pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
         let why = unit.property("LoadError");
         return Err(Failure::new(format!("Error loading unit file '{name}': {why}")));
     }
-    // A host that is only a tree of files has no states; elsewhere some other init system has them.
+    // A file tree has no unit states; otherwise another init system manages them.
     let idle = request.state.is_some() && unit.property("ActiveState").is_empty();
     if idle && !is_offline(host) {
         return Err(Failure::new(format!(
@@ -319,7 +323,7 @@ pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
     let plan = if works {
         let apply = move |host: &Host, outcome: &mut Outcome| {
             request.tell_manager(host, outcome)?;
-            // What systemd has just read may say something else than before.
+            // A reload may have changed the properties.
             let unit = if request.daemon_reload || request.daemon_reexec { look(&request, &name, host)? } else { unit };
             if needed && unit.missing() {
                 return Err(not_found(&name));
@@ -344,13 +348,13 @@ pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
     };
     let plan = if idle { plan.with_warning(OFFLINE) } else { plan };
     Ok(match state.as_deref() {
-        // A unit that was restarted or reloaded runs.
+        // A restarted or reloaded unit is running.
         Some(state) => plan.with("state", if state == "stopped" { state } else { "started" }),
         None => plan,
     })
 }
 
-/// A plan whose work does not count as a change of the host.
+/// A plan that runs but does not count as a change.
 fn not_changed(mut plan: Plan) -> Plan {
     plan.outcome.changed = false;
     plan
@@ -360,7 +364,7 @@ fn not_found(name: &str) -> Failure {
     Failure::new(format!("Could not find the requested service {name}: host"))
 }
 
-/// A unit that is not there; an earlier task of a dry run may be about to bring it.
+/// Plan for a missing unit. In a dry run, an earlier task may be about to install it.
 fn absent(name: &str, host: &Host) -> Result<Plan, Failure> {
     if host.dry_run() {
         let plan = Plan::change(|_, _| Ok(())).with("name", name);
@@ -396,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_so_already_is_done() {
+    fn unit_in_requested_state_needs_no_verb() {
         let running = unit("active", "loaded", "enabled");
         assert!(verbs(&wanted(Some("started"), Some(true), None), &running).is_empty());
         assert_eq!(verbs(&wanted(Some("stopped"), Some(false), None), &running), ["disable", "stop"]);
@@ -416,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_may_go_over_lines() {
+    fn properties_spanning_lines_parsed() {
         let map = properties(
             "Id=cron.service\nExecStart={ path=/bin/sh ; argv[]=/bin/sh -c a\nb ; pid=1 }\nDescription=a=b\n",
         );

@@ -1,4 +1,4 @@
-//! `sysvinit`: services that are scripts in `/etc/init.d`.
+//! `sysvinit`: service scripts in `/etc/init.d`.
 
 use serde_json::{Value, json};
 
@@ -13,37 +13,37 @@ pub struct SysVInit;
 
 static SPEC: Spec = Spec {
     name: "sysvinit",
-    summary: "Manage services that are scripts in /etc/init.d",
+    summary: "Manage service scripts in /etc/init.d",
     description: &[
-        "Speaks to the service's script, and enables it with update-rc.d or chkconfig, whatever else manages services on the host.",
+        "Calls the service script, and enables it with update-rc.d or chkconfig, even if the host also has another \
+         service manager.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The service.").word().aliases(&["service"]),
-        Opt::new("state", Kind::Str, "What the service does.").choices(&[
-            "started",
-            "stopped",
-            "restarted",
-            "reloaded",
-        ]),
-        Opt::new("enabled", Kind::Bool, "Whether it starts with the host."),
+        Opt::required("name", Kind::Str, "Name of the service.").word().aliases(&["service"]),
+        Opt::new("state", Kind::Str, "State of the service.").choices(&["started", "stopped", "restarted", "reloaded"]),
+        Opt::new("enabled", Kind::Bool, "Start the service at boot."),
         Opt::new("sleep", Kind::Int, "Seconds between stop and start of a restart.").default("1"),
-        Opt::new("pattern", Kind::Str, "A text in the process list that shows that it runs."),
-        Opt::new("runlevels", Kind::List(&Kind::Str), "The runlevels that `enabled` is about."),
-        Opt::new("arguments", Kind::Str, "Further arguments for the script.").aliases(&["args"]),
-        Opt::new("daemonize", Kind::Bool, "Run the script in a session of its own, for one that does not do so.")
-            .default("false"),
+        Opt::new("pattern", Kind::Str, "Text in the process list that shows that the service runs."),
+        Opt::new("runlevels", Kind::List(&Kind::Str), "Runlevels that `enabled` applies to."),
+        Opt::new("arguments", Kind::Str, "Additional arguments for the script.").aliases(&["args"]),
+        Opt::new(
+            "daemonize",
+            Kind::Bool,
+            "Run the script in its own session, for scripts that do not detach themselves.",
+        )
+        .default("false"),
     ],
     required_one_of: &[&["state", "enabled"]],
     required_by: &[("runlevels", &["enabled"])],
     examples: "- name: Have cron running\n  ansible.builtin.sysvinit:\n    name: cron\n    state: started\n    enabled: true\n    runlevels: [3, 5]\n",
     returns: &[
-        Return { name: "name", kind: "str", when: "always", doc: "The service." },
-        Return { name: "status", kind: "dict", when: "always", doc: "What was done for `enabled` and for the state." },
+        Return { name: "name", kind: "str", when: "always", doc: "Name of the service." },
+        Return { name: "status", kind: "dict", when: "always", doc: "Results for `enabled` and for the state." },
     ],
     ..Spec::EMPTY
 };
 
-/// One of the two things a task can ask for.
+/// One half of a task: enabling, or a change of state.
 struct Step {
     key: String,
     runlevels: Vec<String>,
@@ -61,7 +61,7 @@ impl Module for SysVInit {
     }
 }
 
-/// The plan of `sysvinit`, and of `service` where it is to use it.
+/// The plan of `sysvinit`, and of `service` on such hosts.
 pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let name = args.required("name")?.to_owned();
     let script = if name.starts_with('/') { name.clone() } else { format!("/etc/init.d/{name}") };
@@ -94,7 +94,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let pause = args.int("sleep").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(1);
     let session = args.bool("daemonize");
     let changes = steps.iter().any(|step| !step.commands.is_empty());
-    // Both halves are told, also the one that was not asked for.
+    // The result reports both halves, even one that was not requested.
     let mut status: Map = ["enabled".to_owned(), key].into_iter().map(|key| (key, status_of(false, None))).collect();
     status.extend(steps.iter().map(|step| (step.key.clone(), step.status(None))));
     let shown = status.clone();
@@ -128,7 +128,7 @@ impl Step {
             };
             let output = command.plain_locale().args(rest).run(host)?;
             if self.key == "enabled" {
-                // What could not be enabled is told in the result; only a runlevel that is none is an error.
+                // The result reports a failure to enable; only an invalid runlevel is an error.
                 if output.stderr_text().contains("illegal runlevel specified") {
                     let sentence = "Illegal runlevel specified for enable operation on service";
                     return Err(Failure::new(format!("{sentence} {}", self.service)));
@@ -153,7 +153,7 @@ impl Step {
     }
 }
 
-/// What became of one half of the task.
+/// The result of one half of the task.
 fn status_of(changed: bool, output: Option<&Output>) -> Value {
     json!({
         "changed": changed,
@@ -171,7 +171,7 @@ fn runs(name: &str, script: &str, args: &Args, host: &Host) -> Result<bool, Fail
     if let Some(runs) = said(name, &output) {
         return Ok(runs);
     }
-    // A status that means nothing leaves the processes.
+    // If the exit status is inconclusive, the process list decides.
     Ok(match output.rc {
         0 => true,
         1..=4 | 69 => false,
@@ -179,12 +179,12 @@ fn runs(name: &str, script: &str, args: &Args, host: &Host) -> Result<bool, Fail
     })
 }
 
-/// What a state is called as something to do.
+/// The verb of a state.
 fn verb(state: &str) -> &str {
     state.strip_suffix("ped").or_else(|| state.strip_suffix("ed")).unwrap_or(state)
 }
 
-/// What the script is told, one after the other.
+/// The verbs to call the script with, in order.
 fn verbs(state: &str, running: bool) -> &'static [&'static str] {
     match (state, running) {
         ("started", false) => &["start"],
@@ -231,14 +231,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_told_what_is_missing() {
+    fn script_called_with_missing_verbs() {
         assert_eq!(verbs("started", false), ["start"]);
         assert!(verbs("started", true).is_empty() && verbs("stopped", false).is_empty());
         assert_eq!(verbs("restarted", true), ["stop", "start"]);
     }
 
     #[test]
-    fn a_service_without_a_script_is_named() {
+    fn service_without_script_named_in_failure() {
         let result = crate::run(&SysVInit, &json!({"name": "no-such", "state": "started"}), &Host::alone(false, false));
         assert!(result["msg"].as_str().unwrap().contains("Could not find the requested service no-such"), "{result}");
     }

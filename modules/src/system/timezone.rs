@@ -9,7 +9,7 @@ use crate::{
     process::{self, Command, reason},
 };
 
-/// Where Debian and Alpine keep the name.
+/// File in which Debian and Alpine store the zone name.
 const FILE: &str = "/etc/timezone";
 
 /// The `timezone` module.
@@ -19,10 +19,10 @@ static SPEC: Spec = Spec {
     name: "timezone",
     collection: "community.general",
     summary: "Manage the host's time zone",
-    description: &["Lets /etc/localtime lead to the zone, and writes its name where the distribution keeps it."],
+    description: &["Points /etc/localtime to the zone, and writes its name where the distribution keeps it."],
     options: &[
-        Opt::new("name", Kind::Str, "The zone, such as `Europe/Berlin`.").word(),
-        Opt::new("hwclock", Kind::Str, "Whether the hardware's clock has the local or the universal time.")
+        Opt::new("name", Kind::Str, "Name of the zone, such as `Europe/Berlin`.").word(),
+        Opt::new("hwclock", Kind::Str, "Time kept by the hardware clock: `local` or `UTC`.")
             .aliases(&["rtc"])
             .choices(&["local", "UTC"]),
     ],
@@ -33,7 +33,7 @@ static SPEC: Spec = Spec {
 
 const ZONES: &str = "/usr/share/zoneinfo";
 
-/// The name of the zone the host has: from where the link leads, or from the file beside it.
+/// The name of the current zone, from the target of the link or the file beside it.
 fn current(root: &Root) -> String {
     let link = std::fs::read_link(root.path("/etc/localtime")).ok();
     let named = link.and_then(|target| Some(target.to_string_lossy().split_once("zoneinfo/")?.1.to_owned()));
@@ -92,14 +92,14 @@ impl Module for Timezone {
     }
 }
 
-/// Sets the zone, and tells which file besides the link was changed.
+/// Sets the zone, and returns the other file that was changed, if any.
 fn set(zone: &str) -> Result<Option<String>, Failure> {
     let draft = "/etc/.localtime.windlass";
     let _ = std::fs::remove_file(draft);
     std::os::unix::fs::symlink(format!("..{ZONES}/{zone}"), draft)
         .and_then(|()| std::fs::rename(draft, "/etc/localtime"))
         .map_err(|error| Failure::new(format!("/etc/localtime could not be set to {zone}: {}.", reason(&error))))?;
-    // Debian and Alpine keep the name in a file of its own as well.
+    // Debian and Alpine store the name in a separate file as well.
     if !Path::new(FILE).exists() {
         return Ok(None);
     }
@@ -123,7 +123,7 @@ mod tests {
     use crate::facts::tree;
 
     #[test]
-    fn the_zone_is_where_the_link_leads() {
+    fn zone_read_from_link() {
         let (folder, root) = tree(&[("/etc/timezone", "Etc/UTC\n")]);
         assert_eq!(current(&root), "Etc/UTC");
         std::os::unix::fs::symlink("/usr/share/zoneinfo/Europe/Berlin", folder.path().join("etc/localtime")).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_does_not_exist_is_refused() {
+    fn unknown_zone_refused() {
         for name in ["Europe/Atlantis", "../../../etc/passwd"] {
             let result = crate::run(&Timezone, &serde_json::json!({ "name": name }), &Host::alone(true, false));
             assert!(result["msg"].as_str().unwrap().contains("is not on this host"), "{result}");

@@ -13,46 +13,47 @@ static SPEC: Spec = Spec {
     collection: "community.general",
     summary: "Manage the firewall with ufw",
     description: &[
-        "Adds and removes rules, sets default policies and logging, switches the firewall on and off. Without `default`, a firewall that is \
-         switched on drops what comes in: let SSH in first.",
+        "Adds and removes rules, sets default policies and logging, and switches the firewall on and off. Once \
+         enabled, the firewall drops incoming packets unless `default` says otherwise: allow SSH first.",
     ],
     options: &[
-        Opt::new("state", Kind::Str, "`reloaded` reads the rules anew, `reset` removes all and switches it off.")
-            .choices(&["enabled", "disabled", "reloaded", "reset"]),
-        Opt::new("default", Kind::Str, "What becomes of packets that no rule takes.")
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`enabled` and `disabled` switch the firewall on and off, `reloaded` reloads it, `reset` disables it and \
+             removes all rules.",
+        )
+        .choices(&["enabled", "disabled", "reloaded", "reset"]),
+        Opt::new("default", Kind::Str, "Policy for packets that no rule matches.")
             .aliases(&["policy"])
             .choices(&["allow", "deny", "reject"]),
         Opt::new(
             "direction",
             Kind::Str,
-            "The direction: `incoming`, `outgoing` or `routed` for `default`, `in` or `out` for a rule.",
+            "Direction: `incoming`, `outgoing` or `routed` for `default`; `in` or `out` for a rule.",
         )
         .choices(&["in", "incoming", "out", "outgoing", "routed"]),
-        Opt::new("logging", Kind::Str, "How much is logged.").choices(&["full", "high", "low", "medium", "off", "on"]),
-        Opt::new("rule", Kind::Str, "What the rule does.").choices(&["allow", "deny", "limit", "reject"]),
+        Opt::new("logging", Kind::Str, "Amount of logging.").choices(&["full", "high", "low", "medium", "off", "on"]),
+        Opt::new("rule", Kind::Str, "Action of the rule.").choices(&["allow", "deny", "limit", "reject"]),
         Opt::new("delete", Kind::Bool, "Remove the rule.").default("false"),
-        Opt::new("insert", Kind::Int, "Insert the rule at this place."),
-        Opt::new("insert_relative_to", Kind::Str, "What `insert` is counted from.").default("\"zero\"").choices(&[
-            "zero",
-            "first-ipv4",
-            "last-ipv4",
-            "first-ipv6",
-            "last-ipv6",
-        ]),
-        Opt::new("route", Kind::Bool, "The rule is for packets that are forwarded.").default("false"),
-        Opt::new("log", Kind::Bool, "Log new connections of the rule.").default("false"),
-        Opt::new("from_ip", Kind::Str, "The source.").word().aliases(&["from", "src"]).default("\"any\""),
-        Opt::new("from_port", Kind::Str, "The source's port."),
-        Opt::new("to_ip", Kind::Str, "The destination.").word().aliases(&["dest", "to"]).default("\"any\""),
-        Opt::new("to_port", Kind::Str, "The destination's port or ports.").aliases(&["port"]),
-        Opt::new("proto", Kind::Str, "The protocol.")
+        Opt::new("insert", Kind::Int, "Number to insert the rule at."),
+        Opt::new("insert_relative_to", Kind::Str, "Position that `insert` counts from.")
+            .default("\"zero\"")
+            .choices(&["zero", "first-ipv4", "last-ipv4", "first-ipv6", "last-ipv6"]),
+        Opt::new("route", Kind::Bool, "Apply the rule to forwarded packets.").default("false"),
+        Opt::new("log", Kind::Bool, "Log new connections that match the rule.").default("false"),
+        Opt::new("from_ip", Kind::Str, "Source address.").word().aliases(&["from", "src"]).default("\"any\""),
+        Opt::new("from_port", Kind::Str, "Source port."),
+        Opt::new("to_ip", Kind::Str, "Destination address.").word().aliases(&["dest", "to"]).default("\"any\""),
+        Opt::new("to_port", Kind::Str, "Destination port or ports.").aliases(&["port"]),
+        Opt::new("proto", Kind::Str, "Protocol of the packets.")
             .aliases(&["protocol"])
             .choices(&["ah", "any", "esp", "ipv6", "tcp", "udp", "gre", "igmp", "vrrp"]),
-        Opt::new("name", Kind::Str, "A profile of /etc/ufw/applications.d.").word().aliases(&["app"]),
-        Opt::new("interface", Kind::Str, "The interface, with `direction`.").word().aliases(&["if"]),
-        Opt::new("interface_in", Kind::Str, "The interface packets come through.").aliases(&["if_in"]),
-        Opt::new("interface_out", Kind::Str, "The interface packets leave by.").aliases(&["if_out"]),
-        Opt::new("comment", Kind::Str, "A comment of the rule."),
+        Opt::new("name", Kind::Str, "Application profile from /etc/ufw/applications.d.").word().aliases(&["app"]),
+        Opt::new("interface", Kind::Str, "Interface for the rule, in the given `direction`.").word().aliases(&["if"]),
+        Opt::new("interface_in", Kind::Str, "Interface that packets arrive on.").aliases(&["if_in"]),
+        Opt::new("interface_out", Kind::Str, "Interface that packets leave by.").aliases(&["if_out"]),
+        Opt::new("comment", Kind::Str, "Comment of the rule."),
     ],
     mutually_exclusive: &[
         &["name", "proto", "logging"],
@@ -64,13 +65,13 @@ static SPEC: Spec = Spec {
     examples: "- name: Let SSH in\n  community.general.ufw:\n    rule: limit\n    port: ssh\n    proto: tcp\n\n\
                - name: Switch the firewall on\n  community.general.ufw:\n    state: enabled\n    policy: deny\n",
     returns: &[
-        Return { name: "commands", kind: "list", when: "always", doc: "The commands that were run." },
-        Return { name: "msg", kind: "str", when: "not in check mode", doc: "The state afterwards." },
+        Return { name: "commands", kind: "list", when: "always", doc: "Commands that were run." },
+        Return { name: "msg", kind: "str", when: "not in check mode", doc: "Status of ufw after the task." },
     ],
     ..Spec::EMPTY
 };
 
-/// Where ufw keeps the rules of users.
+/// Files in which ufw stores user rules.
 const RULES: &[&str] = &[
     "/lib/ufw/user.rules",
     "/lib/ufw/user6.rules",
@@ -80,7 +81,7 @@ const RULES: &[&str] = &[
     "/var/lib/ufw/user6.rules",
 ];
 
-/// One of the four things a task can ask for.
+/// One of the four operations a task can request.
 #[derive(Clone)]
 enum Step {
     State(String),
@@ -169,7 +170,7 @@ impl Program {
         Err(Failure::new(said).with("commands", self.commands.clone()))
     }
 
-    /// The lines that say which rules there are; Ansible has grep find them.
+    /// The rule lines of ufw's files, which Ansible finds with grep.
     fn rules(&mut self) -> String {
         self.commands.push(format!("{} -h '^### tuple' {}", self.grep, RULES.join(" ")));
         let texts = RULES.iter().filter_map(|path| std::fs::read_to_string(path).ok());
@@ -214,7 +215,7 @@ fn steps(args: &Args, host: &Host) -> Result<Vec<Step>, Failure> {
     Ok(steps)
 }
 
-/// The number a rule is inserted at; ufw takes none beyond the last.
+/// The position for a new rule; `None` if it is beyond the last rule, because ufw rejects larger numbers.
 fn place(args: &Args, host: &Host) -> Result<Option<i64>, Failure> {
     let Some(insert) = args.int("insert") else { return Ok(None) };
     let relative = args.str("insert_relative_to").unwrap_or("zero");
@@ -306,7 +307,7 @@ impl Step {
         }
     }
 
-    /// Whether it is a change although the state afterwards may look the same.
+    /// Whether the step counts as a change even if the status stays the same.
     fn always_changes(&self, status: &str) -> bool {
         match self {
             Step::State(state) => matches!(state.as_str(), "reloaded" | "reset"),
@@ -335,7 +336,7 @@ impl Step {
     }
 }
 
-/// `Logging: on (low)`
+/// Compares with a line such as `Logging: on (low)`.
 fn logging_changes(status: &str, wanted: &str) -> bool {
     let Some(line) = status.lines().find_map(|line| line.strip_prefix("Logging: ")) else { return true };
     let (state, level) = line.split_once(' ').unwrap_or((line, ""));
@@ -347,14 +348,15 @@ fn logging_changes(status: &str, wanted: &str) -> bool {
     }
 }
 
-/// `Default: deny (incoming), allow (outgoing), disabled (routed)`
+/// Parses a line such as `Default: deny (incoming), allow (outgoing), disabled (routed)`.
 fn default_of<'a>(status: &'a str, direction: &str) -> Option<&'a str> {
     let line = status.lines().find_map(|line| line.strip_prefix("Default: "))?;
     let end = format!("({direction})");
     line.split(", ").find_map(|part| part.strip_suffix(&end)).map(str::trim)
 }
 
-/// Compares the rules there are with those that a dry run would write. It writes those of one family of addresses only, if the rule has one.
+/// Compares the existing rules with the output of a dry run. The dry run prints one address family only if the rule has
+/// one.
 fn rule_changes(dry: &str, rules: &str, addresses: &[String; 2]) -> bool {
     let skipped = dry.lines().filter(|line| line.contains("Skipping")).count();
     if skipped > 0 && skipped == dry.lines().count() {
@@ -385,7 +387,7 @@ mod tests {
         "Status: active\nLogging: on (low)\nDefault: deny (incoming), allow (outgoing), disabled (routed)\n";
 
     #[test]
-    fn rules_as_words() {
+    fn rule_formatted_as_words() {
         for (arguments, expected) in [
             (json!({"rule": "allow", "port": "22", "proto": "tcp"}), "allow from any to any port 22 proto tcp"),
             (
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_tells_what_would_change() {
+    fn changes_derived_from_status() {
         assert!(!logging_changes(STATUS, "on") && !logging_changes(STATUS, "low"));
         assert!(logging_changes(STATUS, "off") && logging_changes(STATUS, "full"));
         assert_eq!((default_of(STATUS, "incoming"), default_of(STATUS, "routed")), (Some("deny"), Some("disabled")));
@@ -426,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_must_fit() {
+    fn direction_invalid_for_command_refused() {
         for arguments in [
             json!({"default": "deny", "direction": "in"}),
             json!({"rule": "allow", "direction": "incoming"}),

@@ -1,4 +1,4 @@
-//! `blockinfile`: lines of a file between two markers.
+//! `blockinfile`: a block of lines between two markers.
 
 use windlass_python_regex::Pattern;
 
@@ -14,43 +14,49 @@ pub struct BlockInFile;
 
 static SPEC: Spec = Spec {
     name: "blockinfile",
-    summary: "Have a block of lines between markers in a file",
+    summary: "Manage a block of lines between markers in a file",
     description: &[
-        "The block stands between two marker lines, by which later runs find it again. Each block of a file needs markers of its own.",
-        "An empty block, or `state: absent`, takes the block and its markers away.",
+        "Later runs find the block by the marker lines around it. Each block in a file needs different markers.",
+        "An empty block, or `state: absent`, removes the block and its markers.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "destfile", "name"]),
-        Opt::new("state", Kind::Str, "Whether the block shall be there.")
+        Opt::required("path", Kind::Path, "Path of the file.").aliases(&["dest", "destfile", "name"]),
+        Opt::new("state", Kind::Str, "`present` writes the block, `absent` removes it.")
             .choices(&["absent", "present"])
             .default("\"present\""),
-        Opt::new("marker", Kind::Str, "The marker lines; `{mark}` in it becomes `marker_begin` and `marker_end`.")
+        Opt::new("marker", Kind::Str, "Marker line; `{mark}` is replaced with `marker_begin` or `marker_end`.")
             .default("\"# {mark} ANSIBLE MANAGED BLOCK\""),
-        Opt::new("block", Kind::Str, "The lines.").aliases(&["content"]).default("\"\""),
+        Opt::new("block", Kind::Str, "Lines of the block.").aliases(&["content"]).default("\"\""),
         Opt::new(
             "insertafter",
             Kind::Str,
-            "A new block goes after the last line that fits this pattern, or to the end (`EOF`)."
+            "Insert a new block after the last line that matches this regular expression, or at the end (`EOF`)."
         ),
         Opt::new(
             "insertbefore",
             Kind::Str,
-            "A new block goes before the last line that fits this pattern, or to the beginning (`BOF`)."
+            "Insert a new block before the last line that matches this regular expression, or at the beginning \
+             (`BOF`)."
         ),
-        Opt::new("create", Kind::Bool, "Make the file if it is not there.").default("false"),
+        Opt::new("create", Kind::Bool, "Create the file if it is missing.").default("false"),
         BACKUP,
         VALIDATE,
-        Opt::new("marker_begin", Kind::Str, "The word of the first marker.").default("\"BEGIN\""),
-        Opt::new("marker_end", Kind::Str, "The word of the last marker.").default("\"END\""),
-        Opt::new("append_newline", Kind::Bool, "Have an empty line after the block.").default("false"),
-        Opt::new("prepend_newline", Kind::Bool, "Have an empty line before the block.").default("false"),
+        Opt::new("marker_begin", Kind::Str, "Replacement for `{mark}` in the first marker.").default("\"BEGIN\""),
+        Opt::new("marker_end", Kind::Str, "Replacement for `{mark}` in the last marker.").default("\"END\""),
+        Opt::new("append_newline", Kind::Bool, "Keep an empty line after the block.").default("false"),
+        Opt::new("prepend_newline", Kind::Bool, "Keep an empty line before the block.").default("false"),
     ],
     mutually_exclusive: &[&["insertbefore", "insertafter"]],
     examples: "- name: The nodes know each other\n  ansible.builtin.blockinfile:\n    path: /etc/hosts\n    marker: '# {mark} nodes'\n    \
                block: |\n      10.0.0.11 node-1\n      10.0.0.12 node-2\n",
     returns: &[
-        Return { name: "msg", kind: "str", when: "always", doc: "What was done." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Summary of the changes." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old file.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -92,7 +98,7 @@ impl Module for BlockInFile {
     }
 }
 
-/// The text with the block as it shall be.
+/// The text with the requested block.
 fn edited(edit: &Edit, block: &str, present: bool, args: &Args) -> Result<String, Failure> {
     let text = &edit.before.text;
     let mut lines = lines_of(text);
@@ -137,7 +143,7 @@ fn edited(edit: &Edit, block: &str, present: bool, args: &Args) -> Result<String
     Ok(lines.concat())
 }
 
-/// Where a new block goes.
+/// The position of a new block.
 fn place(text: &str, lines: &[String], edit: &Edit, args: &Args) -> Result<usize, Failure> {
     let (pattern, is_after) = match (args.str("insertafter"), args.str("insertbefore")) {
         (None, Some("BOF")) => return Ok(0),
@@ -163,20 +169,20 @@ fn in_lines(pattern: &Pattern, lines: &[String]) -> Result<Option<usize>, Failur
     Ok(found)
 }
 
-/// The line in which the first match ends, or begins.
+/// The line in which the first match ends or begins.
 fn in_text(pattern: &Pattern, text: &str, is_after: bool) -> Result<Option<usize>, Failure> {
     let Some(matched) = pattern.find_at(text, 0)? else { return Ok(None) };
     let until = if is_after { matched.end() } else { matched.start() };
     Ok(text.get(..until).map(|front| front.matches('\n').count()))
 }
 
-/// Whether a pattern says by its flags that it fits more than one line.
+/// Whether the flags of a pattern let it match across lines.
 fn over_lines(pattern: &str) -> bool {
     let flags = pattern.strip_prefix("(?").and_then(|rest| rest.split(')').next());
     flags.is_some_and(|flags| flags.chars().all(|flag| flag.is_ascii_lowercase()) && flags.contains('m'))
 }
 
-/// Lines with their ends: a newline, a carriage return, or both.
+/// Lines with their endings: a newline, a carriage return, or both.
 fn lines_of(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = text;

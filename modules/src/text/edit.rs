@@ -1,4 +1,4 @@
-//! A file whose text is changed in part.
+//! Edits part of a text file.
 
 use std::{
     io::Write,
@@ -18,10 +18,10 @@ use crate::{
     process::reason,
 };
 
-/// What a message says when more than the text changes.
+/// Message if attributes change besides the text.
 const ATTRIBUTES_CHANGED: &str = "ownership, perms or SE linux context changed";
 
-/// A text of a file. One that is no UTF-8 is kept byte by byte, each as a character of its own.
+/// Text of a file. If it is not UTF-8, each byte is kept as a character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) text: String,
@@ -38,15 +38,15 @@ impl Text {
         }
     }
 
-    /// A text of the task, as it is found in this one.
+    /// A text of the task in this file's encoding.
     pub(crate) fn own(&self, text: &str) -> String {
         if self.bytewise { text.bytes().map(char::from).collect() } else { text.to_owned() }
     }
 
-    /// The bytes of a text that is made of this one.
+    /// The bytes of a text that was derived from this one.
     pub(super) fn bytes(&self, text: &str) -> Vec<u8> {
         if self.bytewise {
-            // Every character came from a byte.
+            // Every character represents one byte.
             text.chars().map(|character| u8::try_from(u32::from(character)).unwrap_or(b'?')).collect()
         } else {
             text.as_bytes().to_vec()
@@ -54,35 +54,35 @@ impl Text {
     }
 }
 
-/// A file that is there, or may be made.
+/// A file to edit, which may not exist yet.
 pub(super) struct Edit {
-    /// The path as the task has it.
+    /// Path as given in the task.
     path: PathBuf,
     attributes: Attributes,
     backup: bool,
     validate: Option<String>,
-    /// The result's key for the backup, and whether it is there without one.
+    /// Result key of the backup, and whether it is present without a backup.
     backup_key: &'static str,
     always_backup_key: bool,
-    /// What a link points to is changed, instead of the link being replaced.
+    /// Edits the target of a link instead of replacing the link.
     follow: bool,
-    /// What stands behind the path in the head of the difference.
+    /// Text after the path in the header of the difference.
     difference: &'static str,
-    /// The attributes have a difference of their own.
+    /// Reports a separate difference of the attributes.
     second_difference: bool,
-    /// The result tells owner, permissions and so on.
+    /// Adds owner, permissions and so on to the result.
     described: bool,
     pub(super) exists: bool,
     pub(super) before: Text,
 }
 
 impl Edit {
-    /// Reads the file of the option `path`.
+    /// Reads the file in the option `path`.
     pub(super) fn of(args: &Args, host: &Host) -> Result<Edit, Failure> {
         Edit::at(args.required("path")?.into(), args, host)
     }
 
-    /// Reads the file of this path.
+    /// Reads the file at this path.
     pub(super) fn at(path: PathBuf, args: &Args, host: &Host) -> Result<Edit, Failure> {
         if path.is_dir() {
             return Err(Failure::new(format!("Path {} is a directory !", path.display())).with("rc", 256));
@@ -111,27 +111,27 @@ impl Edit {
         })
     }
 
-    /// The backup's name is in this key of every result.
+    /// Puts the name of the backup into this key of every result.
     pub(super) fn with_backup_key(self, key: &'static str) -> Edit {
         Edit { backup_key: key, always_backup_key: true, ..self }
     }
 
-    /// Whether what a link points to is changed, or the link replaced.
+    /// Edits the target of a link, or replaces the link.
     pub(super) fn with_follow(self, follow: bool) -> Edit {
         Edit { follow, ..self }
     }
 
-    /// The attributes have a difference of their own, even if they do not differ.
+    /// Reports a separate difference of the attributes, even if they do not differ.
     pub(super) fn with_second_difference(self) -> Edit {
         Edit { second_difference: true, ..self }
     }
 
-    /// The difference's head is the path alone, and it is shown only if there is one.
+    /// Uses the path alone as header, and reports the difference only if it is not empty.
     pub(super) fn with_bare_difference(self) -> Edit {
         Edit { difference: "", ..self }
     }
 
-    /// With owner, permissions and so on in the result.
+    /// Adds owner, permissions and so on to the result.
     pub(super) fn described(self) -> Edit {
         Edit { described: true, ..self }
     }
@@ -140,7 +140,7 @@ impl Edit {
         &self.path
     }
 
-    /// Fails, or lets the task make it, if the file is not there.
+    /// Fails if the file is missing and the task may not create it.
     pub(super) fn need(&self, create: bool, what: &str) -> Result<(), Failure> {
         if self.exists || create {
             return Ok(());
@@ -148,17 +148,17 @@ impl Edit {
         Err(Failure::new(format!("{what} {} does not exist !", self.path.display())).with("rc", 257))
     }
 
-    /// The plan that gives the file this text, with a message that says nothing of owner and permissions.
+    /// The plan that writes this text; the message does not mention attributes.
     pub(super) fn plan_quietly(self, after: &str, msg: &str, host: &Host) -> Result<Plan, Failure> {
         Ok(self.plan(after, msg, host)?.with("msg", msg))
     }
 
-    /// The plan that gives the file this text, and the message of what is done to it.
+    /// The plan that writes this text, with a message about the changes.
     pub(super) fn plan(self, after: &str, msg: &str, host: &Host) -> Result<Plan, Failure> {
         let rewrite = !self.exists && !msg.is_empty() || self.exists && after != self.before.text;
         let changes = match self.exists {
             true => self.attributes.changes(&self.path, true)?,
-            // What a new file gets is told of one that was made.
+            // For a new file, the attributes beyond the defaults are reported.
             false if rewrite && !host.check() => self.attributes.changes_of_fresh(FRESH_FILE)?,
             false => Vec::new(),
         };
@@ -205,11 +205,11 @@ impl Edit {
         Diff::of(&format!("{}{}", self.path.display(), self.difference), self.before.text.as_str(), after)
     }
 
-    /// Writes the new content, if there is one, and gives the file its attributes; the answer is the backup.
+    /// Writes the new content, if any, and sets the attributes. Returns the backup.
     fn write(&self, bytes: Option<&[u8]>, host: &Host) -> Result<Option<PathBuf>, Failure> {
         let mut copy = None;
         if let Some(bytes) = bytes {
-            // What a link points to is replaced, not the link.
+            // Replaces the target of a link, not the link.
             let real = if self.exists && self.follow {
                 let place = Place::to_write(&self.path, true).map_err(|error| {
                     Failure::new(format!("{} could not be written: {}.", self.path.display(), reason(&error)))
@@ -228,7 +228,7 @@ impl Edit {
             written.map_err(|error| {
                 Failure::new(format!("{} could not be written: {}.", real.display(), reason(&error)))
             })?;
-            // Modules that edit tell nothing but the sentence.
+            // Editing modules return only the message of a failed validation.
             validate(self.validate.as_deref(), staged.path(), host).map_err(|failure| Failure::new(failure.message))?;
             if self.backup {
                 copy = backup::make(&real)?;
@@ -241,12 +241,12 @@ impl Edit {
     }
 }
 
-/// The lines of a text with their ends; only a newline ends one.
+/// The lines of a text with their endings; only a newline ends a line.
 pub(super) fn lines_with_ends(text: &str) -> Vec<String> {
     text.split_inclusive('\n').map(str::to_owned).collect()
 }
 
-/// A line without its end.
+/// A line without its ending.
 pub(super) fn bare(line: &str) -> &str {
     line.trim_end_matches(['\r', '\n'])
 }
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_text_survive() {
+    fn invalid_utf8_bytes_preserved() {
         let text = Text::of(vec![b'a', 0xff, b'\n']);
         assert_eq!(text.bytes(&text.text), [b'a', 0xff, b'\n']);
         assert_eq!(text.bytes(&text.own("é")), "é".as_bytes());

@@ -1,4 +1,4 @@
-//! `ini_file`: settings of an INI file.
+//! `ini_file`: options in an INI file.
 
 use std::ops::Range;
 
@@ -10,57 +10,60 @@ use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, files::w
 /// The `ini_file` module.
 pub struct IniFile;
 
-/// What must be in a section.
+/// Conditions on a section.
 const SECTION_HAS: &[Opt] = &[
-    Opt::required("option", Kind::Str, "The option that the section must have."),
-    Opt::new("value", Kind::Str, "The value that it must have."),
-    Opt::new("values", Kind::List(&Kind::Str), "The values of which it must have one."),
+    Opt::required("option", Kind::Str, "Option that the section must have."),
+    Opt::new("value", Kind::Str, "Value that the option must have."),
+    Opt::new("values", Kind::List(&Kind::Str), "Values of which the option must have one."),
 ];
 
 static SPEC: Spec = Spec {
     name: "ini_file",
     collection: "community.general",
-    summary: "Change settings of an INI file",
+    summary: "Manage options in an INI file",
     description: &[
-        "Sets, adds or removes single options of an INI file, in a section or before the first one. The rest of the file stays as it is, with its \
-         comments.",
-        "An option that is commented out is made active in its place, unless `modify_inactive_option` is off.",
+        "Sets, adds or removes single options in a section, or before the first one. Keeps the rest of the file, \
+         including comments.",
+        "Activates a commented-out option in its place, unless `modify_inactive_option` is false.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The file.").aliases(&["dest"]),
-        Opt::new("section", Kind::Str, "The section; the lines before the first one if not given."),
+        Opt::required("path", Kind::Path, "Path of the file.").aliases(&["dest"]),
+        Opt::new("section", Kind::Str, "Name of the section. Default: the lines before the first section."),
         Opt::new(
             "section_has_values",
             Kind::List(&Kind::Dict),
-            "Among several sections of the name, choose the one that has these options."
+            "Conditions that select one of several sections with the same name."
         )
         .aliases(&["section_has"])
         .options(SECTION_HAS),
-        Opt::new("option", Kind::Str, "The option. Without it, `state` is about the whole section."),
-        Opt::new("value", Kind::Str, "Its value."),
-        Opt::new("values", Kind::List(&Kind::Str), "Its values, for an option that is there several times."),
+        Opt::new("option", Kind::Str, "Name of the option. Without it, `state` applies to the whole section."),
+        Opt::new("value", Kind::Str, "Value of the option."),
+        Opt::new("values", Kind::List(&Kind::Str), "Values of an option that occurs several times."),
         BACKUP,
-        Opt::new("state", Kind::Str, "Whether the option, or the section, shall be there.")
+        Opt::new("state", Kind::Str, "`present` sets the option or section, `absent` removes it.")
             .choices(&["absent", "present"])
             .default("\"present\""),
-        Opt::new("exclusive", Kind::Bool, "The option has these values and no others; with `absent` all its lines go.")
+        Opt::new("exclusive", Kind::Bool, "Remove other values of the option; with `absent`, remove all its lines.")
             .default("true"),
         Opt::new("no_extra_spaces", Kind::Bool, "Write no spaces around `=`.").default("false"),
-        Opt::new("ignore_spaces", Kind::Bool, "Leave a line alone if it would only get other spaces.").default("false"),
-        Opt::new("create", Kind::Bool, "Make the file if it is not there.").default("true"),
-        Opt::new("modify_inactive_option", Kind::Bool, "An option that is commented out is changed in its place.")
-            .default("true"),
-        Opt::new("allow_no_value", Kind::Bool, "Options without `=` and value are allowed.").default("false"),
-        Opt::new("follow", Kind::Bool, "Change the file a link points to instead of replacing the link.")
-            .default("false"),
+        Opt::new("ignore_spaces", Kind::Bool, "Keep a line from which only spaces differ.").default("false"),
+        Opt::new("create", Kind::Bool, "Create the file if it is missing.").default("true"),
+        Opt::new("modify_inactive_option", Kind::Bool, "Activate a commented-out option in its place.").default("true"),
+        Opt::new("allow_no_value", Kind::Bool, "Allow options without `=` and value.").default("false"),
+        Opt::new("follow", Kind::Bool, "Edit the target of a link instead of replacing the link.").default("false"),
     ],
     mutually_exclusive: &[&["value", "values"]],
     examples: "- name: Logs go to the journal\n  community.general.ini_file:\n    path: /etc/systemd/journald.conf\n    section: Journal\n    \
                option: Storage\n    value: persistent\n    no_extra_spaces: true\n    mode: '0644'\n",
     returns: &[
-        Return { name: "path", kind: "str", when: "always", doc: "The file." },
-        Return { name: "msg", kind: "str", when: "always", doc: "What was done." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+        Return { name: "path", kind: "str", when: "always", doc: "Path of the file." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Summary of the changes." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old file.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -97,13 +100,13 @@ impl Module for IniFile {
             no_value: args.bool("allow_no_value"),
             inactive_too: args.bool("modify_inactive_option"),
         };
-        // A mark of the byte order is no part of the text.
+        // A byte order mark is not part of the text.
         let text = edit.before.text.strip_prefix('\u{feff}').unwrap_or(&edit.before.text);
-        // Other ends of lines become the usual one as soon as something is written.
+        // Other line endings are normalised as soon as anything is written.
         let usual = text.replace("\r\n", "\n").replace('\r', "\n");
         let mut lines = lines_with_ends(&usual);
-        // A file without a line counts as one with an empty line, which stays behind what is written before the first section and ahead of
-        // sections that are added.
+        // An empty file counts as one empty line. The line stays behind options before the first section, and ahead of
+        // added sections.
         if lines.is_empty() {
             lines.push("\n".to_owned());
         }
@@ -132,7 +135,7 @@ fn unique(values: Vec<&str>) -> Vec<String> {
     unique
 }
 
-/// An option that a section must have, and the values of which it must have one; any if empty.
+/// An option that a section must have, with its permitted values; empty permits any.
 struct Condition {
     option: String,
     values: Vec<String>,
@@ -156,7 +159,7 @@ struct Setting<'a> {
     value: &'a str,
 }
 
-/// Reads a line as a setting of this option.
+/// Parses a line as a setting of this option.
 fn setting<'a>(line: &'a str, option: &str) -> Option<Setting<'a>> {
     let spaces = |text: &'a str| text.trim_start_matches([' ', '\t']);
     let line = line.strip_suffix('\n').unwrap_or(line);
@@ -175,7 +178,7 @@ struct Task<'a> {
     conditions: Vec<Condition>,
     option: Option<&'a str>,
     exclusive: bool,
-    /// Without spaces around `=`.
+    /// Write no spaces around `=`.
     tight: bool,
     ignore_spaces: bool,
     no_value: bool,
@@ -225,7 +228,7 @@ impl Task<'_> {
         let mut section: Vec<String> = lines.get(range.clone()).unwrap_or_default().to_vec();
         let ours = |line: &str| setting(line, option).filter(|setting| setting.active || self.inactive_too).is_some();
         let mut alone = false;
-        // Lines that have one of the values already.
+        // Keeps lines that already have one of the values.
         for (line, kept) in section.iter_mut().zip(&mut kept) {
             if !ours(line) {
                 continue;
@@ -245,7 +248,7 @@ impl Task<'_> {
             }
         }
         if self.exclusive && !self.no_value {
-            // Lines of other values take the new ones, and what is left over goes.
+            // Reuses lines with other values for the new ones, and removes the rest.
             for (line, kept) in section.iter_mut().zip(&mut kept) {
                 if !*kept && ours(line) && !values.is_empty() {
                     let value = values.remove(0);
@@ -265,7 +268,7 @@ impl Task<'_> {
             new.push(self.line(option, None));
         }
         if !new.is_empty() {
-            // Behind the last line that is neither empty nor a comment.
+            // After the last line that is neither empty nor a comment.
             let meaningful = |line: &String| !line.trim().is_empty() && !line.trim_start().starts_with(['#', ';']);
             let at = section.iter().rposition(meaningful).map_or(0, |index| index + 1);
             section.splice(at..at, new);

@@ -1,4 +1,4 @@
-//! `known_hosts`: keys by which hosts are known to SSH.
+//! `known_hosts`: SSH host keys.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -11,22 +11,26 @@ pub struct KnownHosts;
 
 static SPEC: Spec = Spec {
     name: "known_hosts",
-    summary: "Have a host's key in a file of known hosts",
+    summary: "Manage host keys in a known_hosts file",
     description: &[
-        "Adds the key of a host to a file of known hosts, or replaces the one of the same type, or removes keys of the host.",
-        "The file is read and written here; no program of OpenSSH is needed.",
+        "Adds the key of a host, replaces its key of the same type, or removes its keys.",
+        "Edits the file directly, without programs of OpenSSH.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The host, as it is connected to; `[host]:port` for another port than 22.")
-            .line()
-            .aliases(&["host"]),
-        Opt::new("key", Kind::Str, "A whole line of the file: the host's names, the type of the key and the key."),
-        Opt::new("path", Kind::Path, "The file.").default("\"~/.ssh/known_hosts\""),
-        Opt::new("hash_host", Kind::Bool, "Write the host's name so that it cannot be read.").default("false"),
+        Opt::required(
+            "name",
+            Kind::Str,
+            "Name of the host as used for connections; `[host]:port` for a port other than 22.",
+        )
+        .line()
+        .aliases(&["host"]),
+        Opt::new("key", Kind::Str, "Complete line for the file: host names, key type and key."),
+        Opt::new("path", Kind::Path, "Path of the file.").default("\"~/.ssh/known_hosts\""),
+        Opt::new("hash_host", Kind::Bool, "Hash the host name, so that it cannot be read.").default("false"),
         Opt::new(
             "state",
             Kind::Str,
-            "Whether the key shall be there. Without `key`, `absent` removes all keys of the host.",
+            "`present` adds the key, `absent` removes it. Without `key`, `absent` removes all keys of the host.",
         )
         .choices(&["absent", "present"])
         .default("\"present\""),
@@ -34,10 +38,10 @@ static SPEC: Spec = Spec {
     examples: "- name: The repository's host is known\n  ansible.builtin.known_hosts:\n    name: git.example.com\n    \
                key: \"git.example.com {{ git_host_key }}\"\n    path: /etc/ssh/ssh_known_hosts\n",
     returns: &[
-        Return { name: "name", kind: "str", when: "always", doc: "The host." },
-        Return { name: "key", kind: "str", when: "always", doc: "The line that was asked for." },
-        Return { name: "path", kind: "str", when: "always", doc: "The file." },
-        Return { name: "hash_host", kind: "bool", when: "always", doc: "Whether names are hashed." },
+        Return { name: "name", kind: "str", when: "always", doc: "Name of the host." },
+        Return { name: "key", kind: "str", when: "always", doc: "Requested line." },
+        Return { name: "path", kind: "str", when: "always", doc: "Path of the file." },
+        Return { name: "hash_host", kind: "bool", when: "always", doc: "Whether host names are hashed." },
     ],
     ..Spec::EMPTY
 };
@@ -58,7 +62,7 @@ impl Module for KnownHosts {
                 "Comma separated list of names is not supported. Please pass a single name to lookup in the known_hosts file.",
             ));
         }
-        // `~` in a default is expanded here; in an argument it already is.
+        // The default's `~` is expanded here; an argument's already is.
         let path = crate::args::expand_path(args.required("path")?, host);
         let edit = Edit::at(path.as_str().into(), args, host)?;
         let key = args.str("key").map(str::trim).filter(|key| !key.is_empty());
@@ -78,7 +82,7 @@ impl Module for KnownHosts {
             (false, entry) => without(lines, entry.as_ref(), &name),
         };
         let (exists, nothing) = (edit.exists, !edit.exists && after.is_empty());
-        // The difference is part of the result, whether it is to be shown or not.
+        // The result always contains the difference, even without `--diff`.
         let header = if edit.exists { path.as_str() } else { "/dev/null" };
         let mut diff = Diff::of(&path, edit.before.text.as_str(), after.as_str());
         diff.before_header = Some(header.to_owned());
@@ -86,7 +90,7 @@ impl Module for KnownHosts {
         plan.outcome.data.shift_remove("msg");
         plan.outcome.diff = vec![diff];
         if host.check() {
-            // A prediction is only whether something would change.
+            // Check mode reports only whether anything would change.
             plan.outcome.data.clear();
             return Ok(plan);
         }
@@ -121,7 +125,7 @@ impl<'a> Entry<'a> {
         Some(Entry { marker, hosts: words.next()?, kind: words.next()?, key: words.next()? })
     }
 
-    /// Whether both say the same of a host. A name that is hashed is not hashed anew.
+    /// Whether both lines mean the same key of a host. A hashed name is not hashed again.
     fn is(&self, other: &Entry<'_>) -> bool {
         let hashed = |entry: &Entry<'_>| entry.hosts.starts_with("|1|");
         let hosts = self.hosts == other.hosts || hashed(self) && hashed(other);
@@ -129,7 +133,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Whether a host is among those of a line: by name, by pattern or hashed.
+/// Whether the host field of a line contains a host: by name, by pattern or hashed.
 fn names(hosts: &str, name: &str) -> bool {
     if hosts.starts_with("|1|") {
         return hashed(hosts, name);
@@ -145,7 +149,7 @@ fn names(hosts: &str, name: &str) -> bool {
     found
 }
 
-/// SSH knows `*` and `?`; brackets stand for themselves.
+/// Matches a pattern with `*` and `?`; as in SSH, brackets are literal.
 fn fits(pattern: &str, name: &str) -> bool {
     matches(&pattern.to_lowercase().replace('[', "[[]"), name)
 }
@@ -168,8 +172,8 @@ fn hash(name: &str) -> Result<String, Failure> {
     Ok(format!("|1|{}|{}", BASE64_STANDARD.encode(salt), BASE64_STANDARD.encode(mac.finalize().into_bytes())))
 }
 
-/// The file with the key: it is there already, replaces one of its type, or is added as the line that was given, with
-/// its comment.
+/// The file with the key: already present, in place of another key of its type, or appended as the given line with its
+/// comment.
 fn with(mut lines: Vec<String>, entry: &Entry<'_>, line: &str, name: &str, hash_host: bool) -> Result<String, Failure> {
     let hidden = if hash_host && !entry.hosts.starts_with("|1|") { Some(hash(name)?) } else { None };
     let new = Entry { hosts: hidden.as_deref().unwrap_or(entry.hosts), ..*entry };
@@ -217,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_a_line() {
+    fn host_field_matched_by_name_pattern_and_hash() {
         assert!(
             names("a.example,10.0.0.1", "10.0.0.1") && names("*.example", "b.example") && names("[a]:2222", "[a]:2222")
         );

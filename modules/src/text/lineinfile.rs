@@ -1,4 +1,4 @@
-//! `lineinfile`: one line of a file.
+//! `lineinfile`: manages one line of a file.
 
 use windlass_python_regex::{Flags, Pattern, Template, compile};
 
@@ -14,50 +14,52 @@ pub struct LineInFile;
 
 static SPEC: Spec = Spec {
     name: "lineinfile",
-    summary: "Have a line in a file, or have it not",
+    summary: "Ensure that a line is in a file, or is not",
     description: &[
-        "Looks for a line by `regexp` or `search_string` and makes it `line`; the last one that fits, or with `firstmatch` the first. If none fits \
-         and the file has no such line yet, the line is added: after `insertafter`, before `insertbefore`, or at the end.",
-        "With `state: absent` every line that fits goes away.",
-        "Regular expressions are Python's.",
+        "Replaces the last line that matches `regexp` or `search_string` (with `firstmatch` the first) with `line`. \
+         If no line matches and the file lacks `line`, adds it after `insertafter`, before `insertbefore`, or at the \
+         end.",
+        "With `state: absent`, removes every matching line.",
+        "Uses Python's regular expressions.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "destfile", "name"]),
-        Opt::new("state", Kind::Str, "Whether the line shall be there.")
+        Opt::required("path", Kind::Path, "Path of the file.").aliases(&["dest", "destfile", "name"]),
+        Opt::new("state", Kind::Str, "`present` writes the line, `absent` removes matching lines.")
             .choices(&["absent", "present"])
             .default("\"present\""),
         Opt::new(
             "regexp",
             Kind::Str,
-            "What to look for in each line. It should fit `line` too, or every run may add one."
+            "Regular expression to search for in each line. It should match `line` too, otherwise every run may add \
+             one."
         )
         .aliases(&["regex"]),
-        Opt::new("search_string", Kind::Str, "A text to look for in each line, as it is."),
+        Opt::new("search_string", Kind::Str, "Literal text to search for in each line."),
         Opt::new(
             "line",
             Kind::Str,
-            "The line. With `backrefs` it may refer to groups of `regexp`, as in `\\1` and `\\g<name>`."
+            "Line to write. With `backrefs`, it may refer to groups of `regexp`, as in `\\1` and `\\g<name>`."
         )
         .aliases(&["value"]),
         Opt::new(
             "backrefs",
             Kind::Bool,
-            "Fill groups of `regexp` into `line`. If nothing fits, the file stays as it is."
+            "Insert groups of `regexp` into `line`. If no line matches, the file stays unchanged."
         )
         .default("false"),
         Opt::new(
             "insertafter",
             Kind::Str,
-            "A new line goes after the last line that fits this pattern, or to the end (`EOF`)."
+            "Insert a new line after the last line that matches this regular expression, or at the end (`EOF`)."
         ),
         Opt::new(
             "insertbefore",
             Kind::Str,
-            "A new line goes before the last line that fits this pattern, or to the beginning (`BOF`)."
+            "Insert a new line before the last line that matches this regular expression, or at the beginning (`BOF`)."
         ),
-        Opt::new("create", Kind::Bool, "Make the file if it is not there.").default("false"),
+        Opt::new("create", Kind::Bool, "Create the file if it is missing.").default("false"),
         BACKUP,
-        Opt::new("firstmatch", Kind::Bool, "Take the first line that fits instead of the last.").default("false"),
+        Opt::new("firstmatch", Kind::Bool, "Use the first matching line instead of the last.").default("false"),
         VALIDATE,
     ],
     mutually_exclusive: &[
@@ -70,14 +72,19 @@ static SPEC: Spec = Spec {
                - name: A module is loaded at boot\n  ansible.builtin.lineinfile:\n    path: /etc/modules-load.d/net.conf\n    \
                line: br_netfilter\n    create: true\n    mode: '0644'\n",
     returns: &[
-        Return { name: "msg", kind: "str", when: "always", doc: "What was done." },
-        Return { name: "found", kind: "int", when: "state is absent", doc: "How many lines went away." },
-        Return { name: "backup", kind: "str", when: "always", doc: "The old file, or an empty text." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Summary of the changes." },
+        Return { name: "found", kind: "int", when: "state is absent", doc: "Number of removed lines." },
+        Return {
+            name: "backup",
+            kind: "str",
+            when: "always",
+            doc: "Path of the backup of the old file, or an empty text.",
+        },
     ],
     ..Spec::EMPTY
 };
 
-/// What is said of an empty pattern; playbooks look for this sentence.
+/// Warning about an empty pattern; playbooks may match this text.
 fn empty_warning(option: &str) -> String {
     let what = if option == "regexp" { "regular expression" } else { "search string" };
     format!(
@@ -91,7 +98,7 @@ fn empty_warning(option: &str) -> String {
     )
 }
 
-/// How a line is looked for.
+/// Search criterion for lines.
 enum Search {
     Pattern(std::sync::Arc<Pattern>),
     Text(String),
@@ -190,7 +197,7 @@ fn replace(lines: &mut [String], index: usize, new: String) -> &'static str {
     }
 }
 
-/// No line fits: the same line may be there nevertheless, otherwise it is added.
+/// No line matches: the exact line may exist nevertheless, otherwise it is added.
 fn unmatched(
     lines: &mut Vec<String>,
     line: &str,
@@ -230,7 +237,7 @@ fn unmatched(
         Some(index) => index,
         None => lines.len(),
     };
-    // The line at which a break of the search ended may be followed by the line already.
+    // The line after the insertion point may already be the requested one.
     if after.is_some() && place.is_some() && lines.get(index).is_some_and(|next| bare(next) == line) {
         return Ok("");
     }
@@ -244,7 +251,7 @@ fn unmatched(
     Ok("line added")
 }
 
-/// The line that `line` comes to with the groups of the match filled in.
+/// The text of `line` with the groups of the match inserted.
 fn expanded(pattern: &Pattern, current: &str, line: &str) -> Result<String, Failure> {
     let template = Template::parse(line, pattern).map_err(|message| Failure::new(format!("{message}.")))?;
     let mut out = String::new();
@@ -271,7 +278,7 @@ fn last_or_first(
     Ok(found)
 }
 
-/// A pattern of the task.
+/// A compiled pattern of the task.
 pub(super) fn compiled(pattern: &str) -> Result<std::sync::Arc<Pattern>, Failure> {
     compile(pattern, Flags::default()).map_err(|message| Failure::new(format!("{message}.")))
 }

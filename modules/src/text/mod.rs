@@ -1,4 +1,4 @@
-//! Texts as Python sees them, and modules that change parts of them.
+//! Modules that edit text files, and Python's rules for text.
 
 pub mod blockinfile;
 mod edit;
@@ -12,7 +12,7 @@ pub mod xml;
 
 pub(crate) use edit::Text;
 
-/// The lines of a text, split at every line boundary that Python's `str.splitlines` knows.
+/// Splits a text at every line boundary of Python's `str.splitlines`.
 pub fn lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = text;
@@ -31,10 +31,10 @@ pub fn lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// The largest file that is read as a whole, to be changed or searched.
+/// Largest file that is read into memory to be edited or searched.
 const LARGEST: u64 = 256 << 20;
 
-/// The content of a file that is not too large to be held in the memory a few times over.
+/// Reads a file whose size allows several copies in memory.
 pub(crate) fn read_whole(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_boundary_ends_a_line() {
+    fn lines_split_at_every_python_boundary() {
         assert_eq!(lines("a\nb\r\nc\rd\n"), ["a", "b", "c", "d"]);
         assert_eq!(lines("a\n\nb\u{2028}c"), ["a", "", "b", "c"]);
         assert!(lines("").is_empty());

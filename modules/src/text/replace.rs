@@ -1,4 +1,4 @@
-//! `replace`: all that fits a pattern in a file.
+//! `replace`: replaces all matches of a pattern in a file.
 
 use windlass_python_regex::{Flags, Template, compile};
 
@@ -14,36 +14,44 @@ pub struct Replace;
 
 static SPEC: Spec = Spec {
     name: "replace",
-    summary: "Replace all that fits a pattern in a file",
+    summary: "Replace all matches of a pattern in a file",
     description: &[
-        "Every match of `regexp` becomes `replace`. The text is searched as a whole: `^` and `$` fit at every line, and `.` fits anything but a \
-         newline. Regular expressions are Python's.",
-        "What is replaced should not fit the pattern again, or every run changes the file.",
+        "Replaces every match of `regexp` with `replace`. Searches the text as a whole: `^` and `$` match at every \
+         line, and `.` matches everything except a newline. Uses Python's regular expressions.",
+        "If the replacement matches the pattern again, every run changes the file.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "destfile", "name"]),
-        Opt::required("regexp", Kind::Str, "What to replace."),
-        Opt::new("replace", Kind::Str, "What to put in its place; `\\1` and `\\g<name>` are groups of the match.")
+        Opt::required("path", Kind::Path, "Path of the file.").aliases(&["dest", "destfile", "name"]),
+        Opt::required("regexp", Kind::Str, "Regular expression to replace."),
+        Opt::new("replace", Kind::Str, "Replacement text; `\\1` and `\\g<name>` refer to groups of the match.")
             .default("\"\""),
         Opt::new(
             "after",
             Kind::Str,
-            "Replace only behind the first match of this pattern; in it `.` fits a newline too."
+            "Replace only after the first match of this regular expression, in which `.` also matches a newline."
         ),
-        Opt::new("before", Kind::Str, "Replace only before a match of this pattern; in it `.` fits a newline too."),
+        Opt::new(
+            "before",
+            Kind::Str,
+            "Replace only before a match of this regular expression, in which `.` also matches a newline."
+        ),
         BACKUP,
         VALIDATE,
-        Opt::new("encoding", Kind::Str, "How characters are written in the file: `utf-8`, `ascii` or `latin-1`.")
-            .default("\"utf-8\""),
+        Opt::new("encoding", Kind::Str, "Encoding of the file: `utf-8`, `ascii` or `latin-1`.").default("\"utf-8\""),
     ],
     examples: "- name: Names of the old domain\n  ansible.builtin.replace:\n    path: /etc/hosts\n    \
                regexp: '(\\s+)([a-z0-9-]+)\\.old\\.example(\\s|$)'\n    replace: '\\1\\2.new.example\\3'\n\n\
                - name: Comments in one section\n  ansible.builtin.replace:\n    path: /etc/app.ini\n    after: '\\[cache\\]'\n    \
                before: '\\[log\\]'\n    regexp: '^(.+)$'\n    replace: '# \\1'\n",
     returns: &[
-        Return { name: "msg", kind: "str", when: "always", doc: "How many replacements were made." },
-        Return { name: "rc", kind: "int", when: "always", doc: "0." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Number of replacements." },
+        Return { name: "rc", kind: "int", when: "always", doc: "Always 0." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old file.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -94,7 +102,7 @@ enum Section {
     Missing(String),
 }
 
-/// The part of the text that `after` and `before` leave.
+/// The part of the text between `after` and `before`.
 fn section(edit: &Edit, args: &Args) -> Result<Section, Failure> {
     let given = |name: &str| args.str(name).filter(|text| !text.is_empty()).map(|text| edit.before.own(text));
     let pattern = match (given("after"), given("before")) {

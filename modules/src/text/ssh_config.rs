@@ -1,4 +1,4 @@
-//! `ssh_config`: hosts in the configuration of OpenSSH's client.
+//! `ssh_config`: hosts in OpenSSH's client configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -23,19 +23,19 @@ pub struct SshConfig;
 static SPEC: Spec = Spec {
     name: "ssh_config",
     collection: "community.general",
-    summary: "Manage hosts in the configuration of SSH",
+    summary: "Manage hosts in the SSH client configuration",
     description: &[
-        "Adds, changes and removes the block of one host. Of the options named below the block has those that are given and no others; what else it \
-         sets stays, and so do the other blocks and all comments.",
+        "Adds, changes and removes the block of one host. Sets the options below that are given, and removes the \
+         others from the block. Keeps all other settings, blocks and comments.",
     ],
     options: &[
-        Opt::new("state", Kind::Str, "Whether the block is there.")
+        Opt::new("state", Kind::Str, "`present` writes the block, `absent` removes it.")
             .default("\"present\"")
             .choices(&["present", "absent"]),
-        Opt::required("host", Kind::Str, "The name, or the patterns, of the block."),
-        Opt::new("user", Kind::Str, "The account whose `~/.ssh/config` it is; without it, the system's."),
-        Opt::new("group", Kind::Str, "The group the file belongs to."),
-        Opt::new("ssh_config_file", Kind::Path, "Another file."),
+        Opt::required("host", Kind::Str, "Name or patterns of the block."),
+        Opt::new("user", Kind::Str, "Account whose `~/.ssh/config` to edit. Default: the system's configuration."),
+        Opt::new("group", Kind::Str, "Group of the file."),
+        Opt::new("ssh_config_file", Kind::Path, "Path of an alternative file."),
         Opt::new("hostname", Kind::Str, "Sets `HostName`."),
         Opt::new("port", Kind::Str, "Sets `Port`."),
         Opt::new("remote_user", Kind::Str, "Sets `User`."),
@@ -58,21 +58,26 @@ static SPEC: Spec = Spec {
         Opt::new("controlpersist", Kind::Str, "Sets `ControlPersist`."),
         Opt::new("dynamicforward", Kind::Str, "Sets `DynamicForward`."),
         Opt::new("address_family", Kind::Str, "Sets `AddressFamily`.").choices(&["any", "inet", "inet6"]),
-        Opt::new("other_options", Kind::Dict, "Further options, with names in lower case."),
+        Opt::new("other_options", Kind::Dict, "Additional options, with lower-case names."),
     ],
     mutually_exclusive: &[&["user", "ssh_config_file"], &["proxycommand", "proxyjump"]],
     examples: "- name: How to reach the bastion\n  community.general.ssh_config:\n    user: deploy\n    host: bastion\n    \
                hostname: bastion.example.org\n    port: '2222'\n",
     returns: &[
-        Return { name: "hosts_added", kind: "list", when: "success", doc: "The block, if it is new." },
-        Return { name: "hosts_changed", kind: "list", when: "success", doc: "The block, if it is another now." },
-        Return { name: "hosts_removed", kind: "list", when: "success", doc: "The block, if it is gone." },
-        Return { name: "hosts_change_diff", kind: "list", when: "success", doc: "The options before and after." },
+        Return { name: "hosts_added", kind: "list", when: "success", doc: "Name of a new block." },
+        Return { name: "hosts_changed", kind: "list", when: "success", doc: "Name of a changed block." },
+        Return { name: "hosts_removed", kind: "list", when: "success", doc: "Name of a removed block." },
+        Return {
+            name: "hosts_change_diff",
+            kind: "list",
+            when: "success",
+            doc: "Options before and after the change.",
+        },
     ],
     ..Spec::EMPTY
 };
 
-/// The options of a task that are options of SSH of the same name without underscores, in the order they are written.
+/// Task options that map to an SSH option of the same name without underscores, in output order.
 const NAMES: [&str; 17] = [
     "hostname",
     "port",
@@ -93,7 +98,7 @@ const NAMES: [&str; 17] = [
     "address_family",
 ];
 
-/// Options that may be there several times.
+/// Options that may occur several times.
 const REPEATED: [&str; 3] = ["identityfile", "localforward", "remoteforward"];
 
 impl Module for SshConfig {
@@ -167,7 +172,8 @@ fn path_of(args: &Args) -> Result<PathBuf, Failure> {
     Ok(Path::new(&account.home).join(".ssh/config"))
 }
 
-/// An identity file that is named in a file that exists must exist as well, beside it if its path is relative.
+/// Checks that the identity file exists if the configuration does; a relative path starts at the configuration's
+/// folder.
 fn check_identity(args: &Args, path: &Path) -> Result<(), Failure> {
     let Some(identity) = args.str("identity_file").filter(|_| path.exists()) else { return Ok(()) };
     let folder = path.parent().unwrap_or(Path::new("/"));
@@ -177,10 +183,10 @@ fn check_identity(args: &Args, path: &Path) -> Result<(), Failure> {
     Err(Failure::new(format!("IdentityFile {identity} does not exist")))
 }
 
-/// Options in the order of the file; one that is there several times has several values.
+/// Options in file order; a repeated option has several values.
 type Options = Vec<(String, Vec<String>)>;
 
-/// What the task says of each option: its value, or that it shall not be there.
+/// The requested options: a value, or `None` to remove the option.
 fn wanted(args: &Args) -> Result<Vec<(String, Option<String>)>, Failure> {
     let mut wanted = Vec::new();
     for name in NAMES {
@@ -244,14 +250,14 @@ fn lines_of(name: &str, options: &Options) -> Vec<String> {
     std::iter::once(format!("Host {name}")).chain(settings).collect()
 }
 
-/// A `Host` with its options, or lines that belong to none.
+/// A `Host` block, or lines outside of blocks.
 struct Block {
     host: Option<String>,
     lines: Vec<String>,
 }
 
 impl Block {
-    /// The options, and the comments and empty lines among them.
+    /// The options of the block, and its comments and empty lines.
     fn read(&self) -> (Options, Vec<String>) {
         let (mut options, mut others) = (Options::new(), Vec::new());
         for line in self.lines.iter().skip(1) {
@@ -260,7 +266,7 @@ impl Block {
                 continue;
             };
             match options.iter_mut().find(|(known, _)| *known == key) {
-                // SSH takes the first value of all others.
+                // For all other options, SSH uses the first value.
                 Some((_, values)) if REPEATED.contains(&key.as_str()) => values.push(value.to_owned()),
                 Some(_) => {}
                 None => options.push((key, vec![value.to_owned()])),
@@ -285,7 +291,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// A line that sets something: the option in lower case, and its value.
+/// Parses a setting: the option in lower case, and its value.
 fn setting(line: &str) -> Option<(String, &str)> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

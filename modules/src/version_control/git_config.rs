@@ -13,24 +13,30 @@ pub struct GitConfig;
 static SPEC: Spec = Spec {
     name: "git_config",
     collection: "community.general",
-    summary: "Manage settings of git",
-    description: &[
-        "Sets and removes a setting with `git config`, for the host, for a user, for a repository or in a file.",
-    ],
+    summary: "Manage git settings",
+    description: &["Sets and removes a setting with `git config`, for the host, a user, a repository or a file."],
     options: &[
-        Opt::required("name", Kind::Str, "The setting, such as `user.email`.").word(),
-        Opt::new("value", Kind::Str, "Its value."),
-        Opt::new("state", Kind::Str, "Whether it is set.").default("\"present\"").choices(&["present", "absent"]),
-        Opt::new("scope", Kind::Str, "Where: `system` if not given.").choices(&["file", "local", "global", "system"]),
-        Opt::new("repo", Kind::Path, "The repository, with `local`."),
-        Opt::new("file", Kind::Path, "The file, with `file`."),
-        Opt::new("add_mode", Kind::Str, "`add` keeps other values of the setting.")
+        Opt::required("name", Kind::Str, "Name of the setting, such as `user.email`.").word(),
+        Opt::new("value", Kind::Str, "Value of the setting."),
+        Opt::new("state", Kind::Str, "`present` sets the setting, `absent` removes it.")
+            .default("\"present\"")
+            .choices(&["present", "absent"]),
+        Opt::new("scope", Kind::Str, "Scope of the setting. Default: `system`.")
+            .choices(&["file", "local", "global", "system"]),
+        Opt::new("repo", Kind::Path, "With scope `local`: path of the repository."),
+        Opt::new("file", Kind::Path, "With scope `file`: path of the file."),
+        Opt::new("add_mode", Kind::Str, "Handling of other values: `add` keeps them, `replace-all` replaces them.")
             .default("\"replace-all\"")
             .choices(&["add", "replace-all"]),
     ],
     required_if: &[("scope", "local", &["repo"]), ("scope", "file", &["file"]), ("state", "present", &["value"])],
     examples: "- name: Who commits\n  community.general.git_config:\n    name: user.email\n    value: ops@example.org\n    scope: global\n",
-    returns: &[Return { name: "msg", kind: "str", when: "always", doc: "Whether the setting was changed." }],
+    returns: &[Return {
+        name: "msg",
+        kind: "str",
+        when: "always",
+        doc: "Message that the setting was or was not changed.",
+    }],
     ..Spec::EMPTY
 };
 
@@ -52,13 +58,13 @@ impl Module for GitConfig {
             Some(file) => words.extend(["-f".to_owned(), file.to_owned()]),
             None => words.push(format!("--{scope}")),
         }
-        // From the root, so that no repository is found by accident.
+        // Runs in the root directory, so that git does not find a repository by accident.
         let directory = args.str("repo").filter(|_| scope == "local").unwrap_or("/").to_owned();
         let git = process::find(host, "git").map_or_else(|| "git".to_owned(), |path| path.display().to_string());
         let command = |words: Vec<String>| Command::new(&git).plain_locale().args(words).directory(&directory);
         let ask = [words.clone(), vec!["--get-all".to_owned(), name.clone()]].concat();
         let output = command(ask.clone()).run(host)?;
-        // 1 only says that the setting is not there.
+        // Status 1 only means that the setting does not exist.
         if output.rc >= 2 || output.rc < 0 {
             return Err(Failure::new(output.stderr_text().trim())
                 .with("rc", output.rc)
@@ -90,7 +96,7 @@ impl Module for GitConfig {
     }
 }
 
-/// One value as text, several as a list.
+/// A single value as text, several as a list.
 fn side(values: Vec<String>) -> Value {
     match values.as_slice() {
         [] => "\n".into(),

@@ -1,4 +1,4 @@
-//! Modules that keep copies of repositories.
+//! Modules for version control.
 
 pub mod git;
 pub mod git_config;

@@ -1,4 +1,4 @@
-//! `subversion`: a working copy of a Subversion repository.
+//! `subversion`: working copies of Subversion repositories.
 
 use std::path::Path;
 
@@ -16,36 +16,41 @@ static SPEC: Spec = Spec {
     name: "subversion",
     summary: "Manage a working copy of a Subversion repository",
     description: &[
-        "Checks out, switches, updates or exports with the host's `svn`. The password goes to its standard input.",
+        "Checks out, switches, updates or exports with the host's `svn`. Passes the password on standard input.",
     ],
     options: &[
-        Opt::required("repo", Kind::Str, "The address of the repository.")
-            .address()
+        Opt::required("repo", Kind::Str, "URL of the repository.").address().word().aliases(&["name", "repository"]),
+        Opt::new("dest", Kind::Path, "Path of the working copy. Not needed to query only the remote revision.").word(),
+        Opt::new("revision", Kind::Str, "Revision to check out.")
             .word()
-            .aliases(&["name", "repository"]),
-        Opt::new("dest", Kind::Path, "The folder; not needed to only ask for the remote revision.").word(),
-        Opt::new("revision", Kind::Str, "The revision.").word().aliases(&["rev", "version"]).default("\"HEAD\""),
-        Opt::new("force", Kind::Bool, "Throw local changes away; of an export, overwrite what is there.")
+            .aliases(&["rev", "version"])
+            .default("\"HEAD\""),
+        Opt::new("force", Kind::Bool, "Discard local changes; for an export, overwrite existing files.")
             .default("false"),
-        Opt::new("in_place", Kind::Bool, "Make a folder that is there a working copy.").default("false"),
-        Opt::new("username", Kind::Str, "The name to log in with.").line(),
-        Opt::new("password", Kind::Str, "The password to log in with.").line().secret(),
-        Opt::new("executable", Kind::Path, "The `svn` to use."),
-        Opt::new("checkout", Kind::Bool, "Check out if there is nothing.").default("true"),
-        Opt::new("update", Kind::Bool, "Update what is there.").default("true"),
-        Opt::new("export", Kind::Bool, "The files only, without what makes a working copy.").default("false"),
-        Opt::new("switch", Kind::Bool, "Switch to the address before the update.").default("true"),
+        Opt::new("in_place", Kind::Bool, "Turn an existing folder into a working copy.").default("false"),
+        Opt::new("username", Kind::Str, "User name for authentication.").line(),
+        Opt::new("password", Kind::Str, "Password for authentication.").line().secret(),
+        Opt::new("executable", Kind::Path, "Path of `svn`."),
+        Opt::new("checkout", Kind::Bool, "Check out if no working copy exists.").default("true"),
+        Opt::new("update", Kind::Bool, "Update an existing working copy.").default("true"),
+        Opt::new("export", Kind::Bool, "Export the files without version control data.").default("false"),
+        Opt::new("switch", Kind::Bool, "Switch to the URL before the update.").default("true"),
         Opt::new("validate_certs", Kind::Bool, "Verify the server's certificate.").default("false"),
     ],
     examples: "- name: Check out\n  ansible.builtin.subversion:\n    repo: svn+ssh://svn.example.org/repo\n    dest: /srv/checkout\n",
     returns: &[
-        Return { name: "before", kind: "list", when: "it was there", doc: "Revision and address before." },
-        Return { name: "after", kind: "list", when: "success", doc: "Revision and address after." },
+        Return {
+            name: "before",
+            kind: "list",
+            when: "the working copy existed",
+            doc: "Revision and URL before the task.",
+        },
+        Return { name: "after", kind: "list", when: "success", doc: "Revision and URL after the task." },
     ],
     ..Spec::EMPTY
 };
 
-/// How `svn` is spoken to.
+/// Settings of `svn` calls.
 #[derive(Clone)]
 struct Client {
     program: String,
@@ -160,7 +165,7 @@ impl Client {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        // The files' names must stay as they are, so only the messages are English.
+        // Only messages are English; file names keep their encoding.
         let command = Command::new(&self.program).variable("LC_MESSAGES", "C").variable("LANGUAGE", "C");
         let command = command.args(self.options.clone()).args(words.iter().copied());
         match &self.password {
@@ -194,13 +199,13 @@ impl Client {
         Ok(self.command(&["info", &self.dest]).run(host)?.success())
     }
 
-    /// Files under version control were changed; others do not count.
+    /// Whether versioned files were changed.
     fn is_modified(&self, host: &Host) -> Result<bool, Failure> {
         let output = self.run(&["status", "--quiet", "--ignore-externals", &self.dest], host)?;
         Ok(output.stdout_text().lines().any(|line| !line.is_empty() && !line.starts_with(['?', 'X'])))
     }
 
-    /// The lines that tell revision and address.
+    /// The lines with revision and URL.
     fn state(&self, host: &Host) -> Result<Value, Failure> {
         let text = self.run(&["info", &self.dest], host)?.stdout_text();
         let url = text.lines().find(|line| line.starts_with("URL:") || line.starts_with("URL :"));
@@ -219,7 +224,7 @@ impl Client {
     }
 }
 
-/// The line `Revision: 12`.
+/// Parses the line `Revision: 12`.
 fn revision_of(text: &str) -> Option<&str> {
     text.lines().find(|line| {
         let number = line.strip_prefix("Revision").map(|rest| rest.trim_start_matches([' ', ':']));
@@ -227,7 +232,7 @@ fn revision_of(text: &str) -> Option<&str> {
     })
 }
 
-/// Lines about files that came, went or changed.
+/// Whether the output reports added, removed or changed files.
 fn touched(text: &str) -> bool {
     text.lines().any(|line| {
         line.starts_with(['A', 'B', 'D', 'U', 'C', 'G', 'E']) && line.chars().nth(1).is_some_and(char::is_whitespace)
@@ -239,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_svn_prints() {
+    fn svn_output_parsed() {
         assert_eq!(revision_of("Path: x\nURL: file:///r\nRevision: 12\n"), Some("Revision: 12"));
         assert!(touched("Updating 'x':\nA    x/y\nUpdated to revision 3.\n"));
         assert!(!touched("Updating 'x':\nAt revision 3.\n"));

@@ -1,4 +1,4 @@
-//! Modules on real temporary directories: predicted, run, run again.
+//! Runs modules on temporary directories: in check mode, for real, and again.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use std::{
@@ -13,7 +13,7 @@ use serde_json::Value;
 use windlass_modules::{Content, Failure, Host, Sink, registry, run};
 use windlass_protocol::{Delivery, Event};
 
-/// A controller with contents, which remembers what it is told.
+/// A controller with contents, which records what it receives.
 #[derive(Default)]
 pub(crate) struct Controller {
     pub(crate) contents: Vec<Vec<u8>>,
@@ -47,7 +47,7 @@ impl Bench {
         }
     }
 
-    /// With a program that stands in for one of the system: a script of `sh`, in which `$ROOT` is the directory.
+    /// Adds a replacement for a system program: a script for `sh`, in which `$ROOT` is the directory.
     pub(crate) fn program(mut self, name: &str, script: &str) -> Bench {
         use std::os::unix::fs::PermissionsExt;
         let folder = self.path("programs");
@@ -60,7 +60,7 @@ impl Bench {
         self
     }
 
-    /// With files of the controller.
+    /// Adds files of the controller.
     pub(crate) fn contents(mut self, contents: &[(&str, &str)]) -> Bench {
         use sha1::Digest;
         for (name, text) in contents {
@@ -106,12 +106,12 @@ impl Bench {
             .collect()
     }
 
-    /// Runs a module with diff on. `@` in a text argument is the directory.
+    /// Runs a module with diff. `@` in a text argument stands for the directory.
     pub(crate) fn run(&self, module: &str, args: Value, check: bool) -> Value {
         self.run_as_it_is(module, &self.resolve(args), check)
     }
 
-    /// The same, with arguments in which `@` has no special meaning.
+    /// Like `run`, with arguments in which `@` has no special meaning.
     pub(crate) fn run_as_it_is(&self, module: &str, args: &Value, check: bool) -> Value {
         let host = Host::new(Arc::clone(&self.controller) as Arc<dyn Sink>, check, true)
             .with_contents(self.descriptions.clone())
@@ -129,7 +129,7 @@ impl Bench {
         }
     }
 
-    /// Everything below the directory: kind, mode, content or target.
+    /// Everything below the directory: type, mode, content or target.
     pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         fn walk(path: &Path, all: &mut BTreeMap<PathBuf, String>) {
@@ -152,7 +152,7 @@ impl Bench {
         all
     }
 
-    /// Predicts (and changes nothing), changes, and has nothing left to change. Returns the result of the change.
+    /// Expects a prediction that changes nothing, a change, and no further change. Returns the result of the change.
     pub(crate) fn converges(&self, module: &str, args: Value) -> Value {
         let before = self.snapshot();
         let predicted = self.run(module, args.clone(), true);
@@ -166,7 +166,7 @@ impl Bench {
         result
     }
 
-    /// Changes nothing, in check mode and without it.
+    /// Expects no change, in check mode and without it.
     pub(crate) fn rests(&self, module: &str, args: Value) -> Value {
         let before = self.snapshot();
         let predicted = self.run(module, args.clone(), true);
@@ -178,7 +178,7 @@ impl Bench {
         result
     }
 
-    /// Fails with this in the message, and changes nothing.
+    /// Expects a failure with this text in the message, and no change.
     pub(crate) fn refuses(&self, module: &str, args: Value, part: &str) -> Value {
         let before = self.snapshot();
         let result = self.run(module, args, false);

@@ -1,4 +1,4 @@
-//! Runs of modules as a user sees them.
+//! Runs modules as a user sees them.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path};
@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path};
 use serde_json::Value;
 use windlass_modules::{Host, registry, run};
 
-/// Runs a module for good.
+/// Runs a module for real.
 pub(crate) fn apply(module: &str, args: Value) -> Value {
     run(registry::find(module).unwrap(), &args, &Host::alone(false, true))
 }
 
-/// Asks for a prediction.
+/// Runs a module in check mode.
 pub(crate) fn predict(module: &str, args: Value) -> Value {
     run(registry::find(module).unwrap(), &args, &Host::alone(true, true))
 }
@@ -20,7 +20,7 @@ pub(crate) fn changed(result: &Value) -> bool {
     result.get("changed").and_then(Value::as_bool).unwrap_or_else(|| panic!("no changed in {result}"))
 }
 
-/// A prediction that changes nothing below `root`, a run that keeps it, and a second run with nothing left to do.
+/// Checks that a prediction changes nothing below `root`, the run matches it, and a second run changes nothing.
 pub(crate) fn converges(module: &str, args: Value, root: &Path) -> Value {
     let before = tree(root);
     let predicted = predict(module, args.clone());
@@ -36,7 +36,7 @@ pub(crate) fn converges(module: &str, args: Value, root: &Path) -> Value {
     result
 }
 
-/// The message of a run that must fail, and must leave everything below `root` as it was.
+/// The message of a run that must fail and leave everything below `root` unchanged.
 pub(crate) fn fails(module: &str, args: Value, root: &Path) -> String {
     let before = tree(root);
     let result = apply(module, args.clone());
@@ -45,7 +45,7 @@ pub(crate) fn fails(module: &str, args: Value, root: &Path) -> String {
     result["msg"].as_str().unwrap().to_owned()
 }
 
-/// Everything below a directory: kind, permissions, content.
+/// Everything below a directory: type, permissions, content.
 pub(crate) fn tree(root: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     collect(root, root, &mut found);

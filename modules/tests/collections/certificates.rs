@@ -16,7 +16,7 @@ fn certificate(bench: &Bench, options: &[&str]) {
 }
 
 #[test]
-fn a_certificate_is_told_in_parts() {
+fn certificate_info_returned() {
     if !has("openssl") {
         return;
     }
@@ -84,7 +84,7 @@ fn a_certificate_is_told_in_parts() {
 }
 
 #[test]
-fn keys_of_curves_are_told_and_what_is_no_certificate_is_refused() {
+fn curve_keys_described_invalid_certificate_refused() {
     if !has("openssl") {
         return;
     }
@@ -108,7 +108,7 @@ fn keys_of_curves_are_told_and_what_is_no_certificate_is_refused() {
     }
 }
 
-/// Runs openssl in the directory, and returns what it says.
+/// Runs openssl in the directory, and returns its output.
 fn openssl(bench: &Bench, words: &[&str]) -> String {
     let output = Command::new("openssl").args(words).current_dir(bench.directory.path()).output().unwrap();
     assert!(output.status.success(), "{words:?}: {output:?}");
@@ -129,7 +129,7 @@ fn csr(more: Value) -> Value {
 }
 
 #[test]
-fn a_request_says_what_was_asked_for() {
+fn signing_request_contains_requested_values() {
     if !has("openssl") {
         return;
     }
@@ -187,12 +187,12 @@ fn a_request_says_what_was_asked_for() {
     assert_eq!(told["authority_cert_serial_number"], json!("1461501637330902918203684832716283019655932542975"));
     assert_eq!(told["subject_alt_name"][5], json!("dirName:CN=x,O=y"));
     assert_eq!(told["signature_valid"], true);
-    // Without the extensions it is another request.
+    // Without the extensions, the request differs.
     bench.converges("openssl_csr", csr(json!({"use_common_name_for_san": false, "backup": true})));
 }
 
 #[test]
-fn a_request_of_another_order_or_program_is_left_alone() {
+fn equivalent_signing_request_unchanged() {
     if !has("openssl") {
         return;
     }
@@ -223,14 +223,14 @@ fn a_request_of_another_order_or_program_is_left_alone() {
     let ordered = json!({"path": "@/site.csr", "privatekey_path": "@/key.pem", "use_common_name_for_san": false,
         "subject_ordered": [{"CN": "example.org"}, {"O": "Example"}]});
     bench.converges("openssl_csr", ordered);
-    // With another key it is signed anew.
+    // With another key, the certificate is signed again.
     openssl(&bench, &["genpkey", "-algorithm", "ED25519", "-out", "key.pem"]);
     bench.converges("openssl_csr", args);
     assert!(openssl(&bench, &["req", "-in", "site.csr", "-noout", "-verify"]).contains("verify OK"));
 }
 
 #[test]
-fn a_request_that_cannot_be_is_refused() {
+fn invalid_signing_request_refused() {
     if !has("openssl") {
         return;
     }
@@ -262,7 +262,7 @@ fn a_request_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn certificates_are_signed_by_themselves_or_an_authority() {
+fn certificate_self_signed_or_signed_by_ca() {
     if !has("openssl") {
         return;
     }
@@ -289,12 +289,12 @@ fn certificates_are_signed_by_themselves_or_an_authority() {
     assert!(openssl(&bench, &["verify", "-CAfile", "ca.crt", "site.crt"]).contains("site.crt: OK"));
     let text = openssl(&bench, &["x509", "-in", "site.crt", "-noout", "-text"]);
     assert!(text.contains("DNS:example.org") && text.contains("X509v3 Authority Key Identifier"), "{text}");
-    // Another time is only looked at if it is asked for.
+    // Validity is compared only with `ignore_timestamps: false`.
     bench.rests("x509_certificate", with(&site, json!({"ownca_not_after": "20500101000000Z"})));
     let dated = json!({"ignore_timestamps": false, "ownca_not_before": "20240101000000Z", "ownca_not_after": "20500101000000Z"});
     bench.converges("x509_certificate", with(&site, dated));
     bench.converges("x509_certificate", with(&site, json!({"ownca_create_subject_key_identifier": "never_create"})));
-    // Another authority of the same name does not fit.
+    // Another CA of the same name does not match.
     openssl(&bench, &["genpkey", "-algorithm", "ED448", "-out", "key.pem"]);
     bench.converges(
         "openssl_csr",

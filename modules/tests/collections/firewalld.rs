@@ -2,7 +2,7 @@ use serde_json::json;
 
 use crate::{case::Bench, has, with};
 
-/// A firewall that does not run, with a configuration of its own.
+/// A firewall that is not running, with its own configuration.
 fn offline() -> Option<Bench> {
     if !has("firewall-offline-cmd") {
         return None;
@@ -20,7 +20,7 @@ fn offline() -> Option<Bench> {
 }
 
 #[test]
-fn the_configuration_changes_without_a_running_firewall() {
+fn stopped_firewall_configuration_changed() {
     let Some(bench) = offline() else { return };
     let args = json!({"service": "https", "zone": "cluster", "permanent": true});
     for state in ["enabled", "disabled"] {
@@ -32,7 +32,7 @@ fn the_configuration_changes_without_a_running_firewall() {
 }
 
 #[test]
-fn what_the_firewall_cannot_do_is_refused() {
+fn unsupported_change_refused() {
     let Some(bench) = offline() else { return };
     for (args, word) in [
         (json!({"service": "https", "state": "enabled"}), "unable to perform immediate actions"),
@@ -48,8 +48,8 @@ fn what_the_firewall_cannot_do_is_refused() {
 }
 
 #[test]
-fn a_running_firewall_is_changed_at_once_and_for_good() {
-    // What firewall-cmd prints and answers, as recorded; it keeps what it was told in a file.
+fn running_firewall_changed_immediately_and_permanently() {
+    // Recorded output of firewall-cmd; the script stores its changes in a file.
     let bench = Bench::new().program(
         "firewall-cmd",
         r#"case "$*" in

@@ -1,4 +1,4 @@
-//! `kubernetes.core` against a small API server of our own; against a real one the modules are shown in the lab.
+//! `kubernetes.core` against a small API server of our own; the lab tests it against a real one.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -85,7 +85,7 @@ fn answer(asked: &Asked, objects: &mut BTreeMap<String, Value>) -> Answer {
                     object[part].as_object_mut().unwrap().extend(changes.clone());
                 }
             }
-            // An object that is counted is so with every request, whether it is another one then or not.
+            // Every request increments the counters of a counted object, whether or not it changes.
             if let Some(generation) = object["metadata"]["generation"].as_u64() {
                 object["metadata"]["generation"] = json!(generation + 1);
                 object["metadata"]["managedFields"] = json!([{ "time": generation + 1 }]);
@@ -114,7 +114,7 @@ fn config_map(name: &str, value: &str) -> Value {
 }
 
 #[test]
-fn an_object_is_made_changed_read_and_deleted() {
+fn object_created_changed_read_and_deleted() {
     let (bench, server) = (Bench::new(), start());
     let access = access(&server);
     let args = with(&access, config_map("c", "1"));
@@ -138,7 +138,7 @@ fn an_object_is_made_changed_read_and_deleted() {
 }
 
 #[test]
-fn hidden_fields_that_the_server_counts_are_no_change() {
+fn hidden_server_fields_are_no_change() {
     let (bench, server) = (Bench::new(), start());
     let mut args = with(&access(&server), config_map("c", "1"));
     args["definition"]["metadata"]["generation"] = json!(1);
@@ -150,7 +150,7 @@ fn hidden_fields_that_the_server_counts_are_no_change() {
 }
 
 #[test]
-fn several_objects_have_results_of_their_own_and_a_failure_need_not_be_the_end() {
+fn several_objects_have_separate_results_continue_on_error() {
     let (bench, server) = (Bench::new(), start());
     let text = "kind: ConfigMap\nmetadata: {name: one, namespace: a}\n---\nkind: ConfigMap\nmetadata: {name: forbidden, namespace: a}\n---\nkind: ConfigMap\nmetadata: {name: two, namespace: a}\n";
     let args = with(&access(&server), json!({ "definition": text, "continue_on_error": true }));
@@ -163,7 +163,7 @@ fn several_objects_have_results_of_their_own_and_a_failure_need_not_be_the_end()
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn impossible_request_fails_with_reason() {
     let (bench, server) = (Bench::new(), start());
     let access = access(&server);
     let message = |module: &str, args: Value| {
@@ -188,7 +188,7 @@ fn what_cannot_be_done_is_said() {
 }
 
 #[test]
-fn a_kubeconfig_says_which_server_and_as_whom() {
+fn kubeconfig_selects_server_and_credentials() {
     let (bench, server) = (Bench::new(), start());
     let config = json!({
         "clusters": [{ "name": "c", "cluster": { "server": format!("http://{}", server.authority) } }],
@@ -206,7 +206,7 @@ fn a_kubeconfig_says_which_server_and_as_whom() {
 }
 
 #[test]
-fn definitions_are_checked_before_anything_is_sent() {
+fn definitions_validated_before_sending() {
     let (bench, server) = (Bench::new(), start());
     let wrong = json!({ "definition": { "kind": "ConfigMap", "metadata": { "name": "c", "namespace": "a" }, "data": { "key": 1 }, "dat": {} } });
     let args = with(&access(&server), wrong);
@@ -221,7 +221,7 @@ fn definitions_are_checked_before_anything_is_sent() {
 }
 
 #[test]
-fn a_node_is_drained_or_left_as_it_was() {
+fn node_drained_or_restored() {
     let (bench, server) = (Bench::new(), start());
     let access = access(&server);
     let args = with(&access, json!({ "name": "n1" }));
@@ -250,7 +250,7 @@ fn a_node_is_drained_or_left_as_it_was() {
     );
 }
 
-/// What Helm 3.8 prints, from files that stand for its state.
+/// Output of Helm 3.8, from files that represent its state.
 const HELM: &str = r#"echo "$@" >> $ROOT/calls
 case "$1 $2" in
 version*) echo 'version.BuildInfo{Version:"v3.8.1", GitCommit:"5cb9af4"}' ;;
@@ -268,7 +268,7 @@ esac
 "#;
 
 #[test]
-fn a_repository_of_charts_is_added_and_removed() {
+fn helm_repository_added_and_removed() {
     let bench = Bench::new().program("helm", HELM);
     let args = json!({ "name": "demo", "repo_url": "https://charts.example" });
     let added = bench.run("kubernetes.core.helm_repository", args.clone(), false);
@@ -288,7 +288,7 @@ fn a_repository_of_charts_is_added_and_removed() {
 }
 
 #[test]
-fn a_release_is_installed_upgraded_and_removed() {
+fn helm_release_installed_upgraded_and_removed() {
     let bench = Bench::new().program("helm", HELM);
     let args = json!({ "name": "web", "namespace": "shop", "chart_ref": "demo/demo", "values": { "colour": "red" } });
     let predicted = bench.run("kubernetes.core.helm", args.clone(), true);

@@ -1,4 +1,4 @@
-//! Modules of collections: predicted, run, run again; with the host's own programs, or with ones that stand in for them.
+//! Modules of collections: in check mode, for real and again, with the host's own programs or with simulated ones.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,14 +17,14 @@ mod synchronize;
 
 use serde_json::Value;
 
-/// Arguments with more arguments.
+/// Adds arguments to others.
 fn with(args: &Value, more: Value) -> Value {
     let mut args = args.clone();
     args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     args
 }
 
-/// The host has a program.
+/// Whether the host has a program.
 fn has(program: &str) -> bool {
     windlass_modules::process::find(&windlass_modules::Host::alone(false, false), program).is_some()
 }

@@ -1,11 +1,11 @@
-//! zypper, pacman, dnf and apk, by programs that answer as the real ones did (zypper 1.14, pacman 7.0, dnf 4.23) or are described (apk), and write down what
-//! they were told to change.
+//! zypper, pacman, dnf and apk, simulated by programs that answer like the real ones (zypper 1.14, pacman 7.0, dnf
+//! 4.23, apk as documented) and record requested changes.
 
 use serde_json::json;
 
 use crate::case::Bench;
 
-/// A zypper with one package installed, of which there is a newer version.
+/// A zypper with one installed package, for which a newer version exists.
 fn zypper() -> Bench {
     let bench = Bench::new().program(
         "zypper",
@@ -32,7 +32,7 @@ esac
 }
 
 #[test]
-fn zypper_is_told_what_the_task_wants() {
+fn zypper_called_as_requested() {
     let install =
         "--non-interactive --xmlout --quiet install --type package --auto-agree-with-licenses --no-recommends";
     for (args, told, diff) in [
@@ -80,7 +80,7 @@ fn zypper_is_told_what_the_task_wants() {
     assert_eq!(bench.read("log"), "--non-interactive --xmlout --quiet refresh\n");
 }
 
-/// A pacman with two packages, one of which is newer in its repository.
+/// A pacman with two packages, one of them newer in its repository.
 fn pacman() -> Bench {
     let bench = Bench::new().program(
         "pacman",
@@ -108,7 +108,7 @@ esac
 }
 
 #[test]
-fn pacman_is_told_what_the_task_wants() {
+fn pacman_called_as_requested() {
     let sync = "--noconfirm --noprogressbar --needed";
     for (args, told, packages, diff) in [
         (json!({"name": "app"}), format!("{sync} --sync app\n"), json!(["app", "lib"]), ("", "app-1.0-1\nlib-1.0-1\n")),
@@ -187,7 +187,7 @@ fn pacman_is_told_what_the_task_wants() {
     );
 }
 
-/// An apk with two packages in the world, one of which is out of date.
+/// An apk with two packages in its world file, one of them outdated.
 fn apk() -> Bench {
     let bench = Bench::new().program(
         "apk",
@@ -217,7 +217,7 @@ echo 'OK: 10 MiB in 17 packages'
 }
 
 #[test]
-fn apk_is_told_what_the_task_wants() {
+fn apk_called_as_requested() {
     for (args, told) in [
         (json!({"name": "app", "world": "@/world"}), "add app\n"),
         (json!({"name": ["hello", "app"], "state": "latest", "world": "@/world"}), "add --upgrade app hello\n"),
@@ -259,7 +259,7 @@ fn apk_is_told_what_the_task_wants() {
     assert_eq!((&result["changed"], bench.read("log")), (&json!(false), "update\nupgrade\n".to_owned()), "{result}");
 }
 
-/// What dnf 4.23 printed: tables of what it is about to do, and refusals.
+/// Output of dnf 4.23: transaction tables and refusals.
 fn dnf_table(heading: &str, rows: &str) -> String {
     format!(
         "Last metadata expiration check: 0:00:07 ago on Sun Nov 22 02:46:52 2026.\nDependencies resolved.\n{line}\n Package           Architecture       Version             Repository       Size\n{line}\n{heading}:\n{rows}\nTransaction Summary\n{line}\nInstall  3 Packages\n\nTotal size: 18 k\nInstalled size: 12  \n",
@@ -267,7 +267,7 @@ fn dnf_table(heading: &str, rows: &str) -> String {
     )
 }
 
-/// A dnf and an rpm on a host with the packages `app`, `lib` and `hello`, of which there is a newer and an older version.
+/// A dnf and an rpm on a host with the packages `app`, `lib` and `hello`, which has a newer and an older version.
 fn dnf() -> Bench {
     let bench = Bench::new()
         .program(
@@ -308,7 +308,7 @@ esac
 }
 
 #[test]
-fn dnf_is_asked_what_it_would_do() {
+fn dnf_simulated_before_change() {
     for (args, told, results) in [
         (
             json!({"name": "new"}),

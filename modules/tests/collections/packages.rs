@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::{case::Bench, has, with};
 
 #[test]
-fn packages_of_node_are_installed_from_a_folder() {
+fn npm_packages_installed_from_folder() {
     if !has("npm") {
         return;
     }
@@ -23,7 +23,7 @@ fn packages_of_node_are_installed_from_a_folder() {
 }
 
 #[test]
-fn npm_gets_the_options_of_the_task() {
+fn npm_called_with_task_options() {
     let bench = Bench::new().program(
         "npm",
         r#"case "$1" in
@@ -71,7 +71,7 @@ esac
 }
 
 #[test]
-fn gems_are_installed_from_a_file_and_removed() {
+fn gem_installed_from_file_and_removed() {
     if !has("gem") {
         return;
     }
@@ -95,7 +95,7 @@ fn gems_are_installed_from_a_file_and_removed() {
     }
 }
 
-/// A snapd with one snap, which answers as the real one does; what changes is written down.
+/// A snapd with one snap, which answers like the real one; changes are recorded.
 fn snapd() -> Bench {
     let bench = Bench::new().program(
         "snap",
@@ -114,7 +114,7 @@ esac
 }
 
 #[test]
-fn snaps_get_the_commands_of_snapd() {
+fn snap_managed_by_snapd_commands() {
     for (args, told) in [
         (json!({"name": "new"}), "install new\n"),
         (json!({"name": ["new", "other"]}), "install new other\n"),

@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::{case::Bench, with};
 
 #[test]
-fn a_host_is_added_changed_and_removed() {
+fn host_added_changed_and_removed() {
     let bench = Bench::new();
     let args = json!({"ssh_config_file": "@/new/config", "host": "bastion", "hostname": "bastion.example.org", "port": 2222,
         "forward_agent": true, "other_options": {"serveraliveinterval": "30"}});
@@ -29,7 +29,7 @@ fn a_host_is_added_changed_and_removed() {
 }
 
 #[test]
-fn the_rest_of_the_file_stays() {
+fn rest_of_file_kept() {
     let bench = Bench::new();
     let text = "# Mine\nHost *\n  Compression=yes\n\nHost web1 web2 # two\n\tIdentityFile a\n\tIdentityFile b\n# end\nMatch user x\n Port 9\n";
     bench.write("config", text);
@@ -49,7 +49,7 @@ fn the_rest_of_the_file_stays() {
 }
 
 #[test]
-fn what_is_no_configuration_is_refused() {
+fn invalid_configuration_refused() {
     let bench = Bench::new();
     bench.write("config", "");
     let args = json!({"ssh_config_file": "@/config", "host": "a"});

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use crate::{case::Bench, has, with};
 
-/// An image of so many megabytes.
+/// An image of the given size in megabytes.
 fn image(bench: &Bench, name: &str, megabytes: u64) {
     let file = std::fs::OpenOptions::new().create(true).append(true).open(bench.path(name)).unwrap();
     file.set_len(megabytes << 20).unwrap();
 }
 
 #[test]
-fn file_systems_are_made_grown_and_wiped() {
+fn file_system_created_grown_and_wiped() {
     if !has("mkfs.ext4") || !has("blkid") || !has("wipefs") {
         return;
     }
@@ -33,7 +33,7 @@ fn file_systems_are_made_grown_and_wiped() {
 }
 
 #[test]
-fn file_systems_that_cannot_be_made_are_refused() {
+fn impossible_file_system_refused() {
     if !has("blkid") {
         return;
     }
@@ -51,7 +51,7 @@ fn file_systems_that_cannot_be_made_are_refused() {
 }
 
 #[test]
-fn partitions_are_made_marked_and_removed() {
+fn partition_created_flagged_and_removed() {
     if !has("parted") {
         return;
     }
@@ -106,7 +106,7 @@ fn partitions_are_made_marked_and_removed() {
     }
 }
 
-/// A disk on a loop device, until it is dropped.
+/// A disk on a loop device, detached on drop.
 struct Loop(String);
 
 impl Loop {
@@ -125,7 +125,7 @@ impl Drop for Loop {
 }
 
 #[test]
-fn volume_groups_are_made_extended_and_removed() {
+fn volume_group_created_extended_and_removed() {
     if !has("vgcreate") || !has("losetup") {
         return;
     }
@@ -162,7 +162,7 @@ fn volume_groups_are_made_extended_and_removed() {
     let _ = Command::new("pvremove").args([&one.0, &other.0]).status();
 }
 
-/// A volume group of 1000 MiB with one volume of 100 MiB, as LVM lists them; what changes is written down.
+/// A volume group of 1000 MiB with one volume of 100 MiB, as LVM lists them; changes are recorded.
 fn volumes() -> Bench {
     let list = |text: &str| format!("case \"$*\" in *nothere*) exit 5;; esac\ncat <<'E'\n{text}\nE\n");
     let log = |name: &str| format!("[ \"$1\" = --test ] || echo {name} \"$@\" >> $ROOT/log\n");
@@ -177,7 +177,7 @@ fn volumes() -> Bench {
 }
 
 #[test]
-fn logical_volumes_get_the_commands_of_lvm() {
+fn logical_volume_managed_by_lvm_commands() {
     for (args, told) in [
         (json!({"lv": "new", "size": "512"}), "lvcreate --yes -n new -L 512m data\n"),
         (

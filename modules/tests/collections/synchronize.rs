@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{case::Bench, has};
 
 #[test]
-fn directories_become_equal() {
+fn directories_synchronized() {
     if !has("rsync") {
         return;
     }
@@ -28,7 +28,7 @@ fn directories_become_equal() {
 }
 
 #[test]
-fn options_become_those_of_rsync() {
+fn options_passed_to_rsync() {
     if !has("rsync") {
         return;
     }
@@ -45,7 +45,7 @@ fn options_become_those_of_rsync() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn synchronize_invalid_requests_refused() {
     if !has("rsync") {
         return;
     }

@@ -1,4 +1,4 @@
-//! A controller's end of a session with a real executor process.
+//! Controller's end of a session with a real executor process.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use std::{
@@ -47,7 +47,7 @@ impl Session {
         read_frame(&mut self.output).unwrap().expect("the executor ended")
     }
 
-    /// The answer to a request that is under way, with its events.
+    /// The answer to a running request, with its events.
     pub(crate) fn answer(&mut self, id: u64) -> Answer {
         let mut events = Vec::new();
         loop {
@@ -65,7 +65,7 @@ impl Session {
         self.answer(id)
     }
 
-    /// Closes the connection and waits for the executor's end.
+    /// Closes the connection and waits for the executor to end.
     pub(crate) fn close(mut self) -> i32 {
         drop(self.input.take());
         self.child.wait().unwrap().code().unwrap()

@@ -1,4 +1,4 @@
-//! An engine that answers from a script, on a socket of its own.
+//! An engine that answers from a script on its own socket.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -9,11 +9,11 @@ use std::{
 
 use serde_json::Value;
 
-/// A request as the engine got it.
+/// A request to the engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) method: String,
-    /// Without the version of the API.
+    /// Path without the API version.
     pub(crate) path: String,
     pub(crate) body: Vec<u8>,
 }
@@ -24,7 +24,7 @@ impl Asked {
     }
 }
 
-/// What it answers: a status and a text.
+/// Status and text of an answer.
 pub(crate) type Answer = (u16, String);
 
 pub(crate) struct Fake {
@@ -33,7 +33,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// An engine of this version of the API.
+    /// An engine with this API version.
     pub(crate) fn start(version: &str, script: impl Fn(&Asked) -> Answer + Send + 'static) -> Fake {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("docker.sock")).unwrap();
@@ -53,7 +53,7 @@ impl Fake {
                 };
                 let head =
                     format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", text.len());
-                // Who has heard enough may be gone.
+                // The client may have closed the connection.
                 let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes()));
             }
         });
@@ -64,7 +64,7 @@ impl Fake {
         format!("unix://{}/docker.sock", self.folder.path().display())
     }
 
-    /// The requests that would change something.
+    /// Requests that would change something.
     pub(crate) fn changes(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap();
         asked

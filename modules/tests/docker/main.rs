@@ -1,4 +1,5 @@
-//! The modules of community.docker: against an engine that answers from a script, and, where one is running, against a real one.
+//! Modules of community.docker, against an engine that answers from a script and, if one is running, against a real
+//! one.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "../cases/mod.rs"]

@@ -1,5 +1,5 @@
-//! Against the engine at `DOCKER_HOST`, or of this machine. Without one these tests pass unseen. Nothing is started, so no image is needed that
-//! could be: theirs is made here.
+//! Tests against the engine at `DOCKER_HOST` or on this machine. Without one they pass without running. They start no
+//! container, so they build the images they need.
 
 use std::{fs::File, io::Write, path::Path};
 
@@ -16,7 +16,7 @@ fn has_engine() -> bool {
     }
 }
 
-/// Predicts a change, makes it, and finds nothing left to do.
+/// Predicts a change, makes it, and expects no further change.
 fn converges(module: &str, args: Value) -> Value {
     let predicted = predict(module, args.clone());
     assert_eq!(predicted["changed"], true, "{module} {args}: {predicted}");
@@ -33,7 +33,7 @@ fn rests(module: &str, args: Value) {
     }
 }
 
-/// A tar file as `docker save` writes it, of an image with one empty layer.
+/// A tar file in the format of `docker save`, with an image of one empty layer.
 fn archive(path: &Path) {
     let layer = {
         let mut builder = tar::Builder::new(Vec::new());
@@ -78,7 +78,7 @@ fn clean() {
 }
 
 #[test]
-fn images_networks_volumes_and_containers() {
+fn images_networks_volumes_and_containers_managed() {
     if !has_engine() {
         return;
     }

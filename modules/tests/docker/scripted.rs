@@ -1,4 +1,4 @@
-//! What the modules ask of an engine, and what they make of its answers.
+//! Requests of the modules to an engine, and their handling of its answers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,7 +36,7 @@ fn container() -> Value {
     })
 }
 
-/// An engine with one container, which remembers what happens to it, and one image.
+/// An engine with one image and one container, which records its changes.
 fn engine() -> Fake {
     let (removed, stopped) = (AtomicBool::new(false), AtomicBool::new(false));
     Fake::start("1.45", move |asked: &Asked| {
@@ -92,7 +92,7 @@ fn differing(result: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_container_that_is_as_wanted_is_left_alone() {
+fn matching_container_unchanged() {
     let engine = engine();
     for wanted in [
         json!({ "image": "busy:2" }),
@@ -111,7 +111,7 @@ fn a_container_that_is_as_wanted_is_left_alone() {
 }
 
 #[test]
-fn a_container_that_differs_is_predicted_to_be_made_anew() {
+fn differing_container_predicted_to_be_recreated() {
     let engine = engine();
     for (wanted, names) in [
         (json!({ "env": { "B": "3" } }), vec!["env"]),
@@ -132,7 +132,7 @@ fn a_container_that_differs_is_predicted_to_be_made_anew() {
 }
 
 #[test]
-fn limits_are_changed_in_place() {
+fn limits_changed_in_place() {
     let engine = engine();
     let result =
         apply("docker_container", args(&engine, json!({ "image": "busy:2", "memory": "96M", "cpu_shares": 512 })));
@@ -142,7 +142,7 @@ fn limits_are_changed_in_place() {
 }
 
 #[test]
-fn a_container_is_removed_before_it_is_made_anew() {
+fn container_removed_before_recreation() {
     let engine = engine();
     let wanted = json!({ "image": "busy:2", "env": { "B": "3" }, "state": "present", "platform": "linux/amd64", "keep_volumes": false });
     let result = apply("docker_container", args(&engine, wanted));
@@ -160,7 +160,7 @@ fn a_container_is_removed_before_it_is_made_anew() {
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_refused() {
+fn invalid_arguments_refused() {
     let engine = engine();
     for (wanted, part) in [
         (json!({ "image": "busy:2", "comparisons": { "nothing": "strict" } }), "Unknown module option 'nothing'"),
@@ -183,7 +183,7 @@ fn arguments_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn an_error_in_the_midst_of_a_pull_fails_the_task() {
+fn error_during_pull_fails() {
     let engine = engine();
     let result = apply("docker_image", json!({ "name": "nowhere:1", "source": "pull", "docker_host": engine.host() }));
     assert_eq!(result["failed"], true, "{result}");
@@ -194,7 +194,7 @@ fn an_error_in_the_midst_of_a_pull_fails_the_task() {
 }
 
 #[test]
-fn the_engine_says_why_it_refuses() {
+fn engine_refusal_reported() {
     let engine = Fake::start("1.41", |asked| match asked.path.as_str() {
         "/volumes" => found(json!({ "Volumes": [] })),
         "/networks" => found(json!([])),
@@ -211,7 +211,7 @@ fn the_engine_says_why_it_refuses() {
 }
 
 #[test]
-fn an_engine_that_is_not_there_is_named() {
+fn missing_engine_named_in_failure() {
     let folder = tempfile::tempdir().unwrap();
     let socket = format!("unix://{}/none/docker.sock", folder.path().display());
     for host in [&*socket, "tcp://127.0.0.1:1", "ssh://somewhere", "tcp://"] {

@@ -1,4 +1,4 @@
-//! A small real HTTP server on a port of its own.
+//! A small HTTP server on its own port.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::{
@@ -8,12 +8,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// What a client sent.
+/// A request from a client.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Asked {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// By names in lower case.
+    /// Headers by lower-case name.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Vec<u8>,
 }
@@ -24,12 +24,12 @@ impl Asked {
     }
 }
 
-/// What the server says.
+/// Response of the server.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// Announce more than is sent.
+    /// Announce more bytes than are sent.
     pub(crate) broken: bool,
 }
 
@@ -67,7 +67,7 @@ impl Server {
         format!("http://{}{path}", self.authority)
     }
 
-    /// The requests since the last look.
+    /// The requests since the last call.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }

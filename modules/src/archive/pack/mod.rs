@@ -1,4 +1,4 @@
-//! `archive`: files and folders of the host packed into one file.
+//! `archive`: packs files and folders of the host into one file.
 
 mod sources;
 mod write;
@@ -19,40 +19,46 @@ pub struct Archive;
 static SPEC: Spec = Spec {
     name: "archive",
     collection: "community.general",
-    summary: "Pack files and folders of the host",
+    summary: "Pack files and folders on the host",
     description: &[
-        "Several files, or a folder, become an archive; a single file is only compressed, unless `force_archive` is set.",
-        "An archive that has the same members already is left as it is, which check mode predicts too.",
+        "Packs several files, or a folder, into an archive. Only compresses a single file, unless `force_archive` is \
+         set.",
+        "Leaves an archive with the same members unchanged, also in check mode.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::List(&Kind::Path), "Files, folders and patterns."),
-        Opt::new("format", Kind::Str, "How it is compressed; all but zip are tar archives.")
+        Opt::required("path", Kind::List(&Kind::Path), "Paths and patterns of files and folders to pack."),
+        Opt::new("format", Kind::Str, "Format of the archive; all formats except zip are tar archives.")
             .default("\"gz\"")
             .choices(&["bz2", "gz", "tar", "xz", "zip"]),
-        Opt::new("dest", Kind::Path, "The archive; of a single file, the file's name with the format, if not given."),
-        Opt::new("exclude_path", Kind::List(&Kind::Path), "What of `path` is left out.").default("[]"),
         Opt::new(
-            "exclusion_patterns",
-            Kind::List(&Kind::Path),
-            "Members that one of these patterns matches are left out."
+            "dest",
+            Kind::Path,
+            "Path of the archive. Default for a single file: its name with the format as extension."
         ),
-        Opt::new("force_archive", Kind::Bool, "An archive even of a single file.").default("false"),
-        Opt::new("remove", Kind::Bool, "Remove what was packed.").default("false"),
+        Opt::new("exclude_path", Kind::List(&Kind::Path), "Paths to exclude from `path`.").default("[]"),
+        Opt::new("exclusion_patterns", Kind::List(&Kind::Path), "Patterns of members to exclude."),
+        Opt::new("force_archive", Kind::Bool, "Create an archive even for a single file.").default("false"),
+        Opt::new("remove", Kind::Bool, "Remove the packed files afterwards.").default("false"),
     ],
     examples: "- name: The old logs in one file\n  community.general.archive:\n    path: /var/log/app/*.log\n    dest: /srv/backup/logs.tar.xz\n    format: xz\n    remove: true\n",
     returns: &[
-        Return { name: "dest", kind: "str", when: "always", doc: "The archive." },
+        Return { name: "dest", kind: "str", when: "always", doc: "Path of the archive." },
         Return {
             name: "dest_state",
             kind: "str",
             when: "success",
-            doc: "`absent`, `archive`, `compress` or `incomplete`.",
+            doc: "Kind of the result: `absent`, `archive`, `compress` or `incomplete`.",
         },
-        Return { name: "archived", kind: "list", when: "success", doc: "What was packed." },
-        Return { name: "missing", kind: "list", when: "success", doc: "What is not there." },
-        Return { name: "arcroot", kind: "str", when: "always", doc: "The folder that the members' names begin at." },
-        Return { name: "expanded_paths", kind: "list", when: "always", doc: "The paths that the patterns stand for." },
-        Return { name: "expanded_exclude_paths", kind: "list", when: "always", doc: "The same of what is left out." },
+        Return { name: "archived", kind: "list", when: "success", doc: "Paths that were packed." },
+        Return { name: "missing", kind: "list", when: "success", doc: "Paths that do not exist." },
+        Return { name: "arcroot", kind: "str", when: "always", doc: "Folder that member names are relative to." },
+        Return { name: "expanded_paths", kind: "list", when: "always", doc: "Paths after expansion of patterns." },
+        Return {
+            name: "expanded_exclude_paths",
+            kind: "list",
+            when: "always",
+            doc: "Excluded paths after expansion of patterns.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -137,7 +143,7 @@ impl Module for Archive {
         };
         let plan = plan.with_all(describe_if(&dest)).with_all(data);
         if host.check() && plan.is_change() {
-            // Nothing has been packed, and a prediction says so.
+            // Check mode reports that nothing has been packed.
             return Ok(plan.with("archived", Vec::<String>::new()).with("dest_state", "absent"));
         }
         Ok(plan.with("dest_state", state))
@@ -156,7 +162,7 @@ fn finish(path: &Path, outcome: &mut Outcome) {
     outcome.data.extend(describe(path));
 }
 
-/// Only owner, permissions and so on may differ.
+/// Plan for an archive of which only attributes may differ.
 fn attributes_only(path: &Path, attributes: Attributes) -> Result<Plan, Failure> {
     if !path.exists() || attributes.changes(path, true)?.is_empty() {
         return Ok(Plan::unchanged());
@@ -174,7 +180,7 @@ fn is_archive_name(path: &Path) -> bool {
     [".tar", ".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".zip"].iter().any(|end| name.ends_with(end))
 }
 
-/// Removes what was packed; folders only as a whole, when all their members were.
+/// Removes the packed files. A folder is removed only if all its members were packed.
 fn remove_sources(sources: &Sources, members: &[Entry]) -> Result<(), Failure> {
     let failed = |path: &Path, error: &std::io::Error| {
         Failure::new(format!("Error deleting some source files: {}: {}.", path.display(), reason(error)))

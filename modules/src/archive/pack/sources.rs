@@ -9,16 +9,16 @@ use crate::{
     process::reason,
 };
 
-/// What the task's paths and patterns stand for.
+/// The expanded paths of a task.
 pub(super) struct Sources {
     pub(super) expanded: Vec<PathBuf>,
     pub(super) excluded: Vec<PathBuf>,
     pub(super) paths: Vec<PathBuf>,
     pub(super) found: Vec<PathBuf>,
     pub(super) missing: Vec<PathBuf>,
-    /// The folder that members' names begin at.
+    /// Folder that member names are relative to.
     pub(super) root: PathBuf,
-    /// An archive, and not one compressed file.
+    /// Creates an archive instead of a single compressed file.
     pub(super) several: bool,
     patterns: Vec<String>,
 }
@@ -27,9 +27,9 @@ pub(super) struct Sources {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
-    /// Its name in the archive, which need not be a text.
+    /// Name in the archive, possibly not valid UTF-8.
     pub(super) place: PathBuf,
-    /// The same as a text.
+    /// The name as text.
     pub(super) name: String,
     pub(super) is_directory: bool,
 }
@@ -62,12 +62,12 @@ impl Sources {
         })
     }
 
-    /// The first path; there is always one.
+    /// The first path, which always exists.
     pub(super) fn first(&self) -> &Path {
         self.paths.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// The members, folders before what is in them. The archive itself is none.
+    /// The members, folders before their content. Excludes the archive itself.
     pub(super) fn members(&self, dest: &Path) -> Result<Vec<Entry>, Failure> {
         let mut members = Vec::new();
         for path in &self.found {
@@ -107,12 +107,12 @@ impl Sources {
     }
 }
 
-/// The paths that patterns stand for, and whether there was a pattern.
+/// Expands patterns, and reports whether any pattern was given.
 fn paths(given: &[&str]) -> (Vec<PathBuf>, bool) {
     let mut all = Vec::new();
     let mut patterned = false;
     for text in given {
-        // A slash at the end says nothing of the folder itself.
+        // A trailing slash has no meaning.
         let text = if text.len() > 1 { text.trim_end_matches('/') } else { text };
         if text.contains(['*', '?']) {
             patterned = true;
@@ -124,7 +124,7 @@ fn paths(given: &[&str]) -> (Vec<PathBuf>, bool) {
     (all, patterned)
 }
 
-/// The folder that all paths are below.
+/// The common parent folder of all paths.
 fn common_folder(paths: &[PathBuf]) -> PathBuf {
     let mut parents = paths.iter().map(|path| path.parent().unwrap_or(Path::new("/")));
     let Some(first) = parents.next() else { return PathBuf::from("/") };
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_begin_below_the_common_folder() {
+    fn member_names_relative_to_common_folder() {
         let common = |paths: &[&str]| common_folder(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(common(&["/a/b/c"]), Path::new("/a/b"));
         assert_eq!(common(&["/a/b/c", "/a/bc/d"]), Path::new("/a"));

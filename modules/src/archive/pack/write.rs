@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Something that is written to and then ended.
+/// A writer that must be finished.
 enum Sink<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
@@ -76,7 +76,7 @@ fn unwritable(error: impl std::fmt::Display) -> Failure {
     Failure::new(format!("Errors when writing archive: {error}."))
 }
 
-/// Writes one file, compressed.
+/// Writes a single compressed file.
 pub(super) fn compress(staged: &mut Staged, format: &str, source: &Path, host: &Host) -> Result<(), Failure> {
     host.check_cancelled()?;
     let written = (|| {
@@ -87,7 +87,7 @@ pub(super) fn compress(staged: &mut Staged, format: &str, source: &Path, host: &
     written.map_err(|error| Failure::new(format!("Unable to write to compressed file: {}: {error}.", source.display())))
 }
 
-/// Writes the members.
+/// Writes the archive.
 pub(super) fn pack(staged: &mut Staged, format: &str, members: &[Entry], host: &Host) -> Result<(), Failure> {
     if format == "zip" {
         return zipped(staged.file(), members, host);
@@ -128,7 +128,7 @@ fn zipped<W: Write + Seek>(file: W, members: &[Entry], host: &Host) -> Result<()
     writer.finish().map_err(unwritable).and_then(|mut inner| inner.flush().map_err(unwritable))
 }
 
-/// Whether a compressed file holds what the source has.
+/// Whether a compressed file contains the source's content.
 pub(super) fn same_content(dest: &Path, source: &Path, host: &Host) -> Result<bool, Failure> {
     let packing = match dest.is_file().then(|| Format::of(dest)).transpose()?.flatten() {
         Some(Format::Tar(packing)) if packing != Packing::Plain => packing,
@@ -139,10 +139,10 @@ pub(super) fn same_content(dest: &Path, source: &Path, host: &Host) -> Result<bo
     Ok(held == checksum::of_file(Hasher::sha1(), source, host)?)
 }
 
-/// What is compared of a member: its content, or where a link leads; nothing of a folder.
+/// Comparable state of members: hash of the content or target of a link; empty for a folder.
 type Held = BTreeMap<String, String>;
 
-/// Whether an archive has these members already.
+/// Whether an archive already has these members.
 pub(super) fn same_members(dest: &Path, format: &str, members: &[Entry], host: &Host) -> Result<bool, Failure> {
     if !dest.is_file() {
         return Ok(false);
@@ -154,7 +154,7 @@ pub(super) fn same_members(dest: &Path, format: &str, members: &[Entry], host: &
         }
         _ => return Ok(false),
     };
-    // An archive that cannot be read is written anew.
+    // An unreadable archive is rewritten.
     let Ok(held) = held else { return Ok(false) };
     let mut wanted = Held::new();
     for member in members {

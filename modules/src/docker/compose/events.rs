@@ -1,4 +1,4 @@
-//! What Docker Compose says of its progress on standard error: in lines of words before 2.29, and in lines of JSON since.
+//! Parses the progress messages of Docker Compose on standard error: plain text before 2.29, lines of JSON since.
 
 use std::sync::LazyLock;
 
@@ -28,10 +28,10 @@ const BUILD: &[&str] = &["Built", "Building"];
 const LAYER_DONE: &[&str] = &["Already exists", "Download complete", "Pull complete"];
 const LAYER_WORKING: &[&str] = &["Pulling fs layer", "Waiting", "Downloading", "Verifying Checksum", "Extracting"];
 
-/// One message.
+/// A progress message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Event {
-    /// `container`, `network`, `volume`, `image`, `image-layer`, `service` or `unknown`.
+    /// Kind of object: `container`, `network`, `volume`, `image`, `image-layer`, `service` or `unknown`.
     pub(super) what: &'static str,
     pub(super) id: Option<String>,
     pub(super) status: Option<String>,
@@ -51,7 +51,7 @@ impl Event {
         self.what == "image-layer" && (self.is(LAYER_WORKING) || self.is(&["Working"]))
     }
 
-    /// An error in words.
+    /// The error message.
     pub(super) fn error(&self) -> String {
         let said = self.text.as_ref().or(self.status.as_ref()).cloned().unwrap_or_default();
         match (self.what, self.id.as_deref().unwrap_or_default()) {
@@ -61,7 +61,7 @@ impl Event {
         }
     }
 
-    /// What it warns of, if it does.
+    /// The warning, if the message is one.
     pub(super) fn warning(&self) -> Option<String> {
         let warns = (self.status.is_none() && self.text.is_some()) || self.is(&["Warning"]);
         warns.then(|| {
@@ -71,7 +71,7 @@ impl Event {
     }
 }
 
-/// Whether something was done, by what was said.
+/// Whether the messages report a change.
 pub(super) fn changes(events: &[Event], ignore_pulls: bool, ignore_builds: bool) -> bool {
     events.iter().any(|event| {
         let ignored = (ignore_pulls && event.is(PULL)) || (ignore_builds && event.is(BUILD));
@@ -79,7 +79,7 @@ pub(super) fn changes(events: &[Event], ignore_pulls: bool, ignore_builds: bool)
     })
 }
 
-/// What was done, as the result has it.
+/// The performed actions, as the result lists them.
 pub(super) fn actions(events: &[Event]) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     for event in events {
@@ -108,7 +108,7 @@ fn kind(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Reads lines of JSON.
+/// Parses lines of JSON.
 pub(super) fn from_json(text: &str, warnings: &mut Vec<String>) -> Vec<Event> {
     let mut events = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -184,7 +184,7 @@ fn one_of_json(message: &Value) -> Option<Event> {
     Some(Event { what, id, status, text })
 }
 
-/// The forms of lines of words.
+/// Patterns of text lines.
 struct Forms {
     resource: Regex,
     pull: Regex,
@@ -196,7 +196,7 @@ struct Forms {
     log: Regex,
 }
 
-// The patterns are written here and the tests run them, so they are patterns.
+// The patterns are constant and the tests run them, so they compile.
 #[expect(clippy::unwrap_used)]
 static FORMS: LazyLock<Forms> = LazyLock::new(|| {
     Forms {
@@ -214,7 +214,7 @@ static FORMS: LazyLock<Forms> = LazyLock::new(|| {
 }
 });
 
-/// Reads lines of words. `failed` says that Compose failed: then its last line is why.
+/// Parses text lines. `failed` means that Compose failed, and its last line is the reason.
 pub(super) fn from_words(text: &str, dry_run: bool, failed: bool, warnings: &mut Vec<String>) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let mut in_error = false;
@@ -263,7 +263,7 @@ fn append(event: &mut Event, more: &str) {
 
 enum Said {
     Event(Event),
-    /// A line that is understood and says nothing.
+    /// A known line without information.
     Nothing,
     Unknown,
 }
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_words() {
+    fn text_progress_lines_parsed() {
         // Printed by Docker Compose 2.26.1.
         let up = " Network app_default  Creating\n Network app_default  Created\n Container app-web-1  Creating\n Container app-web-1  Created\n Container app-web-1  Starting\n Container app-web-1  Started\n";
         let mut warnings = Vec::new();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_and_errors_among_words() {
+    fn text_warnings_and_errors_parsed() {
         let mut warnings = Vec::new();
         let text = "time=\"2026-01-01T00:00:00Z\" level=warning msg=\"The \\\"X\\\" variable is not set.\"\n web Pulling\n web Error no such host\nError response from daemon: no such host\n";
         let events = from_words(text, false, true, &mut warnings);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_json() {
+    fn json_progress_lines_parsed() {
         let text = r#"{"id":"Network app_default","status":"Working","text":"Creating"}
 {"id":"Container app-web-1","text":"Running"}
 {"id":"web","text":"Pulling"}

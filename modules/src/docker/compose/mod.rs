@@ -1,4 +1,4 @@
-//! `docker_compose_v2`: projects of Docker Compose, by its program.
+//! `docker_compose_v2`: Compose projects, through `docker compose`.
 
 mod events;
 
@@ -17,67 +17,67 @@ use crate::{
 /// The `docker_compose_v2` module.
 pub struct DockerComposeV2;
 
-/// The names a project's file may have.
+/// Default names of a Compose file.
 const FILES: [&str; 4] = ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
 
 static SPEC: Spec = Spec {
     name: "docker_compose_v2",
     collection: "community.docker",
-    summary: "Manage projects of Docker Compose",
-    description: &["Runs `docker compose`, version 2.18 or later: `up`, `stop`, `restart` and `down`."],
+    summary: "Manage Docker Compose projects",
+    description: &["Runs `docker compose` (2.18 or later) with `up`, `stop`, `restart` or `down`."],
     options: &[
-        Opt::new("project_src", Kind::Path, "The project's folder."),
-        Opt::new("project_name", Kind::Str, "The project's name; that of the folder without it."),
-        Opt::new("files", Kind::List(&Kind::Path), "The project's files, if they have other names."),
-        Opt::new("definition", Kind::Dict, "The project itself, instead of a folder; needs `project_name`."),
-        Opt::new("env_files", Kind::List(&Kind::Path), "Files with variables."),
+        Opt::new("project_src", Kind::Path, "Folder of the project."),
+        Opt::new("project_name", Kind::Str, "Name of the project. Default: name of the folder."),
+        Opt::new("files", Kind::List(&Kind::Path), "Compose files. Default: the standard names in the folder."),
+        Opt::new("definition", Kind::Dict, "Content of the Compose file, instead of a folder; needs `project_name`."),
+        Opt::new("env_files", Kind::List(&Kind::Path), "Files with environment variables."),
         Opt::new("profiles", Kind::List(&Kind::Str), "Profiles to enable."),
-        Opt::new("check_files_existing", Kind::Bool, "Fail if the folder has no file of a project.").default("true"),
-        Opt::new("state", Kind::Str, "What becomes of it.").default("\"present\"").choices(&[
+        Opt::new("check_files_existing", Kind::Bool, "Fail if the folder contains no Compose file.").default("true"),
+        Opt::new("state", Kind::Str, "State of the project.").default("\"present\"").choices(&[
             "absent",
             "present",
             "stopped",
             "restarted",
         ]),
-        Opt::new("services", Kind::List(&Kind::Str), "These services only."),
-        Opt::new("dependencies", Kind::Bool, "And those they depend on.").default("true"),
-        Opt::new("pull", Kind::Str, "When images are pulled.")
+        Opt::new("services", Kind::List(&Kind::Str), "Services to manage. Default: all."),
+        Opt::new("dependencies", Kind::Bool, "Include services that the given ones depend on.").default("true"),
+        Opt::new("pull", Kind::Str, "Policy for pulling images.")
             .default("\"policy\"")
             .choices(&["always", "missing", "never", "policy"]),
-        Opt::new("build", Kind::Str, "When images are built.")
+        Opt::new("build", Kind::Str, "Policy for building images.")
             .default("\"policy\"")
             .choices(&["always", "never", "policy"]),
-        Opt::new("ignore_build_events", Kind::Bool, "A build alone is no change.").default("true"),
-        Opt::new("recreate", Kind::Str, "When containers are made anew; `auto` if they differ.")
+        Opt::new("ignore_build_events", Kind::Bool, "Do not count a build alone as a change.").default("true"),
+        Opt::new("recreate", Kind::Str, "Recreation of containers; `auto` recreates those that differ.")
             .default("\"auto\"")
             .choices(&["always", "never", "auto"]),
-        Opt::new("renew_anon_volumes", Kind::Bool, "Make nameless volumes anew.").default("false"),
-        Opt::new("remove_images", Kind::Str, "With `absent`, images to remove.").choices(&["all", "local"]),
-        Opt::new("remove_volumes", Kind::Bool, "With `absent`, remove volumes.").default("false"),
-        Opt::new("remove_orphans", Kind::Bool, "Remove containers of services that are not there any more.")
+        Opt::new("renew_anon_volumes", Kind::Bool, "Recreate anonymous volumes.").default("false"),
+        Opt::new("remove_images", Kind::Str, "With `absent`: images to remove.").choices(&["all", "local"]),
+        Opt::new("remove_volumes", Kind::Bool, "With `absent`: remove volumes.").default("false"),
+        Opt::new("remove_orphans", Kind::Bool, "Remove containers of services that the project no longer defines.")
             .default("false"),
-        Opt::new("scale", Kind::Dict, "How many containers a service has."),
-        Opt::new("timeout", Kind::Int, "How many seconds containers may take to stop."),
-        Opt::new("wait", Kind::Bool, "Wait until the services run and are well.").default("false"),
-        Opt::new("wait_timeout", Kind::Int, "That many seconds at most."),
-        Opt::new("assume_yes", Kind::Bool, "Answer questions with yes; needs Compose 2.32.").default("false"),
-        Opt::new("docker_cli", Kind::Path, "Another docker program."),
-        Opt::new("cli_context", Kind::Str, "The context of that program."),
-        Opt::new("docker_host", Kind::Str, "Where the engine listens, or `DOCKER_HOST`.").aliases(&["docker_url"]),
-        Opt::new("tls_hostname", Kind::Str, "The name in the engine's certificate."),
-        Opt::new("api_version", Kind::Str, "The version of the API.")
-            .aliases(&["docker_api_version"])
-            .default("\"auto\""),
-        Opt::new("ca_path", Kind::Path, "The authorities to trust.").aliases(&[
+        Opt::new("scale", Kind::Dict, "Number of containers of each service."),
+        Opt::new("timeout", Kind::Int, "Seconds to wait for containers to stop."),
+        Opt::new("wait", Kind::Bool, "Wait until the services are running and healthy.").default("false"),
+        Opt::new("wait_timeout", Kind::Int, "Seconds to wait before failing."),
+        Opt::new("assume_yes", Kind::Bool, "Answer yes to all questions; needs Compose 2.32.").default("false"),
+        Opt::new("docker_cli", Kind::Path, "Path of the docker program. Default: `docker` in `PATH`."),
+        Opt::new("cli_context", Kind::Str, "Docker context to use."),
+        Opt::new("docker_host", Kind::Str, "Address of the engine. Default: `DOCKER_HOST`.").aliases(&["docker_url"]),
+        Opt::new("tls_hostname", Kind::Str, "Name in the engine's certificate."),
+        Opt::new("api_version", Kind::Str, "API version.").aliases(&["docker_api_version"]).default("\"auto\""),
+        Opt::new("ca_path", Kind::Path, "File with trusted CA certificates.").aliases(&[
             "ca_cert",
             "tls_ca_cert",
             "cacert_path",
         ]),
-        Opt::new("client_cert", Kind::Path, "The certificate to log in with.")
+        Opt::new("client_cert", Kind::Path, "Client certificate for authentication.")
             .aliases(&["tls_client_cert", "cert_path"]),
-        Opt::new("client_key", Kind::Path, "Its key.").aliases(&["tls_client_key", "key_path"]),
-        Opt::new("tls", Kind::Bool, "Use TLS without checking the engine's certificate.").default("false"),
-        Opt::new("validate_certs", Kind::Bool, "Use TLS and check it.").aliases(&["tls_verify"]).default("false"),
+        Opt::new("client_key", Kind::Path, "Key of the client certificate.").aliases(&["tls_client_key", "key_path"]),
+        Opt::new("tls", Kind::Bool, "Use TLS without verifying the engine's certificate.").default("false"),
+        Opt::new("validate_certs", Kind::Bool, "Use TLS and verify the engine's certificate.")
+            .aliases(&["tls_verify"])
+            .default("false"),
     ],
     mutually_exclusive: &[&["docker_host", "cli_context"], &["definition", "project_src"], &["definition", "files"]],
     required_one_of: &[&["definition", "project_src"]],
@@ -86,13 +86,13 @@ static SPEC: Spec = Spec {
     examples: "- name: The application\n  community.docker.docker_compose_v2:\n    project_src: /srv/app\n    pull: missing\n    wait: true\n\n\
                - name: Without it\n  community.docker.docker_compose_v2:\n    project_src: /srv/app\n    state: absent\n",
     returns: &[
-        Return { name: "containers", kind: "list", when: "success", doc: "The project's containers." },
-        Return { name: "images", kind: "list", when: "success", doc: "Their images." },
+        Return { name: "containers", kind: "list", when: "success", doc: "Containers of the project." },
+        Return { name: "images", kind: "list", when: "success", doc: "Images of the project's containers." },
         Return {
             name: "actions",
             kind: "list",
             when: "success",
-            doc: "What was done, each with `what`, `id` and `status`.",
+            doc: "Performed actions, each with `what`, `id` and `status`.",
         },
     ],
     ..Spec::EMPTY
@@ -105,12 +105,12 @@ impl Module for DockerComposeV2 {
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let args = args.clone();
-        // Compose predicts by itself (`--dry-run`), so check mode is the same calls.
+        // Compose itself predicts (`--dry-run`), so check mode makes the same calls.
         Plan::steps(host, move |host, outcome| run(&args, host, outcome))
     }
 }
 
-/// A version such as 2.26.1.
+/// Version such as 2.26.1.
 type Version = (u32, u32, u32);
 
 const OLDEST: Version = (2, 18, 0);
@@ -123,11 +123,11 @@ struct Project<'a> {
     engine: Vec<String>,
     folder: PathBuf,
     version: Version,
-    /// Holds a project's file that was given in the task.
+    /// Holds the Compose file from `definition`.
     _written: Option<Scratch>,
 }
 
-/// What has come of the calls so far.
+/// Results of the calls so far.
 #[derive(Default)]
 struct Progress {
     changed: bool,
@@ -135,7 +135,7 @@ struct Progress {
     stdout: Vec<String>,
     stderr: Vec<String>,
     warnings: Vec<String>,
-    /// What failed; what the project is then is told all the same.
+    /// The failure; the result describes the project nevertheless.
     failure: Option<Failure>,
 }
 
@@ -146,7 +146,7 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         "absent" => project.call(&project.down(), false, &mut progress)?,
         "restarted" => project.call(&project.restart(), false, &mut progress)?,
         "stopped" => {
-            // `stop` says that it stops whatever has stopped long ago, so it is only called for what runs.
+            // `stop` reports stopped containers as changed, so it is called only for running ones.
             project.call(&project.up(true)?, true, &mut progress)?;
             let stopped = |container: &Value| {
                 matches!(container["State"].as_str(), Some("created" | "exited" | "stopped" | "killed"))
@@ -180,7 +180,7 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A container as the result has it: lists where Compose prints texts.
+/// A container in the result's format, with lists where Compose prints text.
 fn shown(mut container: Value) -> Value {
     let text = |key: &str| container[key].as_str().unwrap_or_default().to_owned();
     let split = |text: &str| -> Value { text.split(',').collect() };
@@ -218,7 +218,7 @@ impl<'a> Project<'a> {
             Some(definition) => {
                 let scratch = Scratch::new()?;
                 let path = scratch.path().join("compose.yaml");
-                // JSON is YAML.
+                // JSON is valid YAML.
                 std::fs::write(&path, definition.to_string()).map_err(|error| {
                     Failure::new(format!("Error writing to {} - {}", path.display(), process::reason(&error)))
                 })?;
@@ -293,7 +293,7 @@ impl<'a> Project<'a> {
         self.version >= (2, 29, 0)
     }
 
-    /// The words that every call begins with.
+    /// Words that begin every call.
     fn words(&self, rest: &[&str]) -> Vec<String> {
         let mut words: Vec<String> = ["compose", "--ansi", "never"].map(str::to_owned).into();
         let mut add = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
@@ -315,7 +315,7 @@ impl<'a> Project<'a> {
         words
     }
 
-    /// What comes at the end: the time limit, the dry run, the services.
+    /// Adds the common end of a call: time limit, dry run, services.
     fn ended(&self, mut words: Vec<String>) -> Vec<String> {
         if let Some(seconds) = self.args.int("timeout") {
             words.extend(["--timeout".to_owned(), seconds.to_string()]);
@@ -389,7 +389,7 @@ impl<'a> Project<'a> {
         self.ended(words)
     }
 
-    /// Calls Compose and takes from what it says what it did.
+    /// Calls Compose and parses its messages.
     fn call(&self, words: &[String], up: bool, progress: &mut Progress) -> Result<(), Failure> {
         let output = self.command(words).live().run(self.host)?;
         let said = output.stderr_text();
@@ -443,7 +443,7 @@ impl<'a> Project<'a> {
         let mut words = self.words(&["ps", "--format", "json", "--all"]);
         words.extend((self.version >= (2, 23, 0)).then(|| "--no-trunc".to_owned()));
         let output = self.ask(&words)?;
-        // A list before 2.21, and one line for each container since.
+        // A list before 2.21, one line per container since.
         let mut all = Vec::new();
         for line in output.stdout_text().lines().filter(|line| line.starts_with(['{', '['])) {
             match serde_json::from_str(line) {

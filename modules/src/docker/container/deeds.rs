@@ -1,4 +1,4 @@
-//! What is done to a container: each deed is told of, and done unless it is check mode.
+//! Container operations; check mode only records them.
 
 use std::{io::Read, thread, time::Duration};
 
@@ -12,7 +12,7 @@ use super::super::{
 use super::{Container, networks};
 use crate::{Failure, Host, Map};
 
-/// Creates it. Answers with the container, but not in check mode.
+/// Creates the container. Returns it, except in check mode.
 pub(super) fn create(
     task: &mut Task,
     name: &str,
@@ -45,7 +45,7 @@ pub(super) fn create(
     Container::find(&task.engine, answer["Id"].as_str().unwrap_or_default()).map(Some)
 }
 
-/// Starts it; with `detach: false` waits for its end, and takes what it printed.
+/// Starts the container. With `detach: false`, waits for its end and collects its output.
 pub(super) fn start(task: &mut Task, id: &str) -> Result<Container, Failure> {
     task.act(json!({ "started": id }));
     if !task.check {
@@ -92,7 +92,7 @@ fn output(task: &Task, id: &str) -> Result<String, Failure> {
     if !matches!(driver, "json-file" | "journald" | "local") {
         return Ok(format!("Result logged using `{driver}` driver"));
     }
-    // Following waits for the daemon to write the end of the log, which it may do after it reports the container's end.
+    // Following the log waits until the daemon has written its end, possibly after the container has ended.
     let request = Request::get(format!("/containers/{}/logs", encoded(id)))
         .query("stderr", 1)
         .query("stdout", 1)
@@ -109,7 +109,7 @@ fn output(task: &Task, id: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Without a terminal, each piece of output has a head of eight bytes: which stream, and how long it is.
+/// Strips frames. Without a terminal, each piece of output has a header of eight bytes with stream and length.
 fn without_frames(mut bytes: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     while let Some((head, rest)) = bytes.split_first_chunk::<8>() {
@@ -122,7 +122,7 @@ fn without_frames(mut bytes: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Stops it, or kills it if that is wanted.
+/// Stops the container, or kills it with `force_kill`.
 pub(super) fn stop(task: &mut Task, id: &str) -> Result<(), Failure> {
     if task.args.bool("force_kill") {
         return kill(task, id);
@@ -159,7 +159,7 @@ fn kill(task: &mut Task, id: &str) -> Result<(), Failure> {
     answer.map(drop).map_err(|error| Failure::new(format!("Error killing container {id}: {error}")))
 }
 
-/// Removes it, with its nameless volumes if they are not to be kept.
+/// Removes the container, and its anonymous volumes unless `keep_volumes` is set.
 pub(super) fn remove(task: &mut Task, id: &str, force: bool) -> Result<(), Failure> {
     let volumes = !task.args.bool("keep_volumes");
     task.act(json!({ "removed": id, "volume_state": volumes, "link": false, "force": force }));
@@ -180,7 +180,7 @@ pub(super) fn remove(task: &mut Task, id: &str, force: bool) -> Result<(), Failu
     }
 }
 
-/// Sends a request; a paused container, which refuses it, is unpaused first.
+/// Sends a request; unpauses a paused container first, which would refuse it.
 fn unless_paused<'a>(task: &Task, id: &str, request: impl Fn() -> Request<'a>) -> Result<(), ApiError> {
     for _ in 0..3 {
         match task.engine.call(request()) {
@@ -193,7 +193,7 @@ fn unless_paused<'a>(task: &Task, id: &str, request: impl Fn() -> Request<'a>) -
     task.engine.call(request()).map(drop)
 }
 
-/// Restarts it.
+/// Restarts the container.
 pub(super) fn restart(task: &mut Task, id: &str) -> Result<Container, Failure> {
     let seconds = task.args.int("stop_timeout");
     task.act(json!({ "restarted": id, "timeout": seconds }));
@@ -207,7 +207,7 @@ pub(super) fn restart(task: &mut Task, id: &str) -> Result<Container, Failure> {
     Container::find(&task.engine, id)
 }
 
-/// Changes limits of a container that is there.
+/// Changes limits of an existing container.
 pub(super) fn update(task: &mut Task, id: &str, parameters: Map) -> Result<(), Failure> {
     task.act(json!({ "updated": id, "update_parameters": parameters }));
     if task.check {
@@ -222,7 +222,7 @@ pub(super) fn update(task: &mut Task, id: &str, parameters: Map) -> Result<(), F
     Ok(())
 }
 
-/// Pauses it or lets it go on.
+/// Pauses or unpauses the container.
 pub(super) fn pause(task: &mut Task, id: &str, paused: bool) -> Result<(), Failure> {
     if !task.check {
         let (path, doing) = if paused { ("pause", "pausing") } else { ("unpause", "unpausing") };
@@ -234,15 +234,15 @@ pub(super) fn pause(task: &mut Task, id: &str, paused: bool) -> Result<(), Failu
     Ok(())
 }
 
-/// What is waited for.
+/// State to wait for.
 pub(super) enum Awaited {
-    /// That it is gone.
+    /// The container is removed.
     Removal,
-    /// That its health check says it is well; one without a check is.
+    /// The health check reports healthy; a container without a check counts as healthy.
     Health,
 }
 
-/// Waits, for so many seconds at most.
+/// Waits up to the given number of seconds.
 pub(super) fn wait(
     task: &Task,
     id: &str,
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_comes_in_pieces() {
+    fn output_frames_stripped() {
         let mut bytes = vec![1, 0, 0, 0, 0, 0, 0, 3];
         bytes.extend(b"out");
         bytes.extend([2, 0, 0, 0, 0, 0, 0, 4]);

@@ -1,26 +1,26 @@
-//! The table of what a container is made of: which option stands for which of the engine's keys, and how the two are compared.
+//! Table of container properties: options, the engine's keys, and comparison rules.
 
 use super::super::compare::{Shape, Strictness};
 use crate::{Args, Failure, Spec};
 
-/// One option (or what is made of it) and its place in the engine's description of a container.
+/// An option, or a property derived from options, and its place in the engine's description.
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) shape: Shape,
     pub(super) place: Place,
-    /// The engine can change it in a container that is there.
+    /// The engine can change it in an existing container.
     pub(super) live: bool,
 }
 
-/// Where the engine keeps it.
+/// Position in the engine's description.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
-    /// A key of `Config`, which is the top level when a container is created.
+    /// Key of `Config`, which is the top level of a create request.
     Config(&'static str),
-    /// A key of `HostConfig`.
+    /// Key of `HostConfig`.
     Host(&'static str),
-    /// Several keys, or another form: written out in `request.rs` and `state.rs`.
+    /// Several keys, or another format; handled in `request.rs` and `state.rs`.
     Own,
 }
 
@@ -42,7 +42,7 @@ const fn own(name: &'static str, shape: Shape) -> Field {
 
 use Shape::{List, Map, Maps, Set, Value};
 
-/// In the order in which differences are told.
+/// In the order in which differences are reported.
 pub(super) static FIELDS: &[Field] = &[
     host("auto_remove", Value, "AutoRemove"),
     live("blkio_weight", "BlkioWeight"),
@@ -124,17 +124,17 @@ pub(super) static FIELDS: &[Field] = &[
     own("published_ports", Map),
 ];
 
-/// What is made of other options and has none of its own.
+/// Fields derived from other options.
 const DERIVED: &[&str] = &["volume_binds"];
 
-/// How strictly each field is compared.
+/// Strictness of each field's comparison.
 #[derive(Debug)]
 pub(super) struct Comparisons {
     strictness: Vec<Strictness>,
 }
 
 impl Comparisons {
-    /// As the fields want it, and `comparisons` says otherwise.
+    /// The defaults of the fields, overridden by `comparisons`.
     pub(super) fn of(args: &Args, spec: &Spec) -> Result<Comparisons, Failure> {
         let usual = |field: &Field| match (field.name, field.shape) {
             ("stop_timeout", _) => Strictness::Ignore,
@@ -154,7 +154,7 @@ impl Comparisons {
                 }
             };
             for (index, field) in FIELDS.iter().enumerate() {
-                // Networks that are not named are nobody's business.
+                // Networks are compared only if given.
                 if field.name != "networks" || args.value("networks").is_some() {
                     all.set(index, mode);
                 }
@@ -208,7 +208,7 @@ impl Comparisons {
         }
     }
 
-    /// How strictly this one is compared.
+    /// Strictness of one field.
     pub(super) fn get(&self, name: &str) -> Strictness {
         index_of(name).and_then(|index| self.strictness.get(index)).copied().unwrap_or(Strictness::Ignore)
     }

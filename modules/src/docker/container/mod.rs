@@ -1,7 +1,7 @@
 //! `docker_container`: containers of Docker.
 //!
-//! `prepare` turns the options into the engine's values, `state` compares them with a container, `request` writes them down for the engine,
-//! and `deeds` does what is to be done.
+//! `prepare` turns the options into the engine's values, `state` compares them with a container, `request` builds
+//! requests, and `deeds` performs the operations.
 
 mod deeds;
 mod fields;
@@ -40,11 +40,12 @@ static OPTIONS: [crate::Opt; options::OPTIONS.len()] = options::OPTIONS;
 static SPEC: Spec = Spec {
     name: "docker_container",
     collection: "community.docker",
-    summary: "Manage containers of Docker",
+    summary: "Manage Docker containers",
     description: &[
-        "Makes, starts, stops and removes containers. A container that differs from what is wanted is removed and made anew, except for limits \
-         and the restart policy, which are changed in place.",
-        "Only options that are given are compared. Lists and mappings may have more in the container than is wanted, unless `comparisons` says otherwise.",
+        "Creates, starts, stops and removes containers. Recreates a container that differs, except for limits and \
+         the restart policy, which are changed in place.",
+        "Compares only options that are given. Lists and mappings of the container may have additional entries, \
+         unless `comparisons` says otherwise.",
     ],
     options: &OPTIONS,
     required_together: REQUIRED_TOGETHER,
@@ -56,10 +57,10 @@ static SPEC: Spec = Spec {
         Return {
             name: "container",
             kind: "dict",
-            when: "it is there",
-            doc: "The container as Docker describes it; `Output` is what it printed, with `detach: false`.",
+            when: "the container exists",
+            doc: "Container as Docker describes it. With `detach: false`, `Output` contains its output.",
         },
-        Return { name: "status", kind: "int", when: "detach is false", doc: "Its exit status." },
+        Return { name: "status", kind: "int", when: "detach is false", doc: "Exit status of the container." },
     ],
     ..Spec::EMPTY
 };
@@ -74,7 +75,7 @@ impl Module for DockerContainer {
     }
 }
 
-/// A container, or none.
+/// A container, or its absence.
 struct Container {
     raw: Value,
 }
@@ -109,13 +110,13 @@ impl Container {
     }
 }
 
-/// The images that play a part.
+/// Images needed for comparisons.
 struct Images {
-    /// The one that is wanted, if one was named.
+    /// Requested image, if the task names one.
     wanted: Option<Value>,
-    /// That of the container, if it was looked for.
+    /// Image of the container, if needed.
     container: Option<Value>,
-    /// The one whose defaults are expected.
+    /// Image whose defaults are expected.
     compared: Option<Value>,
 }
 
@@ -190,7 +191,7 @@ fn absent(task: &mut Task) -> Result<(), Failure> {
     deeds::remove(task, &container.id(), false)
 }
 
-/// Brings the container into the state that is wanted. Answers with what it is then.
+/// Brings the container to the requested state, and returns it.
 fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Host) -> Result<Value, Failure> {
     let name = task.args.required("name")?.to_owned();
     let state = task.args.required("state")?.to_owned();
@@ -228,7 +229,7 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
         let mut differences = compare(&values, &container.raw, comparisons, &around, false)?;
         let mut different = !differences.is_empty();
         if different {
-            // It is made anew anyway, so these are told too.
+            // The container is recreated anyway, so these differences are reported too.
             differences.extend(&compare(&values, &container.raw, comparisons, &around, true)?);
         }
         let image_differs =
@@ -262,7 +263,7 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
             images.compared = images.wanted.clone();
         }
     }
-    // In check mode a container that would have been made anew is still the old one, and needs none of what follows.
+    // In check mode, a container to recreate is still the old one, so the following steps do not apply.
     let outdated = created && task.check;
     if container.exists() && !outdated {
         container = update_limits(task, container, &values, comparisons, &images, &engine)?;
@@ -281,7 +282,7 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
     Ok(container.raw)
 }
 
-/// Starts, restarts, stops and pauses it.
+/// Starts, restarts, stops and pauses the container.
 fn set_state(
     task: &mut Task,
     mut container: Container,
@@ -337,7 +338,7 @@ fn update_limits(
     Container::find(&task.engine, &container.id())
 }
 
-/// Whether it has another image than the one wanted, or knows it by another name.
+/// Whether the container has another image than requested, or the same image under another name.
 fn image_is_different(
     task: &mut Task,
     comparisons: &Comparisons,
@@ -372,7 +373,7 @@ fn legacy_form(differences: &Differences) -> Vec<Value> {
     differences.0.iter().map(form).collect()
 }
 
-/// Finds the images, and pulls the one that is wanted if it is to be.
+/// Finds the images, and pulls the requested one according to `pull`.
 fn find_images(task: &mut Task, container: &Container, values: &Map, host: &Host) -> Result<Images, Failure> {
     let empty_command = values.get("command").and_then(Value::as_array).is_some_and(Vec::is_empty);
     let Some(name) = task.args.str("image").map(str::to_owned).filter(|name| !name.is_empty()) else {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::texts;
 use crate::{Args, Failure, Host, Map, args::expand_path};
 
-/// Which kinds of mounts an option is for.
+/// Mount types that each option applies to.
 const FOR_KINDS: &[(&str, &[&str])] = &[
     ("create_mountpoint", &["bind"]),
     ("labels", &["volume"]),
@@ -24,7 +24,7 @@ const FOR_KINDS: &[(&str, &[&str])] = &[
     ("volume_options", &["volume"]),
 ];
 
-/// Words of a volume's mode.
+/// Words in the mode of a volume.
 const MODES: &[&str] = &[
     "rw",
     "ro",
@@ -42,7 +42,7 @@ const MODES: &[&str] = &[
     "nocopy",
 ];
 
-/// Which option claims a place in the container.
+/// Options by the mount point that they claim.
 #[derive(Default)]
 struct Places(BTreeMap<String, &'static str>);
 
@@ -60,7 +60,7 @@ impl Places {
     }
 }
 
-/// Adds `mounts`, `volumes` and `volume_binds` to the values, as they were given.
+/// Adds `mounts`, `volumes` and `volume_binds` to the values.
 pub(super) fn prepare(args: &Args, values: &mut Map, host: &Host) -> Result<(), Failure> {
     let mut places = Places::default();
     if let Some(mounts) = args.value("mounts").and_then(Value::as_array) {
@@ -146,11 +146,11 @@ fn tmpfs_option(option: &Value, number: usize, target: &str) -> Result<Value, Fa
     }
 }
 
-/// One entry of `volumes`.
+/// An entry of `volumes`.
 struct Volume {
-    /// As the engine gets it.
+    /// Text for the engine.
     text: String,
-    /// A path of the host or a volume's name; without it, the volume has no name.
+    /// Path on the host or name of a volume; `None` for an anonymous volume.
     source: Option<String>,
     place: String,
     mode: Option<String>,
@@ -193,7 +193,7 @@ impl Volume {
     }
 }
 
-/// A path that begins with a dot or a tilde is one of this host.
+/// Resolves a path of the host that begins with a dot or a tilde.
 fn path(source: &str, host: &Host) -> String {
     if !source.starts_with(['.', '~']) {
         return source.to_owned();
@@ -216,7 +216,7 @@ fn is_mode(text: &str) -> bool {
     text.split(',').all(|word| MODES.contains(&word))
 }
 
-/// Whether this entry of `volumes` is a volume without a name.
+/// Whether an entry of `volumes` is an anonymous volume.
 pub(super) fn is_nameless(text: &str) -> bool {
     let parts: Vec<&str> = text.split(':').collect();
     match parts.as_slice() {
@@ -226,7 +226,7 @@ pub(super) fn is_nameless(text: &str) -> bool {
     }
 }
 
-/// A mount as the engine is told.
+/// A mount in the engine's format.
 pub(super) fn request(mount: &Value) -> Value {
     let kind = mount["type"].as_str().unwrap_or("volume");
     let mut result = json!({
@@ -235,7 +235,7 @@ pub(super) fn request(mount: &Value) -> Value {
     if let Some(consistency) = mount.get("consistency") {
         result["Consistency"] = consistency.clone();
     }
-    // Keys that the engine is told if they are given, or only if they say something.
+    // Collects keys that are sent if given, or only if not empty.
     let collect = |pairs: &[(&str, &str)], filled: bool| -> Map {
         let found = pairs.iter().filter_map(|(option, key)| Some(((*key).to_owned(), mount.get(*option)?.clone())));
         found.filter(|(_, value)| !filled || says_something(value)).collect()
@@ -294,7 +294,7 @@ fn says_something(value: &Value) -> bool {
     }
 }
 
-/// A mount of a container as the options would have it.
+/// A mount of a container in the options' format.
 pub(super) fn there(mount: &Value) -> Value {
     let or = |value: &Value, otherwise: Value| if value.is_null() { otherwise } else { value.clone() };
     let (bind, volume, tmpfs) = (&mount["BindOptions"], &mount["VolumeOptions"], &mount["TmpfsOptions"]);
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_of_volumes() {
+    fn volume_entries_parsed() {
         let host = Host::alone(false, false);
         let text = |entry: &str| Volume::parse(entry, &host).unwrap().text;
         assert_eq!(text("/srv:/data:ro,z"), "/srv:/data:ro,z");

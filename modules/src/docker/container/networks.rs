@@ -1,4 +1,4 @@
-//! The networks a container is in.
+//! Networks of a container.
 
 use serde_json::{Value, json};
 
@@ -11,10 +11,10 @@ use super::super::{
 use super::{Container, fields::Comparisons};
 use crate::{Args, Failure, Map};
 
-/// The keys of an entry of `networks`, and the engine's names for those that it is told as they are.
+/// Keys of an entry of `networks`, and the engine's names of keys that are sent unchanged.
 const KEYS: &[&str] = &["name", "ipv4_address", "ipv6_address", "aliases", "links", "mac_address"];
 
-/// What is wanted: the entries of `networks` with their ids.
+/// Requested networks: the entries of `networks` with their ids.
 pub(super) fn wanted(args: &Args, engine: &Engine) -> Result<Option<Vec<Map>>, Failure> {
     let Some(given) = args.value("networks").and_then(Value::as_array) else { return Ok(None) };
     let mut all = Vec::new();
@@ -50,7 +50,7 @@ fn id_of(engine: &Engine, name: &str) -> Result<String, Failure> {
     })
 }
 
-/// An entry without what only we know of it.
+/// An entry without our internal keys.
 pub(super) fn parameters(network: &Map) -> Map {
     network
         .iter()
@@ -59,7 +59,7 @@ pub(super) fn parameters(network: &Map) -> Map {
         .collect()
 }
 
-/// An entry as the engine is told.
+/// An entry in the engine's format.
 pub(super) fn endpoint(network: &Map) -> Value {
     let text = |key: &str| network.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let mut endpoint = Map::new();
@@ -92,7 +92,7 @@ fn link_texts(links: &[Value]) -> Vec<String> {
     links.iter().map(text).collect()
 }
 
-/// Puts the container into its networks, and takes it out of others if that is wanted.
+/// Connects the container to its networks, and disconnects it from others if requested.
 pub(super) fn update(
     task: &mut Task,
     container: Container,
@@ -164,7 +164,7 @@ fn disconnect(task: &mut Task, container: &str, name: &str, network: &str) -> Re
     Ok(())
 }
 
-/// What the container has instead of an entry; null if it is not in that network at all, and nothing if all is well.
+/// The actual connection instead of a requested one: null if not connected, `None` if nothing differs.
 fn difference(network: &Map, connected: &Map) -> Option<Value> {
     let name = network.get("name").and_then(Value::as_str)?;
     let Some(there) = connected.get(name) else { return Some(Value::Null) };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::super::{engine::Engine, lookup};
 use crate::{Args, Failure, Map};
 
-/// The engine's form of the published ports: for each port of the container, addresses and ports of the host.
+/// The published ports in the engine's format: addresses and ports of the host for each port of the container.
 pub(super) fn published(args: &Args, engine: &Engine) -> Result<Option<Map>, Failure> {
     if args.value("published_ports").is_none() {
         return Ok(None);
@@ -38,7 +38,7 @@ pub(super) fn published(args: &Args, engine: &Engine) -> Result<Option<Map>, Fai
     Ok(Some(bindings.into_values().map(|(port, all)| (port, all.iter().map(form).collect())).collect()))
 }
 
-/// Ports that are exposed, which published ones are too: `port/protocol`.
+/// Exposed ports, including the published ones, as `port/protocol`.
 pub(super) fn exposed(args: &Args, published: Option<&Map>) -> Result<Vec<String>, Failure> {
     let mut all: BTreeSet<(u32, String)> = BTreeSet::new();
     for text in args.list("exposed_ports") {
@@ -60,14 +60,14 @@ pub(super) fn exposed(args: &Args, published: Option<&Map>) -> Result<Vec<String
     Ok(all.into_iter().map(|(port, protocol)| format!("{port}/{protocol}")).collect())
 }
 
-/// An address and port of the host; without an address, the usual one; an empty port is any.
+/// Address and port of the host. Without an address, the default applies; an empty port means any.
 #[derive(Debug, PartialEq, Eq)]
 struct Binding {
     address: Option<String>,
     port: String,
 }
 
-/// One entry: `[[address:]port:]port[/protocol]`, where ports may be ranges.
+/// Parses an entry `[[address:]port:]port[/protocol]`, in which ports may be ranges.
 fn parse(text: &str) -> Result<Vec<(String, Binding)>, Failure> {
     let parts = split(text)?;
     let Some((last, before)) = parts.split_last() else { return Ok(Vec::new()) };
@@ -90,7 +90,7 @@ fn parse(text: &str) -> Result<Vec<(String, Binding)>, Failure> {
     };
     let outside: Vec<String> = match outside {
         None => vec![String::new(); inside.len()],
-        // A range of the host for one port lets the engine choose.
+        // For a single port, the engine chooses a port from the range.
         Some(ports) if inside.len() == 1 => vec![ports.to_owned()],
         Some(ports) => ranged(ports)?.into_iter().map(|port| port.to_string()).collect(),
     };
@@ -100,7 +100,7 @@ fn parse(text: &str) -> Result<Vec<(String, Binding)>, Failure> {
         .collect())
 }
 
-/// Splits at colons that are not in brackets.
+/// Splits at colons outside of brackets.
 fn split(text: &str) -> Result<Vec<String>, Failure> {
     let mut parts = vec![String::new()];
     let mut inside = false;
@@ -128,7 +128,7 @@ fn host_address(text: &str) -> Result<String, Failure> {
     if let Some(plain) = plain
         && plain.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
     {
-        // With a zone, the engine wants the brackets.
+        // An address with a zone keeps its brackets, as the engine expects.
         return Ok(if plain.contains('%') { text } else { plain }.to_owned());
     }
     if text.parse::<Ipv4Addr>().is_ok() {
@@ -145,7 +145,7 @@ fn range(text: &str) -> Option<Vec<u32>> {
     (first <= last && last <= 65535).then(|| (first..=last).collect())
 }
 
-/// The address of ports that name none: the task's, or that of the first network which has one.
+/// Address of ports without one: the task's, otherwise from the first network that sets one.
 fn default_address(args: &Args, engine: &Engine) -> Result<String, Failure> {
     if let Some(address) = args.str("default_host_ip") {
         return Ok(address.to_owned());
@@ -168,7 +168,7 @@ fn default_address(args: &Args, engine: &Engine) -> Result<String, Failure> {
     Ok("0.0.0.0".to_owned())
 }
 
-/// Fails if `default_host_ip` is no address.
+/// Fails if `default_host_ip` is not an address.
 pub(super) fn check_default_address(args: &Args) -> Result<(), Failure> {
     let Some(address) = args.str("default_host_ip").filter(|address| !address.is_empty()) else { return Ok(()) };
     let plain = address.trim_start_matches('[').trim_end_matches(']');
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_published_ports() {
+    fn published_ports_parsed() {
         assert_eq!(shown("80"), ["80/tcp - "]);
         assert_eq!(shown("8080:80/udp"), ["80/udp - 8080"]);
         assert_eq!(shown("8000-8010:80"), ["80/tcp - 8000-8010"]);

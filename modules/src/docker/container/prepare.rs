@@ -1,4 +1,4 @@
-//! The values of the options as the engine has them.
+//! Converts option values to the engine's format.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,8 @@ use super::super::{engine::Engine, labels, lookup, plain_text};
 use super::{mounts, ports};
 use crate::{Args, Failure, Host, Map, args};
 
-/// What is wanted of a container: for each field that a task names, its value in the engine's form. Warnings go into `warnings`.
+/// The requested values: for each field that the task names, the value in the engine's format. Warnings go to
+/// `warnings`.
 pub(super) fn values(args: &Args, engine: &Engine, host: &Host, warnings: &mut Vec<String>) -> Result<Map, Failure> {
     let mut values = Map::new();
     for name in PLAIN {
@@ -103,7 +104,7 @@ pub(super) fn values(args: &Args, engine: &Engine, host: &Host, warnings: &mut V
     Ok(values)
 }
 
-/// Options that are the engine's values as they are.
+/// Options whose values the engine takes unchanged.
 const PLAIN: &[&str] = &[
     "auto_remove",
     "blkio_weight",
@@ -151,7 +152,7 @@ const PLAIN: &[&str] = &[
     "publish_all_ports",
 ];
 
-/// As docker run does it: the first of `networks` is the container's mode.
+/// Like docker run, uses the first of `networks` as the container's network mode.
 fn first_network(args: &Args) -> Option<String> {
     let networks = args.value("networks").and_then(Value::as_array).filter(|_| args.bool("networks_cli_compatible"))?;
     Some(networks.first()?["name"].as_str()?.to_owned())
@@ -285,7 +286,7 @@ fn healthcheck(args: &Args) -> Result<Option<Value>, Failure> {
     Ok(Some(result.into()))
 }
 
-/// Nanoseconds of a time such as `1h2m3s4ms5us`.
+/// Parses a duration such as `1h2m3s4ms5us` to nanoseconds.
 fn duration(text: &str) -> Option<u64> {
     let units: [(&str, u64); 5] =
         [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
@@ -295,7 +296,7 @@ fn duration(text: &str) -> Option<u64> {
         let (number, tail) = rest.split_at(digits);
         let unit = tail.find(|character: char| character.is_ascii_digit()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit);
-        // Each unit at most once, the larger ones first.
+        // Each unit may occur once, larger units first.
         let at = units.iter().position(|(name, _)| *name == unit).filter(|at| *at >= next)?;
         total = total.checked_add(number.parse::<u64>().ok()?.checked_mul(units.get(at)?.1)?)?;
         (rest, next) = (tail, at + 1);
@@ -318,7 +319,7 @@ fn log_options(args: &Args, warnings: &mut Vec<String>) -> Option<Value> {
     Some(options.into())
 }
 
-/// `container:NAME` means the container's id.
+/// Replaces the name in `container:NAME` with the container's id.
 fn shared_with(mode: &str, engine: &Engine, warnings: &mut Vec<String>) -> Result<String, Failure> {
     let Some(name) = mode.strip_prefix("container:") else { return Ok(mode.to_owned()) };
     match lookup::container(engine, name)?.and_then(|found| Some(found["Id"].as_str()?.to_owned())) {
@@ -344,7 +345,7 @@ fn ulimit(text: &str) -> Result<Value, Failure> {
     }
 }
 
-/// A size in bytes, of `what`; `unlimited` is this, if there is such a thing.
+/// Parses a size in bytes; `what` names it in errors. `unlimited` is the value of that word, if allowed.
 pub(in crate::docker) fn bytes(value: &Value, unlimited: Option<i64>, what: &str) -> Result<i64, Failure> {
     if let (Some(number), Value::String(text)) = (unlimited, value)
         && (text == "unlimited" || *text == number.to_string())
@@ -364,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes() {
+    fn durations_and_sizes_parsed() {
         assert_eq!(duration("1m30s"), Some(90_000_000_000));
         assert_eq!(duration("1h2ms3us"), Some(3_600_002_003_000));
         assert_eq!(duration(""), Some(0));

@@ -1,4 +1,4 @@
-//! What the engine is told: to create a container, and to change one.
+//! Request bodies that create and change a container.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::fields::{FIELDS, Place};
 use super::mounts;
 use crate::Map;
 
-/// The body of the request that creates it.
+/// Body of the create request.
 pub(super) fn create(values: &Map, image: &str) -> Map {
     let mut data = Map::new();
     let mut host = Map::new();
@@ -33,7 +33,7 @@ pub(super) fn create(values: &Map, image: &str) -> Map {
         host.insert("Mounts".into(), all.iter().map(mounts::request).collect());
     }
     if let Some(volumes) = values.get("volumes").and_then(Value::as_array) {
-        // Those with a name or a path are binds.
+        // Volumes with a name or path are binds.
         let nameless = volumes.iter().filter_map(Value::as_str).filter(|text| mounts::is_nameless(text));
         data.insert("Volumes".into(), nameless.map(|text| (text.to_owned(), json!({}))).collect());
     }
@@ -55,7 +55,7 @@ pub(super) fn create(values: &Map, image: &str) -> Map {
     data
 }
 
-/// Whether its streams are attached follows from whether it is waited for.
+/// Attaches the streams if the task waits for the container's end.
 fn attach(values: &Map, data: &mut Map) {
     let interactive = values.get("interactive").cloned().unwrap_or_default();
     let attached = values.get("detach") != Some(&Value::Bool(true));
@@ -72,7 +72,7 @@ fn restart_policy(values: &Map) -> Option<Value> {
     Some(json!({ "Name": name, "MaximumRetryCount": values.get("restart_retries") }))
 }
 
-/// The body of the request that changes what can be changed in a container that is there.
+/// Body of the request that changes an existing container.
 pub(super) fn update(values: &Map) -> Map {
     let mut data = Map::new();
     for field in FIELDS.iter().filter(|field| field.live) {

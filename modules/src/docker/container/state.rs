@@ -1,4 +1,4 @@
-//! What a container is, what it should be, and how the two differ.
+//! Actual and expected state of a container, and their differences.
 
 use std::collections::BTreeSet;
 
@@ -13,18 +13,18 @@ use super::fields::{Comparisons, FIELDS, Field, Place};
 use super::mounts;
 use crate::{Args, Failure, Map};
 
-/// What containers are compared against, besides the options.
+/// Context of a comparison besides the options.
 pub(super) struct Surroundings<'a> {
     pub(super) args: &'a Args,
-    /// The image of the container that is there.
+    /// Image of the existing container.
     pub(super) container_image: Option<&'a Value>,
-    /// The image whose defaults are expected.
+    /// Image whose defaults are expected.
     pub(super) image: Option<&'a Value>,
-    /// What the engine says of its host, if that was needed.
+    /// Platform of the engine, if needed.
     pub(super) engine: &'a Platform,
 }
 
-/// The differences between what is wanted and a container: of all fields that can (or cannot) be changed in place.
+/// Differences between the requested values and a container, for the fields that can (or cannot) be changed in place.
 pub(super) fn compare(
     values: &Map,
     container: &Value,
@@ -35,7 +35,7 @@ pub(super) fn compare(
     let expected = expected(values, around)?;
     let mut differences = Differences::default();
     for field in FIELDS.iter().filter(|field| field.live == live) {
-        // The image and the networks are looked at elsewhere.
+        // Image and networks are compared elsewhere.
         if matches!(field.name, "image" | "networks") {
             continue;
         }
@@ -61,7 +61,7 @@ fn is_same(field: &Field, wanted: &Value, there: &Value, strictness: Strictness)
             _ => wanted == there,
         };
     }
-    // The engine writes down what its default is.
+    // The engine replaces `default` with the actual mode.
     let is_default = field.name == "network_mode" && wanted == "default" && there == "bridge";
     is_default || matches(wanted, there, strictness, field.shape)
 }
@@ -70,7 +70,7 @@ fn labels_of(image: Option<&Value>) -> Map {
     image.and_then(|image| image["Config"]["Labels"].as_object()).cloned().unwrap_or_default()
 }
 
-/// With `image_label_mismatch: fail`, labels that come with the image cannot be done away with.
+/// With `image_label_mismatch: fail`, fails for labels from the image, which cannot be removed.
 fn refuse_labels_of_image(around: &Surroundings<'_>) -> Result<(), Failure> {
     if around.args.str("image_label_mismatch") != Some("fail") {
         return Ok(());
@@ -90,7 +90,7 @@ fn refuse_labels_of_image(around: &Surroundings<'_>) -> Result<(), Failure> {
     )))
 }
 
-/// What a container should be that is made of these values and its image.
+/// Expected state of a container with these values and its image.
 fn expected(values: &Map, around: &Surroundings<'_>) -> Result<Map, Failure> {
     let mut expected = values.clone();
     let config = around.image.map(|image| &image["Config"]);
@@ -143,7 +143,7 @@ fn environment(image: &Value, wanted: Option<&Value>) -> Value {
     all.iter().map(|(name, value)| Value::from(format!("{name}={}", value.as_str().unwrap_or_default()))).collect()
 }
 
-/// What a container is.
+/// Actual value of a field.
 fn there(field: &Field, container: &Value, around: &Surroundings<'_>) -> Value {
     let (config, host) = (&container["Config"], &container["HostConfig"]);
     let value = match field.place {
@@ -187,7 +187,7 @@ fn platform(container: &Value, around: &Surroundings<'_>) -> Value {
     }
 }
 
-/// The exposed ports one by one, although the engine may know them as a range.
+/// Lists exposed ports individually, although the engine may report a range.
 fn exposed(ports: &Value) -> Value {
     let mut all = Vec::new();
     for port in ports.as_object().into_iter().flat_map(Map::keys) {
@@ -204,7 +204,7 @@ fn exposed(ports: &Value) -> Value {
     all.into()
 }
 
-/// Where the order means nothing, a diff shows it sorted.
+/// Sorts values whose order is irrelevant, for a readable diff.
 fn sorted(shape: Shape, value: &Value) -> Value {
     if value.is_null() || !matches!(shape, Shape::Set | Shape::Maps) {
         return value.clone();

@@ -1,10 +1,10 @@
-//! What is in a tar file of an image.
+//! Reads the content of an image's tar file.
 
 use std::{fs::File, io::Read, path::Path};
 
 use serde_json::Value;
 
-/// Why the file must be written, if it does not hold this image by this name.
+/// Reason why the file must be rewritten; `None` if it already contains this image under this name.
 pub(super) fn outdated(path: &Path, name: &str, id: &str) -> Option<String> {
     if !path.is_file() {
         return Some("since none present".to_owned());
@@ -16,7 +16,7 @@ pub(super) fn outdated(path: &Path, name: &str, id: &str) -> Option<String> {
     Some(format!("overwriting archive with image {hash} named {}", names.join(", ")))
 }
 
-/// The one image in a file: its hash and its names. Nothing, if it is no such file.
+/// Hash and names of the single image in a file; `None` if the file is not such an archive.
 fn held(path: &Path) -> Option<(String, Vec<String>)> {
     let mut archive = tar::Archive::new(File::open(path).ok()?);
     for entry in archive.entries().ok()? {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_which_image_it_holds() {
+    fn image_file_compared_by_name_and_hash() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image.tar");
         assert_eq!(outdated(&path, "a:1", "sha256:00").unwrap(), "since none present");

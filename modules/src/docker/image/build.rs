@@ -13,7 +13,7 @@ use super::super::{
 use super::{Image, context, lines_of};
 use crate::{Failure, Host, Map, foreign::python_repr};
 
-/// Builds it, and answers with what it is then; with none in check mode.
+/// Builds the image and returns it; `None` in check mode.
 pub(super) fn build(task: &mut Task, image: &Image, host: &Host) -> Result<Option<Value>, Failure> {
     let options = task.args.value("build").cloned().unwrap_or_default();
     let path = options["path"].as_str().unwrap_or_default().to_owned();
@@ -63,7 +63,7 @@ pub(super) fn build(task: &mut Task, image: &Image, host: &Host) -> Result<Optio
     Ok(Some(image.find(task)?.unwrap_or_default()))
 }
 
-/// What the engine is told of the build.
+/// Query parameters of the build request.
 fn parameters(options: &Value, host: &Host) -> Result<Vec<(&'static str, String)>, Failure> {
     let mut all = vec![("q", "False".to_owned())];
     let switch = |name: &str| python_repr(&(options[name] == true).into());

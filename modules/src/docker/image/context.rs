@@ -1,4 +1,4 @@
-//! The files that a build may use: those of a folder, without what its `.dockerignore` names.
+//! The build context: files of a folder, without the exclusions in `.dockerignore`.
 
 use std::{
     fs::File,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::{Failure, files::glob, files::scratch::Scratch, process::reason};
 
-/// A tar file of the folder, and the name of the Dockerfile in it. The file lives as long as the directory beside it.
+/// A tar file of the folder, and the name of the Dockerfile in it. The scratch directory keeps the file alive.
 pub(super) struct Context {
     pub(super) file: File,
     pub(super) dockerfile: Option<String>,
@@ -40,7 +40,7 @@ pub(super) fn pack(root: &Path, dockerfile: Option<&str>) -> Result<Context, Fai
         (None, Some(name)) => Some(relative(root, name)),
         (None, None) => None,
     };
-    // Whatever is ignored, the engine needs these two.
+    // The engine needs these two files regardless of exclusions.
     patterns.extend(Pattern::parse(&format!("!{}", name.as_deref().unwrap_or("Dockerfile"))));
     patterns.extend(Pattern::parse("!.dockerignore"));
     let pack = || -> io::Result<File> {
@@ -59,7 +59,7 @@ pub(super) fn pack(root: &Path, dockerfile: Option<&str>) -> Result<Context, Fai
     Ok(Context { file, dockerfile: name, _place: place })
 }
 
-/// The whole path of a Dockerfile that is not in the folder.
+/// The absolute path of a Dockerfile outside the folder.
 fn outside_of(root: &Path, name: &str) -> Option<PathBuf> {
     let path = plain(&root.join(name));
     (!path.starts_with(plain(root))).then_some(path)
@@ -114,7 +114,7 @@ fn walk(
     Ok(())
 }
 
-/// One line of `.dockerignore`.
+/// A line of `.dockerignore`.
 #[derive(Debug)]
 struct Pattern {
     exception: bool,
@@ -131,7 +131,7 @@ impl Pattern {
     }
 }
 
-/// The last pattern that fits a path or a folder above it decides.
+/// Whether a path is ignored. The last pattern that matches the path or a parent folder decides.
 fn is_ignored(patterns: &[Pattern], path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let mut ignored = false;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ignored_is_not_packed() {
+    fn dockerignored_files_not_packed() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         for name in ["Dockerfile", "a.txt", "secret.key", "target/x", "target/keep/y", ".dockerignore"] {

@@ -11,7 +11,7 @@ use super::super::{
 use super::{Image, lines_of};
 use crate::{Failure, Host, process::reason};
 
-/// Loads the file, and answers with the image that must have been in it; with none in check mode.
+/// Loads the file and returns the expected image; `None` in check mode.
 pub(super) fn load(task: &mut Task, image: &Image, host: &Host) -> Result<Option<Value>, Failure> {
     let path = task.args.required("load_path")?.to_owned();
     if !Path::new(&path).is_file() {

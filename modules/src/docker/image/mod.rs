@@ -26,60 +26,63 @@ use crate::{
 pub struct DockerImage;
 
 const OWN: [Opt; 13] = [
-    Opt::required("name", Kind::Str, "The image, with or without its registry and tag, or its hash."),
-    Opt::new("tag", Kind::Str, "Its tag, if the name has none.").default("\"latest\""),
-    Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["absent", "present"]),
+    Opt::required("name", Kind::Str, "Name of the image, with or without registry and tag, or its hash."),
+    Opt::new("tag", Kind::Str, "Tag of the image, if the name has none.").default("\"latest\""),
+    Opt::new("state", Kind::Str, "`present` provides the image from `source`, `absent` removes it.")
+        .default("\"present\"")
+        .choices(&["absent", "present"]),
     Opt::new(
         "source",
         Kind::Str,
-        "Where it comes from if it is not there; needed with `present`. `local` means nowhere.",
+        "Source of a missing image; required with `present`. `local` uses only existing images.",
     )
     .choices(&["build", "load", "pull", "local"]),
-    Opt::new("build", Kind::Dict, "How it is built.").options(&[
-        Opt::required("path", Kind::Path, "The folder with the Dockerfile."),
-        Opt::new("cache_from", Kind::List(&Kind::Str), "Images whose layers may be used."),
-        Opt::new("container_limits", Kind::Dict, "Limits of each step.").options(&[
-            Opt::new("memory", Kind::Str, "Memory."),
-            Opt::new("memswap", Kind::Str, "Memory and swap; `unlimited` or -1."),
-            Opt::new("cpushares", Kind::Int, "A share of CPU time."),
-            Opt::new("cpusetcpus", Kind::Str, "CPUs."),
+    Opt::new("build", Kind::Dict, "Options of the build.").options(&[
+        Opt::required("path", Kind::Path, "Folder with the Dockerfile."),
+        Opt::new("cache_from", Kind::List(&Kind::Str), "Images whose layers the build may use."),
+        Opt::new("container_limits", Kind::Dict, "Limits of each build step.").options(&[
+            Opt::new("memory", Kind::Str, "Limit of memory."),
+            Opt::new("memswap", Kind::Str, "Limit of memory and swap together; `unlimited` or -1 removes it."),
+            Opt::new("cpushares", Kind::Int, "Relative share of CPU time."),
+            Opt::new("cpusetcpus", Kind::Str, "CPUs that build steps may use."),
         ]),
-        Opt::new("dockerfile", Kind::Str, "The Dockerfile, if it has another name or place."),
-        Opt::new("http_timeout", Kind::Int, "How many seconds the engine may be silent before its answer."),
-        Opt::new("network", Kind::Str, "The network of RUN."),
-        Opt::new("nocache", Kind::Bool, "Use no layers of earlier builds.").default("false"),
-        Opt::new("pull", Kind::Bool, "Pull the image it is made from.").default("false"),
-        Opt::new("rm", Kind::Bool, "Remove the containers of the steps.").default("true"),
-        Opt::new("args", Kind::Dict, "Arguments of the Dockerfile."),
-        Opt::new("use_config_proxy", Kind::Bool, "With the proxy of Docker's configuration."),
-        Opt::new("target", Kind::Str, "The stage to build."),
-        Opt::new("etc_hosts", Kind::Dict, "Names and addresses for the steps."),
-        Opt::new("platform", Kind::Str, "The platform."),
-        Opt::new("shm_size", Kind::Str, "The size of /dev/shm."),
-        Opt::new("labels", Kind::Dict, "Labels."),
+        Opt::new("dockerfile", Kind::Str, "Path of the Dockerfile. Default: `Dockerfile` in the folder."),
+        Opt::new("http_timeout", Kind::Int, "Seconds that the engine may be silent during the build."),
+        Opt::new("network", Kind::Str, "Network of RUN instructions."),
+        Opt::new("nocache", Kind::Bool, "Do not use layers of earlier builds.").default("false"),
+        Opt::new("pull", Kind::Bool, "Pull the base image.").default("false"),
+        Opt::new("rm", Kind::Bool, "Remove intermediate containers.").default("true"),
+        Opt::new("args", Kind::Dict, "Build arguments of the Dockerfile."),
+        Opt::new("use_config_proxy", Kind::Bool, "Use the proxy from Docker's configuration."),
+        Opt::new("target", Kind::Str, "Stage to build."),
+        Opt::new("etc_hosts", Kind::Dict, "Host names and addresses for build steps."),
+        Opt::new("platform", Kind::Str, "Platform of the image."),
+        Opt::new("shm_size", Kind::Str, "Size of /dev/shm in build steps."),
+        Opt::new("labels", Kind::Dict, "Labels of the image."),
     ]),
-    Opt::new("archive_path", Kind::Path, "Save it to this tar file."),
-    Opt::new("load_path", Kind::Path, "The tar file to load it from."),
-    Opt::new("force_source", Kind::Bool, "Build, load or pull it even if it is there.").default("false"),
-    Opt::new("force_absent", Kind::Bool, "Remove it whatever uses it.").default("false"),
-    Opt::new("force_tag", Kind::Bool, "Take `repository` away from another image.").default("false"),
-    Opt::new("pull", Kind::Dict, "How it is pulled.").options(&[Opt::new(
+    Opt::new("archive_path", Kind::Path, "Tar file to save the image to."),
+    Opt::new("load_path", Kind::Path, "Tar file to load the image from."),
+    Opt::new("force_source", Kind::Bool, "Build, load or pull the image even if it exists.").default("false"),
+    Opt::new("force_absent", Kind::Bool, "Remove the image even if it is in use.").default("false"),
+    Opt::new("force_tag", Kind::Bool, "Move the name in `repository` from another image.").default("false"),
+    Opt::new("pull", Kind::Dict, "Options of the pull.").options(&[Opt::new(
         "platform",
         Kind::Str,
-        "The platform to ask for.",
+        "Platform to request.",
     )]),
-    Opt::new("push", Kind::Bool, "Push it to its registry.").default("false"),
-    Opt::new("repository", Kind::Str, "Another name for it."),
+    Opt::new("push", Kind::Bool, "Push the image to its registry.").default("false"),
+    Opt::new("repository", Kind::Str, "Additional name for the image."),
 ];
 static OPTIONS: [Opt; OWN.len() + ENGINE_OPTIONS.len()] = with_engine(OWN);
 
 static SPEC: Spec = Spec {
     name: "docker_image",
     collection: "community.docker",
-    summary: "Manage images of Docker",
+    summary: "Manage Docker images",
     description: &[
-        "Pulls, builds, loads, tags, saves, pushes and removes images. An image that is there is left as it is unless `force_source` is on.",
-        "Builds are those of the engine itself, not of BuildKit.",
+        "Pulls, builds, loads, tags, saves, pushes and removes images. Leaves an existing image unchanged unless \
+         `force_source` is set.",
+        "Builds run in the engine itself, without BuildKit.",
     ],
     options: &OPTIONS,
     required_together: REQUIRED_TOGETHER,
@@ -91,9 +94,9 @@ static SPEC: Spec = Spec {
     examples: "- name: An image\n  community.docker.docker_image:\n    name: postgres:16\n    source: pull\n\n\
                - name: One of our own, and to the registry\n  community.docker.docker_image:\n    name: registry.example.org/app\n    tag: \"1.2\"\n    source: build\n    build:\n      path: /srv/app\n    push: true\n",
     returns: &[
-        Return { name: "image", kind: "dict", when: "success", doc: "The image as Docker describes it." },
-        Return { name: "actions", kind: "list", when: "success", doc: "What was done, in words." },
-        Return { name: "stdout", kind: "str", when: "it was built", doc: "What the build said." },
+        Return { name: "image", kind: "dict", when: "success", doc: "Image as Docker describes it." },
+        Return { name: "actions", kind: "list", when: "success", doc: "Descriptions of the performed actions." },
+        Return { name: "stdout", kind: "str", when: "the image was built", doc: "Output of the build." },
     ],
     ..Spec::EMPTY
 };
@@ -108,7 +111,7 @@ impl Module for DockerImage {
     }
 }
 
-/// The image that a task is about: a name and a tag, or a hash.
+/// The image of a task: name and tag, or hash.
 #[derive(Clone)]
 struct Image {
     name: String,
@@ -120,7 +123,7 @@ impl Image {
         is_id(&self.name)
     }
 
-    /// As people write it.
+    /// The usual notation.
     fn full(&self) -> String {
         if self.tag.is_empty() || self.is_id() { self.name.clone() } else { format!("{}:{}", self.name, self.tag) }
     }
@@ -182,7 +185,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether two descriptions are of one image.
+/// Whether two descriptions refer to the same image.
 fn same(one: Option<&Value>, other: &Value) -> bool {
     one.is_some_and(|one| one["Id"] == other["Id"])
 }
@@ -218,7 +221,7 @@ fn present(task: &mut Task, image: &Image, host: &Host) -> Result<(), Failure> {
         _ => there.clone(),
     };
     if let Some(now) = now {
-        // What was fetched anew may be what was there.
+        // The fetched image may be the existing one.
         if same(there.as_ref(), &now) {
             task.changed = false;
         }
@@ -247,7 +250,7 @@ fn absent(task: &mut Task, image: &Image) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Saves it to a tar file, unless that holds it already.
+/// Saves the image to a tar file, unless the file already contains it.
 fn save(task: &mut Task, image: &Image, path: &str, host: &Host) -> Result<(), Failure> {
     let image =
         Image { name: image.name.clone(), tag: if image.tag.is_empty() { "latest".into() } else { image.tag.clone() } };
@@ -286,7 +289,7 @@ fn save(task: &mut Task, image: &Image, path: &str, host: &Host) -> Result<(), F
     Ok(())
 }
 
-/// Gives it another name, and pushes it by that if it is to be pushed.
+/// Adds another name to the image, and pushes the image under it if requested.
 fn tag_as(task: &mut Task, image: &Image, repository: &str, host: &Host) -> Result<(), Failure> {
     let (name, tag) = split_tag(repository);
     let tag = tag.unwrap_or(if image.tag.is_empty() { "latest" } else { &image.tag });
@@ -314,7 +317,7 @@ fn tag_as(task: &mut Task, image: &Image, repository: &str, host: &Host) -> Resu
     if task.args.bool("push") { push::push(task, &other, host) } else { Ok(()) }
 }
 
-/// The lines of what the engine says of its progress.
+/// Output lines from a progress message.
 fn lines_of(message: &Value, lines: &mut Vec<String>) {
     let text = message["stream"].as_str().filter(|text| !text.is_empty()).or_else(|| message["status"].as_str());
     lines.extend(text.unwrap_or_default().lines().map(str::to_owned));

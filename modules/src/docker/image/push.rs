@@ -11,7 +11,7 @@ use super::super::{
 use super::Image;
 use crate::{Failure, Host};
 
-/// Pushes it. Whether that was a change is known only afterwards.
+/// Pushes the image. Only the result shows whether anything changed.
 pub(super) fn push(task: &mut Task, image: &Image, host: &Host) -> Result<(), Failure> {
     if image.is_id() {
         return Err(Failure::new(format!("Cannot push an image ID: {}", image.name)));
@@ -22,7 +22,7 @@ pub(super) fn push(task: &mut Task, image: &Image, host: &Host) -> Result<(), Fa
     if task.check {
         return Ok(());
     }
-    // An empty login is what engines since 28.3.3 want for none.
+    // Engines since 28.3.3 expect empty credentials instead of none.
     let header = login::for_registry(registry, host)?.unwrap_or_else(|| "e30=".to_owned());
     let nothing = Value::Null;
     let request = Request::post(format!("/images/{}/push", in_path(&image.name)))

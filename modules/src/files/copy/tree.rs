@@ -1,4 +1,4 @@
-//! Whole trees.
+//! Copies whole trees.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
     process::reason,
 };
 
-/// One entry of a tree.
+/// An entry of a tree.
 #[derive(Debug, Deserialize)]
 pub(super) struct Entry {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Entry {
     mode: Option<Value>,
     #[serde(default)]
     target: Option<String>,
-    /// Where a file of the host itself is.
+    /// Path of a file on the host itself.
     #[serde(skip)]
     file: Option<PathBuf>,
 }
@@ -41,7 +41,7 @@ enum EntryKind {
     Link,
 }
 
-/// Reads the tree that the controller sends.
+/// Parses the tree that the controller sends.
 pub(super) fn parse(entries: &Value) -> Result<Vec<Entry>, Failure> {
     let entries: Vec<Entry> = serde_json::from_value(entries.clone())
         .map_err(|error| Failure::new(format!("The tree that the controller sends cannot be read: {error}.")))?;
@@ -53,7 +53,7 @@ pub(super) fn parse(entries: &Value) -> Result<Vec<Entry>, Failure> {
     Ok(entries)
 }
 
-/// The tree of a directory of the host. Without `inside` the directory itself is part of it.
+/// Reads the tree of a directory on the host. Without `inside`, the directory itself is part of it.
 pub(super) fn read(top: &Path, inside: bool, follow: bool, host: &Host) -> Result<Vec<Entry>, Failure> {
     let mut entries = Vec::new();
     let start = if inside { PathBuf::new() } else { top.file_name().map(PathBuf::from).unwrap_or_default() };
@@ -92,7 +92,7 @@ fn walk(
     above.push(directory.canonicalize().map_err(|error| refuse(directory, error))?);
     for name in children {
         let (path, relative) = (directory.join(&name), relative.join(&name));
-        // A link to a directory that it is in itself would lead round for ever: it stays a link, and so does one that leads nowhere.
+        // A dangling link, or one to a parent directory, which would loop, stays a link.
         let leads_back = |real: PathBuf| above.iter().any(|directory| directory.starts_with(&real));
         if path.is_symlink() && (!follow || path.canonicalize().map_or(true, leads_back)) {
             let target = std::fs::read_link(&path).map_err(|error| refuse(&path, error))?;
@@ -111,7 +111,7 @@ fn walk(
     Ok(())
 }
 
-/// The plan that makes `dest` hold the tree.
+/// The plan that makes `dest` match the tree.
 pub(super) fn plan(task: &Task, entries: &[Entry], host: &Host) -> Result<Plan, Failure> {
     let top = PathBuf::from(&task.dest);
     if top.exists() && !top.is_dir() {
@@ -141,7 +141,7 @@ pub(super) fn plan(task: &Task, entries: &[Entry], host: &Host) -> Result<Plan, 
     Ok(if let Some(src) = &task.src { plan.with("src", src.as_str()) } else { plan })
 }
 
-/// What is below `top` and not in the tree. Of a folder that goes as a whole only the folder.
+/// Entries below `top` that the tree does not contain. For a folder that is removed as a whole, only the folder.
 fn others(top: &Path, relative: &Path, kept: &BTreeSet<&Path>) -> Result<Vec<PathBuf>, Failure> {
     let folder = top.join(relative);
     if folder.symlink_metadata().is_err() {
@@ -163,8 +163,8 @@ fn others(top: &Path, relative: &Path, kept: &BTreeSet<&Path>) -> Result<Vec<Pat
     Ok(found)
 }
 
-/// Makes sure that a loss of power does not take away what was copied. Once for all: a flush of each file by itself takes many
-/// times as long.
+/// Flushes the copied files, so that they survive a power failure. A single flush is many times faster than one per
+/// file.
 fn flush(top: &Path) -> Result<(), Failure> {
     let flushed = File::open(top).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
     flushed.map_err(|error| Failure::new(format!("{} could not be flushed: {}.", top.display(), reason(&error))))

@@ -9,7 +9,7 @@ use crate::{
     process::reason,
 };
 
-/// Removes what is there, a directory with all it holds.
+/// Removes the file, or a directory with its content.
 pub(super) fn plan(task: Task, host: &Host) -> Result<Plan, Failure> {
     let path = task.path;
     let now = state_of(&path);
@@ -36,11 +36,11 @@ pub(super) fn plan(task: Task, host: &Host) -> Result<Plan, Failure> {
         }
     });
     let plan = plan.with("path", shown).with_diff(diff);
-    // A prediction describes what is still there.
+    // Check mode describes the existing file.
     Ok(if host.check() { plan.with_all(described) } else { plan.with("state", "absent") })
 }
 
-/// All that goes away with a directory.
+/// Lists everything that is removed with a directory.
 fn list(folder: &Path, host: &Host, directories: &mut Vec<String>, files: &mut Vec<String>) -> Result<(), Failure> {
     host.check_cancelled()?;
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -12,7 +12,7 @@ use crate::{
     process::reason,
 };
 
-/// Gives a file that is there its attributes.
+/// Sets the attributes of an existing file.
 pub(super) fn plan_file(task: Task) -> Result<Plan, Failure> {
     let path = followed(&task);
     let now = state_of(&path);
@@ -25,7 +25,7 @@ pub(super) fn plan_file(task: Task) -> Result<Plan, Failure> {
     Ok(plan_attributes(&task, &path, true, state_diff(&path, now, now))?.with("path", show(&path)))
 }
 
-/// Makes an empty file, or sets the times of one that is there.
+/// Creates an empty file, or sets the times of an existing one.
 pub(super) fn plan_touch(task: Task) -> Result<Plan, Failure> {
     let shown = show(&task.path);
     let now = state_of(&task.path);
@@ -43,7 +43,7 @@ pub(super) fn plan_touch(task: Task) -> Result<Plan, Failure> {
         let file = made.map_err(|error| refuse(reason(&error)))?;
         let done = task.attributes.apply_to(&file, path).and_then(|_| task.times.apply(path, true));
         if let Err(failure) = done {
-            // It was not there before, and it is not what was asked for.
+            // The file was new and does not match the request.
             let _ = way::remove_file(path);
             return Err(failure);
         }
@@ -53,7 +53,7 @@ pub(super) fn plan_touch(task: Task) -> Result<Plan, Failure> {
     Ok(plan.with("dest", shown).with_diff(diff))
 }
 
-/// Makes a directory with those above it, or gives one that is there its attributes.
+/// Creates a directory with its parents, or sets the attributes of an existing one.
 pub(super) fn plan_directory(task: Task, host: &Host) -> Result<Plan, Failure> {
     let path = followed(&task);
     match state_of(&path) {
@@ -79,7 +79,7 @@ pub(super) fn plan_directory(task: Task, host: &Host) -> Result<Plan, Failure> {
     }
 }
 
-/// Attributes and times of one thing that is there, which are told in its difference.
+/// Sets attributes and times of one existing path, and adds them to the difference.
 pub(super) fn plan_attributes(task: &Task, path: &Path, follow: bool, diff: Diff) -> Result<Plan, Failure> {
     let mut changes = task.attributes.changes(path, follow)?;
     let found = if follow { path.metadata() } else { path.symlink_metadata() };
@@ -99,7 +99,7 @@ pub(super) fn plan_attributes(task: &Task, path: &Path, follow: bool, diff: Diff
     Ok(plan.with_all(data).with_diff(diff))
 }
 
-/// Attributes and times of a directory and all it holds.
+/// Sets attributes and times of a directory and everything in it.
 fn plan_tree(task: Task, top: PathBuf, host: &Host) -> Result<Plan, Failure> {
     let mut changed = Vec::new();
     let mut first = None;
@@ -119,7 +119,7 @@ fn plan_tree(task: Task, top: PathBuf, host: &Host) -> Result<Plan, Failure> {
     let plan = Plan::change(move |host, outcome| {
         for (path, follow) in &changed {
             host.check_cancelled()?;
-            // What was removed in the meantime needs no attributes.
+            // A file that was removed meanwhile needs no attributes.
             if path.symlink_metadata().is_ok() {
                 task.attributes.apply(path, *follow)?;
                 task.times.apply(path, *follow)?;
@@ -131,7 +131,7 @@ fn plan_tree(task: Task, top: PathBuf, host: &Host) -> Result<Plan, Failure> {
     Ok(warned(plan.with("path", shown).with_all(data).with_diff(diff)))
 }
 
-/// Directories that were visited, and links that were left alone.
+/// Visited directories, and links that were skipped.
 #[derive(Default)]
 struct Seen {
     nodes: std::collections::HashSet<(u64, u64)>,
@@ -149,7 +149,7 @@ fn walk(path: &Path, task: &Task, host: &Host, seen: &mut Seen, visit: &mut Visi
         }
         return match Place::to_write(path, true) {
             Ok(place) if place.node().is_some() => walk(place.real(), task, host, seen, visit),
-            // Users could otherwise have any file of the host given to them by a link in their own directory.
+            // Otherwise a user could obtain ownership of any file by a link in their own directory.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                 seen.refused.push(format!("{} was left alone: {}.", path.display(), reason(&error)));
                 Ok(())
@@ -160,7 +160,7 @@ fn walk(path: &Path, task: &Task, host: &Host, seen: &mut Seen, visit: &mut Visi
     let refuse =
         |error: std::io::Error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)));
     let found = path.symlink_metadata().map_err(refuse)?;
-    // Links may lead back to where we come from.
+    // Links may form a loop.
     if !seen.nodes.insert((found.dev(), found.ino())) {
         return Ok(());
     }
@@ -172,7 +172,7 @@ fn walk(path: &Path, task: &Task, host: &Host, seen: &mut Seen, visit: &mut Visi
             walk(&child, task, host, seen, visit)?;
         }
     }
-    // A directory comes after what it holds: without its permissions that could not be reached.
+    // A directory comes after its content, which may be unreachable once its permissions are set.
     visit(path, true)
 }
 
@@ -180,7 +180,7 @@ fn list(path: &Path) -> std::io::Result<std::fs::ReadDir> {
     std::fs::read_dir(way::handle(&Place::to_write(path, false)?.open(false)?))
 }
 
-/// What a link points to, if links are followed.
+/// The target of a link, if links are followed.
 fn followed(task: &Task) -> PathBuf {
     match Place::to_write(&task.path, true) {
         Ok(place) if task.follow && task.path.is_symlink() && place.node().is_some() => place.real().to_owned(),

@@ -18,7 +18,7 @@ use crate::{
     process::reason,
 };
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure> {
     let now = state_of(&task.path);
     let shown = show(&task.path);
@@ -96,7 +96,7 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
     Ok(with_keys(plan.with_all(replaced).with_diff(diff)))
 }
 
-/// Makes a further name of a file.
+/// Creates a hard link.
 pub(super) fn plan_hard(task: Task, host: &Host) -> Result<Plan, Failure> {
     let now = state_of(&task.path);
     let shown = show(&task.path);
@@ -141,7 +141,7 @@ pub(super) fn plan_hard(task: Task, host: &Host) -> Result<Plan, Failure> {
     Ok(plan.with_all(replaced).with("dest", shown.clone()).with("src", src).with_diff(diff))
 }
 
-/// What a link that is there points to, and what it is to point to.
+/// Adds the old and new target of a link to the difference.
 fn tell_targets(diff: &mut Diff, old: Option<&Path>, new: Option<&str>) {
     let Some(old) = old else { return };
     for (side, target) in [(&mut diff.before, Some(show(old))), (&mut diff.after, new.map(str::to_owned))] {
@@ -151,22 +151,22 @@ fn tell_targets(diff: &mut Diff, old: Option<&Path>, new: Option<&str>) {
     }
 }
 
-/// A prediction describes what would be replaced.
+/// Check mode describes the path that would be replaced.
 fn replaced(path: &Path, host: &Host) -> Map {
     if host.check() { told(path) } else { Map::new() }
 }
 
-/// What is told of a path: nothing of a link to nothing.
+/// Result keys of a path; empty for a dangling link.
 pub(super) fn told(path: &Path) -> Map {
     if path.exists() { describe(path) } else { Map::new() }
 }
 
-/// Makes a symbolic link, in the place of whatever other file is there.
+/// Creates a symbolic link, replacing any other file.
 pub(in crate::files) fn make_symbolic(target: &str, path: &Path) -> Result<(), Failure> {
     replace(path, |temporary| Ok(symlinkat(target, temporary.directory(), temporary.name())?))
 }
 
-/// Makes something beside a path and moves it there, so that the path is never missing.
+/// Creates an entry beside a path and renames it, so that the path is never missing.
 fn replace(path: &Path, make: impl Fn(&Place) -> io::Result<()>) -> Result<(), Failure> {
     let made = (|| {
         let place = Place::to_write(path, false)?;
@@ -183,7 +183,7 @@ fn replacing(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("Error while linking {}: {}.", path.display(), reason(error))).with("path", show(path))
 }
 
-/// What gets the attributes: the link, or what it points to if that is there.
+/// The path that gets the attributes: the link, or its target if that exists.
 fn attribute_target(task: &Task) -> Result<Option<(PathBuf, bool)>, Failure> {
     if !task.follow {
         return Ok(Some((task.path.clone(), false)));

@@ -25,14 +25,14 @@ static SPEC: Spec = Spec {
     name: "file",
     summary: "Create, change and remove files, directories and links",
     description: &[
-        "`state` says what `path` shall be. Without it, what is there stays what it is and only gets the attributes that are asked for; with \
-         `recurse`, it is a directory.",
-        "`absent` removes directories with all they hold. `touch` makes an empty file, or sets the times of one that is there, which is always a \
-         change unless both times are preserved.",
+        "Brings `path` to the given `state`. Without `state`, only sets the attributes of an existing path; with \
+         `recurse`, the path is a directory.",
+        "`absent` removes directories with their content. `touch` creates an empty file or sets the times of an \
+         existing one, which always counts as a change unless both times are preserved.",
     ],
     options: with_attributes![
-        Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "name"]),
-        Opt::new("state", Kind::Str, "What it shall be.").choices(&[
+        Opt::required("path", Kind::Path, "Path to manage.").aliases(&["dest", "name"]),
+        Opt::new("state", Kind::Str, "Requested state of the path.").choices(&[
             "absent",
             "directory",
             "file",
@@ -43,32 +43,35 @@ static SPEC: Spec = Spec {
         Opt::new(
             "src",
             Kind::Path,
-            "What a link points to. Of a symbolic link it may be relative to the link's directory."
+            "Target of a link. For a symbolic link, it may be relative to the link's directory."
         ),
-        Opt::new("recurse", Kind::Bool, "Give the attributes to everything in the directory.").default("false"),
-        Opt::new("force", Kind::Bool, "Make a link although its source is missing or a file is in its place.")
+        Opt::new("recurse", Kind::Bool, "Set the attributes of everything in the directory.").default("false"),
+        Opt::new("force", Kind::Bool, "Create a link even if its target is missing or a file is in its place.")
             .default("false"),
-        Opt::new("follow", Kind::Bool, "Give the attributes to what a link points to.").default("true"),
-        Opt::new("modification_time", Kind::Str, "`preserve`, `now`, or a time in `modification_time_format`."),
-        Opt::new("modification_time_format", Kind::Str, "How `modification_time` is written.")
-            .default("\"%Y%m%d%H%M.%S\""),
-        Opt::new("access_time", Kind::Str, "`preserve`, `now`, or a time in `access_time_format`."),
-        Opt::new("access_time_format", Kind::Str, "How `access_time` is written.").default("\"%Y%m%d%H%M.%S\""),
-        Opt::new("_original_basename", Kind::Str, "The file name of the source."),
-        Opt::new("_diff_peek", Kind::Raw, "Only tell whether the file looks binary."),
+        Opt::new("follow", Kind::Bool, "Set the attributes of a link's target.").default("true"),
+        Opt::new(
+            "modification_time",
+            Kind::Str,
+            "Modification time: `preserve`, `now`, or a time in `modification_time_format`."
+        ),
+        Opt::new("modification_time_format", Kind::Str, "Format of `modification_time`.").default("\"%Y%m%d%H%M.%S\""),
+        Opt::new("access_time", Kind::Str, "Access time: `preserve`, `now`, or a time in `access_time_format`."),
+        Opt::new("access_time_format", Kind::Str, "Format of `access_time`.").default("\"%Y%m%d%H%M.%S\""),
+        Opt::new("_original_basename", Kind::Str, "File name of the source."),
+        Opt::new("_diff_peek", Kind::Raw, "Only report whether the file looks binary."),
     ],
     examples: "- name: A directory for the application\n  ansible.builtin.file:\n    path: /srv/app\n    state: directory\n    owner: app\n    mode: '0750'\n\n\
                - name: Point to the current release\n  ansible.builtin.file:\n    src: releases/42\n    path: /srv/app/current\n    state: link\n",
     returns: &[
-        Return { name: "path", kind: "str", when: "state is absent, directory or file", doc: "The path." },
-        Return { name: "dest", kind: "str", when: "state is touch, hard or link", doc: "The path." },
-        Return { name: "src", kind: "str", when: "state is hard or link", doc: "What the link points to." },
-        Return { name: "state", kind: "str", when: "always", doc: "What it is now." },
+        Return { name: "path", kind: "str", when: "state is absent, directory or file", doc: "Path of the file." },
+        Return { name: "dest", kind: "str", when: "state is touch, hard or link", doc: "Path of the file." },
+        Return { name: "src", kind: "str", when: "state is hard or link", doc: "Target of the link." },
+        Return { name: "state", kind: "str", when: "always", doc: "State after the task." },
     ],
     ..Spec::EMPTY
 };
 
-/// What is asked for.
+/// The parsed arguments.
 struct Task {
     path: PathBuf,
     src: Option<String>,
@@ -133,7 +136,7 @@ impl Module for File {
     }
 }
 
-/// The path; below a directory, if the controller says under which name.
+/// The path; inside a directory if the controller sends a file name.
 fn path_of(args: &Args) -> Result<PathBuf, Failure> {
     let text = args.required("path")?;
     if text.is_empty() {
@@ -149,7 +152,7 @@ fn path_of(args: &Args) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What a path is: `absent`, `file`, `hard`, `directory`, `link`.
+/// State of a path: `absent`, `file`, `hard`, `directory` or `link`.
 fn state_of(path: &Path) -> &'static str {
     match path.symlink_metadata() {
         Ok(found) => match state(&found) {
@@ -164,7 +167,7 @@ fn show(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The difference if one thing becomes another.
+/// The difference of a state change.
 fn state_diff(path: &Path, before: &str, after: &str) -> Diff {
     let side = |state: &str| match before == after {
         true => json!({ "path": show(path) }),

@@ -1,4 +1,4 @@
-//! The calls of `std::fs`, by the rule of [`way`](super).
+//! Counterparts of `std::fs` that follow the rule of [`way`](super).
 
 use std::{
     fs::{File, Metadata, Permissions},
@@ -14,7 +14,7 @@ use rustix::{
 
 use super::{Place, Purpose, give, handle};
 
-/// Metadata of a file, by links that may be followed for reading.
+/// Metadata of a file, following links that are permitted for reading.
 pub(crate) fn metadata(path: &Path) -> io::Result<Metadata> {
     Place::of(path, true, Purpose::Read)?.metadata()
 }
@@ -24,25 +24,23 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Place::of(path, true, Purpose::Read)?.open(false)
 }
 
-/// Reads a file.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Reads a file of text.
+/// Reads a text file.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8"))
 }
 
-/// Creates a directory.
 pub(crate) fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
     let place = Place::to_write(path, false)?;
     Ok(mkdirat(place.directory(), place.name(), Mode::from_raw_mode(mode))?)
 }
 
-/// Creates a directory and those above it.
+/// Creates a directory and its parents.
 pub(crate) fn create_dir_all(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         path.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.is_dir()).collect();
@@ -66,14 +64,14 @@ pub(crate) fn remove_dir(path: &Path) -> io::Result<()> {
     Ok(unlinkat(place.directory(), place.name(), AtFlags::REMOVEDIR)?)
 }
 
-/// Removes a directory with all it holds; links in it are removed, never followed.
+/// Removes a directory with its content. Links in it are removed, never followed.
 pub(crate) fn remove_dir_all(path: &Path) -> io::Result<()> {
     let place = Place::to_write(path, false)?;
     empty(&place)?;
     Ok(unlinkat(place.directory(), place.name(), AtFlags::REMOVEDIR)?)
 }
 
-/// Removes all that a directory holds. `above` is the way down to where it works, so depth costs descriptors and no stack.
+/// Removes the content of a directory. Keeps open parents in `above`, so depth costs descriptors instead of stack.
 fn empty(place: &Place) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let list = |directory: &File| -> io::Result<std::fs::ReadDir> { std::fs::read_dir(handle(directory)) };
@@ -108,23 +106,23 @@ fn empty(place: &Place) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves a file within its filesystem.
+/// Renames a file within its file system.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     Place::to_write(from, false)?.rename_to(&Place::to_write(to, false)?)
 }
 
-/// Makes a symbolic link with this text.
+/// Creates a symbolic link with this text.
 pub(crate) fn symlink(target: &Path, path: &Path) -> io::Result<()> {
     let place = Place::to_write(path, false)?;
     Ok(symlinkat(target, place.directory(), place.name())?)
 }
 
-/// Gives a file another owner; `follow` means what a link leads to.
+/// Changes the owner of a file; `follow` means the target of a link.
 pub(crate) fn chown(path: &Path, uid: Option<u32>, gid: Option<u32>, follow: bool) -> io::Result<()> {
     give(Place::to_write(path, follow)?.existing()?, uid, gid)
 }
 
-/// Gives a file, or what a link leads to, permissions.
+/// Changes the permissions of a file or of a link's target.
 pub(crate) fn chmod(path: &Path, bits: u32) -> io::Result<()> {
     let place = Place::to_write(path, true)?;
     std::fs::set_permissions(handle(place.existing()?), Permissions::from_mode(bits))

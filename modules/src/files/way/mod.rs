@@ -1,18 +1,18 @@
 //! Paths below directories that other users may change.
 //!
-//! A path is text: between its check and its use, the owner of a directory in the path can put a link in the place of a directory or a
-//! file. Modules that run as root would then write wherever that user points. So everything that creates, replaces, removes or gives away
-//! a file resolves its path here, once, to open descriptors, and works on those.
+//! A path is text. Between its check and its use, the owner of a directory in the path can replace a directory or a
+//! file with a link. Modules that run as root would then write wherever that user points. So everything that creates,
+//! replaces, removes or gives away a file resolves its path here, once, to open descriptors, and works on them.
 //!
-//! **The rule.** Links of root and of the effective user are followed. A link that belongs to anybody else may lead only to what belongs
-//! to its own owner: either the file at its end is theirs, or the way to it enters a directory of theirs and climbs no higher
-//! (`..`) afterwards. Links of two such users never continue each other. So `/srv/app/current`, a link of `app` to a release of `app`, works
-//! as ever, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused with an error. For reading ([`Purpose::Read`]) it is enough
-//! that everybody may read what is at the end.
+//! **The rule.** Links of root and of the effective user are followed. A link of any other user may lead only to that
+//! user's files. Either the user owns the file at its end, or the way to it enters a directory of the user and climbs
+//! no higher (`..`) afterwards. Links of two such users never continue each other. So `/srv/app/current`, a link of
+//! `app` to a release of `app`, works, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused with an error.
+//! For reading ([`Purpose::Read`]) it is enough that everybody may read the file at the end.
 //!
-//! The resolution asks the kernel for the whole path without any link first (`openat2`), which is one call and the usual case. Where there is a
-//! link, or an old kernel, it walks one name at a time with `O_NOFOLLOW` and reads the text of each link from the link's own descriptor,
-//! so that no step can be exchanged between its check and its use.
+//! The resolution first asks the kernel for the whole path without links (`openat2`), which is one call and the usual
+//! case. For a path with a link, or an old kernel, it walks one name at a time with `O_NOFOLLOW`. It reads the text of
+//! each link from the link's own descriptor. So no step can be exchanged between its check and its use.
 
 mod fs;
 mod walk;
@@ -38,24 +38,24 @@ pub(crate) use fs::{
 /// Intended use of a resolved file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Only read: what everybody may read may be reached by any link.
+    /// Only read. Any link may lead to files that everybody may read.
     Read,
-    /// Create, replace, remove, change.
+    /// Create, replace, remove or change.
     Write,
 }
 
-/// A name in an open directory, with the file that had it when the path was resolved.
+/// A name in an open directory, and the file it referred to when the path was resolved.
 #[derive(Debug)]
 pub(crate) struct Place {
     directory: OwnedFd,
     name: OsString,
-    /// Opened with `O_PATH`: fit for looking and for changing attributes, not for reading.
+    /// Opened with `O_PATH`: usable for metadata and attributes, not for reading.
     node: Option<File>,
     real: PathBuf,
 }
 
 impl Place {
-    /// Resolves a path; its last name is followed if it is a link and `follow` is set. The last name need not exist.
+    /// Resolves a path. Follows a link at its end if `follow` is set. The last name need not exist.
     pub(crate) fn of(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Place> {
         match walk::without_links(path, follow) {
             Some(place) => Ok(place),
@@ -63,24 +63,23 @@ impl Place {
         }
     }
 
-    /// Resolves a path that is about to be written.
+    /// Resolves a path for writing.
     pub(crate) fn to_write(path: &Path, follow: bool) -> io::Result<Place> {
         Place::of(path, follow, Purpose::Write)
     }
 
-    /// A further name in the same directory.
+    /// Another name in the same directory.
     pub(crate) fn sibling(&self, name: &OsStr) -> io::Result<Place> {
         let directory = self.directory.try_clone()?;
         let node = node_at(&directory, name)?;
         Ok(Place { directory, name: name.to_owned(), node, real: self.real.with_file_name(name) })
     }
 
-    /// The path without links on the way.
+    /// The path without links.
     pub(crate) fn real(&self) -> &Path {
         &self.real
     }
 
-    /// The directory.
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }
@@ -104,7 +103,7 @@ impl Place {
         self.node.as_ref().ok_or_else(|| rustix::io::Errno::NOENT.into())
     }
 
-    /// Opens the very file that was found, for reading (and writing). A pipe or a device is refused, because opening it may block.
+    /// Opens the resolved file for reading (and writing). Refuses pipes and devices, because opening them may block.
     pub(crate) fn open(&self, write: bool) -> io::Result<File> {
         let node = self.existing()?;
         let kind = node.metadata()?.file_type();
@@ -123,7 +122,8 @@ impl Place {
         Ok(openat(&self.directory, &self.name, flags, Mode::from_raw_mode(mode))?.into())
     }
 
-    /// Creates the file with a lock (`flock`) on it, which it has before anybody sees its name. Not every filesystem can do that.
+    /// Creates the file with a lock (`flock`), taken before the name becomes visible. Some file systems do not support
+    /// that.
     pub(crate) fn create_locked(&self, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         let file: File = openat(&self.directory, ".", flags, Mode::from_raw_mode(mode))?.into();
@@ -132,14 +132,14 @@ impl Place {
         Ok(file)
     }
 
-    /// Whether the name still stands for this open file.
+    /// Whether the name still refers to this open file.
     pub(crate) fn is_still(&self, file: &File) -> bool {
         let named = rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         let (Ok(named), Ok(open)) = (named, fstat(file)) else { return false };
         (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
     }
 
-    /// Removes the name, which is no directory.
+    /// Removes the name, which must not be a directory.
     pub(crate) fn unlink(&self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty())?)
     }
@@ -149,14 +149,14 @@ impl Place {
         Ok(rustix::fs::renameat(&self.directory, &self.name, &other.directory, &other.name)?)
     }
 
-    /// Flushes the directory; some filesystems cannot.
+    /// Flushes the directory, if the file system supports it.
     pub(crate) fn sync_directory(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         File::from(openat(&self.directory, ".", flags, Mode::empty())?).sync_all()
     }
 }
 
-/// Path of an open descriptor, which stays valid when the file's name changes.
+/// Path of an open descriptor, which stays valid if the file is renamed.
 pub(crate) fn handle(file: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
 }
@@ -171,18 +171,18 @@ pub(crate) fn node_at(directory: &impl AsFd, name: &OsStr) -> io::Result<Option<
     }
 }
 
-/// Gives an open file, directory or link another owner.
+/// Changes the owner of an open file, directory or link.
 pub(crate) fn give(node: &impl AsFd, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let (uid, gid) = (uid.map(rustix::fs::Uid::from_raw), gid.map(rustix::fs::Gid::from_raw));
     Ok(rustix::fs::chownat(node, c"", uid, gid, AtFlags::EMPTY_PATH)?)
 }
 
-/// Whether root or the effective user owns it.
+/// Whether root or the effective user is the owner.
 pub(crate) fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// Whether nobody but root and the effective user (and the groups of these) can change a file or what its directory holds.
+/// Whether only root, the effective user and their groups can change a file or the content of a directory.
 pub(crate) fn is_ours(found: &Metadata) -> bool {
     let own_group = found.gid() == 0 || found.gid() == rustix::process::getegid().as_raw();
     let writable = if own_group { 0o002 } else { 0o022 };

@@ -2,7 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// Another user's files, which only root can make.
+/// Files of another user, which only root can create.
 fn given(path: &Path, uid: u32) {
     std::os::unix::fs::lchown(path, Some(uid), Some(uid)).unwrap();
 }
@@ -14,7 +14,7 @@ fn is_root() -> bool {
 const BOB: u32 = 61_001;
 const CAROL: u32 = 61_002;
 
-/// `/…/bob` of bob with a link to `/…/root`, which is root's.
+/// `/…/bob`, owned by bob, with a link to `/…/root`, owned by root.
 fn homes() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
@@ -37,7 +37,7 @@ fn writes(path: &Path) -> io::Result<PathBuf> {
 }
 
 #[test]
-fn links_of_another_user_to_root_files_are_refused_in_words() {
+fn link_of_other_user_to_root_file_refused() {
     if !is_root() {
         return;
     }
@@ -56,7 +56,7 @@ fn links_of_another_user_to_root_files_are_refused_in_words() {
 }
 
 #[test]
-fn links_of_another_user_to_own_files_and_links_of_root_are_followed() {
+fn link_of_other_user_to_own_file_and_link_of_root_followed() {
     if !is_root() {
         return;
     }
@@ -72,12 +72,12 @@ fn links_of_another_user_to_own_files_and_links_of_root_are_followed() {
     assert_eq!(writes(&bob.join("current/a")).unwrap(), releases.join("a"));
     assert_eq!(writes(&bob.join("a")).unwrap(), releases.join("a"));
     assert_eq!(writes(&bob.join("by-root/new")).unwrap(), root.join("new"));
-    // The link itself may be replaced.
+    // Replacing the link itself is permitted.
     assert!(Place::to_write(&bob.join("current"), false).unwrap().metadata().unwrap().is_symlink());
 }
 
 #[test]
-fn ways_out_of_a_users_own_directory_are_refused() {
+fn path_leaving_users_directory_refused() {
     if !is_root() {
         return;
     }
@@ -100,7 +100,7 @@ fn ways_out_of_a_users_own_directory_are_refused() {
 }
 
 #[test]
-fn files_that_everybody_may_read_are_read_by_any_link() {
+fn world_readable_file_read_through_any_link() {
     if !is_root() {
         return;
     }
@@ -120,7 +120,7 @@ fn files_that_everybody_may_read_are_read_by_any_link() {
 }
 
 #[test]
-fn usual_paths_lead_where_the_kernel_leads() {
+fn ordinary_paths_resolve_like_the_kernel() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
     std::fs::create_dir_all(top.join("a/b")).unwrap();

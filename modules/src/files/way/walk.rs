@@ -1,4 +1,4 @@
-//! Resolution of a path, one name at a time.
+//! Resolves a path one name at a time.
 
 use std::{
     collections::VecDeque,
@@ -20,12 +20,12 @@ use rustix::{
 use super::{Place, Purpose, is_trusted, node_at};
 use crate::files::info::owner_name;
 
-/// As many links as the kernel follows.
+/// Maximum number of links to follow, like the kernel.
 const MAX_LINKS: usize = 40;
 
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The place, if the kernel finds it without a link on the way.
+/// The place, if the kernel resolves the path without links.
 pub(super) fn without_links(path: &Path, follow: bool) -> Option<Place> {
     let name = path.file_name()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -36,17 +36,17 @@ pub(super) fn without_links(path: &Path, follow: bool) -> Option<Place> {
     (!is_link || !follow).then(|| Place { directory, name: name.to_owned(), node, real: path.to_owned() })
 }
 
-/// A name that is still to be resolved.
+/// A name that remains to be resolved.
 enum Step {
     Up,
     Name(OsString),
 }
 
-/// The link of another user that the way depends on.
+/// A link of another user that the path depends on.
 struct Taint {
     link: PathBuf,
     uid: u32,
-    /// A directory was entered that not everybody may enter.
+    /// The path entered a directory that not everybody may enter.
     hidden: bool,
 }
 
@@ -56,11 +56,11 @@ struct Walk {
     real: PathBuf,
     pending: VecDeque<Step>,
     taint: Option<Taint>,
-    /// The last link of another user, even if it led to its owner's own directory.
+    /// The last link of another user, even if it led to its owner's directory.
     last: Option<(PathBuf, u32)>,
 }
 
-/// The place at the end of a path, by the rule of this module.
+/// Resolves a path by the rule of this module.
 pub(super) fn walk(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Place> {
     let path = std::path::absolute(path)?;
     let (directory, found) = root()?;
@@ -78,7 +78,7 @@ pub(super) fn walk(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Pl
             Some(Step::Name(name)) => name,
         };
         let last = walk.pending.is_empty();
-        // First opened as a directory, because only that triggers an automount.
+        // Opened as a directory first, because only that triggers an automount.
         let entered = openat(&walk.directory, &name, DIRECTORY, Mode::empty());
         let node: File = match entered {
             Ok(node) => node.into(),
@@ -114,7 +114,7 @@ fn root() -> io::Result<(OwnedFd, Metadata)> {
 }
 
 impl Walk {
-    /// Puts the names of a path before those that are still to be resolved.
+    /// Prepends the names of a path to the remaining ones.
     fn push(&mut self, path: &Path) {
         for part in path.components().rev() {
             match part {
@@ -158,7 +158,7 @@ impl Walk {
             if let Some(taint) = self.taint.as_ref().filter(|taint| taint.uid != uid) {
                 return Err(refused(taint, &link, Some(uid)));
             }
-            // A name in a directory of its owner's own stays theirs.
+            // A name in a directory of its owner still belongs to that owner.
             let stays = !target.is_absolute() && self.found.uid() == uid;
             if !stays && self.taint.is_none() {
                 self.taint = Some(Taint { link: link.clone(), uid, hidden: false });

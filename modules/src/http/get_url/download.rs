@@ -1,4 +1,4 @@
-//! The fetching itself, and what can be known of it before.
+//! Downloads a file, and predicts the outcome in check mode.
 
 use std::{
     fs::File,
@@ -26,12 +26,12 @@ use crate::{
     process::reason,
 };
 
-/// A download that is decided on.
+/// A planned download.
 pub(super) struct Download {
     pub(super) client: Client,
     pub(super) request: Request,
     pub(super) dest: PathBuf,
-    /// `dest` is a directory, so the name is still to come.
+    /// `dest` is a directory, so the name is not yet known.
     pub(super) in_directory: bool,
     pub(super) expected: Option<Expected>,
     pub(super) attributes: Attributes,
@@ -50,12 +50,12 @@ impl Download {
         data
     }
 
-    /// Asks the server as much as can be known without the file.
+    /// Queries the server without downloading the file.
     pub(super) fn predict(self, host: &Host) -> Result<Plan, Failure> {
         let request = Request { method: "HEAD".into(), ..self.request.clone() };
         let response = match send(&self.client, &request, host) {
             Ok(response) => response,
-            // Some servers only know GET.
+            // Some servers support only GET.
             Err(failure)
                 if matches!(failure.data.get("status_code").and_then(|code| code.as_u64()), Some(403 | 405 | 501)) =>
             {
@@ -93,7 +93,7 @@ impl Download {
         Plan::change(move |host, outcome| {
             let (url, dest) = (self.request.url.clone(), self.dest.clone());
             self.fetch(host, outcome).map_err(|mut failure| {
-                // What was found out until then belongs to the failure too.
+                // The failure also contains the keys collected so far.
                 for (key, value) in outcome.data.iter().filter(|(key, _)| *key != "msg") {
                     failure.data.entry(key.as_str()).or_insert(value.clone());
                 }
@@ -103,7 +103,7 @@ impl Download {
         .with_all(basics)
     }
 
-    /// The path of the file, now that the server may have named it.
+    /// The path of the file, possibly named by the server.
     fn target(&self, response: &Response) -> PathBuf {
         if !self.in_directory {
             return self.dest.clone();
@@ -129,7 +129,7 @@ impl Download {
         if path.is_dir() {
             return Err(Failure::new(format!("Destination {} is a directory", path.display())));
         }
-        // A link that leads nowhere is replaced itself.
+        // A dangling link is replaced itself.
         let real = match Place::to_write(&path, true) {
             Ok(place) if path.is_symlink() && place.node().is_some() => place.real().to_owned(),
             Err(error) if path.exists() => {
@@ -182,7 +182,7 @@ impl Download {
     }
 }
 
-/// Collects a download in another directory first.
+/// Downloads to another directory first.
 fn by_way_of(
     directory: &Path,
     body: &mut dyn Read,

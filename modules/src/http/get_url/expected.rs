@@ -1,4 +1,4 @@
-//! The checksum that a file to be fetched must have.
+//! The expected checksum of a download.
 
 use std::{io::Read, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The checksum that the file must have.
+/// The expected checksum.
 #[derive(Clone)]
 pub(super) struct Expected {
     algorithm: String,
@@ -22,7 +22,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// The checksum that the task asks for.
+    /// The checksum from the task's options.
     pub(super) fn of(
         args: &Args,
         url: &str,
@@ -63,9 +63,9 @@ impl Expected {
     }
 }
 
-/// Looks the checksum up in a file of checksums.
+/// Finds the checksum in a downloaded checksum file.
 fn fetch_digest(from: &str, url: &str, client: &Client, request: &Request, host: &Host) -> Result<String, Failure> {
-    /// A list of checksums is small; whatever is larger is something else.
+    /// Largest checksum file to read.
     const LIMIT: u64 = 8 << 20;
     let response = send(client, &Request { url: from.into(), ..request.clone() }, host)?;
     let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! Which API server is spoken with, and as whom: the options that all modules of the collection share.
+//! Address of the API server and credentials: the options common to all modules of the collection.
 
 use std::time::Duration;
 
@@ -15,44 +15,44 @@ use crate::{
     process::reason,
 };
 
-/// Where a pod finds its own account.
+/// Folder with a pod's service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// How long the server may be silent.
+/// Longest silence of the server before a request fails.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The options that say which cluster is meant; each may be given by a `K8S_AUTH_*` variable too.
+/// Options that select the cluster; each has a `K8S_AUTH_*` variable too.
 pub(super) const OPTIONS: [Opt; 16] = [
     Opt::new(
         "kubeconfig",
         Kind::Raw,
-        "A kubeconfig: its path on the host (several with `:` between them), or its content as a mapping. Without it, `K8S_AUTH_KUBECONFIG`, \
-         in a pod its service account, `KUBECONFIG` or `~/.kube/config`.",
+        "Kubeconfig: a path on the host (several separated by `:`), or its content as a mapping. Default: \
+         `K8S_AUTH_KUBECONFIG`, the service account in a pod, `KUBECONFIG` or `~/.kube/config`.",
     )
     .secret(),
-    Opt::new("context", Kind::Str, "The context of the kubeconfig, if it is not its current one."),
-    Opt::new("host", Kind::Str, "The URL of the API server, instead of the kubeconfig's."),
-    Opt::new("api_key", Kind::Str, "A bearer token to log in with.").secret(),
-    Opt::new("username", Kind::Str, "A user, for what stands before the API server and wants a password."),
-    Opt::new("password", Kind::Str, "That user's password.").secret(),
-    Opt::new("validate_certs", Kind::Bool, "Check the server's certificate.").aliases(&["verify_ssl"]),
-    Opt::new("ca_cert", Kind::Path, "A file with the authorities that the server's certificate may be issued by.")
+    Opt::new("context", Kind::Str, "Context of the kubeconfig. Default: its current context."),
+    Opt::new("host", Kind::Str, "URL of the API server; overrides the kubeconfig."),
+    Opt::new("api_key", Kind::Str, "Bearer token for authentication.").secret(),
+    Opt::new("username", Kind::Str, "User name for basic authentication, for a proxy in front of the API server."),
+    Opt::new("password", Kind::Str, "Password for `username`.").secret(),
+    Opt::new("validate_certs", Kind::Bool, "Verify the server's certificate.").aliases(&["verify_ssl"]),
+    Opt::new("ca_cert", Kind::Path, "File with the CA certificates that may have issued the server's certificate.")
         .aliases(&["ssl_ca_cert"]),
-    Opt::new("client_cert", Kind::Path, "A certificate in PEM form to log in with.").aliases(&["cert_file"]),
-    Opt::new("client_key", Kind::Path, "Its private key.").aliases(&["key_file"]),
-    Opt::new("proxy", Kind::Str, "The URL of an HTTP proxy."),
-    Opt::new("no_proxy", Kind::Str, "Servers that are reached without it: names, domains, addresses, networks."),
-    Opt::new("proxy_headers", Kind::Dict, "What the proxy is told.").options(&[
-        Opt::new("proxy_basic_auth", Kind::Str, "`user:password` for the proxy.").secret(),
-        Opt::new("basic_auth", Kind::Str, "Accepted, and without effect.").secret(),
-        Opt::new("user_agent", Kind::Str, "Accepted, and without effect."),
+    Opt::new("client_cert", Kind::Path, "Client certificate in PEM format for authentication.").aliases(&["cert_file"]),
+    Opt::new("client_key", Kind::Path, "Private key of the client certificate.").aliases(&["key_file"]),
+    Opt::new("proxy", Kind::Str, "URL of an HTTP proxy."),
+    Opt::new("no_proxy", Kind::Str, "Servers to reach without the proxy: names, domains, addresses, networks."),
+    Opt::new("proxy_headers", Kind::Dict, "Headers to send to the proxy.").options(&[
+        Opt::new("proxy_basic_auth", Kind::Str, "`user:password` for basic authentication at the proxy.").secret(),
+        Opt::new("basic_auth", Kind::Str, "No effect; accepted for compatibility.").secret(),
+        Opt::new("user_agent", Kind::Str, "No effect; accepted for compatibility."),
     ]),
-    Opt::new("persist_config", Kind::Bool, "Accepted, and without effect: no kubeconfig is ever written."),
-    Opt::new("impersonate_user", Kind::Str, "Act as this user."),
-    Opt::new("impersonate_groups", Kind::List(&Kind::Str), "Act as a member of these groups."),
+    Opt::new("persist_config", Kind::Bool, "No effect, because no kubeconfig is written; accepted for compatibility."),
+    Opt::new("impersonate_user", Kind::Str, "User to impersonate."),
+    Opt::new("impersonate_groups", Kind::List(&Kind::Str), "Groups to impersonate."),
 ];
 
-/// Options of a module, followed by those that say which cluster is meant.
+/// Options of a module, followed by the options that select the cluster.
 macro_rules! with_cluster {
     ($($option:expr),* $(,)?) => {
         &[
@@ -78,29 +78,28 @@ macro_rules! with_cluster {
 }
 pub(super) use with_cluster;
 
-/// Everything that is needed to speak with an API server.
+/// Address and credentials of an API server.
 #[derive(Debug, Default)]
 pub(super) struct Access {
-    /// Its URL without a slash at the end.
+    /// URL of the server, without a trailing slash.
     pub(super) server: String,
-    /// The bearer token.
     pub(super) token: Option<String>,
     pub(super) login: Option<(String, String)>,
     pub(super) insecure: bool,
     pub(super) authorities: Trusted,
-    /// Certificate and key in PEM form.
+    /// Certificate and key in PEM format.
     pub(super) certificate: Option<Vec<u8>>,
     pub(super) key: Option<Vec<u8>>,
-    /// The name in the server's certificate, if it is not the URL's.
+    /// Name in the server's certificate, if it differs from the URL.
     pub(super) server_name: Option<String>,
     pub(super) proxy: Option<String>,
     no_proxy: String,
-    /// Headers of every request.
+    /// Headers to send with every request.
     pub(super) headers: Vec<(String, String)>,
 }
 
 impl Access {
-    /// As the arguments, their variables and the kubeconfig say. Arguments go before what the kubeconfig has.
+    /// Resolves arguments, variables and kubeconfig. Arguments take precedence over the kubeconfig.
     pub(super) fn of(args: &Args, host: &Host) -> Result<Access, Failure> {
         let given = Given { args, host };
         let url = given.text("host", "host");
@@ -154,7 +153,7 @@ impl Access {
         self.headers.extend(groups.into_iter().map(|group| ("Impersonate-Group".to_owned(), group)));
     }
 
-    /// The HTTP client, and the URL that paths are put behind.
+    /// The HTTP client, and the base URL for paths.
     pub(super) fn connect(self, host: &Host) -> Result<(Http, String), Failure> {
         let mut url = self.server;
         let mut instead = None;
@@ -169,7 +168,7 @@ impl Access {
         }
         let identity = match (self.certificate, self.key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
-            // The key may be in the file of the certificate.
+            // The certificate's file may contain the key too.
             (Some(certificate), None) => Some((certificate.clone(), certificate)),
             _ => None,
         };
@@ -187,14 +186,14 @@ impl Access {
     }
 }
 
-/// Arguments and the variables that stand for them.
+/// Arguments, and the variables that replace them.
 struct Given<'a> {
     args: &'a Args,
     host: &'a Host,
 }
 
 impl Given<'_> {
-    /// A text by its option or a variable, which may have either of two names.
+    /// A text from its option or from either of two variables.
     fn text(&self, name: &str, other: &str) -> Option<String> {
         let variable = |name: &str| self.host.variable(&format!("K8S_AUTH_{}", name.to_ascii_uppercase()));
         let found = self.args.str(name).map(str::to_owned);
@@ -208,7 +207,7 @@ impl Given<'_> {
         })
     }
 
-    /// What a kubeconfig or the pod's service account says.
+    /// Access settings from a kubeconfig or the pod's service account.
     fn configured(&self) -> Result<Access, Failure> {
         let context = self.text("context", "context");
         let named = match self.args.value("kubeconfig") {
@@ -227,7 +226,7 @@ impl Given<'_> {
         kubeconfig::of_files(&paths.unwrap_or_else(|| "~/.kube/config".to_owned()), context.as_deref(), self.host)
     }
 
-    /// The account that Kubernetes gives a pod.
+    /// The service account of the pod.
     fn service_account(&self) -> Result<Option<Access>, Failure> {
         let variable = |name: &str| self.host.variable(name).filter(|value| !value.is_empty());
         let (Some(name), Some(port)) = (variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"))
@@ -249,12 +248,12 @@ impl Given<'_> {
     }
 }
 
-/// Why there is no client.
+/// The failure if no client can be built.
 pub(super) fn unusable(why: &str) -> Failure {
     Failure::new(format!("Could not create API client: {why}."))
 }
 
-/// A file that the arguments or a kubeconfig name.
+/// Reads a file that the arguments or a kubeconfig name.
 pub(super) fn file(path: &str) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| unusable(&format!("{path} could not be read: {}", reason(&error))))
 }

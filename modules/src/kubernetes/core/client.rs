@@ -1,4 +1,4 @@
-//! Requests to an API server and its answers.
+//! Requests to an API server, and its answers.
 
 use std::{cell::RefCell, collections::BTreeMap, io::Read};
 
@@ -15,26 +15,26 @@ use crate::{
     process::reason,
 };
 
-/// Larger answers are not read: no list of objects should be.
+/// Largest answer to read; no list of objects should exceed it.
 const MAX_ANSWER: u64 = 512 << 20;
 
-/// A client of one API server, for the time of a task.
+/// Client of one API server, used for a single task.
 pub(super) struct Client {
     http: Http,
     url: String,
     headers: Vec<(String, String)>,
-    /// What groups have been asked for what they serve.
+    /// Resources by API group, once queried.
     pub(super) known: RefCell<BTreeMap<String, Vec<Resource>>>,
 }
 
-/// Why there is no answer.
+/// Error of a request.
 #[derive(Debug, Clone)]
 pub(super) struct ApiError {
-    /// The HTTP status; 0 if the server was not reached.
+    /// HTTP status; 0 if the server was not reached.
     pub(super) status: u16,
-    /// The status in words.
+    /// Reason phrase of the status.
     pub(super) reason: String,
-    /// What the server said, or why it was not reached.
+    /// Body of the answer, or why the server was not reached.
     pub(super) body: String,
 }
 
@@ -43,33 +43,33 @@ impl ApiError {
         self.status == 404
     }
 
-    /// The server was not reached, or broke off.
+    /// The server was not reached, or closed the connection early.
     pub(super) fn is_connection(&self) -> bool {
         self.status == 0
     }
 
-    /// The sentence in the server's answer, or all of it.
+    /// The message in the server's answer, or the whole body.
     pub(super) fn sentence(&self) -> String {
         let status: Option<Value> = serde_json::from_str(&self.body).ok();
         let message = status.as_ref().and_then(|status| status["message"].as_str()).filter(|text| !text.is_empty());
         message.map_or_else(|| self.body.trim().to_owned(), str::to_owned)
     }
 
-    /// The failure of a task: what was tried, and what came of it.
+    /// The failure of a task: the attempted operation and its error.
     pub(super) fn failure(&self, tried: &str) -> Failure {
         let failure = Failure::new(format!("{tried}: {}", self.body));
         if self.is_connection() { failure } else { failure.with("reason", self.reason.as_str()) }
     }
 }
 
-/// An answer and what the server warned of.
+/// An answer, with the server's warnings.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) value: Value,
     pub(super) warnings: Vec<String>,
 }
 
-/// How a change is written down.
+/// Encoding of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Json,
@@ -85,13 +85,13 @@ impl Format {
             Format::Json => "application/json",
             Format::Merge => "application/merge-patch+json",
             Format::StrategicMerge => "application/strategic-merge-patch+json",
-            // JSON is YAML.
+            // JSON is valid YAML.
             Format::Apply => "application/apply-patch+yaml",
         }
     }
 }
 
-/// Which objects of a kind.
+/// Selects objects of a kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
     pub(super) name: Option<String>,
@@ -101,7 +101,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// The object that a definition is of.
+    /// Selects the object that a definition describes.
     pub(super) fn of(definition: &Value) -> Selection {
         let text = |key: &str| definition["metadata"][key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         Selection { name: text("name"), namespace: text("namespace"), ..Selection::default() }
@@ -118,7 +118,7 @@ impl Selection {
 }
 
 impl Client {
-    /// A client as the arguments say; nothing is asked yet.
+    /// Builds a client from the arguments, without a request.
     pub(super) fn of(args: &Args, host: &Host) -> Result<Client, Failure> {
         let access = Access::of(args, host)?;
         let mut headers = access.headers.clone();
@@ -130,19 +130,19 @@ impl Client {
         Ok(Client { http, url, headers, known: RefCell::default() })
     }
 
-    /// Reads a path.
+    /// Sends a GET request.
     pub(super) fn get(&self, path: &str, query: &[(&str, String)], host: &Host) -> Result<Value, ApiError> {
         self.send("GET", path, query, None, host).map(|answer| answer.value)
     }
 
-    /// Reads an object, or a list of those that fit.
+    /// Reads an object, or a list of matching objects.
     pub(super) fn read(&self, resource: &Resource, which: &Selection, host: &Host) -> Result<Value, ApiError> {
         let mut value = self.get(&which.path(resource), &which.query(), host)?;
         objects::name_items(&mut value);
         Ok(value)
     }
 
-    /// Sends a request; an answer that is no success is an error.
+    /// Sends a request; an unsuccessful answer is an error.
     pub(super) fn send(
         &self,
         method: &str,
@@ -170,7 +170,7 @@ impl Client {
         let read = (&mut response.body).take(MAX_ANSWER).read_to_end(&mut bytes);
         read.map_err(|error| unreached(format!("The answer of {} broke off: {}.", self.url, reason(&error))))?;
         if !(200..300).contains(&response.status) {
-            // `HTTP Error 409: Conflict`
+            // Splits `HTTP Error 409: Conflict`.
             let words = response.message.split_once(": ").map_or(response.message.as_str(), |(_, words)| words);
             let body = String::from_utf8_lossy(&bytes).into_owned();
             return Err(ApiError { status: response.status, reason: words.to_owned(), body });

@@ -1,28 +1,28 @@
-//! From the kind of an object to the path at which the server has it.
+//! Maps the kind of an object to its API path.
 
 use serde_json::Value;
 
 use super::client::{ApiError, Client};
 use crate::Host;
 
-/// One kind of object that the server has.
+/// A kind of object that the server serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Resource {
-    /// `v1`, `apps/v1`.
+    /// Group and version, such as `v1` or `apps/v1`.
     pub(super) group_version: String,
     pub(super) kind: String,
-    /// The name in paths: `deployments`.
+    /// Name in paths, such as `deployments`.
     name: String,
     pub(super) namespaced: bool,
     singular: String,
     short: Vec<String>,
     verbs: usize,
-    /// Group and version of what is sent, if that is another (of subresources such as `pods/eviction`).
+    /// Group and version of the request body, if different (for subresources such as `pods/eviction`).
     pub(super) sent_as: Option<String>,
 }
 
 impl Resource {
-    /// The path of all objects, those of a namespace, or one.
+    /// The path of all objects, of a namespace's objects, or of one object.
     pub(super) fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
         let prefix = if self.group_version.contains('/') { "apis" } else { "api" };
         let mut path = format!("/{prefix}/{}", self.group_version);
@@ -65,8 +65,8 @@ impl Resource {
 }
 
 impl Client {
-    /// The resource of a kind: by its kind (`Deployment`), plural, singular or short name. A version without a group (`v1`) is the core's
-    /// first, and else that of the one group that has such a kind.
+    /// Finds a resource by kind (`Deployment`), plural, singular or short name. A version without a group (`v1`) means
+    /// the core group first, otherwise the single group with such a kind.
     pub(super) fn find(&self, kind: &str, api_version: &str, host: &Host) -> Result<Option<Resource>, ApiError> {
         if api_version.contains('/') {
             return Ok(matching(&self.serves(api_version, host)?, kind));
@@ -88,7 +88,7 @@ impl Client {
         Ok(matching(&all, kind))
     }
 
-    /// A subresource, such as `pods/eviction`.
+    /// Finds a subresource, such as `pods/eviction`.
     pub(super) fn subresource(
         &self,
         group_version: &str,
@@ -98,7 +98,7 @@ impl Client {
         Ok(self.listed(group_version, host)?.into_iter().find(|resource| resource.name == name))
     }
 
-    /// What the server has of a group's version, which is asked once. A group that is not there may come, so that is not remembered.
+    /// The resources of a group version, queried once. A missing group is not cached, because it may appear later.
     fn serves(&self, group_version: &str, host: &Host) -> Result<Vec<Resource>, ApiError> {
         if let Some(known) = self.known.borrow().get(group_version) {
             return Ok(known.clone());
@@ -115,7 +115,7 @@ impl Client {
         let prefix = if group_version.contains('/') { "apis" } else { "api" };
         let answer = match self.get(&format!("/{prefix}/{group_version}"), &[], host) {
             Ok(answer) => answer,
-            // The server behind an aggregated API may be away.
+            // The server behind an aggregated API may be unavailable.
             Err(error) if matches!(error.status, 404 | 503) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
@@ -124,7 +124,7 @@ impl Client {
     }
 }
 
-/// The one resource that goes by this word, by the best kind of name that fits.
+/// The single resource that a word names, preferring the best kind of match.
 fn matching(resources: &[Resource], word: &str) -> Option<Resource> {
     let fits: [fn(&Resource, &str) -> bool; 4] = [
         |resource, word| resource.kind == word,
@@ -135,7 +135,7 @@ fn matching(resources: &[Resource], word: &str) -> Option<Resource> {
     fits.iter().find_map(|fits| {
         let found: Vec<&Resource> = resources.iter().filter(|resource| fits(resource, word)).collect();
         let first = found.first()?;
-        // Of one kind that is there several times, the one that can do the most.
+        // If several groups serve the same kind, takes the resource with the most verbs.
         let same = found.iter().all(|other| other.group_version == first.group_version && other.kind == first.kind);
         if same { found.into_iter().max_by_key(|resource| resource.verbs).cloned() } else { None }
     })
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_goes_by_several_names() {
+    fn resource_found_by_every_name() {
         for word in ["Deployment", "deployments", "deployment", "deploy"] {
             assert_eq!(matching(&resources(), word).map(|found| found.kind).as_deref(), Some("Deployment"), "{word}");
         }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_have_the_namespace_of_what_is_in_one() {
+    fn namespaced_path_contains_namespace() {
         let found = matching(&resources(), "deploy").unwrap();
         assert_eq!(found.path(Some("a"), Some("b")), "/apis/apps/v1/namespaces/a/deployments/b");
         assert_eq!(found.path(None, None), "/apis/apps/v1/deployments");

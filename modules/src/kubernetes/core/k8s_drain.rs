@@ -1,4 +1,4 @@
-//! `k8s_drain`: a node gets no new pods, some again, or none at all.
+//! `k8s_drain`: cordons, uncordons and drains nodes.
 
 use std::time::{Duration, Instant};
 
@@ -16,43 +16,53 @@ use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return
 /// The `k8s_drain` module.
 pub struct K8sDrain;
 
-/// The specification of `k8s_drain`.
+/// Specification of `k8s_drain`.
 pub static SPEC: Spec = Spec {
     name: "k8s_drain",
     collection: "kubernetes.core",
     summary: "Cordon, uncordon or drain a Kubernetes node",
     description: &[
-        "`cordon` marks a node so that it gets no new pods, `uncordon` takes that back. `drain` cordons it and evicts its pods; those of the node \
-         itself stay. If pods are there that nobody would bring back, or whose data would be lost, nothing is evicted unless `delete_options` allow it.",
+        "`cordon` marks a node as unschedulable, `uncordon` reverts that. `drain` cordons the node and evicts its \
+         pods, except static pods. Evicts nothing if pods without a controller or with local data exist, unless \
+         `delete_options` allows it.",
     ],
     options: with_cluster![
-        Opt::required("name", Kind::Str, "The node."),
-        Opt::new("state", Kind::Str, "What is to be done.")
+        Opt::required("name", Kind::Str, "Name of the node."),
+        Opt::new("state", Kind::Str, "Operation to perform.")
             .choices(&["cordon", "drain", "uncordon"])
             .default("\"drain\""),
-        Opt::new("pod_selectors", Kind::List(&Kind::Str), "`drain`: only pods with these labels.")
+        Opt::new("pod_selectors", Kind::List(&Kind::Str), "With `drain`: evict only pods with these labels.")
             .aliases(&["label_selectors"]),
-        Opt::new("delete_options", Kind::Dict, "`drain`: how pods are evicted.").default("{}").options(&[
+        Opt::new("delete_options", Kind::Dict, "With `drain`: options for evicting pods.").default("{}").options(&[
             Opt::new(
                 "terminate_grace_period",
                 Kind::Int,
-                "Seconds a pod has to end; each pod's own, if it is not given."
+                "Seconds for a pod to terminate. Default: the pod's own grace period."
             ),
-            Opt::new("force", Kind::Bool, "Evict pods that nothing brings back, too.").default("false"),
-            Opt::new("ignore_daemonsets", Kind::Bool, "Leave pods of DaemonSets, which would come back at once.")
+            Opt::new("force", Kind::Bool, "Also evict pods that no controller recreates.").default("false"),
+            Opt::new("ignore_daemonsets", Kind::Bool, "Skip pods of DaemonSets, which would be recreated at once.")
                 .default("false"),
-            Opt::new("delete_emptydir_data", Kind::Bool, "Evict pods whose data on the node goes with them, too.")
-                .default("false"),
-            Opt::new("disable_eviction", Kind::Bool, "Delete pods, even against a disruption budget.").default("false"),
-            Opt::new("wait_timeout", Kind::Int, "Wait so many seconds until the pods are gone; 0 is without end."),
-            Opt::new("wait_sleep", Kind::Int, "Seconds between two looks.").default("5"),
+            Opt::new(
+                "delete_emptydir_data",
+                Kind::Bool,
+                "Also evict pods that use emptyDir volumes, whose data is lost."
+            )
+            .default("false"),
+            Opt::new(
+                "disable_eviction",
+                Kind::Bool,
+                "Delete pods instead of evicting them, which ignores disruption budgets."
+            )
+            .default("false"),
+            Opt::new("wait_timeout", Kind::Int, "Seconds to wait until the pods are gone; 0 waits forever."),
+            Opt::new("wait_sleep", Kind::Int, "Seconds between two checks.").default("5"),
         ]),
     ],
     check: Check::None,
     examples: "- name: Nothing new on this node\n  kubernetes.core.k8s_drain:\n    name: worker1\n    state: cordon\n\n\
                - name: Empty the node\n  kubernetes.core.k8s_drain:\n    name: worker1\n    delete_options:\n      ignore_daemonsets: true\n      \
                delete_emptydir_data: true\n      wait_timeout: 300\n",
-    returns: &[Return { name: "result", kind: "str", when: "success", doc: "What was done, in words." }],
+    returns: &[Return { name: "result", kind: "str", when: "success", doc: "Summary of the operation." }],
     ..Spec::EMPTY
 };
 
@@ -117,7 +127,7 @@ impl Node {
     }
 }
 
-/// A pod by its namespace and name.
+/// Namespace and name of a pod.
 type Pod = (String, String);
 
 struct Drain {
@@ -127,11 +137,11 @@ struct Drain {
     grace_period: Option<i64>,
     allowed: Allowed,
     disable_eviction: bool,
-    /// How long to wait for the pods' end, and how long between two looks.
+    /// Time limit and interval in seconds while waiting for the pods to end.
     wait: Option<(u64, u64)>,
 }
 
-/// Which pods may be evicted.
+/// Pods that may be evicted.
 #[derive(Clone, Copy)]
 struct Allowed {
     unmanaged: bool,
@@ -170,7 +180,7 @@ impl Drain {
         let (pods, mut warnings) = match chosen {
             Ok(chosen) => chosen,
             Err(failure) => {
-                // Nothing was evicted, so the node goes on as before.
+                // Nothing was evicted, so the node accepts pods again.
                 if !self.was_cordoned {
                     self.node.mark(false, host)?;
                 }
@@ -205,7 +215,7 @@ impl Drain {
         Ok(items(&list).to_vec())
     }
 
-    /// Evicts or deletes a pod; false if it has gone already.
+    /// Evicts or deletes a pod; false if the pod is already gone.
     fn evict(&self, (namespace, name): &Pod, host: &Host) -> Result<bool, Failure> {
         let client = &self.node.client;
         let path = format!("/api/v1/namespaces/{}/pods/{}", crate::http::quoted(namespace), crate::http::quoted(name));
@@ -218,7 +228,7 @@ impl Drain {
             });
             client.send("DELETE", &path, &[], options.as_ref().map(|options| (Format::Json, options)), host)
         } else {
-            // Before 1.22 it is policy/v1beta1.
+            // Releases before 1.22 use policy/v1beta1.
             let known = client.subresource("v1", "pods/eviction", host).map_err(|error| unanswered(&error))?;
             let version = known.and_then(|known| known.sent_as).unwrap_or_else(|| "policy/v1".to_owned());
             let mut eviction = json!({ "apiVersion": version, "kind": "Eviction", "metadata": { "name": name, "namespace": namespace } });
@@ -234,7 +244,7 @@ impl Drain {
         }
     }
 
-    /// Waits until the pods are gone, or run elsewhere; 0 seconds are without end.
+    /// Waits until the pods are gone or run elsewhere; a timeout of 0 waits forever.
     fn are_gone(&self, mut pods: Vec<Pod>, timeout: u64, sleep: u64, host: &Host) -> Result<bool, Failure> {
         let started = Instant::now();
         while let Some((namespace, name)) = pods.last() {
@@ -256,7 +266,7 @@ impl Drain {
     }
 }
 
-/// The pods that are to go, and what the user should know of others; a failure if some may not.
+/// The pods to evict, and warnings about the others. Fails if some pods must not be evicted.
 fn chosen(pods: &[Value], allowed: Allowed) -> Result<(Vec<Pod>, Vec<String>), Failure> {
     let (mut going, mut unmanaged, mut mirrors, mut local, mut daemons) = (vec![], vec![], vec![], vec![], vec![]);
     for pod in pods {
@@ -324,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_that_nobody_would_bring_back_are_not_evicted_unasked() {
+    fn pods_without_controller_not_evicted_by_default() {
         let pod = |name: &str, more: Value| {
             let mut pod =
                 json!({ "metadata": { "namespace": "a", "name": name }, "spec": {}, "status": { "phase": "Running" } });

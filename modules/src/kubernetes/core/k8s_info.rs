@@ -1,4 +1,4 @@
-//! `k8s_info`: objects of a cluster.
+//! `k8s_info`: reads objects of a cluster.
 
 use serde_json::{Value, json};
 
@@ -14,34 +14,36 @@ use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 /// The `k8s_info` module.
 pub struct K8sInfo;
 
-/// The specification of `k8s_info`.
+/// Specification of `k8s_info`.
 pub static SPEC: Spec = Spec {
     name: "k8s_info",
     collection: "kubernetes.core",
     summary: "Read Kubernetes objects",
     description: &[
-        "Reads one object by its name, or those of a namespace or of the whole cluster that selectors fit. It speaks with the API server itself.",
-        "An object that is not there is no failure: `resources` is empty. A kind that the server does not know is none either: `api_found` is false.",
+        "Reads one object by its name, or all objects in a namespace or in the cluster that match the selectors. \
+         Connects to the API server directly.",
+        "A missing object is not a failure; `resources` is empty. An unknown kind is not a failure either; \
+         `api_found` is false.",
     ],
     options: with_cluster![
-        Opt::required("kind", Kind::Str, "The kind of object: `Deployment`, also `deployments` or `deploy`."),
-        Opt::new("api_version", Kind::Str, "Its group and version, such as `apps/v1`.")
+        Opt::required("kind", Kind::Str, "Kind of the object: `Deployment`, also `deployments` or `deploy`."),
+        Opt::new("api_version", Kind::Str, "Group and version of the kind, such as `apps/v1`.")
             .aliases(&["api", "version"])
             .default("\"v1\""),
-        Opt::new("name", Kind::Str, "The object's name; without it all are read."),
-        Opt::new("namespace", Kind::Str, "Its namespace; without it those of all namespaces are read."),
-        Opt::new("label_selectors", Kind::List(&Kind::Str), "Only objects with these labels, such as `app=web`.")
+        Opt::new("name", Kind::Str, "Name of the object. Default: all objects."),
+        Opt::new("namespace", Kind::Str, "Namespace of the object. Default: all namespaces."),
+        Opt::new("label_selectors", Kind::List(&Kind::Str), "Labels that the objects must have, such as `app=web`.")
             .default("[]"),
         Opt::new(
             "field_selectors",
             Kind::List(&Kind::Str),
-            "Only objects with these fields, such as `status.phase=Running`."
+            "Fields that the objects must have, such as `status.phase=Running`."
         )
         .default("[]"),
         Opt::new(
             "hidden_fields",
             Kind::List(&Kind::Str),
-            "Fields that the result shall not have, such as `metadata.managedFields` or `spec.containers[0].env[3].value`."
+            "Fields to remove from the result, such as `metadata.managedFields` or `spec.containers[0].env[3].value`."
         ),
         wait::OPTIONS[0],
         wait::OPTIONS[1],
@@ -54,7 +56,7 @@ pub static SPEC: Spec = Spec {
                kind: Deployment\n    api_version: apps/v1\n    name: web\n    namespace: shop\n    wait: true\n    wait_timeout: 300\n",
     returns: &[
         Return { name: "api_found", kind: "bool", when: "always", doc: "Whether the server knows the kind." },
-        Return { name: "resources", kind: "list", when: "always", doc: "The objects." },
+        Return { name: "resources", kind: "list", when: "always", doc: "Objects that were found." },
     ],
     ..Spec::EMPTY
 };
@@ -89,7 +91,7 @@ fn find(client: &Client, resource: &Resource, args: &Args, host: &Host) -> Resul
     let patience = if args.bool("wait") { Patience::of(args) } else { Patience::NONE };
     let first = match wait(client, resource, &which, &Until::Exists, patience, host) {
         Ok(waited) => waited.object,
-        // A selector that the kind does not support, for one.
+        // The server answers 400, for example, to a selector that the kind does not support.
         Err(Interrupted::Api(error)) if error.status == 400 => None,
         Err(interrupted) => return Err(interrupted.failure()),
     };
@@ -124,7 +126,7 @@ impl Interrupted {
     }
 }
 
-/// The server refused a question, or did not hear it.
+/// The failure if the server refused a query or was not reached.
 pub(super) fn unanswered(error: &ApiError) -> Failure {
     match error.status {
         0 => Failure::new(error.body.clone()),

@@ -1,4 +1,4 @@
-//! Kubeconfig files: clusters, users, and contexts that bring both together.
+//! Kubeconfig files: clusters, users, and the contexts that combine them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{Failure, Host, args::expand_path, http::certificates::Trusted};
 
-/// The parts of a kubeconfig that are lists of things with names.
+/// Sections of a kubeconfig that are lists of named entries.
 const LISTS: [&str; 3] = ["clusters", "users", "contexts"];
 
-/// A thing of one of the lists, and the folder from which its paths are meant.
+/// A named entry, and the folder that its relative paths start from.
 #[derive(Clone)]
 struct Entry {
     list: &'static str,
@@ -23,14 +23,14 @@ struct Entry {
     folder: PathBuf,
 }
 
-/// Several files as one: of things with one name the first counts.
+/// Several merged files; of entries with the same name, the first wins.
 #[derive(Default)]
 struct Config {
     entries: Vec<Entry>,
     current: Option<String>,
 }
 
-/// What the files of a list with `:` say; those that are not there are passed over.
+/// Access settings from the files of a `:`-separated list; missing files are skipped.
 pub(super) fn of_files(paths: &str, context: Option<&str>, host: &Host) -> Result<Access, Failure> {
     let paths: Vec<String> =
         paths.split(':').filter(|path| !path.is_empty()).map(|path| expand_path(path, host)).collect();
@@ -54,7 +54,7 @@ pub(super) fn of_files(paths: &str, context: Option<&str>, host: &Host) -> Resul
     config.access(context)
 }
 
-/// What a kubeconfig says that is given as a mapping.
+/// Access settings from a kubeconfig given as a mapping.
 pub(super) fn of_mapping(config: &Value, context: Option<&str>) -> Result<Access, Failure> {
     let mut merged = Config::default();
     merged.add(config, Path::new(""))?;
@@ -109,7 +109,7 @@ impl Entry {
         self.value[key].as_str().filter(|text| !text.is_empty())
     }
 
-    /// What stands in `key-data`, or in the file that `key` names.
+    /// The content of `key-data`, or of the file that `key` names.
     fn bytes(&self, key: &str) -> Result<Option<Vec<u8>>, Failure> {
         if let Some(data) = self.text(&format!("{key}-data")) {
             let data: String = data.split_whitespace().collect();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_brings_a_cluster_and_a_user_together() {
+    fn context_combines_cluster_and_user() {
         let east = of_mapping(&config(), None).unwrap();
         assert_eq!((east.server.as_str(), east.server_name.as_deref()), ("https://east:6443", Some("api")));
         assert!(matches!(&east.authorities, Trusted::Pem(text) if text == b"ca"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn unusable_kubeconfig_named_in_failure() {
         let message = |context| of_mapping(&config(), Some(context)).unwrap_err().message;
         assert!(message("c").contains("exec"));
         assert!(message("nope").contains("no \"nope\" among its contexts (it has: e, w, c, lost)"));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_meant_from_the_file_and_the_first_file_counts() {
+    fn paths_relative_to_file_first_file_wins() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("ca.pem", "authority");

@@ -1,15 +1,15 @@
-//! Objects as data: what of them is shown, how two differ, what a server warns of.
+//! Objects as data: hidden fields, merging, and server warnings.
 
 use serde_json::Value;
 
 use crate::Map;
 
-/// Whether there is an object; a list is there if it has something in it.
+/// Whether the object exists; a list exists if it is not empty.
 pub(super) fn exists(object: Option<&Value>) -> bool {
     object.is_some_and(|object| !is_list(object) || !items(object).is_empty())
 }
 
-/// Whether it is a list of objects.
+/// Whether this is a list of objects.
 pub(super) fn is_list(object: &Value) -> bool {
     object["kind"].as_str().is_some_and(|kind| kind.ends_with("List"))
 }
@@ -19,7 +19,7 @@ pub(super) fn items(list: &Value) -> &[Value] {
     list["items"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Says of each object of a list what it is; the server says it once for all.
+/// Copies kind and version to each object of a list, because the server gives them once for all.
 pub(super) fn name_items(list: &mut Value) {
     let kind = list["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).map(str::to_owned);
     let (Some(kind), version) = (kind, list["apiVersion"].clone()) else { return };
@@ -33,7 +33,7 @@ pub(super) fn name_items(list: &mut Value) {
     }
 }
 
-/// One mapping over another: mappings in both are merged, of anything else the upper counts.
+/// Merges one mapping over another recursively; for other values the upper wins.
 pub(super) fn merged(lower: &Value, upper: &Value) -> Value {
     let (Value::Object(below), Value::Object(above)) = (lower, upper) else { return upper.clone() };
     let mut all = below.clone();
@@ -47,7 +47,7 @@ pub(super) fn merged(lower: &Value, upper: &Value) -> Value {
     all.into()
 }
 
-/// The sentences of a `Warning` header: `299 - "policy/v1beta1 is deprecated", 299 - "..."`.
+/// The messages of a `Warning` header: `299 - "policy/v1beta1 is deprecated", 299 - "..."`.
 pub(super) fn warnings(header: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = header;
@@ -73,12 +73,12 @@ pub(super) fn warnings(header: &str) -> Vec<String> {
     found
 }
 
-/// An object without what is not to be shown: `metadata.managedFields`, `spec.containers[0].env[3].value`,
-/// `metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]`. What becomes empty by it goes, too.
+/// An object without hidden fields: `metadata.managedFields`, `spec.containers[0].env[3].value`,
+/// `metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]`. Parents that become empty are removed too.
 pub(super) fn hidden(object: &Value, fields: &[&str]) -> Value {
     let mut object = object.clone();
     let mut paths: Vec<Vec<&str>> = fields.iter().map(|field| steps(field)).collect();
-    // Of a list, what is further behind first, so that the numbers of the others stay.
+    // Removes the last items of a list first, so that the indices of the others stay valid.
     paths.sort_by_key(|path| {
         std::cmp::Reverse(path.iter().filter_map(|step| step.parse::<usize>().ok()).collect::<Vec<_>>())
     });
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_hidden_by_paths() {
+    fn fields_hidden_by_path() {
         let object = json!({
             "metadata": { "name": "a", "managedFields": [{}], "annotations": { "example.com/x.y": "1" } },
             "spec": { "containers": [{ "env": [{ "value": "0" }, { "value": "1" }, { "value": "2" }] }] },
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn warnings_of_the_server() {
+    fn warning_header_parsed() {
         let header = r#"299 - "policy/v1beta1 is \"old\", use v1", 299 - "second""#;
         assert_eq!(warnings(header), [r#"policy/v1beta1 is "old", use v1"#, "second"]);
         assert!(warnings("").is_empty());
     }
 
     #[test]
-    fn objects_of_a_list_say_what_they_are() {
+    fn list_items_get_kind_and_version() {
         let mut list = json!({ "kind": "PodList", "apiVersion": "v1", "items": [{ "metadata": {} }] });
         name_items(&mut list);
         assert_eq!(items(&list)[0]["kind"], "Pod");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_are_merged() {
+    fn mappings_merged_recursively() {
         assert_eq!(
             merged(&json!({ "a": { "b": 1 }, "c": [1] }), &json!({ "a": { "d": null }, "c": [2] })),
             json!({ "a": { "b": 1, "d": null }, "c": [2] })

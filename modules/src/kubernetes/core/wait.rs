@@ -1,4 +1,4 @@
-//! Waiting until objects are as they shall be.
+//! Waits until objects reach a state.
 
 use std::{
     thread,
@@ -14,38 +14,41 @@ use super::{
 };
 use crate::{Args, Failure, Host, Kind, Opt, args::is_true};
 
-/// Whether to wait, how long, and for what.
+/// Options for waiting: whether, how long, and for which condition.
 pub(super) const OPTIONS: [Opt; 4] = [
     Opt::new(
         "wait",
         Kind::Bool,
-        "Wait until it is ready (Deployment, DaemonSet, StatefulSet, Pod, or what `wait_condition` says), is there, or is gone.",
+        "Wait until the object is ready (Deployment, DaemonSet, StatefulSet, Pod, or as `wait_condition` says), \
+         exists, or is gone.",
     )
     .default("false"),
-    Opt::new("wait_sleep", Kind::Int, "Seconds between two looks.").default("5"),
-    Opt::new("wait_timeout", Kind::Int, "Seconds after which the task fails.").default("120"),
-    Opt::new("wait_condition", Kind::Dict, "The condition in the object's status that is waited for.").options(&[
-        Opt::new("type", Kind::Str, "Its type, such as `Ready`."),
-        Opt::new("status", Kind::Str, "What it shall be.").choices(&["True", "False", "Unknown"]).default("\"True\""),
-        Opt::new("reason", Kind::Str, "The reason it shall have."),
+    Opt::new("wait_sleep", Kind::Int, "Seconds between two checks.").default("5"),
+    Opt::new("wait_timeout", Kind::Int, "Seconds to wait before failing.").default("120"),
+    Opt::new("wait_condition", Kind::Dict, "Condition in the object's status to wait for.").options(&[
+        Opt::new("type", Kind::Str, "Type of the condition, such as `Ready`."),
+        Opt::new("status", Kind::Str, "Status of the condition.")
+            .choices(&["True", "False", "Unknown"])
+            .default("\"True\""),
+        Opt::new("reason", Kind::Str, "Reason of the condition."),
     ]),
 ];
 
-/// What is waited for.
+/// State to wait for.
 #[derive(Debug, Clone)]
 pub(super) enum Until {
-    /// It is there; of a list, something is.
+    /// The object exists; a list is not empty.
     Exists,
-    /// It is gone.
+    /// The object is gone.
     Absent,
-    /// Kinds that come up are up, others are there.
+    /// Kinds with a readiness check are ready, others exist.
     Ready,
-    /// A condition in its status.
+    /// A condition in the object's status.
     Condition { kind: String, status: String, reason: Option<String> },
 }
 
 impl Until {
-    /// As the arguments say for objects that shall be there.
+    /// The state to wait for, from the arguments of a task that creates objects.
     pub(super) fn of(args: &Args) -> Until {
         let condition = args.value("wait_condition");
         let text = |key: &str| condition.and_then(|condition| condition[key].as_str()).map(str::to_owned);
@@ -80,7 +83,7 @@ impl Until {
     }
 }
 
-/// How long is waited.
+/// Time limit and interval of a wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     pub(super) timeout: Duration,
@@ -92,27 +95,27 @@ impl Patience {
         Patience { timeout: args.seconds("wait_timeout", 120), sleep: args.seconds("wait_sleep", 5) }
     }
 
-    /// One look and no more.
+    /// A single check.
     pub(super) const NONE: Patience = Patience { timeout: Duration::ZERO, sleep: Duration::ZERO };
 }
 
-/// How waiting ended.
+/// Outcome of a wait.
 #[derive(Debug)]
 pub(super) struct Waited {
     pub(super) met: bool,
-    /// The object as it was seen last.
+    /// The object as last seen.
     pub(super) object: Option<Value>,
     pub(super) seconds: u64,
 }
 
-/// Why waiting could not go on.
+/// Reasons to abort a wait.
 #[derive(Debug)]
 pub(super) enum Interrupted {
     Api(ApiError),
     Cancelled(Failure),
 }
 
-/// Looks again and again. A server that is not reached for a while is waited for as well.
+/// Checks repeatedly. A server that is temporarily unreachable is retried as well.
 pub(super) fn wait(
     client: &Client,
     resource: &Resource,
@@ -140,7 +143,7 @@ pub(super) fn wait(
     }
 }
 
-/// Sleeps, unless the run is given up meanwhile.
+/// Sleeps, and fails if the run is cancelled meanwhile.
 pub(super) fn pause(long: Duration, host: &Host) -> Result<(), Failure> {
     let end = Instant::now() + long;
     loop {
@@ -153,7 +156,7 @@ pub(super) fn pause(long: Duration, host: &Host) -> Result<(), Failure> {
     }
 }
 
-/// Whether something of a kind that comes up is up.
+/// Whether an object of a kind with a readiness check is ready.
 fn is_ready(kind: &str, object: &Value) -> bool {
     let (spec, status) = (&object["spec"], &object["status"]);
     let count = |value: &Value| value.as_i64().unwrap_or(0);
@@ -201,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_up_is_ready_when_it_is_up() {
+    fn readiness_of_kinds_detected() {
         let deployment = |replicas: i64, available: i64, seen: i64| json!({ "metadata": { "generation": 2 }, "spec": { "replicas": 2 }, "status": { "replicas": replicas, "availableReplicas": available, "observedGeneration": seen } });
         assert!(is_ready("Deployment", &deployment(2, 2, 2)));
         assert!(!is_ready("Deployment", &deployment(2, 1, 2)) && !is_ready("Deployment", &deployment(2, 2, 1)));
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_have_a_status_and_may_have_a_reason() {
+    fn condition_matched_by_status_and_reason() {
         let object = json!({ "status": { "conditions": [{ "type": "Progressing", "status": "Unknown", "reason": "DeploymentPaused" }, { "type": "Ready", "status": "False" }] } });
         let met = |kind: &str, status: &str, reason: Option<&str>| {
             let until =

@@ -59,7 +59,7 @@ impl Client {
         cluster::members(&self.run(host, &["member", "list"])?)
     }
 
-    /// Health of the given endpoints. An unhealthy one is an answer, not a failure.
+    /// Health of the given endpoints. An unhealthy endpoint is a valid answer, not a failure.
     pub(super) fn health(&self, host: &Host, endpoints: &[String]) -> Result<Vec<Health>, Failure> {
         if endpoints.is_empty() {
             return Ok(Vec::new());
@@ -72,20 +72,20 @@ impl Client {
         })
     }
 
-    /// Members and the health of every one.
+    /// Members, and the health of each.
     pub(super) fn observe(&self, host: &Host) -> Result<Observed, Failure> {
         let members = self.members(host)?;
         self.observe_members(host, members)
     }
 
-    /// Health of members that are known already.
+    /// Health of members from an earlier query.
     pub(super) fn observe_members(&self, host: &Host, members: Vec<Member>) -> Result<Observed, Failure> {
         let urls: Vec<String> = members.iter().flat_map(|member| member.client_urls.clone()).collect();
         let health = self.health(host, &urls)?;
         Ok(Observed { members, health })
     }
 
-    /// Answers of `endpoint status`, which a member gives even without a majority and as a learner.
+    /// Answers of `endpoint status`, which works on learners and without a majority.
     pub(super) fn statuses(&self, host: &Host, endpoints: &[String]) -> Result<Vec<Value>, Failure> {
         if endpoints.is_empty() {
             return Ok(Vec::new());
@@ -99,7 +99,7 @@ impl Client {
         Ok(!self.statuses(host, endpoints)?.is_empty())
     }
 
-    /// The client with only one address.
+    /// The client restricted to one address.
     pub(super) fn at(&self, endpoint: &str) -> Client {
         Client { endpoints: vec![endpoint.to_owned()], ..self.clone() }
     }

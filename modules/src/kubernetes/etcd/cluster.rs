@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::super::quorum::{Condition, Standing};
 use crate::{Args, Failure, Map};
 
-/// A member of the cluster.
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
 pub(super) struct Member {
     #[serde(rename = "ID")]
@@ -23,7 +22,7 @@ pub(super) struct Member {
     pub(super) learner: bool,
 }
 
-/// What an endpoint answered when asked for its health.
+/// Answer of an endpoint to a health query.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 pub(super) struct Health {
     pub(super) endpoint: String,
@@ -49,13 +48,13 @@ impl Member {
         health.iter().any(|endpoint| endpoint.health && self.client_urls.contains(&endpoint.endpoint))
     }
 
-    /// What it is called in a sentence: one that has not started yet has no name.
+    /// Name for messages; a member that has not started yet has no name of its own.
     pub(super) fn called(&self) -> String {
         if self.name.is_empty() { self.peer_urls.join(", ") } else { self.name.clone() }
     }
 }
 
-/// Members a task speaks of: by name, hexadecimal id or peer address.
+/// Members that a task names: by name, hexadecimal id or peer address.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     pub(super) names: Vec<String>,
@@ -86,7 +85,7 @@ impl fmt::Display for Wanted {
     }
 }
 
-/// Members of the cluster and the health of their addresses, at one moment.
+/// Members and the health of their addresses at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Observed {
     pub(super) members: Vec<Member>,
@@ -110,13 +109,13 @@ impl Observed {
         self.members.iter().enumerate().filter(|(_, member)| wanted.is(member))
     }
 
-    /// Indices of members by their ids.
+    /// Indices of members, by id.
     pub(super) fn positions(&self, members: &[Member]) -> Vec<usize> {
         let known = self.members.iter().enumerate();
         known.filter(|(_, known)| members.iter().any(|member| member.id == known.id)).map(|(at, _)| at).collect()
     }
 
-    /// Names of all members, for a sentence.
+    /// Names of all members, for messages.
     pub(super) fn called(&self) -> String {
         self.members.iter().map(Member::called).collect::<Vec<_>>().join(", ")
     }
@@ -127,7 +126,7 @@ pub(super) fn unreadable(what: &str, text: &str) -> Failure {
     Failure::new(format!("What etcdctl printed for {what} cannot be read: {start:?}."))
 }
 
-/// The members from `member list`.
+/// Parses the members from `member list`.
 pub(super) fn members(text: &str) -> Result<Vec<Member>, Failure> {
     #[derive(Deserialize)]
     struct List {
@@ -136,7 +135,7 @@ pub(super) fn members(text: &str) -> Result<Vec<Member>, Failure> {
     serde_json::from_str::<List>(text).map(|list| list.members).map_err(|_| unreadable("member list", text))
 }
 
-/// The answers of `endpoint health`; 3.4 may name an endpoint twice.
+/// Parses the answers of `endpoint health`; version 3.4 may name an endpoint twice.
 pub(super) fn health(text: &str) -> Result<Vec<Health>, Failure> {
     let line = text.lines().find(|line| line.starts_with('[')).ok_or_else(|| unreadable("endpoint health", text))?;
     let answers: Vec<Health> = serde_json::from_str(line).map_err(|_| unreadable("endpoint health", text))?;
@@ -166,7 +165,7 @@ pub(super) fn list(members: &[Member], health: Option<&[Health]>) -> Value {
     members.iter().map(one).collect()
 }
 
-/// The answers of `endpoint status` in our own shape, once each, with the id of the leader.
+/// Normalises the answers of `endpoint status`, without duplicates, and finds the id of the leader.
 pub(super) fn statuses(answers: &[Value]) -> (Value, Option<String>) {
     let mut seen: Vec<Value> = Vec::new();
     let mut leader = None;
@@ -218,7 +217,7 @@ mod tests {
     const STATUS: &str = r#"[{"Endpoint":"http://127.0.0.1:23790","Status":{"header":{"cluster_id":324952591200643719,"member_id":3319814642761637952,"revision":1,"raft_term":2},"version":"3.4.23","dbSize":20480,"leader":3319814642761637952,"raftIndex":4,"raftTerm":2,"raftAppliedIndex":4,"dbSizeInUse":16384}}]"#;
 
     #[test]
-    fn what_etcdctl_prints_is_read() {
+    fn etcdctl_output_parsed() {
         let members = members(MEMBERS).unwrap();
         assert_eq!(members[1].id(), "2e1259d415f2a040");
         assert!(members[0].name.is_empty());
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn member_conditions_follow_what_etcdctl_printed() {
+    fn member_conditions_derived_from_etcdctl_output() {
         let observed = Observed { members: members(MEMBERS).unwrap(), health: health(HEALTH).unwrap() };
         let conditions: Vec<Condition> = observed.standings().iter().map(|member| member.condition).collect();
         assert_eq!(conditions, [Condition::Unstarted, Condition::Healthy]);

@@ -31,7 +31,7 @@ pub(super) fn plan_can_stop(client: &Client, args: &Args, host: &Host) -> Result
         .map_err(|failure| failure.with("members", members))
 }
 
-/// Decides by the caller's list of members, because no member answers.
+/// Decides from the caller's list of members, because no member answers.
 fn unanswered(args: &Args, wanted: &Wanted, failure: Failure) -> Result<Plan, Failure> {
     let expected = args.list("expected");
     let whole = !expected.is_empty() && expected.iter().all(|name| wanted.names.iter().any(|wanted| wanted == name));
@@ -47,7 +47,7 @@ fn unanswered(args: &Args, wanted: &Wanted, failure: Failure) -> Result<Plan, Fa
     Verdict::Refused(reason).apply(args.bool("allow_unsafe"), || Ok(plan))
 }
 
-/// `state: restarted`: one member, which is healthy again when the task ends.
+/// `state: restarted`: restarts one member and waits until it is healthy.
 pub(super) fn plan_restart(client: &Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let wanted = Wanted::of(args)?;
     let service = args.str("service").unwrap_or("etcd.service").to_owned();
@@ -55,7 +55,7 @@ pub(super) fn plan_restart(client: &Client, args: &Args, host: &Host) -> Result<
     let override_it = args.bool("allow_unsafe");
     let active = Command::new("systemctl").args(["is-active", "--quiet", &service]).run(host)?.success();
     let restart = |client: Client| Plan::change(move |host, _| apply_restart(&client, &wanted, &service, limit, host));
-    // A member that is down already cannot cost anything more.
+    // A member that is down cannot reduce the majority further.
     if !active {
         return Ok(restart(client.clone()));
     }
@@ -74,7 +74,7 @@ pub(super) fn plan_restart(client: &Client, args: &Args, host: &Host) -> Result<
     Verdict::Refused(reason).apply(override_it, || Ok(restart(client.clone())))
 }
 
-/// Whether members run and none reaches a majority, so that nothing can be lost: they answer `endpoint status` only.
+/// Whether members run without a majority, so that nothing can be lost. Such members answer only `endpoint status`.
 fn without_majority(client: &Client, host: &Host) -> Result<bool, Failure> {
     let healthy = client.health(host, &client.endpoints)?.iter().any(|endpoint| endpoint.health);
     Ok(!healthy && client.serves(host, &client.endpoints)?)

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{Args, Failure, Host, Plan};
 
-/// Longest wait for the members of a cluster to stay connected.
+/// Longest wait for stable connections between the members.
 const SETTLED: Duration = Duration::from_secs(20);
 
 /// `state: member_add`.
@@ -48,7 +48,7 @@ pub(super) fn plan_add(client: &Client, args: &Args, host: &Host) -> Result<Plan
                 words.push("--learner");
             }
             let answer = add(&client, &words, limit, host)?;
-            // etcdctl 3.4 returns the whole list; with later versions the list is queried again.
+            // etcdctl 3.4 returns the whole list; for later versions, the list is queried again.
             let members = cluster::members(&answer).or_else(|_| client.members(host))?;
             outcome.set("members", list(&members, None));
             Ok(())
@@ -57,7 +57,7 @@ pub(super) fn plan_add(client: &Client, args: &Args, host: &Host) -> Result<Plan
     })
 }
 
-/// Adds a member; etcd refuses while its members have not been connected for five seconds, as after a start.
+/// Adds a member. Retries because etcd refuses until its members have been connected for five seconds.
 fn add(client: &Client, words: &[&str], limit: Duration, host: &Host) -> Result<String, Failure> {
     let deadline = Instant::now() + limit;
     loop {
@@ -71,7 +71,7 @@ fn add(client: &Client, words: &[&str], limit: Duration, host: &Host) -> Result<
     }
 }
 
-/// `state: member_promote`. The learner has to run and to have caught up; it gets the time of `wait` for that.
+/// `state: member_promote`. The learner has to run and to have caught up; `wait` limits the time for that.
 pub(super) fn plan_promote(client: &Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let wanted = Wanted::of(args)?;
     let observed = client.observe(host)?;
@@ -109,7 +109,7 @@ pub(super) fn plan_promote(client: &Client, args: &Args, host: &Host) -> Result<
     })
 }
 
-/// Promotes a learner if it answers: etcd itself looks only at what the learner had received, not at whether it still runs.
+/// Promotes a learner if it answers. etcd itself checks only what the learner received, not whether it still runs.
 fn promote(client: &Client, id: u64, override_it: bool, host: &Host) -> Result<(), Failure> {
     let observed = client.observe(host)?;
     let Some((at, learner)) = observed.members.iter().enumerate().find(|(_, member)| member.id == id) else {
@@ -128,7 +128,7 @@ fn promote(client: &Client, id: u64, override_it: bool, host: &Host) -> Result<(
     client.run(host, &["member", "promote", &learner.id()]).map(|_| ())
 }
 
-/// `state: member_remove`, of one member or of several.
+/// `state: member_remove`, for one or more members.
 pub(super) fn plan_remove(client: &Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let wanted = Wanted::of(args)?;
     let observed = client.observe(host)?;
@@ -162,7 +162,8 @@ pub(super) fn plan_remove(client: &Client, args: &Args, host: &Host) -> Result<P
         .map_err(|failure| failure.with("members", before))
 }
 
-/// Members to remove, those that do not answer first: each of them makes the majority smaller and costs nothing.
+/// Order of removal. Members that do not answer go first, because removing them lowers the required majority at no
+/// cost.
 fn order(observed: &Observed, leaving: &[usize]) -> Vec<Member> {
     let mut targets: Vec<Member> = leaving.iter().filter_map(|at| observed.members.get(*at)).cloned().collect();
     targets.sort_by_key(|member| member.healthy(&observed.health));

@@ -19,19 +19,19 @@ pub struct Etcd;
 static SPEC: Spec = Spec {
     name: "etcd",
     collection: "windlass.kubernetes",
-    summary: "Look after the members of an etcd cluster",
+    summary: "Manage the members of an etcd cluster",
     description: &[
-        "Asks and changes an etcd cluster through `etcdctl` on the host. Adding and removing a member are idempotent: a member that is \
-         there, or gone, already is not a change.",
-        "A change that would leave the cluster without a majority of healthy members is refused with the count: a removal, a restart, a \
-         stop, or an addition. A voter is added only while every other one is healthy; `learner` and `member_promote` add one without \
-         risk.",
-        "`can_stop` changes nothing. It fails if the cluster would lose its majority without the members named, except when these are \
-         all of its members: then the end of the whole cluster is meant.",
-        "A snapshot counts only after its own check (`snapshot status`) has succeeded.",
+        "Queries and changes an etcd cluster with `etcdctl` on the host. Adding an existing member, or removing a \
+         missing one, changes nothing.",
+        "Refuses a removal, restart, stop or addition that would leave the cluster without a majority of healthy \
+         members, and reports the count. Adds a voter only while all others are healthy; `learner` with \
+         `member_promote` adds one without risk.",
+        "`can_stop` changes nothing. It fails if the cluster would lose its majority without the named members. If \
+         they are all members, the task means the end of the whole cluster and passes.",
+        "Keeps a snapshot only after `snapshot status` has verified it.",
     ],
     options: &[
-        Opt::required("state", Kind::Str, "What to do.").aliases(&["action"]).choices(&[
+        Opt::required("state", Kind::Str, "Operation to perform.").aliases(&["action"]).choices(&[
             "status",
             "health",
             "member_list",
@@ -42,41 +42,46 @@ static SPEC: Spec = Spec {
             "can_stop",
             "snapshot",
         ]),
-        Opt::new("name", Kind::Str, "The member, by name (or, unless it is added, by its hexadecimal id)."),
-        Opt::new("names", Kind::List(&Kind::Str), "With `member_remove` and `can_stop`: several members, judged together.")
-            .default("[]"),
+        Opt::new("name", Kind::Str, "Member, by name or hexadecimal id. A member to add needs its name."),
+        Opt::new(
+            "names",
+            Kind::List(&Kind::Str),
+            "With `member_remove` and `can_stop`: several members, judged together.",
+        )
+        .default("[]"),
         Opt::new(
             "expected",
             Kind::List(&Kind::Str),
-            "With `can_stop`: all members as the caller knows them. The list counts only if no member answers; when `names` has all of \
-             them, the whole cluster is meant.",
+            "With `can_stop`: all members that the caller knows. Used only if no member answers; if `names` contains \
+             all of them, the task means the whole cluster.",
         )
         .default("[]"),
         Opt::new(
             "allow_unsafe",
             Kind::Bool,
-            "Override a refusal. Without a majority the cluster neither reads nor writes, and data that only the lost members had is gone.",
+            "Override a refusal. Without a majority the cluster neither reads nor writes, and data that only the \
+             lost members had is gone.",
         )
         .default("false"),
-        Opt::new("service", Kind::Str, "With `restarted`: systemd's unit of the member on this host.")
+        Opt::new("service", Kind::Str, "With `restarted`: systemd unit of the member on this host.")
             .default("\"etcd.service\""),
         Opt::new(
             "wait",
             Kind::Int,
-            "Seconds in which a restarted member has to be healthy, or a learner to have caught up.",
+            "Seconds to wait for a restarted member to be healthy, or for a learner to catch up.",
         )
         .default("120"),
-        Opt::new("peer_urls", Kind::List(&Kind::Str), "The addresses at which the member's peers reach it.")
+        Opt::new("peer_urls", Kind::List(&Kind::Str), "Peer URLs of the member to add.")
             .aliases(&["peer_url"])
             .default("[]"),
         Opt::new("learner", Kind::Bool, "Add the member as a learner, which has no vote yet.").default("false"),
-        Opt::new("path", Kind::Path, "Where the snapshot is written."),
-        Opt::new("endpoints", Kind::List(&Kind::Str), "The addresses of the members to ask.")
+        Opt::new("path", Kind::Path, "Path to write the snapshot to."),
+        Opt::new("endpoints", Kind::List(&Kind::Str), "Client URLs of the members to query.")
             .default("[\"http://127.0.0.1:2379\"]"),
-        Opt::new("cacert", Kind::Path, "The authority that the members' certificates are checked against."),
-        Opt::new("cert", Kind::Path, "The certificate to show to the members."),
-        Opt::new("key", Kind::Path, "The key of that certificate (a path, not the key itself)."),
-        Opt::new("etcdctl", Kind::Str, "The program.").default("\"etcdctl\""),
+        Opt::new("cacert", Kind::Path, "CA certificate that verifies the members' certificates."),
+        Opt::new("cert", Kind::Path, "Client certificate for authentication at the members."),
+        Opt::new("key", Kind::Path, "Path of the client certificate's private key."),
+        Opt::new("etcdctl", Kind::Str, "Name or path of the program.").default("\"etcdctl\""),
         Opt::new("timeout", Kind::Int, "Seconds to wait for an answer.").default("10"),
     ],
     required_if: &[("state", "member_add", &["name", "peer_urls"]), ("state", "snapshot", &["path"])],
@@ -88,22 +93,18 @@ static SPEC: Spec = Spec {
             name: "members",
             kind: "list",
             when: "status, member_list, member_add, member_promote, member_remove, can_stop",
-            doc: "Each with `id` (hexadecimal), `name`, `peer_urls`, `client_urls`, `learner`, `started` and, where it was asked for, `healthy`.",
+            doc: "Members, each with `id` (hexadecimal), `name`, `peer_urls`, `client_urls`, `learner`, `started` \
+                 and, if queried, `healthy`.",
         },
-        Return {
-            name: "whole_cluster",
-            kind: "bool",
-            when: "can_stop",
-            doc: "Whether no member would stay.",
-        },
+        Return { name: "whole_cluster", kind: "bool", when: "can_stop", doc: "Whether no member would remain." },
         Return { name: "healthy", kind: "bool", when: "health, status", doc: "Whether every member answers." },
-        Return { name: "endpoints", kind: "list", when: "health, status", doc: "What each endpoint answered." },
-        Return { name: "leader", kind: "str", when: "status", doc: "The id of the leader." },
+        Return { name: "endpoints", kind: "list", when: "health, status", doc: "Answers of the endpoints." },
+        Return { name: "leader", kind: "str", when: "status", doc: "Id of the leader." },
         Return {
             name: "snapshot",
             kind: "dict",
             when: "snapshot",
-            doc: "`path`, `hash`, `revision`, `total_keys`, `total_size`.",
+            doc: "Snapshot with `path`, `hash`, `revision`, `total_keys` and `total_size`.",
         },
     ],
     ..Spec::EMPTY

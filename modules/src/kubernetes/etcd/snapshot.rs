@@ -19,7 +19,7 @@ pub(super) fn plan(client: Client, args: &Args) -> Result<Plan, Failure> {
 }
 
 fn take_snapshot(client: &Client, path: &str, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-    // A snapshot is taken from one member: the first healthy one.
+    // A snapshot comes from one member: the first healthy one.
     let health = client.health(host, &client.endpoints)?;
     let Some(endpoint) = health.iter().find(|endpoint| endpoint.health) else {
         let errors: Vec<String> =
@@ -29,7 +29,7 @@ fn take_snapshot(client: &Client, path: &str, host: &Host, outcome: &mut Outcome
             errors.join("; ")
         )));
     };
-    // The name changes only after the check, so that a good older snapshot is never replaced by a bad one.
+    // The snapshot is renamed only after verification, so that a bad one never replaces an older good one.
     let draft = format!("{path}.unverified");
     let one = client.at(&endpoint.endpoint);
     let result = one.run(host, &["snapshot", "save", &draft]).and_then(|_| {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Args, Diff, Failure, Host, Outcome, Plan, process::Command, process::Output};
 
-/// What is applied or deleted: files, or a text that goes through standard input.
+/// Objects to apply or delete: files, or a text for standard input.
 #[derive(Clone)]
 struct Source {
     words: Vec<String>,
@@ -77,7 +77,7 @@ pub(super) fn plan_present(client: Client, args: &Args, reload: bool, host: &Hos
         words.push("--force");
     }
     let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-    // What is applied on the server is never called unchanged, so there the difference is what tells.
+    // kubectl never reports a server-side apply as unchanged, so `kubectl diff` decides.
     let server_side = args.bool("server_side");
     let difference =
         if host.diff() || server_side { difference(&client, &source, server_side, host)? } else { Difference::Unknown };
@@ -103,7 +103,7 @@ pub(super) fn plan_present(client: Client, args: &Args, reload: bool, host: &Hos
     Ok(plan.with_diff(diff))
 }
 
-/// What the API server says it would do.
+/// Asks the API server for a dry run.
 fn predict(
     client: &Client,
     source: &Source,
@@ -111,14 +111,14 @@ fn predict(
     diff: Option<Diff>,
     host: &Host,
 ) -> Result<Plan, Failure> {
-    // A dry run cannot delete and create, so force does not go with it.
+    // A dry run cannot delete and recreate, so it excludes `--force`.
     let mut words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--force").collect();
     words.push("--dry-run=server");
     let output = source.run(client, &words, host)?;
     let text = output.stdout_text();
     let error = output.stderr_text();
     let lines = objects::lines(&text);
-    // An object whose namespace or whose kind is made by the same task cannot be tried before it is.
+    // A dry run fails for an object whose namespace or kind the same task creates.
     let unknown =
         error.contains("namespaces \"") && error.contains("not found") || error.contains("no matches for kind");
     if !output.success() && !unknown {
@@ -135,14 +135,14 @@ fn predict(
     })
 }
 
-/// What `kubectl diff` came to.
+/// Outcome of `kubectl diff`.
 enum Difference {
     None,
     Shown(Diff),
     Unknown,
 }
 
-/// What `kubectl diff` shows; unknown where it cannot be had, because a difference is a courtesy.
+/// Runs `kubectl diff`. A failure counts as unknown, because the difference is optional.
 fn difference(client: &Client, source: &Source, server_side: bool, host: &Host) -> Result<Difference, Failure> {
     if crate::process::find(host, "diff").is_none() {
         return Ok(Difference::Unknown);
@@ -158,7 +158,7 @@ fn difference(client: &Client, source: &Source, server_side: bool, host: &Host) 
     })
 }
 
-/// Without the lines about kubectl's own temporary files.
+/// Removes the lines about kubectl's temporary files.
 fn shorten(diff: &str) -> String {
     let kept = diff.lines().filter(|line| !line.starts_with("diff -u"));
     let named = kept.map(|line| {
@@ -227,7 +227,7 @@ pub(super) fn plan_absent(client: Client, args: &Args, host: &Host) -> Result<Pl
     }))
 }
 
-/// Objects of a kind that the cluster does not know, or in a namespace it does not have, are gone as well.
+/// Whether the error means that the objects are gone: the cluster lacks their kind or namespace.
 fn gone(error: &str) -> bool {
     let lines: Vec<&str> =
         error.lines().filter(|line| !line.starts_with("Warning") && !line.starts_with("warning")).collect();
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_names_objects_not_temporary_files() {
+    fn diff_omits_temporary_files() {
         let text = "diff -u -N /tmp/LIVE-1/v1.ConfigMap.default.c /tmp/MERGED-2/v1.ConfigMap.default.c\n--- /tmp/LIVE-1/v1.ConfigMap.default.c\t2026-11-21 02:00:00\n+++ /tmp/MERGED-2/v1.ConfigMap.default.c\t2026-11-21 02:00:00\n@@ -1,3 +1,3 @@\n-  a: \"1\"\n+  a: \"2\"\n";
         assert_eq!(
             shorten(text),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_counts_as_gone() {
+    fn unknown_kind_or_namespace_counts_as_gone() {
         assert!(gone("Error from server (NotFound): error when deleting \"a.yaml\": namespaces \"x\" not found\n"));
         assert!(gone("error: unable to recognize \"a.yaml\": no matches for kind \"Foo\" in version \"a/v1\"\n"));
         assert!(!gone("The connection to the server 127.0.0.1:6443 was refused\n"));

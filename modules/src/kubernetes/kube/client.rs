@@ -6,10 +6,10 @@ use crate::{
     process::{Command, Output},
 };
 
-/// The file with which a node's administrator reaches its cluster.
+/// Kubeconfig of the cluster's administrator on a control plane.
 const ADMIN: &str = "/etc/kubernetes/admin.conf";
 
-/// How kubectl is called.
+/// Settings of kubectl calls.
 #[derive(Clone)]
 pub(super) struct Client {
     program: String,
@@ -37,7 +37,8 @@ impl Client {
         }
     }
 
-    /// In a dry run, a cluster that an earlier task would have made cannot be asked.
+    /// In a dry run, predicts a change if the cluster does not exist yet, because an earlier task may be about to
+    /// create it.
     pub(super) fn guess(&self, host: &Host) -> Option<Plan> {
         if let Some(guess) = super::super::guess_without(&self.program, host) {
             return Some(guess);
@@ -49,7 +50,7 @@ impl Client {
         )))
     }
 
-    /// A command of kubectl. It speaks to the API server for as long as the command needs.
+    /// Builds a kubectl command without a time limit.
     pub(super) fn command(&self, words: &[&str], host: &Host) -> Command {
         let mut command = Command::new(&self.program).plain_locale().args(words.iter().copied()).args(&self.options);
         let own =
@@ -60,30 +61,30 @@ impl Client {
         command
     }
 
-    /// A short question or change, with a deadline for the answer.
+    /// Runs a short query or change with a deadline for the answer.
     pub(super) fn ask(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         self.command(words, host).arg(format!("--request-timeout={}s", self.request_timeout)).run(host)
     }
 
-    /// One that must succeed.
+    /// Like `ask`, and fails if the command fails.
     pub(super) fn run(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         let output = self.ask(words, host)?;
         if output.success() { Ok(output) } else { Err(failure(words, &output)) }
     }
 
-    /// The objects that the arguments speak of.
+    /// Reads the objects that the arguments name.
     pub(super) fn get(&self, args: &Args, host: &Host) -> Result<Vec<Value>, Failure> {
         self.find(&Target::of(args)?, host)
     }
 
-    /// These objects.
+    /// Reads the objects of a target.
     pub(super) fn find(&self, target: &Target, host: &Host) -> Result<Vec<Value>, Failure> {
         let output = self.run(&target.get(), host)?;
         objects::of_json(&output.stdout_text())
     }
 }
 
-/// The failure of a kubectl command, in its own words.
+/// The failure of a kubectl command, with kubectl's message.
 pub(super) fn failure(words: &[&str], output: &Output) -> Failure {
     let error = output.stderr_text();
     let said = if error.trim().is_empty() { output.stdout_text() } else { error.clone() };
@@ -94,7 +95,7 @@ pub(super) fn failure(words: &[&str], output: &Output) -> Failure {
         .with("stderr", error)
 }
 
-/// Objects by kind, and by name or selectors.
+/// Selects objects by kind, and by name or selectors.
 pub(super) struct Target {
     pub(super) words: Vec<String>,
     pub(super) shown: String,
@@ -128,7 +129,7 @@ impl Target {
         Ok(Target { words, shown })
     }
 
-    /// The words of a command that reads them.
+    /// The kubectl arguments that read the objects.
     pub(super) fn get(&self) -> Vec<&str> {
         let mut words = vec!["get"];
         words.extend(self.words.iter().map(String::as_str));

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::client::{Client, Target};
 use crate::{Args, Diff, Failure, Host, Map, Plan};
 
-/// What an object lacks, as words of `kubectl label`, `annotate` and `taint`.
+/// Missing marks of an object, as arguments of `kubectl label`, `annotate` and `taint`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Changes {
     labels: Vec<String>,
@@ -11,7 +11,7 @@ struct Changes {
     taints: Vec<String>,
 }
 
-/// Labels, annotations and taints of the objects the arguments speak of.
+/// Plans labels, annotations and taints of the objects in the arguments.
 pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let kind = args.str("kind").unwrap_or_default().to_owned();
     let taints = args.list("taints");
@@ -77,7 +77,7 @@ fn marks(object: &Value) -> Value {
     })
 }
 
-/// The marks as they will be.
+/// The marks after the change.
 fn marked(object: &Value, labels: &Map, annotations: &Map, taints: &[&str]) -> Value {
     let mut after = marks(object);
     for (key, wanted) in [("labels", labels), ("annotations", annotations)] {
@@ -101,7 +101,7 @@ fn marked(object: &Value, labels: &Map, annotations: &Map, taints: &[&str]) -> V
     after
 }
 
-/// A value as a label has it; none takes the label away.
+/// A label value as text; `None` removes the label.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -134,7 +134,7 @@ fn changes(object: &Value, labels: &Map, annotations: &Map, taints: &[&str]) -> 
     }
 }
 
-/// A taint as kubectl writes it: `key=value:Effect`, with `-` at the end to take it away.
+/// A taint in kubectl's syntax: `key=value:Effect`; a trailing `-` removes it.
 #[derive(Debug, PartialEq, Eq)]
 struct Taint<'a> {
     key: &'a str,
@@ -152,7 +152,7 @@ impl<'a> Taint<'a> {
         (!key.is_empty() && known).then_some(Taint { key, value, effect, remove })
     }
 
-    /// Key and effect make a taint; one to take away may leave the effect out.
+    /// Compares by key and effect. A taint to remove may omit the effect.
     fn is(&self, known: &Value) -> bool {
         known["key"] == self.key && (self.effect.is_empty() || known["effect"] == self.effect)
     }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_set() {
+    fn marks_that_differ_are_set() {
         let node = json!({
             "metadata": { "name": "n1", "labels": { "disk": "ssd", "old": "x" }, "annotations": { "a": "1" } },
             "spec": { "taints": [{ "key": "node-role.kubernetes.io/master", "effect": "NoSchedule" }, { "key": "db", "value": "yes", "effect": "NoExecute" }] },
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_needs_an_effect_unless_it_goes() {
+    fn taint_without_effect_valid_only_for_removal() {
         assert_eq!(
             Taint::parse("a=b:NoSchedule"),
             Some(Taint { key: "a", value: "b", effect: "NoSchedule", remove: false })

@@ -15,58 +15,110 @@ pub struct Kube;
 static SPEC: Spec = Spec {
     name: "kube",
     collection: "windlass.kubernetes",
-    summary: "Apply, delete, read, mark and await Kubernetes objects",
+    summary: "Apply, delete, read, label and wait for Kubernetes objects",
     description: &[
-        "Works through `kubectl` on the host, so that nothing else is needed there. A task is changed only if an object was.",
-        "With `labels`, `annotations` or `taints`, the object is read first and only what differs is set; an empty value (`null`), or a \
-         taint that ends in `-`, is taken away.",
-        "In check mode the API server itself predicts (a server-side dry run); with `--diff`, `kubectl diff` shows what would change.",
+        "Runs `kubectl` on the host, which is the only requirement. The task is changed only if an object changed.",
+        "With `labels`, `annotations` or `taints`, reads the object first and sets only what differs. A `null` \
+         value, or a taint that ends in `-`, removes the mark.",
+        "In check mode the API server itself predicts (a server-side dry run). With `--diff`, `kubectl diff` shows \
+         the changes.",
     ],
     options: &[
         Opt::new(
             "state",
             Kind::Str,
-            "`present` and `latest` apply; `absent` deletes; `get` and `exists` read; `wait` waits for a condition; `reloaded` \
-             replaces; `cordoned`, `uncordoned` and `drained` are for a node that is to get no new pods, some again, or none at all.",
+            "`present` and `latest` apply, `reloaded` replaces, `absent` deletes, `get` and `exists` read, `wait` \
+             waits for a condition. `cordoned` and `uncordoned` stop and resume scheduling on a node; `drained` also \
+             evicts its pods.",
         )
         .default("\"present\"")
-        .choices(&["present", "latest", "reloaded", "absent", "get", "exists", "wait", "cordoned", "uncordoned", "drained"]),
-        Opt::new("src", Kind::List(&Kind::Path), "Files or folders with objects, on the host.").aliases(&["filename", "file", "files"]).default("[]"),
-        Opt::new("definition", Kind::Raw, "Objects as text, as a mapping or as a list of mappings.").aliases(&["content"]),
-        Opt::new("recursive", Kind::Bool, "Take files in folders below those of `src` too.").default("false"),
-        Opt::new("kustomize", Kind::Path, "A folder with a kustomization."),
-        Opt::new("kind", Kind::Str, "The kind of object, such as `deployment`, also as `deployments.apps`.").aliases(&["resource"]),
-        Opt::new("name", Kind::Str, "The object's name."),
-        Opt::new("namespace", Kind::Str, "The namespace."),
-        Opt::new("all_namespaces", Kind::Bool, "Read or await objects of every namespace.").default("false"),
-        Opt::new("all", Kind::Bool, "Every object of the kind.").default("false"),
-        Opt::new("label_selector", Kind::Str, "Objects with these labels.").aliases(&["label", "selector"]),
-        Opt::new("field_selector", Kind::Str, "Objects with these fields."),
-        Opt::new("labels", Kind::Dict, "Labels that the object is to have."),
-        Opt::new("annotations", Kind::Dict, "Annotations that the object is to have."),
-        Opt::new("taints", Kind::List(&Kind::Str), "Taints that the node is to have, as `key=value:Effect`; with `-` at the end, not to have.")
+        .choices(&[
+            "present",
+            "latest",
+            "reloaded",
+            "absent",
+            "get",
+            "exists",
+            "wait",
+            "cordoned",
+            "uncordoned",
+            "drained",
+        ]),
+        Opt::new("src", Kind::List(&Kind::Path), "Files or folders with objects, on the host.")
+            .aliases(&["filename", "file", "files"])
             .default("[]"),
+        Opt::new("definition", Kind::Raw, "Objects as text, as a mapping or as a list of mappings.")
+            .aliases(&["content"]),
+        Opt::new("recursive", Kind::Bool, "Include files in subfolders of `src`.").default("false"),
+        Opt::new("kustomize", Kind::Path, "Folder with a kustomization."),
+        Opt::new("kind", Kind::Str, "Kind of the object, such as `deployment` or `deployments.apps`.")
+            .aliases(&["resource"]),
+        Opt::new("name", Kind::Str, "Name of the object."),
+        Opt::new("namespace", Kind::Str, "Namespace of the object."),
+        Opt::new("all_namespaces", Kind::Bool, "Read or wait for objects of all namespaces.").default("false"),
+        Opt::new("all", Kind::Bool, "Select all objects of the kind.").default("false"),
+        Opt::new("label_selector", Kind::Str, "Select objects with these labels.").aliases(&["label", "selector"]),
+        Opt::new("field_selector", Kind::Str, "Select objects with these fields."),
+        Opt::new("labels", Kind::Dict, "Labels to set on the object."),
+        Opt::new("annotations", Kind::Dict, "Annotations to set on the object."),
+        Opt::new(
+            "taints",
+            Kind::List(&Kind::Str),
+            "Taints to set on the node, as `key=value:Effect`; a trailing `-` removes the taint.",
+        )
+        .default("[]"),
         Opt::new(
             "for",
             Kind::Str,
-            "What `wait` waits for: `Ready` or another condition, `Ready=False`, `delete`, `rollout`, or `jsonpath=...`.",
+            "With `wait`: condition to wait for, such as `Ready`, `Ready=False`, `delete`, `rollout` or \
+             `jsonpath=...`.",
         )
         .aliases(&["condition"])
         .default("\"Ready\""),
-        Opt::new("wait", Kind::Bool, "After a deletion, wait until the objects are gone.").default("false"),
-        Opt::new("force", Kind::Bool, "Delete and create what cannot be changed in place; `drained`: delete pods that nothing brings back.").default("false"),
-        Opt::new("grace_period", Kind::Int, "`drained`: seconds a pod has to end; each pod's own, if it is not given."),
-        Opt::new("ignore_daemonsets", Kind::Bool, "`drained`: leave pods of DaemonSets, which would come back at once.").default("true"),
-        Opt::new("delete_emptydir_data", Kind::Bool, "`drained`: evict pods whose data on the node goes with them.").default("true"),
-        Opt::new("disable_eviction", Kind::Bool, "`drained`: delete pods, even against a disruption budget.").default("false"),
-        Opt::new("server_side", Kind::Bool, "Apply on the server, which tracks the owner of every field.").default("false"),
-        Opt::new("timeout", Kind::Int, "Seconds to wait.").default("300"),
+        Opt::new("wait", Kind::Bool, "Wait until deleted objects are gone.").default("false"),
+        Opt::new(
+            "force",
+            Kind::Bool,
+            "Delete and recreate objects that cannot be changed in place. With `drained`: delete pods that no \
+             controller recreates.",
+        )
+        .default("false"),
+        Opt::new(
+            "grace_period",
+            Kind::Int,
+            "With `drained`: seconds for a pod to terminate. Default: the pod's own grace period.",
+        ),
+        Opt::new(
+            "ignore_daemonsets",
+            Kind::Bool,
+            "With `drained`: skip pods of DaemonSets, which would be recreated at once.",
+        )
+        .default("true"),
+        Opt::new(
+            "delete_emptydir_data",
+            Kind::Bool,
+            "With `drained`: evict pods that use emptyDir volumes, whose data is lost.",
+        )
+        .default("true"),
+        Opt::new(
+            "disable_eviction",
+            Kind::Bool,
+            "With `drained`: delete pods instead of evicting them, which ignores disruption budgets.",
+        )
+        .default("false"),
+        Opt::new("server_side", Kind::Bool, "Apply on the server, which tracks the owner of every field.")
+            .default("false"),
+        Opt::new("timeout", Kind::Int, "Seconds to wait before failing.").default("300"),
         Opt::new("request_timeout", Kind::Int, "Seconds to wait for a single answer of the API server.").default("30"),
-        Opt::new("kubeconfig", Kind::Path, "Which cluster, as whom. Without it, `KUBECONFIG` or the administrator's file of the node."),
-        Opt::new("context", Kind::Str, "The context of the kubeconfig."),
-        Opt::new("server", Kind::Str, "The API server's address, instead of the kubeconfig's."),
-        Opt::new("kubectl", Kind::Str, "The program.").default("\"kubectl\""),
-        Opt::new("log_level", Kind::Int, "How much kubectl tells.").default("0"),
+        Opt::new(
+            "kubeconfig",
+            Kind::Path,
+            "Path of the kubeconfig. Default: `KUBECONFIG`, or the administrator's file of the node.",
+        ),
+        Opt::new("context", Kind::Str, "Context of the kubeconfig."),
+        Opt::new("server", Kind::Str, "Address of the API server; overrides the kubeconfig."),
+        Opt::new("kubectl", Kind::Str, "Name or path of the program.").default("\"kubectl\""),
+        Opt::new("log_level", Kind::Int, "Log level of kubectl.").default("0"),
     ],
     mutually_exclusive: &[&["src", "definition", "kustomize"]],
     check: Check::Full,
@@ -76,10 +128,11 @@ static SPEC: Spec = Spec {
             name: "resources",
             kind: "list",
             when: "always",
-            doc: "Of `get`, `exists` and marks: the objects. Of the others: each with `kind`, `name` and `action` (created, configured, unchanged, deleted).",
+            doc: "With `get`, `exists` and marks: the objects. Otherwise `kind`, `name` and `action` (created, \
+                 configured, unchanged, deleted) of each object.",
         },
-        Return { name: "exists", kind: "bool", when: "get, exists", doc: "Whether there is at least one." },
-        Return { name: "stdout", kind: "str", when: "changed", doc: "What kubectl printed." },
+        Return { name: "exists", kind: "bool", when: "get, exists", doc: "Whether at least one object exists." },
+        Return { name: "stdout", kind: "str", when: "changed", doc: "Standard output of kubectl." },
     ],
     ..Spec::EMPTY
 };

@@ -56,7 +56,7 @@ pub(super) fn plan_drain(client: Client, args: &Args, host: &Host) -> Result<Pla
     }
     let apply = move |host: &Host, outcome: &mut Outcome| {
         let shown: Vec<&str> = words.iter().map(String::as_str).collect();
-        // kubectl keeps the time itself; this is for one that hangs.
+        // kubectl enforces the time limit itself; this one ends a kubectl that hangs.
         let output = run_within(client.command(&shown, host), host, limit + Duration::from_secs(60))?;
         if !output.success() {
             return Err(failure(&shown, &output));
@@ -67,7 +67,7 @@ pub(super) fn plan_drain(client: Client, args: &Args, host: &Host) -> Result<Pla
     Ok(Plan::change(apply).with("evicted", leaving))
 }
 
-/// Pods that a drain leaves alone: those of the node itself, those that are done, and, if wanted, those of DaemonSets.
+/// Whether a drain skips the pod: static pods, finished pods and, if requested, pods of DaemonSets.
 fn stays(pod: &Value, daemon_sets: bool) -> bool {
     let metadata = &pod["metadata"];
     let mirror = !metadata["annotations"]["kubernetes.io/config.mirror"].is_null();
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drain_leaves_what_belongs_to_the_node() {
+    fn drain_skips_pods_of_the_node() {
         let pod = |kind: &str, annotation: &str, phase: &str| {
             let mut pod = json!({ "metadata": { "namespace": "a", "name": "b", "ownerReferences": [{ "kind": kind }] }, "status": { "phase": phase } });
             pod["metadata"]["annotations"][annotation] = json!("x");

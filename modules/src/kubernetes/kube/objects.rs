@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 
-/// The objects that `kubectl get -o json` prints: one, a list of them, or nothing at all.
+/// Parses the output of `kubectl get -o json`: one object, a list, or nothing.
 pub(super) fn of_json(text: &str) -> Result<Vec<Value>, Failure> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -18,7 +18,7 @@ pub(super) fn of_json(text: &str) -> Result<Vec<Value>, Failure> {
     }
 }
 
-/// One line of what `kubectl apply` or `delete` prints.
+/// A line of output from `kubectl apply` or `delete`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) kind: String,
@@ -36,7 +36,7 @@ impl Line {
     }
 }
 
-/// The lines of `kubectl apply` and `delete`: `deployment.apps/web configured`, `pod "web" deleted`, with or without `(server dry run)`.
+/// Parses output lines: `deployment.apps/web configured`, `pod "web" deleted`, with or without `(server dry run)`.
 pub(super) fn lines(text: &str) -> Vec<Line> {
     let actions = ["created", "configured", "unchanged", "deleted", "replaced", "serverside-applied", "pruned"];
     let one = |line: &str| {
@@ -54,7 +54,7 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     text.lines().filter_map(one).collect()
 }
 
-/// A definition as text that kubectl reads: mappings become JSON documents, which are YAML too.
+/// A definition as text for kubectl: mappings become JSON documents, which are valid YAML.
 pub(super) fn definition(value: &Value) -> Result<String, Failure> {
     match value {
         Value::String(text) => Ok(text.clone()),
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_apply_and_delete_print_is_read() {
+    fn apply_and_delete_output_parsed() {
         // Printed by kubectl 1.20.2.
         let text = "namespace/demo created\ndeployment.apps/web configured\nservice/web unchanged\nconfigmap/c created (server dry run)\npod \"old\" deleted\npod \"stuck\" force deleted\ndeployment.apps \"web\" deleted (server dry run)\nconfigmap/s serverside-applied\nWarning: something else\n";
         let lines = lines(text);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_a_list_or_nothing() {
+    fn json_object_list_and_empty_output_parsed() {
         assert!(of_json("").unwrap().is_empty());
         assert_eq!(of_json(r#"{"kind":"Node","metadata":{}}"#).unwrap().len(), 1);
         assert_eq!(of_json(r#"{"kind":"List","items":[{"kind":"Pod"},{"kind":"Pod"}]}"#).unwrap().len(), 2);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_become_documents() {
+    fn definitions_converted_to_documents() {
         assert_eq!(definition(&json!([{"a": 1}, "b: 2"])).unwrap(), "{\"a\":1}\n---\nb: 2");
         assert!(definition(&json!(3)).is_err());
     }

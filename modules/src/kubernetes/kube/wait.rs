@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Args, Failure, Host, Plan};
 
-/// `wait`. Waiting changes nothing; in check mode it would wait for what is not done, so it only looks.
+/// `wait` changes nothing. In check mode it checks once, because waiting for skipped changes would never end.
 pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let target = Target::of(args)?;
     let condition = args.required("for")?.to_owned();
@@ -26,7 +26,7 @@ pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Fai
     let mut last = String::new();
     loop {
         host.check_cancelled()?;
-        // An API server that is silent for a while, as it may be while the cluster comes up, is waited for as well.
+        // A temporarily silent API server, as during a start of the cluster, is retried.
         let answer = client.ask(&target.get(), host)?;
         if answer.success() {
             let found = objects::of_json(&answer.stdout_text())?;
@@ -61,7 +61,7 @@ fn rollout(client: &Client, target: &Target, limit: Duration, host: &Host) -> Re
     Ok(Plan::unchanged().with("stdout", output.stdout_text()))
 }
 
-/// What is waited for.
+/// Condition to wait for.
 #[derive(Debug, PartialEq, Eq)]
 enum Condition {
     Delete,
@@ -83,7 +83,7 @@ impl std::fmt::Display for Condition {
 }
 
 impl Condition {
-    /// `Ready`, `Ready=False`, `condition=Ready`, `delete`, `rollout`, `jsonpath={.status.phase}=Running`.
+    /// Parses `Ready`, `Ready=False`, `condition=Ready`, `delete`, `rollout`, `jsonpath={.status.phase}=Running`.
     fn parse(text: &str) -> Condition {
         match text {
             "delete" => return Condition::Delete,
@@ -104,7 +104,8 @@ impl Condition {
         Condition::Status { name: name.to_owned(), value: value.to_owned() }
     }
 
-    /// The first object that is not as it should be, in words; at least one is expected unless they are to be gone.
+    /// Describes the first object that does not meet the condition. At least one object must exist, unless waiting for
+    /// deletion.
     fn unmet(&self, found: &[Value], expected: bool) -> Option<String> {
         let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or("it").to_owned();
         if *self == Condition::Delete {
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_written_as_kubectl_has_them() {
+    fn conditions_parsed_in_kubectl_notation() {
         let status = |name: &str, value: &str| Condition::Status { name: name.into(), value: value.into() };
         assert_eq!(Condition::parse("Ready"), status("Ready", "True"));
         assert_eq!(Condition::parse("condition=Available=False"), status("Available", "False"));
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_must_meet_the_condition() {
+    fn condition_unmet_by_one_object_reported() {
         let node = |name: &str, ready: &str| json!({ "metadata": { "name": name }, "status": { "conditions": [{ "type": "Ready", "status": ready, "message": "network not ready" }] } });
         let ready = Condition::parse("Ready");
         assert_eq!(ready.unmet(&[node("a", "True"), node("b", "True")], true), None);

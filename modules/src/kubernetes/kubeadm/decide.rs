@@ -1,30 +1,30 @@
-//! The rules: what a node's state asks for. No rule reads or changes anything.
+//! Rules from a node's state to the next step. They neither read nor change anything.
 
 use super::node::{Api, Files};
 
-/// What is to be done, and why.
+/// The next step, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The node is what it is to be.
+    /// The node is already in the requested state.
     Nothing,
-    /// From the beginning, on an untouched node.
+    /// Run the whole operation on an untouched node.
     Fresh,
-    /// The whole again, over what an interrupted run left: kubeadm keeps certificates and keys that are there.
+    /// Repeat the whole operation after an interruption: kubeadm keeps existing certificates and keys.
     Again(&'static str),
-    /// Only the end of a join as control plane.
+    /// Run only the last phases of a join as control plane.
     FinishControlPlane(&'static str),
-    /// Only the end of a join as worker.
+    /// Run only the last phases of a join as worker.
     FinishWorker(&'static str),
-    /// Not possible as it is; a sentence says what to do.
+    /// Impossible in this state; the message names the remedy.
     Refuse(String),
 }
 
-/// Whether the rules need the API server's answer to decide.
+/// Whether the rules need the API server's answer.
 pub(super) fn needs_api(files: &Files) -> bool {
     files.admin && files.kubelet && files.kubelet_config && files.control_plane_pods() == 3
 }
 
-/// The first control plane. `api` is there if [`needs_api`] said so.
+/// Decides for the first control plane. `api` is present if [`needs_api`] returned true.
 pub(super) fn init(files: &Files, api: Option<&Api>) -> Step {
     if files.unfinished.as_deref() == Some("join") {
         return Step::Refuse(
@@ -64,7 +64,7 @@ pub(super) fn init(files: &Files, api: Option<&Api>) -> Step {
     }
 }
 
-/// A further node. `api` is there if it joins as control plane and [`needs_api`] said so.
+/// Decides for a further node. `api` is present if the node joins as control plane and [`needs_api`] returned true.
 pub(super) fn join(files: &Files, control_plane: bool, api: Option<&Api>) -> Step {
     if files.unfinished.as_deref() == Some("init") {
         return Step::Refuse(
@@ -99,7 +99,7 @@ pub(super) fn join(files: &Files, control_plane: bool, api: Option<&Api>) -> Ste
             Step::FinishControlPlane("an earlier kubeadm join was interrupted at its very end")
         }
         Some(Api::Answers(_)) => Step::Nothing,
-        // Before the node's own etcd member and API server are through, only a repetition gets further.
+        // Until the node's own etcd member and API server run, only a repetition can succeed.
         Some(Api::Silent(_)) if files.unfinished.is_some() => {
             Step::Again("an earlier kubeadm join was interrupted, and the API server does not answer")
         }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_control_plane_is_left_alone() {
+    fn finished_control_plane_unchanged() {
         let api = Api::Answers(answers());
         assert!(needs_api(&complete()));
         assert_eq!(init(&complete(), Some(&api)), Step::Nothing);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_init_is_repeated() {
+    fn interrupted_init_repeated() {
         let half = Files { kubelet: false, manifests: Vec::new(), ..complete() };
         assert!(!needs_api(&half));
         assert!(matches!(init(&half, None), Step::Again(_)));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_api_server_of_a_finished_node_is_no_reason_to_start_over() {
+    fn finished_node_with_silent_api_server_refused() {
         let silent = Api::Silent("connection refused".into());
         assert!(
             matches!(init(&complete(), Some(&silent)), Step::Refuse(sentence) if sentence.contains("connection refused"))
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_join_is_repeated_before_and_finished_after_the_registration() {
+    fn interrupted_join_repeated_before_and_finished_after_registration() {
         let early = Files { bootstrap: true, kubelet: false, admin: false, ..complete() };
         assert!(matches!(join(&early, true, None), Step::Again(_)));
         let late = Api::Answers(Cluster { labelled: false, listed: false, ..answers() });
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_something_else_is_refused() {
+    fn node_of_another_kind_refused() {
         let worker = Files { kubelet: true, kubelet_config: true, ..Files::default() };
         assert!(matches!(init(&worker, None), Step::Refuse(sentence) if sentence.contains("worker")));
         assert!(matches!(join(&worker, true, None), Step::Refuse(sentence) if sentence.contains("worker")));

@@ -58,7 +58,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
                     }
                 }
                 tool.run(&words, host, outcome)?;
-                // Only the end of a whole join removes it.
+                // Only a complete join removes this file.
                 let _ = std::fs::remove_file("/etc/kubernetes/bootstrap-kubelet.conf");
             }
         }
@@ -69,7 +69,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     Ok(Plan::change(apply).with("action", action).with("reason", reason).with("node", node))
 }
 
-/// A worker that is registered lacks only the note which runtime it uses, and a file that is not needed any more.
+/// Completes a registered worker: records its container runtime, and removes a bootstrap file that is no longer needed.
 fn finish_worker(tool: &Tool, host: &Host) -> Result<(), Failure> {
     if let Some(socket) = &tool.cri_socket {
         let note = format!("kubeadm.alpha.kubernetes.io/cri-socket={socket}");
@@ -86,7 +86,7 @@ fn finish_worker(tool: &Tool, host: &Host) -> Result<(), Failure> {
     }
 }
 
-/// What is known of the cluster to join when there is no configuration file.
+/// Facts about the cluster to join, without a configuration file.
 struct Wanted {
     endpoint: Option<String>,
     token: Option<String>,

@@ -1,7 +1,7 @@
-//! `kubeadm`: make a node a member of a cluster, keep it one, and take it out.
+//! `kubeadm`: adds nodes to a cluster, keeps them in it, and removes them.
 //!
-//! What a node is comes from the node: its files and, where there is one, its API server. A marker file on the node says that a change
-//! was begun and not finished, so that a run that was killed half way is recognised and completed by the next.
+//! The state of a node is read from its files and, on control planes, from its API server. A marker file records an
+//! unfinished change, so that the next run recognises and completes an interrupted one.
 
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ pub struct Kubeadm;
 static SPEC: Spec = Spec {
     name: "kubeadm",
     collection: "windlass.kubernetes",
-    summary: "Make a node a member of a Kubernetes cluster with kubeadm",
+    summary: "Add nodes to a Kubernetes cluster with kubeadm",
     description: &[
-        "`init` makes the first control plane, `join` a further node. Both look at what the node is first: a member is left alone, a node \
-         where an earlier `init` or `join` was interrupted is completed, and a node that is something else is refused.",
-        "`token` and `certificate_key` hand out what further nodes need to join; `reset` takes a node out; `upgrade` moves a node to \
-         another version.",
-        "A control plane is reset or upgraded only while a majority of the other control planes serves and, if etcd runs in their pods, a \
-         majority of its members stays. `can_stop` and `can_restart` change nothing and fail if that is not so.",
-        "Tokens and keys travel in files that only root can read, never as arguments of a process.",
+        "`init` creates the first control plane, `join` adds a further node. Both examine the node first: they leave \
+         a member alone, complete an interrupted `init` or `join`, and refuse any other node.",
+        "`token` and `certificate_key` provide the credentials for further nodes, `reset` removes a node, `upgrade` \
+         moves a node to another version.",
+        "Resets or upgrades a control plane only while a majority of the others serves. With stacked etcd, a majority \
+         of etcd members must remain too. `can_stop` and `can_restart` only check this and fail otherwise.",
+        "Passes tokens and keys in files that only root can read, never as arguments of a process.",
     ],
     options: &[
-        Opt::required("state", Kind::Str, "What the node is to be, or what is wanted of it.").choices(&[
+        Opt::required("state", Kind::Str, "State of the node, or operation to perform.").choices(&[
             "init",
             "join",
             "token",
@@ -46,16 +46,16 @@ static SPEC: Spec = Spec {
             "can_stop",
             "can_restart",
         ]),
-        Opt::new("config", Kind::Path, "A kubeadm configuration file on the host."),
-        Opt::new("config_content", Kind::Str, "The configuration itself, instead of a file.").secret(),
-        Opt::new("control_plane", Kind::Bool, "The node joins (or is upgraded) as a control plane.").default("false"),
-        Opt::new("skip_phases", Kind::List(&Kind::Str), "Phases to leave out, such as `addon/coredns`.").default("[]"),
+        Opt::new("config", Kind::Path, "Path of a kubeadm configuration file on the host."),
+        Opt::new("config_content", Kind::Str, "Content of the kubeadm configuration, instead of a file.").secret(),
+        Opt::new("control_plane", Kind::Bool, "Join or upgrade the node as a control plane.").default("false"),
+        Opt::new("skip_phases", Kind::List(&Kind::Str), "Phases to skip, such as `addon/coredns`.").default("[]"),
         Opt::new("ignore_preflight_errors", Kind::List(&Kind::Str), "Preflight checks whose errors count as warnings.")
             .default("[]"),
         Opt::new(
             "upload_certs",
             Kind::Bool,
-            "With `init`: hand the certificates to control planes that join within two hours.",
+            "With `init`: upload the certificates for control planes that join within two hours.",
         )
         .default("true"),
         Opt::new(
@@ -66,70 +66,78 @@ static SPEC: Spec = Spec {
         Opt::new(
             "token",
             Kind::Str,
-            "With `join` and no configuration: the bootstrap token. With `token`: the token that is to exist.",
+            "With `join` and no configuration: bootstrap token to use. With `token`: bootstrap token to create.",
         )
         .secret(),
         Opt::new(
             "ca_cert_hash",
             Kind::List(&Kind::Str),
-            "With `join` and no configuration: `sha256:...` of the cluster's authority.",
+            "With `join` and no configuration: hash of the cluster's CA, as `sha256:...`.",
         )
         .default("[]"),
         Opt::new(
             "certificate_key",
             Kind::Str,
-            "With `join` as control plane and no configuration: the key of the uploaded certificates.",
+            "With `join` as control plane and no configuration: key of the uploaded certificates.",
         )
         .secret(),
         Opt::new(
             "advertise_address",
             Kind::Str,
-            "With `join` as control plane and no configuration: the address of the node's API server.",
+            "With `join` as control plane and no configuration: address of the node's API server.",
         ),
-        Opt::new("token_ttl", Kind::Str, "With `token`: how long a new token is valid.").default("\"24h0m0s\""),
-        Opt::new("version", Kind::Str, "With `upgrade`: the version to move to, such as `v1.31.2`."),
+        Opt::new("token_ttl", Kind::Str, "With `token`: lifetime of a new token.").default("\"24h0m0s\""),
+        Opt::new("version", Kind::Str, "With `upgrade`: version to move to, such as `v1.31.2`."),
         Opt::new(
             "first",
             Kind::Bool,
-            "With `upgrade`: this is the first control plane, which moves the cluster's own configuration.",
+            "With `upgrade`: treat this node as the first control plane, which upgrades the cluster's own \
+             configuration.",
         )
         .default("false"),
         Opt::new(
             "node_name",
             Kind::Str,
-            "The node's name; the configuration's or else the host's, if it is not given.",
+            "Name of the node. Default: the name in the configuration, otherwise the host name.",
         ),
-        Opt::new("cri_socket", Kind::Str, "The socket of the container runtime."),
+        Opt::new("cri_socket", Kind::Str, "Socket of the container runtime."),
         Opt::new(
             "cert_dir",
             Kind::Path,
-            "Where the cluster's certificates are; the configuration's, or else kubeadm's usual folder.",
+            "Folder of the cluster's certificates. Default: the folder in the configuration, otherwise kubeadm's own \
+             default.",
         ),
-        Opt::new("kubeadm", Kind::Str, "The program.").default("\"kubeadm\""),
-        Opt::new("kubectl", Kind::Str, "The program that asks the API server.").default("\"kubectl\""),
-        Opt::new("timeout", Kind::Int, "Seconds that kubeadm may take.").default("900"),
-        Opt::new("api_timeout", Kind::Int, "Seconds to wait for the API server of a node that is a member already.")
+        Opt::new("kubeadm", Kind::Str, "Name or path of the kubeadm program.").default("\"kubeadm\""),
+        Opt::new("kubectl", Kind::Str, "Name or path of the kubectl program, which queries the API server.")
+            .default("\"kubectl\""),
+        Opt::new("timeout", Kind::Int, "Seconds to allow kubeadm.").default("900"),
+        Opt::new("api_timeout", Kind::Int, "Seconds to wait for the API server of a node that is already a member.")
             .default("120"),
         Opt::new(
             "names",
             Kind::List(&Kind::Str),
-            "With `can_stop`, `can_restart` and `reset`: the nodes that stop together; this one, if there are none. When they are all \
-             control planes, the whole cluster is meant.",
+            "With `can_stop`, `can_restart` and `reset`: nodes that stop together. Default: this node. If they are \
+             all control planes, the task means the whole cluster.",
         )
         .default("[]"),
         Opt::new(
             "control_planes",
             Kind::Dict,
-            "All control planes as the caller knows them: node names with the URLs of their API servers (empty: the node's own address). \
-             The names count only while no API server answers.",
+            "All control planes that the caller knows: node names with the URLs of their API servers (empty: the \
+             node's own address). The names are used only while no API server answers.",
         ),
-        Opt::new("api_port", Kind::Int, "The port of API servers that `control_planes` does not name.").default("6443"),
-        Opt::new("kubeconfig", Kind::Path, "The administrator's kubeconfig, with which other control planes are asked.")
-            .default("\"/etc/kubernetes/admin.conf\""),
+        Opt::new("api_port", Kind::Int, "Port of API servers that `control_planes` does not name.").default("6443"),
+        Opt::new(
+            "kubeconfig",
+            Kind::Path,
+            "Path of the administrator's kubeconfig, used to query other control planes.",
+        )
+        .default("\"/etc/kubernetes/admin.conf\""),
         Opt::new(
             "allow_unsafe",
             Kind::Bool,
-            "Override a refusal. Without the last API server the cluster cannot be changed, and without etcd's majority its data is lost.",
+            "Override a refusal. Without the last API server the cluster cannot be changed, and without etcd's \
+             majority its data is lost.",
         )
         .default("false"),
     ],
@@ -142,9 +150,10 @@ static SPEC: Spec = Spec {
             name: "action",
             kind: "str",
             when: "always",
-            doc: "What was (or would be) done: none, init, repair, join, finish, reset, upgrade, create.",
+            doc: "Operation that was (or would be) performed: none, init, repair, join, finish, reset, upgrade, \
+                  create.",
         },
-        Return { name: "reason", kind: "str", when: "init, join", doc: "Why, in a sentence." },
+        Return { name: "reason", kind: "str", when: "init, join", doc: "Reason for the operation." },
         Return {
             name: "initialized",
             kind: "bool",
@@ -156,22 +165,27 @@ static SPEC: Spec = Spec {
             name: "whole_cluster",
             kind: "bool",
             when: "can_stop, can_restart",
-            doc: "Whether no control plane would stay.",
+            doc: "Whether no control plane would remain.",
         },
-        Return { name: "token", kind: "str", when: "token", doc: "A bootstrap token." },
+        Return { name: "token", kind: "str", when: "token", doc: "Bootstrap token." },
         Return {
             name: "ca_cert_hash",
             kind: "str",
             when: "init, token, certificate_key",
-            doc: "The hash of the cluster's authority, for `caCertHashes`.",
+            doc: "Hash of the cluster's CA, for `caCertHashes`.",
         },
         Return {
             name: "certificate_key",
             kind: "str",
             when: "certificate_key",
-            doc: "The key of the uploaded certificates.",
+            doc: "Key of the uploaded certificates.",
         },
-        Return { name: "stdout", kind: "str", when: "changed", doc: "What kubeadm printed, without tokens and keys." },
+        Return {
+            name: "stdout",
+            kind: "str",
+            when: "changed",
+            doc: "Standard output of kubeadm, without tokens and keys.",
+        },
     ],
     ..Spec::EMPTY
 };

@@ -10,29 +10,29 @@ use serde_json::Value;
 use super::tool::Tool;
 use crate::{Failure, Host};
 
-/// Says that a change of the node was begun and not finished.
+/// Marker file that records an unfinished change of the node.
 pub(super) const MARKER: &str = "/etc/kubernetes/.windlass-unfinished";
-/// What an administrator of the cluster uses; only control planes have it.
+/// Kubeconfig of the cluster's administrator; only control planes have it.
 pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
-/// What the node's kubelet uses.
+/// Kubeconfig of the node's kubelet.
 pub(super) const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 
-/// What is on the node.
+/// State of the node's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Files {
-    /// `init` or `join`, if one was begun here and not finished.
+    /// Operation that was begun and not finished: `init` or `join`.
     pub(super) unfinished: Option<String>,
     pub(super) admin: bool,
     pub(super) kubelet: bool,
     pub(super) bootstrap: bool,
     pub(super) kubelet_config: bool,
     pub(super) authority: bool,
-    /// Static pods, without `.yaml`.
+    /// Names of static pods, without `.yaml`.
     pub(super) manifests: Vec<String>,
 }
 
 impl Files {
-    /// Reads them below a root, which is `/` on a host.
+    /// Reads the files below a root directory, which is `/` on a host.
     pub(super) fn read(root: &Path, cert_dir: &str) -> Files {
         let at = |path: &str| root.join(path.trim_start_matches('/'));
         let filled = |path: &str| fs::metadata(at(path)).is_ok_and(|metadata| metadata.len() > 0);
@@ -56,45 +56,44 @@ impl Files {
         }
     }
 
-    /// Nothing of a cluster is on the node.
+    /// The node has no files of a cluster.
     pub(super) fn untouched(&self) -> bool {
         self.unfinished.is_none() && !self.admin && !self.kubelet && !self.bootstrap && self.control_plane_pods() == 0
     }
 
-    /// How many of the three static pods of a control plane are there; others may be the user's own.
+    /// Number of the control plane's three static pods on the node; other static pods do not count.
     pub(super) fn control_plane_pods(&self) -> usize {
         let wanted = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
         wanted.iter().filter(|name| self.manifests.iter().any(|found| found == *name)).count()
     }
 }
 
-/// What the API server knows of the node and of the cluster.
+/// State of the node and the cluster according to the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cluster {
     /// kubeadm has stored its configuration in the cluster.
     pub(super) configured: bool,
-    /// The node is registered.
     pub(super) node: bool,
-    /// It is labelled as a control plane.
+    /// The node is labelled as a control plane.
     pub(super) labelled: bool,
-    /// It is among the control planes of ClusterStatus, which releases before 1.22 keep; true where there is none.
+    /// The node is listed in ClusterStatus, which releases before 1.22 keep; true if no ClusterStatus exists.
     pub(super) listed: bool,
-    /// Nodes can join: the public information on the cluster is there.
+    /// Nodes can join, because the cluster's public information exists.
     pub(super) joinable: bool,
-    /// The version the cluster's configuration names.
+    /// Version in the cluster's configuration.
     pub(super) version: Option<String>,
 }
 
-/// What came of asking the API server.
+/// Outcome of querying the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Api {
-    /// It answered.
+    /// The API server answered.
     Answers(Cluster),
-    /// It did not; this is what kubectl said.
+    /// The API server did not answer; contains kubectl's message.
     Silent(String),
 }
 
-/// Asks the API server with a kubeconfig of the node.
+/// Queries the API server with a kubeconfig of the node.
 pub(super) fn ask(tool: &Tool, host: &Host) -> Result<Api, Failure> {
     let output = tool.ask(ADMIN, &["get", "node", &tool.node, "--ignore-not-found", "-o", "json"], host)?;
     if !output.success() {
@@ -120,7 +119,7 @@ pub(super) fn ask(tool: &Tool, host: &Host) -> Result<Api, Failure> {
     Ok(Api::Answers(cluster))
 }
 
-/// Asks until the API server answers or the time is over; a node that has just booted needs a while.
+/// Queries until the API server answers or the time is over; a node that has just booted needs a while.
 pub(super) fn ask_patiently(tool: &Tool, host: &Host) -> Result<Api, Failure> {
     let deadline = Instant::now() + tool.api_limit;
     loop {
@@ -135,7 +134,8 @@ pub(super) fn ask_patiently(tool: &Tool, host: &Host) -> Result<Api, Failure> {
     }
 }
 
-/// Releases before 1.24 label control planes as masters too, and those before 1.20 only so.
+/// Whether the node is a control plane. Releases before 1.24 also set the label `master`, and those before 1.20 only
+/// that one.
 pub(super) fn is_control_plane(node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     ["control-plane", "master"].iter().any(|role| labels.get(format!("node-role.kubernetes.io/{role}")).is_some())
@@ -146,11 +146,11 @@ fn in_cluster_status(status: &str, node: &str) -> bool {
     endpoints.any(|line| line.strip_prefix("  ").and_then(|line| line.strip_suffix(':')) == Some(node))
 }
 
-/// The marker, which is removed when the change is finished, and stays when anything happens before.
+/// The marker file. It is removed when the change is finished, and stays after an interruption.
 pub(super) struct Unfinished;
 
 impl Unfinished {
-    /// Writes it, safe on the disk before the change begins.
+    /// Writes the marker and flushes it to disk before the change begins.
     pub(super) fn begin(what: &str) -> Result<Unfinished, Failure> {
         let write = || -> std::io::Result<()> {
             let path = PathBuf::from(MARKER);
@@ -166,7 +166,7 @@ impl Unfinished {
         Ok(Unfinished)
     }
 
-    /// The change is complete.
+    /// Removes the marker after a complete change.
     pub(super) fn finish(self) -> Result<(), Failure> {
         match fs::remove_file(MARKER) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_a_node_are_found() {
+    fn node_files_read() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Files::read(folder.path(), "/etc/kubernetes/pki").untouched());
         for path in
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_plane_is_known_by_label_and_list() {
+    fn control_plane_recognised_by_label_and_list() {
         let status = "apiEndpoints:\n  art1:\n    advertiseAddress: 10.98.0.11\n    bindPort: 6443\n  art2:\n    advertiseAddress: 10.98.0.12\n    bindPort: 6443\napiVersion: kubeadm.k8s.io/v1beta2\nkind: ClusterStatus\n";
         assert!(
             in_cluster_status(status, "art2")

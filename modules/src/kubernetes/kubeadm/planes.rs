@@ -1,4 +1,4 @@
-//! Control planes of the cluster, and whether one of them may be stopped or restarted now.
+//! Protects control planes from being stopped or restarted while the cluster needs them.
 
 use std::{path::Path, time::Duration};
 
@@ -11,15 +11,15 @@ use super::{
 };
 use crate::{Args, Failure, Host, Plan};
 
-/// Attempts to reach an API server: for a moment a load balancer may lead to one that was just stopped.
+/// Attempts to reach an API server: a load balancer may briefly still route to one that was just stopped.
 const ATTEMPTS: u32 = 3;
 
 /// A change of control planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// They go for good, with their etcd members if these are stacked.
+    /// The control planes stop for good, with their stacked etcd members.
     Stop,
-    /// Their static pods are replaced.
+    /// The static pods of the control planes are replaced.
     Restart,
 }
 
@@ -38,10 +38,10 @@ pub(super) fn plan(tool: &Tool, args: &Args, purpose: Purpose, host: &Host) -> R
     verdict.apply(args.bool("allow_unsafe"), || Ok(Plan::unchanged().with("whole_cluster", whole)))
 }
 
-/// Judges whether the nodes of `names` (or else this one) may be stopped or restarted.
+/// Judges whether the nodes of `names` (by default this one) may be stopped or restarted.
 pub(super) fn verdict(tool: &Tool, args: &Args, purpose: Purpose, host: &Host) -> Result<Verdict, Failure> {
     let admin = args.str("kubeconfig").unwrap_or(ADMIN);
-    // Without the administrator's file the node is no control plane, or not any more.
+    // Without the administrator's file, the node is not a control plane, or no longer one.
     if !Path::new(admin).exists() {
         return Ok(Verdict::Allowed);
     }
@@ -61,7 +61,7 @@ pub(super) fn verdict(tool: &Tool, args: &Args, purpose: Purpose, host: &Host) -
     Ok(decide(&planes, &names, purpose))
 }
 
-/// Control planes as the caller knows them: names and addresses of their API servers.
+/// Control planes from the caller: names and addresses of their API servers.
 fn known(args: &Args) -> Vec<(String, String)> {
     let Some(map) = args.value("control_planes").and_then(Value::as_object) else { return Vec::new() };
     map.iter().filter_map(|(name, url)| Some((name.clone(), url.as_str()?.to_owned()))).collect()
@@ -101,7 +101,7 @@ struct Api<'a> {
 }
 
 impl Api<'_> {
-    /// Control planes as the cluster lists them or, while no API server answers, as the caller knows them.
+    /// Control planes from the cluster or, while no API server answers, from the caller.
     fn planes(&self) -> Result<Planes, Failure> {
         let Some(nodes) = self.nodes()? else {
             let silent =
@@ -137,7 +137,7 @@ impl Api<'_> {
             for server in servers {
                 let mut found = Vec::new();
                 let mut answered = true;
-                // Releases before 1.20 know only the second label.
+                // Releases before 1.20 set only the second label.
                 for label in ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"] {
                     match self.ask(server, &["get", "nodes", "-l", label, "-o", "json"])? {
                         Some(list) => found.extend(list["items"].as_array().cloned().unwrap_or_default()),
@@ -181,7 +181,7 @@ fn address(node: &Value, port: i64) -> Option<String> {
     })
 }
 
-/// Members of an etcd that runs in pods of the control planes, called by their nodes.
+/// Members of an etcd that runs in pods of the control planes, named after their nodes.
 fn stacked(pods: &Value) -> Vec<Standing> {
     let ready = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn stacked_members_and_addresses_are_read_from_objects() {
+    fn stacked_members_and_addresses_parsed_from_objects() {
         let pods = json!({ "items": [
             { "spec": { "nodeName": "a" }, "status": { "conditions": [{ "type": "Ready", "status": "True" }] } },
             { "spec": { "nodeName": "b" }, "status": { "conditions": [{ "type": "Ready", "status": "False" }] } },

@@ -8,13 +8,13 @@ use super::{
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
 
-/// `state: reset`. A node that has nothing of a cluster is left alone, and a control plane that others need is refused.
+/// `state: reset`. Leaves a node without cluster files alone, and refuses a control plane that others need.
 pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let files = Files::read(Path::new("/"), &tool.cert_dir);
     if files.untouched() && !files.kubelet_config && !files.authority {
         return Ok(Plan::unchanged().with("action", "none").with("joined", false).with("initialized", false));
     }
-    // A node whose init or join never ended is no control plane that others rely on.
+    // A node with an unfinished init or join is not yet a control plane that others rely on.
     let verdict = if files.unfinished.is_none() && files.control_plane_pods() > 0 {
         planes::verdict(&tool, args, Purpose::Stop, host)?
     } else {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Args, Failure, Host, Outcome, Plan, process::Command};
 
-/// A token with less time left than this is not handed out again.
+/// Minimum remaining lifetime, in minutes, of a token that is reused.
 const ENOUGH_MINUTES: i64 = 30;
 
 /// `state: token`.
@@ -23,7 +23,7 @@ pub(super) fn plan_token(tool: Tool, args: &Args, host: &Host) -> Result<Plan, F
     }
     let ttl = args.str("token_ttl").unwrap_or("24h0m0s").to_owned();
     let apply = move |host: &Host, outcome: &mut Outcome| {
-        // A token that is asked for by name goes into a file: arguments can be seen by everyone on the host.
+        // A token given by the user goes into a file, because everyone on the host can see arguments.
         let mut words = ["token", "create", "--kubeconfig", ADMIN].map(str::to_owned).to_vec();
         let _secret = match &wanted {
             Some(token) => {
@@ -55,7 +55,8 @@ pub(super) fn plan_token(tool: Tool, args: &Args, host: &Host) -> Result<Plan, F
     Ok(Plan::change(apply).with("action", "create").with("ca_cert_hash", hash))
 }
 
-/// `state: certificate_key`: uploads the certificates anew; what was uploaded before lives for two hours only, under a key nobody has.
+/// `state: certificate_key`: uploads the certificates again, because an earlier upload expires after two hours and its
+/// key is lost.
 pub(super) fn plan_certificate_key(tool: Tool) -> Result<Plan, Failure> {
     let hash = tool.ca_cert_hash();
     let apply = move |host: &Host, outcome: &mut Outcome| {
@@ -80,7 +81,7 @@ fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
 
-/// A token nodes can join with for a while, out of `kubeadm token list -o json`, which prints one object after another.
+/// A usable token from the output of `kubeadm token list -o json`, which prints one object after another.
 fn usable(list: &str, wanted: Option<&str>, now: Timestamp) -> Option<String> {
     let enough = now.checked_add(ENOUGH_MINUTES.minutes()).ok()?;
     let tokens = Deserializer::from_str(list).into_iter::<Value>().map_while(Result::ok);
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_token_that_lasts_and_lets_nodes_in_is_handed_out() {
+    fn token_reused_only_if_long_lived_and_for_joining() {
         let one = |token: &str, expires: &str, usages: &str| {
             format!(
                 "{{\n    \"kind\": \"BootstrapToken\",\n    \"token\": \"{token}\",\n    \"expires\": \"{expires}\",\n    \"usages\": {usages},\n    \"groups\": [\n        \"system:bootstrappers:kubeadm:default-node-token\"\n    ]\n}}\n"

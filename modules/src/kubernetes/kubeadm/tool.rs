@@ -11,7 +11,7 @@ use crate::{
     process::{Command, Output},
 };
 
-/// How kubeadm and kubectl are called for a node.
+/// Settings of kubeadm and kubectl calls for a node.
 #[derive(Clone)]
 pub(super) struct Tool {
     pub(super) kubeadm: String,
@@ -21,7 +21,7 @@ pub(super) struct Tool {
     pub(super) node: String,
     pub(super) cert_dir: String,
     pub(super) cri_socket: Option<String>,
-    /// The configuration's text, if there is one.
+    /// Text of the configuration, if given.
     pub(super) configuration: Option<String>,
     config_path: Option<String>,
 }
@@ -32,7 +32,7 @@ impl Tool {
         let configuration =
             match (&config_path, args.str("config_content")) {
                 (_, Some(content)) => Some(content.to_owned()),
-                // In check mode the file may be one that an earlier task would have written.
+                // In check mode, an earlier task may be about to write the file.
                 (Some(path), None) if host.dry_run() && !Path::new(path).exists() => None,
                 (Some(path), None) => Some(std::fs::read_to_string(path).map_err(|error| {
                     Failure::new(format!("The kubeadm configuration {path} cannot be read: {error}."))
@@ -65,20 +65,20 @@ impl Tool {
         })
     }
 
-    /// The hash of the cluster's authority, once its certificate is on the node.
+    /// Hash of the cluster's CA, once its certificate is on the node.
     pub(super) fn ca_cert_hash(&self) -> Option<String> {
         let folders = [self.cert_dir.as_str(), "/etc/kubernetes/pki", "/etc/kubernetes/ssl"];
         let pem = folders.iter().find_map(|folder| std::fs::read_to_string(format!("{folder}/ca.crt")).ok())?;
         certificate::public_key_hash(&pem)
     }
 
-    /// The version kubeadm itself has, such as `v1.20.2`.
+    /// Version of kubeadm itself, such as `v1.20.2`.
     pub(super) fn release(&self, host: &Host) -> Result<String, Failure> {
         let output = Command::new(&self.kubeadm).args(["version", "-o", "short"]).plain_locale().check_run(host)?;
         Ok(output.stdout_text().trim().to_owned())
     }
 
-    /// The configuration file to name, written for this use if only its text was given.
+    /// Path of the configuration file; writes a temporary one if only the text was given.
     pub(super) fn config(&self) -> Result<Option<(String, Option<Secret>)>, Failure> {
         match (&self.config_path, &self.configuration) {
             (Some(path), _) => Ok(Some((path.clone(), None))),
@@ -90,7 +90,7 @@ impl Tool {
         }
     }
 
-    /// Runs a long kubeadm command; its output, without secrets, becomes part of the result.
+    /// Runs a long kubeadm command. Its output, without secrets, becomes part of the result.
     pub(super) fn run(&self, words: &[String], host: &Host, outcome: &mut Outcome) -> Result<Output, Failure> {
         let command = Command::new(&self.kubeadm).plain_locale().args(words);
         let shown = command.words();
@@ -111,7 +111,7 @@ impl Tool {
         Ok(output)
     }
 
-    /// Asks the API server; a silent one is an answer too.
+    /// Queries the API server; a silent server is a valid answer.
     pub(super) fn ask(&self, kubeconfig: &str, words: &[&str], host: &Host) -> Result<Output, Failure> {
         Command::new(&self.kubectl)
             .plain_locale()
@@ -121,7 +121,7 @@ impl Tool {
     }
 }
 
-/// The lines in which kubeadm says why it failed.
+/// The lines in which kubeadm reports the error.
 fn reason(output: &Output) -> String {
     let text = output.stderr_text();
     let mut lines = text.lines().skip_while(|line| !line.contains("[ERROR") && !line.starts_with("error")).peekable();
@@ -136,7 +136,7 @@ fn reason(output: &Output) -> String {
     told.join("\n").trim().to_owned()
 }
 
-/// Output in which tokens and certificate keys are replaced.
+/// Output with tokens and certificate keys masked.
 pub(super) fn without_secrets(text: &str) -> String {
     // Both patterns are constant and valid.
     let patterns = [r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b", r"\b[0-9a-f]{64}\b"].map(|pattern| Regex::new(pattern).ok());
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_and_keys_do_not_stay_in_the_output() {
+    fn output_tokens_and_keys_masked() {
         let text = "kubeadm join 127.0.0.1:8443 --token 8mlkbz.swuzecdtz481e0dc \\\n    --discovery-token-ca-cert-hash sha256:8d30c60cce5f404d2f9a5a0cd45335c5f9a5a08a490640dd006b96e57af5b53a \\\n    --control-plane --certificate-key 6000a04716c78a178127b89085cb18df4200d4a8d195cf0fbd44b97a1f93108d";
         let shown = without_secrets(text);
         assert!(!shown.contains("8mlkbz") && !shown.contains("6000a047"), "{shown}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_of_a_failure_is_what_kubeadm_calls_an_error() {
+    fn failure_reason_taken_from_kubeadm_error_lines() {
         let output = Output {
             rc: 1,
             stdout: Vec::new(),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
 
-/// `state: upgrade`. `kubeadm upgrade` may be repeated after an interruption: what is new already stays as it is.
+/// `state: upgrade`. `kubeadm upgrade` may be repeated after an interruption: upgraded parts stay as they are.
 pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let version = format!("v{}", args.required("version")?.trim_start_matches('v'));
     let own = tool.release(host)?;
@@ -40,7 +40,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     } else if moved && control_plane && files.unfinished.is_none() {
         return Ok(Plan::unchanged().with("action", "none").with("version", version));
     }
-    // The static pods are replaced, and with them the node's etcd member where it runs in one.
+    // The upgrade replaces the static pods, including a stacked etcd member.
     let verdict = if control_plane { planes::verdict(&tool, args, Purpose::Restart, host)? } else { Verdict::Allowed };
     let skip = args.list("skip_phases").join(",");
     let ignored = args.list("ignore_preflight_errors").join(",");
@@ -60,7 +60,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         }
         tool.run(&words, host, outcome)?;
         if !control_plane {
-            // A worker only gets a new configuration of its kubelet, which often is the old one.
+            // On a worker, only the kubelet's configuration is rewritten, often with the same content.
             outcome.changed = before != std::fs::read("/var/lib/kubelet/config.yaml").ok();
         }
         match pod_version().filter(|_| control_plane) {
@@ -75,7 +75,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     })
 }
 
-/// The version of the node's API server, as its manifest names the image.
+/// Version of the node's API server, from the image in its manifest.
 fn pod_version() -> Option<String> {
     image_version(&std::fs::read_to_string("/etc/kubernetes/manifests/kube-apiserver.yaml").ok()?)
 }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_says_which_version_runs() {
+    fn api_server_version_read_from_manifest() {
         let manifest = "spec:\n  containers:\n  - command:\n    - kube-apiserver\n    image: k8s.gcr.io/kube-apiserver:v1.20.2\n    imagePullPolicy: IfNotPresent\n";
         assert_eq!(image_version(manifest).as_deref(), Some("v1.20.2"));
         assert_eq!(image_version("spec: {}\n"), None);

@@ -10,24 +10,24 @@ use super::{
 };
 use crate::edit_distance;
 
-/// One value that a variable is given.
+/// One value of a variable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// Where it is written, for messages.
+    /// Location of the setting, for messages.
     pub place: String,
     /// The value as written, possibly a template.
     pub written: Value,
-    /// A host that the setting counts for.
+    /// A host that the setting applies to.
     pub host: String,
 }
 
-/// Variables that are set, each with its different values.
+/// Variables that are set, each with its distinct values.
 pub type Given = BTreeMap<String, Vec<Setting>>;
 
 /// Outcome of a judgement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// A sentence for each variable that is refused.
+    /// A message for each refused variable.
     pub refusals: Vec<String>,
     /// Variables that the roles do not need.
     pub not_needed: Vec<String>,
@@ -37,8 +37,8 @@ pub struct Judgement {
 type Evaluate<'a> = &'a dyn Fn(&str, &Setting) -> Option<Value>;
 
 impl Table {
-    /// Judges all settings. Variables that the roles let an inventory set are supported, whatever the table says of them; `own` are names
-    /// of the user's own that are no slips.
+    /// Judges all settings. Variables that the roles let an inventory set are supported regardless of the table. Names
+    /// in `own` belong to the user and never count as typing errors.
     pub fn judge(&self, given: &Given, names: &Names, own: &[&str], evaluate: Evaluate<'_>) -> Judgement {
         let judge = Judge { table: self, given, evaluate };
         let mut refused = BTreeMap::new();
@@ -78,7 +78,7 @@ impl Table {
                 }
             }
         }
-        // Whoever gives up a choice that is refused need not hear of the variables that belong to it.
+        // Once the user gives up a refused choice, the variables that depend on it no longer matter.
         let depends_on_refused = |reason: &Option<&Reason>| {
             reason.is_some_and(|one| one.only_with.keys().any(|key| refused.contains_key(key)))
         };
@@ -86,7 +86,7 @@ impl Table {
         Judgement { refusals: sentences.map(|(_, sentence)| sentence.clone()).collect(), not_needed }
     }
 
-    /// The known name that an unknown one was probably meant to be.
+    /// The known name that an unknown one is probably a typing error of.
     fn slip<'a>(&'a self, name: &str, names: &'a Names) -> Option<&'a str> {
         let limit = match name.chars().count() {
             // Short names resemble each other by chance.
@@ -94,7 +94,7 @@ impl Table {
             6..=11 => 1,
             _ => 2,
         };
-        // Names of Ansible and names that roles keep for themselves.
+        // Skips names of Ansible and internal names of roles.
         if names.derived.contains(name) || name.starts_with("ansible_") || name.starts_with('_') {
             return None;
         }
@@ -115,8 +115,8 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// The reason with the place of the first setting that it applies to. `accepted` values do not count; without such a list, those that
-    /// `by_rule` accepts.
+    /// The reason, with the place of the first setting that it applies to. `accepted` values are skipped; without such
+    /// a list, `by_rule` decides.
     fn counts(
         &self,
         reason: usize,
@@ -130,7 +130,7 @@ impl<'a> Judge<'a> {
             Some(accepted) => accepted.iter().any(|one| same(one, value)),
             None => by_rule.is_some_and(|rule| rule(value)),
         };
-        // A value that nothing can excuse need not be evaluated.
+        // If no value is acceptable, the setting need not be evaluated.
         let may_be_accepted = accepted.is_some() || by_rule.is_some();
         let decides = |setting: &Setting| !may_be_accepted || !self.passes(name, setting, &is_accepted);
         let setting = settings.iter().find(|setting| self.applies(reason) && decides(setting))?;
@@ -148,7 +148,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Whether a setting passes a test as written or, if it is a template, evaluated.
+    /// Whether a setting passes a test as written or, for a template, after evaluation.
     fn passes(&self, name: &str, setting: &Setting, test: &dyn Fn(&Value) -> bool) -> bool {
         let is_template = || setting.written.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"));
         test(&setting.written) || (is_template() && (self.evaluate)(name, setting).is_some_and(|value| test(&value)))
@@ -170,12 +170,12 @@ fn written(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Whether a value asks for nothing: false or empty.
+/// Whether a value requests nothing: false or empty.
 fn is_nothing(value: &Value) -> bool {
     matches!(plain(value).as_str(), "" | "false" | "[]" | "{}")
 }
 
-/// Compares values as Ansible's users write them: `yes`, `"true"` and `true` are the same, and so are `5` and `"5"`.
+/// Compares values as Ansible users write them: `yes`, `"true"` and `true` are equal, and so are `5` and `"5"`.
 fn same(left: &Value, right: &Value) -> bool {
     plain(left) == plain(right)
 }
@@ -250,7 +250,7 @@ subjects:
     }
 
     #[test]
-    fn unsupported_variable_is_refused_with_reason_and_remedy() {
+    fn unsupported_variable_refused_with_reason_and_remedy() {
         assert_eq!(
             refusals(&[("kube_encrypt_secret_data", json!(true)), ("kube_api_anonymous_auth", json!(false))]),
             [
@@ -261,7 +261,7 @@ subjects:
     }
 
     #[test]
-    fn harmless_values_are_accepted() {
+    fn harmless_values_accepted() {
         for value in [json!(false), json!("no"), json!(""), json!(null), json!([]), json!({}), json!("{{ flag }}")] {
             assert_eq!(refusals(&[("kube_encrypt_secret_data", value)]), [""; 0]);
         }
@@ -270,28 +270,28 @@ subjects:
             refusals(&[("kube_script_dir", json!("{{ bin_dir }}/scripts")), ("ip", json!("10.0.0.1"))]),
             [""; 0]
         );
-        // A template that cannot be evaluated is no harmless value.
+        // A template that cannot be evaluated does not count as harmless.
         assert_eq!(refusals(&[("kube_api_anonymous_auth", json!("{{ flag }}"))]).len(), 1);
     }
 
     #[test]
-    fn one_harmful_setting_among_several_is_refused() {
+    fn one_harmful_setting_among_several_refused() {
         let settings = [("kube_encrypt_secret_data", json!(false)), ("kube_encrypt_secret_data", json!(true))];
         assert_eq!(refusals(&settings).len(), 1);
     }
 
     #[test]
-    fn variables_of_a_choice_count_only_with_it() {
+    fn dependent_variable_refused_only_with_its_choice() {
         let mtu = ("calico_mtu", json!(1400));
         assert_eq!(refusals(&[mtu.clone(), ("kube_network_plugin", json!("bridge"))]), [""; 0]);
         let sentence = "`calico_mtu` (all.yml:1:1) is not supported: Calico is not among the network plugins yet. Choose another kube_network_plugin.";
         assert_eq!(refusals(&[mtu.clone(), ("kube_network_plugin", json!("calico"))]), [sentence]);
-        // Kubespray's own choice counts where none is made.
+        // An unset variable has Kubespray's default.
         assert_eq!(refusals(&[mtu]), [sentence]);
     }
 
     #[test]
-    fn variables_of_a_refused_choice_are_not_mentioned() {
+    fn variables_of_refused_choice_not_reported() {
         let refused =
             refusals(&[("kube_encrypt_secret_data", json!(true)), ("kube_encryption_algorithm", json!("aescbc"))]);
         assert_eq!(refused.len(), 1, "{refused:?}");
@@ -299,7 +299,7 @@ subjects:
     }
 
     #[test]
-    fn renamed_variable_is_refused_with_the_new_name() {
+    fn renamed_variable_refused_with_new_name() {
         assert_eq!(
             refusals(&[("old_name", json!(1))]),
             ["`old_name` (all.yml:1:1) is called `new_name` here. Rename it."]
@@ -307,7 +307,7 @@ subjects:
     }
 
     #[test]
-    fn slip_of_the_pen_is_refused_with_the_name_meant() {
+    fn misspelt_variable_refused_with_suggestion() {
         let refused = refusals(&[("kube_network_plugn", json!("bridge"))]);
         assert!(refused.iter().any(|sentence| sentence.contains("did you mean `kube_network_plugin`?")), "{refused:?}");
         let refused = refusals(&[("cluster_nmae", json!("x"))]);
@@ -315,7 +315,7 @@ subjects:
     }
 
     #[test]
-    fn names_of_users_and_of_ansible_are_accepted() {
+    fn user_and_ansible_names_accepted() {
         let own = [
             "app_port",
             "ips",
@@ -330,12 +330,12 @@ subjects:
     }
 
     #[test]
-    fn variables_of_the_roles_are_supported_whatever_the_table_has() {
+    fn role_variables_supported_regardless_of_table() {
         assert_eq!(refusals(&[("flipped_since", json!(true)), ("cluster_name", json!("x"))]), [""; 0]);
     }
 
     #[test]
-    fn variables_that_are_not_needed_are_listed_unevaluated() {
+    fn unneeded_variables_listed_unevaluated() {
         let judgement = judge(&[
             ("kubeadm_certificate_key", json!("{{ lookup('password', 'x') }}")),
             ("retry_stagger", json!("5")),
@@ -345,7 +345,7 @@ subjects:
     }
 
     #[test]
-    fn wrong_table_names_the_fault() {
+    fn invalid_table_fails_with_reason() {
         let fault = |text: &str| Table::read("table.yml", text).unwrap_err().message;
         assert!(fault("unset: {}\nsubjects: [{subject: x, suported: [a]}]").contains("suported"));
         assert!(fault("unset: {}\nsubjects: [{subject: x, supported: [a, a]}]").contains("a is there twice"));

@@ -18,7 +18,7 @@ pub struct Names {
     pub derived: BTreeSet<String>,
 }
 
-/// Deepest nesting of folders that is searched.
+/// Deepest nesting of folders to search.
 const DEPTH: usize = 6;
 
 /// Names of the variables that the roles in and below a folder set or specify.
@@ -36,7 +36,7 @@ pub fn names_of_roles(folder: &Path) -> Result<Names, Failure> {
         let Some(top) = loaded.documents.first().and_then(|document| document.as_map()) else { continue };
         let at_the_top = top.string_entries().map(|(name, _)| name.to_owned());
         match kind {
-            // The catalog knows more than the roles use: the table decides.
+            // The catalog defines more variables than the roles use, so the table decides.
             _ if path.starts_with(folder.join("catalog")) => names.derived.extend(at_the_top),
             Kind::Defaults => names.settable.extend(at_the_top),
             Kind::Vars => names.derived.extend(at_the_top),

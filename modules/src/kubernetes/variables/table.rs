@@ -11,7 +11,7 @@ use crate::Failure;
 /// Variables of Kubespray, each with its state.
 #[derive(Debug)]
 pub struct Table {
-    /// Kubespray's values of variables that decide whether others have an effect.
+    /// Kubespray's defaults of variables that decide whether others have an effect.
     pub(super) unset: BTreeMap<String, Value>,
     states: HashMap<String, State>,
     reasons: Vec<Reason>,
@@ -26,7 +26,7 @@ pub(super) enum State {
     NotSupported(usize, Option<Vec<Value>>),
 }
 
-/// Why variables are not supported or not needed.
+/// Reason why variables are unsupported or not needed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reason {
@@ -34,13 +34,13 @@ pub(super) struct Reason {
     /// The remedy.
     #[serde(default)]
     pub(super) instead: Option<String>,
-    /// Values of other variables without which these have no effect in Kubespray either.
+    /// Values of other variables that these need to have an effect, also in Kubespray.
     #[serde(default)]
     pub(super) only_with: BTreeMap<String, Vec<Value>>,
     variables: Vec<Row>,
 }
 
-/// A name, alone or with the values that change nothing.
+/// A name, alone or with values that change nothing.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 enum Row {
@@ -97,7 +97,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Keeps the reasons and lists their variables with a state that points at them.
+    /// Stores the reasons, and lists their variables with a state that refers to them.
     fn rows(&mut self, reasons: Vec<Reason>, state: fn(usize, Option<Vec<Value>>) -> State) -> Vec<(String, State)> {
         let mut rows = Vec::new();
         for reason in reasons {

@@ -1,4 +1,4 @@
-//! `pip`: packages of Python.
+//! `pip`: Python packages.
 
 mod requirement;
 mod version;
@@ -19,39 +19,48 @@ pub struct Pip;
 
 static SPEC: Spec = Spec {
     name: "pip",
-    summary: "Manage packages of Python",
+    summary: "Manage Python packages",
     description: &[
-        "Drives the host's pip, or that of a virtual environment, which is made if it is not there.",
-        "Whether something changes is predicted exactly for names with and without versions; with `requirements`, `extra_args` and `latest` \
-         check mode says that it does.",
+        "Runs the host's pip, or the pip of a virtual environment, which is created if missing.",
+        "Check mode predicts changes exactly for names with and without versions. With `requirements`, `extra_args` \
+         and `latest`, it always reports a change.",
     ],
     options: &[
         Opt::new(
             "name",
             Kind::List(&Kind::Str),
-            "Packages, with or without a version such as `django>1.11,<2`, addresses or files.",
+            "Packages, with or without a version such as `django>1.11,<2`, URLs or files.",
         )
         .address()
         .word(),
-        Opt::new("version", Kind::Str, "The version of the one package.").line(),
-        Opt::new("requirements", Kind::Str, "A file of requirements on the host.").word(),
-        Opt::new("state", Kind::Str, "What becomes of them.").default("\"present\"").choices(&[
+        Opt::new("version", Kind::Str, "Version of the package, if only one is given.").line(),
+        Opt::new("requirements", Kind::Str, "Requirements file on the host.").word(),
+        Opt::new("state", Kind::Str, "State of the packages.").default("\"present\"").choices(&[
             "present",
             "absent",
             "latest",
             "forcereinstall",
         ]),
-        Opt::new("virtualenv", Kind::Path, "The folder of a virtual environment.").word(),
-        Opt::new("virtualenv_site_packages", Kind::Bool, "A new one sees the host's packages.").default("false"),
-        Opt::new("virtualenv_command", Kind::Path, "What makes a new one, such as `python3 -m venv`.")
-            .default("\"virtualenv\""),
-        Opt::new("virtualenv_python", Kind::Str, "The Python of a new one."),
-        Opt::new("extra_args", Kind::Str, "Further arguments for pip.").address(),
-        Opt::new("editable", Kind::Bool, "Pass `-e`.").default("false"),
-        Opt::new("chdir", Kind::Path, "Run in this directory."),
-        Opt::new("executable", Kind::Path, "The pip to use."),
-        Opt::new("umask", Kind::Str, "The mask for the permissions of new files, in octal digits."),
-        Opt::new("break_system_packages", Kind::Bool, "Install in spite of the distribution's own packages.")
+        Opt::new("virtualenv", Kind::Path, "Path of a virtual environment.").word(),
+        Opt::new(
+            "virtualenv_site_packages",
+            Kind::Bool,
+            "Give a new virtual environment access to the host's packages.",
+        )
+        .default("false"),
+        Opt::new(
+            "virtualenv_command",
+            Kind::Path,
+            "Command that creates a virtual environment, such as `python3 -m venv`.",
+        )
+        .default("\"virtualenv\""),
+        Opt::new("virtualenv_python", Kind::Str, "Python for a new virtual environment."),
+        Opt::new("extra_args", Kind::Str, "Additional arguments of pip.").address(),
+        Opt::new("editable", Kind::Bool, "Install in editable mode (`-e`).").default("false"),
+        Opt::new("chdir", Kind::Path, "Directory to run pip in."),
+        Opt::new("executable", Kind::Path, "Path of pip."),
+        Opt::new("umask", Kind::Str, "Mask for the permissions of new files, in octal digits."),
+        Opt::new("break_system_packages", Kind::Bool, "Install even if the distribution manages Python packages.")
             .default("false"),
     ],
     required_one_of: &[&["name", "requirements"]],
@@ -59,12 +68,12 @@ static SPEC: Spec = Spec {
     examples: "- name: An application with its own packages\n  ansible.builtin.pip:\n    requirements: /srv/app/requirements.txt\n    \
                virtualenv: /srv/app/venv\n    virtualenv_command: python3 -m venv\n",
     returns: &[
-        Return { name: "cmd", kind: "list", when: "success", doc: "What was run." },
-        Return { name: "name", kind: "list", when: "success", doc: "The packages as they were given." },
-        Return { name: "version", kind: "str", when: "success", doc: "The version as it was given." },
-        Return { name: "requirements", kind: "str", when: "success", doc: "The file as it was given." },
-        Return { name: "virtualenv", kind: "str", when: "success", doc: "The virtual environment." },
-        Return { name: "stdout", kind: "str", when: "success", doc: "What pip printed." },
+        Return { name: "cmd", kind: "list", when: "success", doc: "Command that was run." },
+        Return { name: "name", kind: "list", when: "success", doc: "Value of `name`." },
+        Return { name: "version", kind: "str", when: "success", doc: "Value of `version`." },
+        Return { name: "requirements", kind: "str", when: "success", doc: "Value of `requirements`." },
+        Return { name: "virtualenv", kind: "str", when: "success", doc: "Path of the virtual environment." },
+        Return { name: "stdout", kind: "str", when: "success", doc: "Output of pip." },
     ],
     ..Spec::EMPTY
 };
@@ -144,13 +153,13 @@ fn failure(words: &[String], stdout: &str, stderr: &str) -> Failure {
     Failure::new(message).with("cmd", words.to_vec())
 }
 
-/// A package of a repository: `git+https://...`.
+/// Whether the package comes from a repository: `git+https://...`.
 fn is_vcs(name: &str) -> bool {
     let Some((scheme, _)) = name.split_once('+') else { return false };
     matches!(scheme, "svn" | "git" | "hg" | "bzr")
 }
 
-/// The packages of the task. A list may have been cut at the commas between the versions of one package.
+/// The task's packages. Rejoins requirements that were split at the commas between versions.
 fn packages(args: &Args) -> Result<Vec<String>, Failure> {
     let mut names: Vec<String> = Vec::new();
     let mut brackets = false;
@@ -186,7 +195,7 @@ fn packages(args: &Args) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// What does not change while the task runs.
+/// Constant settings of a task.
 struct Task {
     state: String,
     environment: Option<PathBuf>,
@@ -194,11 +203,12 @@ struct Task {
     directory: PathBuf,
     umask: Option<String>,
     system_too: bool,
-    /// Indexes with a password, as the variables that pip reads.
+    /// Index URLs with a password, as environment variables for pip.
     indexes: Vec<(&'static str, String)>,
 }
 
-/// Moves indexes with a password from the command line, which every user of the host can read, to variables for pip.
+/// Moves index URLs with a password from the command line, which every user of the host can read, to environment
+/// variables.
 fn without_indexes(words: Vec<String>) -> (Vec<String>, Vec<(&'static str, String)>) {
     const OPTIONS: [(&str, &str, &str); 2] =
         [("--index-url", "-i", "PIP_INDEX_URL"), ("--extra-index-url", "--extra-index-url", "PIP_EXTRA_INDEX_URL")];
@@ -263,7 +273,7 @@ impl Task {
         })
     }
 
-    /// The words that start pip.
+    /// The command that starts pip.
     fn pip(&self, host: &Host) -> Result<Vec<String>, Failure> {
         if let Some(folder) = &self.environment {
             let named = ["pip3", "pip"].map(|name| folder.join("bin").join(name));
@@ -298,7 +308,7 @@ impl Task {
             command = command.variable("PIP_BREAK_SYSTEM_PACKAGES", "1");
         }
         if let Some(folder) = &self.environment {
-            // What is built may need programs that were installed into the same environment.
+            // A build may need programs from the same environment.
             let path = host.variable("PATH").unwrap_or_default();
             command = command.variable("PATH", format!("{}/bin:{path}", folder.display()));
         }
@@ -311,7 +321,7 @@ impl Task {
         command.run(host)
     }
 
-    /// What is installed, as pip lists it, and the command that tells it.
+    /// The installed packages as pip lists them, and the query's output.
     fn installed(&self, pip: &[String], host: &Host) -> Result<(String, Output), Failure> {
         let mut last = None;
         for verb in [&["list", "--format=freeze"][..], &["freeze"]] {
@@ -325,7 +335,7 @@ impl Task {
         Err(last.unwrap_or_else(|| Failure::new("pip cannot tell what is installed.")))
     }
 
-    /// The arguments of pip for what is to be done.
+    /// The arguments of pip for the requested state.
     fn words(&self, args: &Args, names: &[String]) -> Result<Vec<String>, Failure> {
         let verb: &[&str] = match self.state.as_str() {
             "absent" => &["uninstall", "-y"],
@@ -349,7 +359,7 @@ impl Task {
         Ok(words)
     }
 
-    /// The command that makes the virtual environment.
+    /// The command that creates the virtual environment.
     fn maker(&self, args: &Args, host: &Host) -> Result<Vec<String>, Failure> {
         let text = args.required("virtualenv_command")?;
         let mut words = super::super::commands::split(text)?;
@@ -428,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_with_a_password_become_variables() {
+    fn index_with_password_moved_to_environment() {
         let words =
             ["-i", "https://u:p@a/x", "--extra-index-url=https://u:p@b", "--extra-index-url", "https://u:q@c", "-q"];
         let (kept, variables) = without_indexes(words.map(str::to_owned).to_vec());
@@ -443,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_stay_with_their_packages() {
+    fn split_requirements_rejoined() {
         for (given, expected) in [
             (json!({"name": "django>1.11.1,<1.11.3,ipaddress"}), vec!["django>1.11.1,<1.11.3", "ipaddress"]),
             (json!({"name": ["a", "b[x,y]==1"]}), vec!["a", "b[x,y]==1"]),

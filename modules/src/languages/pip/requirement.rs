@@ -1,15 +1,15 @@
 use super::version::Version;
 
-/// A package with the versions it may have.
+/// A package with its permitted versions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Requirement {
-    /// In the form in which names are compared.
+    /// Normalised name, for comparison.
     pub(super) name: String,
-    /// Operators and versions.
+    /// Pairs of operator and version.
     pub(super) versions: Vec<(String, String)>,
 }
 
-/// Names are equal if they differ in case, `-`, `_` and `.` only.
+/// Normalises a name, which is independent of case, `-`, `_` and `.`.
 pub(super) fn canonical(name: &str) -> String {
     let mut canonical = String::new();
     for character in name.trim().to_lowercase().chars() {
@@ -23,7 +23,7 @@ pub(super) fn canonical(name: &str) -> String {
 }
 
 impl Requirement {
-    /// Reads `name[extra]>=1,<2`; an address or a file is none.
+    /// Parses `name[extra]>=1,<2`; `None` for a URL or a file.
     pub(super) fn parse(text: &str) -> Option<Requirement> {
         let text = text.split(';').next().unwrap_or(text).trim();
         let operator = |character: char| matches!(character, '=' | '<' | '>' | '!' | '~');
@@ -43,7 +43,7 @@ impl Requirement {
         Some(Requirement { name: canonical(name), versions: split.collect::<Option<_>>()? })
     }
 
-    /// Whether a version satisfies all of it.
+    /// Whether a version satisfies the whole requirement.
     pub(super) fn allows(&self, version: &str) -> bool {
         let Some(found) = Version::parse(version) else { return self.versions.is_empty() };
         self.versions.iter().all(|(operator, wanted)| {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requirements_are_read_and_compared() {
+    fn requirements_parsed_and_compared() {
         assert_eq!(Requirement::parse("Foo.Bar[x]").unwrap().name, "foo-bar");
         assert_eq!(Requirement::parse("git+https://x/y"), None);
         assert_eq!(Requirement::parse("./dist/a.whl"), None);

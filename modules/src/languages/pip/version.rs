@@ -1,22 +1,22 @@
 use std::cmp::Ordering;
 
-/// A version as Python orders them (PEP 440).
+/// A version in Python's order (PEP 440).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Version {
     epoch: u64,
     release: Vec<u64>,
-    /// A development version of it comes first, then alpha, beta and candidate, the release, and what was added to it.
+    /// Order: development version, alpha, beta, candidate, release, post-release.
     phase: Phase,
     local: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Phase {
-    /// The letter of a version before the release and its number; `z` for the release itself.
+    /// Letter and number of a pre-release; `z` for the release itself.
     before: (u8, u64),
-    /// What was added, plus one; 0 for nothing.
+    /// Number of the post-release plus one; 0 if it is none.
     post: u64,
-    /// The number of a development version; the largest if it is none.
+    /// Number of the development version; the maximum if it is none.
     dev: u64,
 }
 
@@ -37,13 +37,13 @@ impl Version {
         Some(Version { epoch, release, phase: Phase::parse(suffix)?, local })
     }
 
-    /// Whether the release begins with that of another version.
+    /// Whether the release begins with the parts of another version.
     pub(super) fn starts_with(&self, prefix: &Version) -> bool {
         self.epoch == prefix.epoch
             && prefix.release.iter().enumerate().all(|(index, number)| self.release.get(index).unwrap_or(&0) == number)
     }
 
-    /// Equal; a local part counts only where it is asked for.
+    /// Compares versions; a local part counts only if `wanted` has one.
     pub(super) fn equals(&self, wanted: &Version) -> bool {
         self.cmp(wanted) == Ordering::Equal && (wanted.local.is_none() || self.local == wanted.local)
     }
@@ -75,7 +75,7 @@ impl Phase {
             }
             rest = after.trim_start_matches(['.', '-', '_']);
         }
-        // A development version of nothing but the release is older than its alphas.
+        // A development version of the release itself is older than its alphas.
         if phase.dev != u64::MAX && phase.before.0 == b'z' && phase.post == 0 {
             phase.before = (b'A', 0);
         }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_have_an_order() {
+    fn versions_ordered_like_pep_440() {
         let ordered =
             ["1.0.dev1", "1.0a1", "1.0b2.dev1", "1.0b2", "1.0rc1", "1.0", "1.0.post1", "1.1", "1.10", "1!0.1"];
         for pair in ordered.windows(2) {

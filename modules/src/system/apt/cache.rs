@@ -6,7 +6,7 @@ use std::{
 use super::run;
 use crate::{Args, Failure, Host};
 
-/// When and how the lists of packages are read anew.
+/// When and how to update the package lists.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
     update: Option<bool>,
@@ -28,7 +28,7 @@ impl Cache {
         }
     }
 
-    /// Whether the lists are to be read: asked for, and not fresh enough.
+    /// Whether to update the lists: requested, and the lists are too old.
     pub(super) fn wanted(&self) -> bool {
         let asked = self.update.unwrap_or(self.valid > 0);
         if !asked {
@@ -38,13 +38,13 @@ impl Cache {
         self.valid <= 0 || age > self.valid
     }
 
-    /// Reads them, several times if a mirror fails.
+    /// Updates the lists, with retries if a mirror fails.
     pub(crate) fn refresh(&self, host: &Host) -> Result<(), Failure> {
         let mut attempt = 1;
         loop {
             let output = run::command().args(["update", "-q"]).live().run(host)?;
             let error = output.stderr_text();
-            // apt-get calls a list it could not fetch a warning and goes on with the old one.
+            // If a list cannot be fetched, apt-get only warns and keeps the old one.
             let failed = !output.success()
                 || error.lines().any(|line| line.starts_with("E:") || line.contains("Failed to fetch"));
             if !failed {
@@ -72,7 +72,7 @@ fn seconds_now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0))
 }
 
-/// When the lists were last read, as seconds of the epoch.
+/// Time of the last update, in seconds since the epoch.
 pub(super) fn updated_at() -> i64 {
     ["/var/lib/apt/periodic/update-success-stamp", "/var/lib/apt/lists"]
         .iter()

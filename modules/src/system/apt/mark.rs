@@ -1,13 +1,13 @@
-//! What is asked for by name stays when the packages go that once brought it along: apt's marks of what came by itself are taken off.
+//! Clears apt's automatic mark from requested packages, so that autoremove keeps them.
 
 use super::{super::dpkg::Database, request::Wish};
 use crate::{Failure, Host, process::Command};
 
 const STATES: &str = "/var/lib/apt/extended_states";
 
-/// Those of the wishes that are installed only because other packages needed them.
+/// The requested packages that are installed only as dependencies.
 pub(super) fn came_by_themselves(wishes: &[Wish]) -> Vec<String> {
-    // Without the file nothing came by itself.
+    // Without the file, no package is marked.
     let states = std::fs::read_to_string(STATES).unwrap_or_default();
     let database = Database::of_host();
     let mut names = marked(wishes, &states);
@@ -15,7 +15,7 @@ pub(super) fn came_by_themselves(wishes: &[Wish]) -> Vec<String> {
     names
 }
 
-/// Takes the marks off.
+/// Clears the marks.
 pub(super) fn take_off(names: &[String], host: &Host) -> Result<(), Failure> {
     if names.is_empty() {
         return Ok(());
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_marked_and_asked_for() {
+    fn automatic_requested_packages_found() {
         let states = "Package: one\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: two\nArchitecture: amd64\nAuto-Installed: 0\n\n\
                       Package: three\nArchitecture: i386\nAuto-Installed: 1\n\nPackage: four\nArchitecture: amd64\nAuto-Installed: 1\n";
         let names = |wishes: &[&str]| {

@@ -1,4 +1,4 @@
-//! `apt`: packages of Debian and what is made of it.
+//! `apt`: packages of Debian and its derivatives.
 
 use std::time::Duration;
 
@@ -21,15 +21,15 @@ static SPEC: Spec = Spec {
     name: "apt",
     summary: "Manage packages with apt",
     description: &[
-        "Reads dpkg's database first: what is installed as asked for is not touched, and apt is not even started.",
-        "A lock that another process holds (such as unattended-upgrades) is waited for, and its holder is named. An interrupted \
-         installation is completed with `dpkg --configure -a` before anything else is changed.",
+        "Reads dpkg's database first. If the packages already match, apt is not started.",
+        "Waits for a lock that another process holds (such as unattended-upgrades) and names the holder. Completes \
+         an interrupted installation with `dpkg --configure -a` before other changes.",
     ],
     options: &[
         Opt::new(
             "package",
             Kind::List(&Kind::Str),
-            "Packages; `name=version` (also `1.2*`) asks for a version, `name*` for all that match.",
+            "Names of packages. `name=version` (also `1.2*`) requests a version, `name*` all matching packages.",
         )
         .word()
         .aliases(&["name", "pkg"])
@@ -37,81 +37,78 @@ static SPEC: Spec = Spec {
         Opt::new(
             "state",
             Kind::Str,
-            "`latest` upgrades, `build-dep` installs what is needed to build, `fixed` repairs dependencies.",
+            "`present` installs, `latest` also upgrades, `absent` removes, `build-dep` installs build dependencies, \
+             `fixed` repairs broken dependencies.",
         )
         .default("\"present\"")
         .choices(&["absent", "build-dep", "fixed", "latest", "present"]),
-        Opt::new("update_cache", Kind::Bool, "Read the lists of packages anew first.").aliases(&["update-cache"]),
+        Opt::new("update_cache", Kind::Bool, "Update the package lists first.").aliases(&["update-cache"]),
         Opt::new(
             "cache_valid_time",
             Kind::Int,
-            "Do so only if they are older than this many seconds; implies update_cache.",
+            "Update only lists older than this many seconds; implies `update_cache`.",
         )
         .default("0"),
-        Opt::new("update_cache_retries", Kind::Int, "How often to try.").default("5"),
-        Opt::new("update_cache_retry_max_delay", Kind::Int, "The longest pause between two tries, in seconds.")
+        Opt::new("update_cache_retries", Kind::Int, "Number of attempts to update the lists.").default("5"),
+        Opt::new("update_cache_retry_max_delay", Kind::Int, "Longest pause between two attempts, in seconds.")
             .default("12"),
-        Opt::new("deb", Kind::Str, "A package file on the host, or its address.").address().word(),
+        Opt::new("deb", Kind::Str, "Package file on the host, or its URL.").address().word(),
         Opt::new(
             "upgrade",
             Kind::Str,
-            "Upgrade all packages: `yes` or `safe`, or `dist` (`full`), which may remove some.",
+            "Upgrade all packages: `yes` and `safe` keep installed packages, `dist` (`full`) may remove some.",
         )
         .default("\"no\"")
         .choices(&["dist", "full", "no", "safe", "yes"]),
         Opt::new("purge", Kind::Bool, "Remove configuration files too.").default("false"),
-        Opt::new("autoremove", Kind::Bool, "Remove packages that came along and are not needed any more.")
+        Opt::new("autoremove", Kind::Bool, "Remove dependencies that are no longer needed.").default("false"),
+        Opt::new("autoclean", Kind::Bool, "Delete downloaded package files that are no longer available.")
             .default("false"),
-        Opt::new("autoclean", Kind::Bool, "Delete downloaded packages that cannot be downloaded any more.")
-            .default("false"),
-        Opt::new("clean", Kind::Bool, "Delete all downloaded packages.").default("false"),
-        Opt::new("default_release", Kind::Str, "The release to take packages from.").aliases(&["default-release"]),
-        Opt::new(
-            "install_recommends",
-            Kind::Bool,
-            "Whether recommended packages come along; apt's own setting, if it is not given.",
-        )
-        .aliases(&["install-recommends"]),
-        Opt::new("only_upgrade", Kind::Bool, "Upgrade packages that are installed, but install none.").default("false"),
-        Opt::new("force", Kind::Bool, "Go on where apt would stop, with all the dangers.").default("false"),
-        Opt::new("allow_unauthenticated", Kind::Bool, "Accept packages that are not signed.")
+        Opt::new("clean", Kind::Bool, "Delete all downloaded package files.").default("false"),
+        Opt::new("default_release", Kind::Str, "Release to install packages from.").aliases(&["default-release"]),
+        Opt::new("install_recommends", Kind::Bool, "Install recommended packages too. Default: apt's own setting.")
+            .aliases(&["install-recommends"]),
+        Opt::new("only_upgrade", Kind::Bool, "Upgrade installed packages only; install no new ones.").default("false"),
+        Opt::new("force", Kind::Bool, "Override apt's safety checks (dangerous).").default("false"),
+        Opt::new("allow_unauthenticated", Kind::Bool, "Accept unsigned packages.")
             .aliases(&["allow-unauthenticated"])
             .default("false"),
-        Opt::new("allow_downgrade", Kind::Bool, "Install older versions over newer ones.")
+        Opt::new("allow_downgrade", Kind::Bool, "Allow replacing a version with an older one.")
             .aliases(&["allow-downgrade", "allow_downgrades", "allow-downgrades"])
             .default("false"),
         Opt::new("allow_change_held_packages", Kind::Bool, "Change packages that are on hold.").default("false"),
         Opt::new("dpkg_options", Kind::Str, "Options for dpkg, separated by commas.")
             .default("\"force-confdef,force-confold\""),
-        Opt::new("fail_on_autoremove", Kind::Bool, "Fail rather than remove a package on the way.").default("false"),
-        Opt::new("force_apt_get", Kind::Bool, "apt-get is always used; accepted for old playbooks.").default("false"),
+        Opt::new("fail_on_autoremove", Kind::Bool, "Fail if apt would remove a package to satisfy the request.")
+            .default("false"),
+        Opt::new("force_apt_get", Kind::Bool, "No effect, because apt-get is always used; accepted for compatibility.")
+            .default("false"),
         Opt::new(
             "policy_rc_d",
             Kind::Int,
-            "What /usr/sbin/policy-rc.d answers meanwhile: 101 keeps services from being started.",
+            "Exit status of /usr/sbin/policy-rc.d during the task; 101 keeps packages from starting services.",
         ),
-        Opt::new("lock_timeout", Kind::Int, "Seconds to wait for another process that holds a lock.").default("60"),
-        Opt::new("auto_install_module_deps", Kind::Bool, "Nothing is needed on the host; accepted for old playbooks.")
-            .default("true"),
+        Opt::new("lock_timeout", Kind::Int, "Seconds to wait for another process that holds the lock.").default("60"),
+        Opt::new(
+            "auto_install_module_deps",
+            Kind::Bool,
+            "No effect, because the module needs nothing on the host; accepted for compatibility.",
+        )
+        .default("true"),
     ],
     mutually_exclusive: &[&["deb", "package", "upgrade"]],
     required_one_of: &[&["autoremove", "deb", "package", "update_cache", "upgrade"]],
     examples: "- name: Install packages\n  ansible.builtin.apt:\n    name: [curl, socat=1.7*]\n    update_cache: true\n    cache_valid_time: 3600\n",
     returns: &[
-        Return {
-            name: "cache_updated",
-            kind: "bool",
-            when: "always",
-            doc: "Whether the lists of packages were read anew.",
-        },
+        Return { name: "cache_updated", kind: "bool", when: "always", doc: "Whether the package lists were updated." },
         Return {
             name: "cache_update_time",
             kind: "int",
             when: "always",
-            doc: "When that was done last, as seconds of the epoch.",
+            doc: "Time of the last update, in seconds since the epoch.",
         },
-        Return { name: "stdout", kind: "str", when: "apt ran", doc: "What apt-get printed." },
-        Return { name: "stderr", kind: "str", when: "apt ran", doc: "What apt-get printed as errors." },
+        Return { name: "stdout", kind: "str", when: "apt ran", doc: "Standard output of apt-get." },
+        Return { name: "stderr", kind: "str", when: "apt ran", doc: "Standard error of apt-get." },
     ],
     ..Spec::EMPTY
 };
@@ -126,7 +123,7 @@ impl Module for Apt {
     }
 }
 
-/// What one task asks for, beyond the lists of packages.
+/// The work of a task besides the package lists.
 #[derive(Debug, Clone)]
 enum Work {
     Packages { wishes: Vec<Wish>, latest: bool },
@@ -142,7 +139,7 @@ enum Work {
 }
 
 impl Work {
-    /// The packages asked for that apt takes for leftovers once nothing needs them.
+    /// The requested packages that apt would autoremove once nothing needs them.
     fn came_by_themselves(&self) -> Vec<String> {
         match self {
             Work::Packages { wishes, .. } => mark::came_by_themselves(wishes),
@@ -151,7 +148,7 @@ impl Work {
     }
 }
 
-/// The plan of `apt`, and of `package` where apt is the package manager.
+/// The plan of `apt`, and of `package` on hosts with apt.
 pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let settings = Settings::of(args)?;
     let cache = Cache::of(args);
@@ -161,7 +158,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let lock = args.seconds("lock_timeout", 60);
     let commands = decide(&work, &settings, host)?;
     let only_lists = matches!(work, Work::Nothing);
-    // Removals, files and upgrades tell nothing of the lists.
+    // Results of removals, files and upgrades have no keys for the lists.
     let tells_lists =
         matches!(work, Work::Packages { .. } | Work::BuildDependencies { .. } | Work::Repair | Work::Nothing);
     let marked = !host.check() && !work.came_by_themselves().is_empty();
@@ -184,14 +181,14 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
         let mut renewed = false;
         if let Some(cache) = &refresh {
             cache.refresh(host)?;
-            // Lists that the mirror has no newer ones of stay as they were, with their time.
+            // If the mirror has no newer lists, the old ones keep their time.
             let now = cache::updated_at();
             renewed = now != updated;
             if tells_lists {
                 outcome.set("cache_updated", renewed);
                 outcome.set("cache_update_time", now);
             }
-            // Newer lists can offer newer versions.
+            // New lists may offer newer versions.
             commands = decide(&work, &settings, host)?;
         }
         outcome.changed = (only_lists && renewed) || !commands.is_empty();
@@ -218,7 +215,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Runs the commands, and tells what they did.
+/// Runs the commands and records their output.
 fn carry_out(
     commands: &[Vec<String>],
     work: &Work,
@@ -295,7 +292,7 @@ fn work_of(args: &Args) -> Result<Work, Failure> {
     })
 }
 
-/// The words of the apt-get commands that are needed; none if all is as it should be. Reads only.
+/// The apt-get commands that are needed; empty if everything matches. Reads only.
 fn decide(work: &Work, settings: &Settings, host: &Host) -> Result<Vec<Vec<String>>, Failure> {
     let one = |verb: &str, names: Vec<String>| {
         if names.is_empty() {
@@ -327,7 +324,7 @@ fn decide(work: &Work, settings: &Settings, host: &Host) -> Result<Vec<Vec<Strin
     })
 }
 
-/// A command that decides by itself what there is to do, if there is anything.
+/// A command that decides itself what to do, if a simulation shows any work.
 fn simulated(words: &[&str], settings: &Settings, host: &Host) -> Result<Vec<Vec<String>>, Failure> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let prediction = run::simulate(std::slice::from_ref(&words), settings, false, host)?;

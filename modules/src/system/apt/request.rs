@@ -10,7 +10,7 @@ use crate::{
     process::{self, Command},
 };
 
-/// A package as a task asks for it: `name`, `name=1.2*`, `name>=1.2`, `name:arch`, `name/release`, `name*`.
+/// A requested package: `name`, `name=1.2*`, `name>=1.2`, `name:arch`, `name/release`, `name*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wish {
     pub(super) written: String,
@@ -19,12 +19,12 @@ pub(super) struct Wish {
     pub(super) version: Option<Version>,
 }
 
-/// What is asked of a version.
+/// A version requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Version {
-    /// This one; a pattern may be asked for.
+    /// This version, possibly a pattern.
     Exactly(String),
-    /// This one or a later one.
+    /// This version or a later one.
     AtLeast(String),
 }
 
@@ -46,7 +46,7 @@ impl Wish {
         Ok(Wish { written: text.to_owned(), name: name.to_owned(), release, version })
     }
 
-    /// Whether a package of this name is one that is asked for.
+    /// Whether the request matches a package of this name.
     pub(super) fn matches(&self, name: &str) -> bool {
         self.name == name || self.pattern() && glob::matches(&self.name, name)
     }
@@ -56,7 +56,7 @@ impl Wish {
     }
 }
 
-/// What apt knows of packages: installed and candidate versions.
+/// Installed and candidate versions, from apt.
 fn policies(names: &[&str], settings: &Settings, host: &Host) -> Result<BTreeMap<String, Option<String>>, Failure> {
     if names.is_empty() {
         return Ok(BTreeMap::new());
@@ -69,7 +69,7 @@ fn policies(names: &[&str], settings: &Settings, host: &Host) -> Result<BTreeMap
     Ok(candidates(&output.stdout_text()))
 }
 
-/// The candidates that `apt-cache policy` prints; none where there is `(none)`.
+/// Parses the candidates from `apt-cache policy`; `None` for `(none)`.
 fn candidates(text: &str) -> BTreeMap<String, Option<String>> {
     let mut found = BTreeMap::new();
     let mut current = None;
@@ -84,12 +84,12 @@ fn candidates(text: &str) -> BTreeMap<String, Option<String>> {
     found
 }
 
-/// Whether one version is at least another, as dpkg orders them.
+/// Whether one version is at least another, in dpkg's order.
 fn at_least(version: &str, wanted: &str, host: &Host) -> Result<bool, Failure> {
     Ok(Command::new("dpkg").args(["--compare-versions", version, "ge", wanted]).run(host)?.success())
 }
 
-/// The arguments of `apt-get install` for what is not there as asked for.
+/// The arguments of `apt-get install` for requests that are not met.
 pub(super) fn to_install(
     wishes: &[Wish],
     latest: bool,
@@ -122,7 +122,7 @@ pub(super) fn to_install(
                 let candidate = candidates.get(&wish.name).cloned().flatten();
                 candidate.is_some_and(|candidate| candidate != installed) && !held(database, &wish.name, settings)
             }
-            // A name without a package of its own is there if an installed package provides it.
+            // A virtual name is met if an installed package provides it.
             (None, None) => latest || !database.provides(&wish.name),
         };
         if wanted {
@@ -156,7 +156,7 @@ fn at_least_word(wish: &Wish, version: &str, settings: &Settings, host: &Host) -
     }
 }
 
-/// Patterns become the names they match.
+/// Expands patterns to the names they match.
 fn expand(wishes: &[Wish], known: &str) -> Result<Vec<Wish>, Failure> {
     let mut names: Vec<&str> = known.lines().collect();
     names.sort_unstable();
@@ -175,7 +175,7 @@ fn expand(wishes: &[Wish], known: &str) -> Result<Vec<Wish>, Failure> {
     Ok(all)
 }
 
-/// The packages of these that are installed (or, to purge, have left something).
+/// The given packages that are installed or, with `purge`, left configuration behind.
 pub(super) fn to_remove(names: &[String], database: &Database, purge: bool) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for name in names {
@@ -195,7 +195,7 @@ pub(super) fn to_remove(names: &[String], database: &Database, purge: bool) -> V
     found
 }
 
-/// A package file, if it is not what is installed.
+/// A package file, unless the same version is installed.
 pub(super) fn file_to_install(
     path: &str,
     settings: &Settings,
@@ -220,7 +220,7 @@ pub(super) fn file_to_install(
     Ok(if same { Vec::new() } else { vec![absolute] })
 }
 
-/// Fetches a package file into apt's own folder for them, with apt's own means.
+/// Downloads a package file to apt's archive directory, using apt's downloader.
 fn download(address: &str, host: &Host) -> Result<String, Failure> {
     let helper = ["/usr/lib/apt/apt-helper"].into_iter().find(|path| process::find(host, path).is_some());
     let helper = helper.ok_or_else(|| {
@@ -244,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_missing_is_installed() {
+    fn missing_packages_installed() {
         assert!(install(&["curl", "mawk", "awk", "curl=7.88*", "curl=7.88.1-10"]).is_empty());
         assert_eq!(install(&["curl", "socat", "gone"]), ["socat", "gone"]);
         assert_eq!(install(&["curl=8.0", "socat=1.7*", "vim/testing"]), ["curl=8.0", "socat=1.7*", "vim/testing"]);
     }
 
     #[test]
-    fn only_what_is_there_is_removed() {
+    fn present_packages_removed() {
         let database = Database::parse(STATUS);
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(to_remove(&names(&["curl", "nothing", "gone"]), &database, false), ["curl"]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_read() {
+    fn requests_parsed() {
         let wish = Wish::parse("foo>=1.2").unwrap();
         assert_eq!((wish.name.as_str(), wish.version), ("foo", Some(Version::AtLeast("1.2".into()))));
         assert_eq!(Wish::parse("foo:i386=1").unwrap().name, "foo:i386");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_read_from_the_policy() {
+    fn candidates_parsed_from_policy() {
         let text = "curl:\n  Installed: 7.88.1-10\n  Candidate: 7.88.1-10+deb12u8\n  Version table:\n     7.88.1-10+deb12u8 500\nnope:\n  Installed: (none)\n  Candidate: (none)\n  Version table:\n";
         let found = candidates(text);
         assert_eq!(found["curl"].as_deref(), Some("7.88.1-10+deb12u8"));

@@ -8,7 +8,7 @@ use crate::{
     process::{Command, Output},
 };
 
-/// How apt-get is to do what it does.
+/// Settings of apt-get runs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings {
     pub(super) purge: bool,
@@ -65,7 +65,7 @@ impl Settings {
         add(self.unauthenticated, "--allow-unauthenticated");
         add(self.downgrade, "--allow-downgrades");
         add(self.change_held, "--allow-change-held-packages");
-        // What apt-get once called --force-yes.
+        // Replaces apt-get's former `--force-yes`.
         add(self.force, "--allow-downgrades");
         add(self.force, "--allow-remove-essential");
         add(self.force, "--allow-change-held-packages");
@@ -78,19 +78,19 @@ impl Settings {
     }
 }
 
-/// A command that never asks anything and speaks English.
+/// A non-interactive command with English messages.
 pub(super) fn environment(command: Command) -> Command {
     command.plain_locale().variable("DEBIAN_FRONTEND", "noninteractive").variable("DEBIAN_PRIORITY", "critical")
 }
 
-/// apt-get.
+/// The apt-get command.
 pub(super) fn command() -> Command {
     environment(Command::new("apt-get"))
 }
 
-/// Runs apt-get to change something.
+/// Runs apt-get to change the host.
 pub(super) fn apt_get(words: &[String], settings: &Settings, lock: Duration, host: &Host) -> Result<Output, Failure> {
-    // Another process may take the lock in the moment between looking and starting.
+    // Another process may take the lock between the check and the start.
     let waits = format!("DPkg::Lock::Timeout={}", lock.as_secs());
     let command = command().args(settings.words()).args(["-o", &waits]).args(words.iter().cloned()).live();
     let shown = command.words().join(" ");
@@ -111,13 +111,13 @@ fn failure(shown: &str, output: &Output) -> Failure {
     Failure::new(message).with("rc", output.rc).with("stdout", output.stdout_text()).with("stderr", error)
 }
 
-/// The package and the version of `E: Version '1.0' for 'name' was not found`.
+/// Parses the package and version in `E: Version '1.0' for 'name' was not found`.
 fn missing_version(line: &str) -> Option<(&str, &str)> {
     let (version, rest) = line.strip_prefix("E: Version '")?.split_once("' for '")?;
     Some((rest.strip_suffix("' was not found")?, version))
 }
 
-/// What apt-get says it would do.
+/// The outcome of an apt-get simulation.
 pub(super) struct Prediction {
     pub(super) changes: bool,
     pub(super) stdout: String,
@@ -125,7 +125,7 @@ pub(super) struct Prediction {
     pub(super) warning: Option<String>,
 }
 
-/// Asks apt-get to only pretend. Where the lists are to be read anew first, a package that is unknown may become known by it.
+/// Simulates a run of apt-get. An unknown package may become known if the package lists are updated first.
 pub(super) fn simulate(
     commands: &[Vec<String>],
     settings: &Settings,
@@ -158,12 +158,12 @@ pub(super) fn simulate(
     Ok(prediction)
 }
 
-/// Whether a pretended run has a line about a package.
+/// Whether a simulation lists any package.
 fn simulated_something(text: &str) -> bool {
     text.lines().any(|line| ["Inst ", "Remv ", "Purg ", "Conf ", "Del "].iter().any(|start| line.starts_with(start)))
 }
 
-/// Whether a real run did something: `3 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.`
+/// Whether a real run changed anything: `3 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.`
 pub(super) fn did_something(text: &str) -> bool {
     let summary = text.lines().find(|line| line.contains(" upgraded, ") && line.contains(" newly installed, "));
     let numbers = summary.map(|line| {
@@ -173,7 +173,7 @@ pub(super) fn did_something(text: &str) -> bool {
     numbers.map_or_else(|| text.lines().any(|line| line.starts_with("Del ")), |numbers| numbers > 0)
 }
 
-/// What apt-get announces between reading its lists and beginning: which packages, and how many.
+/// The part of the output that announces the packages and their number, before apt-get begins.
 pub(super) fn announced(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let start = lines.iter().position(|line| *line == "Reading state information...").map_or(0, |found| found + 1);
@@ -185,7 +185,7 @@ pub(super) fn announced(text: &str) -> String {
     lines.get(start..end).unwrap_or_default().join("\n")
 }
 
-/// Completes an installation that was interrupted: dpkg refuses anything else before that.
+/// Completes an interrupted installation; dpkg refuses other work before that.
 pub(super) fn repair(settings: &Settings, host: &Host) -> Result<(), Failure> {
     let journal = std::fs::read_dir("/var/lib/dpkg/updates").map(|entries| entries.count()).unwrap_or(0);
     let broken = Database::of_host().broken;
@@ -214,7 +214,7 @@ pub(super) fn repair(settings: &Settings, host: &Host) -> Result<(), Failure> {
     .with("stderr", error))
 }
 
-/// Keeps services from being started while packages are installed, and restores what was there.
+/// Keeps services from starting while packages are installed, and restores the old policy.
 pub(super) struct Policy {
     before: Option<String>,
     set: bool,
@@ -243,7 +243,7 @@ impl Drop for Policy {
     }
 }
 
-/// Writes the policy whole: dpkg may run it at any moment.
+/// Replaces the policy atomically, because dpkg may run it at any moment.
 fn put(text: &str) -> Result<(), Failure> {
     let attributes = Attributes::default().with_mode(Some(Mode::Bits(0o755)));
     config_file::replace_with(POLICY, text, false, attributes).map(drop)
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_apt_get_prints_says_whether_it_did_something() {
+    fn apt_get_output_shows_changes() {
         assert!(simulated_something("Inst socat (1.7.4 Debian:12 [amd64])\nConf socat (1.7.4)\n"));
         assert!(!simulated_something("0 upgraded, 0 newly installed, 0 to remove and 3 not upgraded.\n"));
         assert!(did_something("1 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.\n"));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn announcements_are_what_the_difference_shows() {
+    fn announcement_extracted_for_diff() {
         let text = "Reading package lists...\nReading state information...\nThe following NEW packages will be installed:\n  curl libcurl4\nSuggested packages:\n  wget\n0 upgraded, 2 newly installed, 0 to remove and 0 not upgraded.\nUnpacking\n";
         assert_eq!(
             announced(text),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_package_is_named() {
+    fn unknown_package_named_in_failure() {
         let output = Output {
             rc: 100,
             stdout: Vec::new(),

@@ -1,11 +1,11 @@
-//! What `list` asks for.
+//! Queries for `list`.
 
 use serde_json::{Value, json};
 
 use super::{manager::Manager, refusal};
 use crate::{Failure, Host, Plan, process::Command};
 
-/// The plan that tells, and changes nothing.
+/// The plan that only reports packages.
 pub(super) fn plan(manager: &Manager, what: &str, host: &Host) -> Result<Plan, Failure> {
     let results = match what {
         "repos" | "repositories" => repositories(manager, host)?,
@@ -44,7 +44,7 @@ fn available(manager: &Manager, word: &str, host: &Host) -> Result<Vec<Value>, F
     Ok(output.stdout_text().lines().filter_map(|line| package(line, "available")).collect())
 }
 
-/// One listed package from its fields.
+/// Builds one listed package from its fields.
 fn package(line: &str, state: &str) -> Option<Value> {
     let mut fields = line.split('|');
     let (name, epoch, version) = (fields.next()?, fields.next()?, fields.next()?);

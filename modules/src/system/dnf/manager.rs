@@ -1,4 +1,4 @@
-//! How dnf is called, and what it and rpm know.
+//! Calls of dnf, and queries to it and to rpm.
 
 use super::{
     refusal,
@@ -9,7 +9,7 @@ use crate::{
     process::{self, Command},
 };
 
-/// The program and what every call of it gets.
+/// The program with the options common to all calls.
 #[derive(Debug, Clone)]
 pub(super) struct Manager {
     program: String,
@@ -42,7 +42,7 @@ impl Manager {
             }
         };
         add(args.bool("disable_gpg_check"), "--nogpgcheck");
-        // Whatever the configuration says, unless a repository has its own word on it.
+        // Overrides the configuration, unless a repository has its own setting.
         add(!args.bool("disable_gpg_check"), "--setopt=gpgcheck=1");
         add(!args.bool("disable_gpg_check"), "--setopt=localpkg_gpgcheck=1");
         add(args.bool("allowerasing"), "--allowerasing");
@@ -83,7 +83,7 @@ impl Manager {
         Command::new(&self.program).plain_locale().args(&self.options).args(words)
     }
 
-    /// What rpm answers about packages, a line for each; nothing if there are none.
+    /// Queries rpm for packages, one line each; empty if there are none.
     pub(super) fn query(&self, words: &[&str], host: &Host) -> Result<Vec<String>, Failure> {
         let output = Command::new("rpm")
             .plain_locale()
@@ -99,7 +99,7 @@ impl Manager {
         Ok(if output.success() { output.stdout_text().lines().map(str::to_owned).collect() } else { Vec::new() })
     }
 
-    /// The installed packages that a word of `name` means.
+    /// The installed packages that a word of `name` matches.
     pub(super) fn installed(&self, word: &str, host: &Host) -> Result<Vec<String>, Failure> {
         if word.starts_with('@') || word.contains("://") {
             return Ok(Vec::new());
@@ -118,7 +118,7 @@ impl Manager {
         if named.is_empty() { self.query(&["--whatprovides", word], host) } else { Ok(named) }
     }
 
-    /// Whether a word of `name` means the package of this name.
+    /// Whether a word of `name` matches the package of this name.
     pub(super) fn is_meant(&self, word: &str, name: &str, host: &Host) -> Result<bool, Failure> {
         if word.ends_with(".rpm") {
             return Ok(self.query(&["-p", "--queryformat", "%{NAME}\n", word], host)?.iter().any(|own| own == name));
@@ -126,11 +126,11 @@ impl Manager {
         Ok(word.strip_prefix(name).is_some_and(|rest| rest.starts_with(['-', ' ', '=', '<'])))
     }
 
-    /// What dnf would do; `None` if it would touch no package.
+    /// Simulates a call; `None` if it would change no package.
     pub(super) fn preview(&self, words: &[String], host: &Host) -> Result<Preview, Failure> {
         let output = self.command(&["--assumeno".to_owned()]).args(words).run(host)?;
         let transaction = Transaction::read(&output.stdout_text());
-        // Groups alone are a transaction too, which is not carried out.
+        // A transaction of groups alone lists no packages but is still valid.
         let is_refused = transaction.is_empty() && !output.success() && !transaction.has_groups;
         if is_refused {
             Err(refusal::of(&output, words, None))

@@ -1,6 +1,6 @@
-//! `dnf`: packages of RPM systems, by dnf 4, dnf 5 or yum.
+//! `dnf`: packages of RPM systems, through dnf 4, dnf 5 or yum.
 //!
-//! What is to be done is asked of dnf itself, with `--assumeno`: the transaction it shows is what check mode predicts and the result lists.
+//! dnf itself plans each transaction with `--assumeno`. Check mode and the result list the transaction it shows.
 
 mod list;
 mod manager;
@@ -20,43 +20,62 @@ static SPEC: Spec = Spec {
     name: "dnf",
     aliases: &["dnf5", "yum"],
     summary: "Manage packages with dnf",
-    description: &["Installs, upgrades and removes packages and groups, and lists them."],
+    description: &["Installs, upgrades, removes and lists packages and groups."],
     options: &[
-        Opt::new("name", Kind::List(&Kind::Str), "Packages: names, with versions (`nginx-1.20`, `nginx >= 1.20`), with wildcards, files, URLs, groups (`@web`).").address().word()
-            .aliases(&["pkg"])
-            .default("[]"),
-        Opt::new("state", Kind::Str, "`installed` and `removed` mean `present` and `absent`; without it `present`, or `absent` if `autoremove` is set.")
-            .choices(&["absent", "installed", "latest", "present", "removed"]),
-        Opt::new("list", Kind::Str, "Only tell: `installed`, `available`, `updates`, `repos`, or a package."),
-        Opt::new("update_cache", Kind::Bool, "Read the repositories anew first.").aliases(&["expire-cache"]).default("false"),
-        Opt::new("update_only", Kind::Bool, "With `latest`: install nothing that is not installed.").default("false"),
-        Opt::new("autoremove", Kind::Bool, "Remove what came along and is not needed any more.").default("false"),
-        Opt::new("allow_downgrade", Kind::Bool, "Install older versions over newer ones.").default("false"),
-        Opt::new("allowerasing", Kind::Bool, "Remove what stands in the way.").default("false"),
-        Opt::new("best", Kind::Bool, "Fail rather than install another version than the newest."),
-        Opt::new("nobest", Kind::Bool, "The opposite of `best`."),
-        Opt::new("bugfix", Kind::Bool, "With `latest`: only what fixes bugs.").default("false"),
-        Opt::new("security", Kind::Bool, "With `latest`: only what closes security holes.").default("false"),
-        Opt::new("cacheonly", Kind::Bool, "Use nothing but what has been fetched already.").default("false"),
-        Opt::new("conf_file", Kind::Str, "Another configuration file."),
-        Opt::new("disable_excludes", Kind::Str, "Ignore exclusions of `all`, `main` or a repository."),
-        Opt::new("disable_gpg_check", Kind::Bool, "Accept packages that are not signed.").default("false"),
-        Opt::new("disable_plugin", Kind::List(&Kind::Str), "Plugins to switch off.").default("[]"),
-        Opt::new("enable_plugin", Kind::List(&Kind::Str), "Plugins to switch on.").default("[]"),
-        Opt::new("disablerepo", Kind::List(&Kind::Str), "Repositories not to use.").default("[]"),
-        Opt::new("enablerepo", Kind::List(&Kind::Str), "Repositories to use too.").default("[]"),
-        Opt::new("exclude", Kind::List(&Kind::Str), "Packages to leave alone.").default("[]"),
-        Opt::new("download_only", Kind::Bool, "Fetch packages and install none.").default("false"),
-        Opt::new("download_dir", Kind::Str, "Where to, with `download_only`."),
-        Opt::new("install_repoquery", Kind::Bool, "Accepted for old playbooks.").default("true"),
-        Opt::new("install_weak_deps", Kind::Bool, "Whether recommended packages come along.").default("true"),
-        Opt::new("installroot", Kind::Str, "The tree to install into.").default("\"/\""),
-        Opt::new("lock_timeout", Kind::Int, "Accepted; dnf waits for its lock by itself.").default("30"),
-        Opt::new("releasever", Kind::Str, "The release to take packages of."),
-        Opt::new("skip_broken", Kind::Bool, "Leave out what cannot be installed.").default("false"),
-        Opt::new("sslverify", Kind::Bool, "Whether servers of repositories have to prove who they are.").default("true"),
-        Opt::new("validate_certs", Kind::Bool, "The same for packages named by URLs.").default("true"),
-        Opt::new("use_backend", Kind::Str, "Which program, if it is not to be found out.")
+        Opt::new(
+            "name",
+            Kind::List(&Kind::Str),
+            "Packages: names, versions (`nginx-1.20`, `nginx >= 1.20`), wildcards, files, URLs, groups (`@web`).",
+        )
+        .address()
+        .word()
+        .aliases(&["pkg"])
+        .default("[]"),
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`present` and `installed` install, `latest` also upgrades, `absent` and `removed` remove. Default: \
+             `present`, or `absent` with `autoremove`.",
+        )
+        .choices(&["absent", "installed", "latest", "present", "removed"]),
+        Opt::new("list", Kind::Str, "Only list packages: `installed`, `available`, `updates`, `repos`, or a name."),
+        Opt::new("update_cache", Kind::Bool, "Refresh the repository metadata first.")
+            .aliases(&["expire-cache"])
+            .default("false"),
+        Opt::new("update_only", Kind::Bool, "With `latest`: upgrade installed packages only.").default("false"),
+        Opt::new("autoremove", Kind::Bool, "Remove dependencies that are no longer needed.").default("false"),
+        Opt::new("allow_downgrade", Kind::Bool, "Allow replacing a version with an older one.").default("false"),
+        Opt::new("allowerasing", Kind::Bool, "Allow removing packages that conflict.").default("false"),
+        Opt::new("best", Kind::Bool, "Fail if the newest version cannot be installed."),
+        Opt::new("nobest", Kind::Bool, "Opposite of `best`."),
+        Opt::new("bugfix", Kind::Bool, "With `latest`: apply only bug fixes.").default("false"),
+        Opt::new("security", Kind::Bool, "With `latest`: apply only security updates.").default("false"),
+        Opt::new("cacheonly", Kind::Bool, "Use only cached metadata and packages.").default("false"),
+        Opt::new("conf_file", Kind::Str, "Path of an alternative configuration file."),
+        Opt::new("disable_excludes", Kind::Str, "Ignore the exclusions of `all`, `main` or a repository."),
+        Opt::new("disable_gpg_check", Kind::Bool, "Accept unsigned packages.").default("false"),
+        Opt::new("disable_plugin", Kind::List(&Kind::Str), "Plugins to disable.").default("[]"),
+        Opt::new("enable_plugin", Kind::List(&Kind::Str), "Plugins to enable.").default("[]"),
+        Opt::new("disablerepo", Kind::List(&Kind::Str), "Repositories to disable.").default("[]"),
+        Opt::new("enablerepo", Kind::List(&Kind::Str), "Additional repositories to enable.").default("[]"),
+        Opt::new("exclude", Kind::List(&Kind::Str), "Packages to exclude.").default("[]"),
+        Opt::new("download_only", Kind::Bool, "Download packages without installing them.").default("false"),
+        Opt::new("download_dir", Kind::Str, "With `download_only`: directory to download to."),
+        Opt::new("install_repoquery", Kind::Bool, "No effect; accepted for compatibility.").default("true"),
+        Opt::new("install_weak_deps", Kind::Bool, "Install recommended packages too.").default("true"),
+        Opt::new("installroot", Kind::Str, "Root directory to install into.").default("\"/\""),
+        Opt::new(
+            "lock_timeout",
+            Kind::Int,
+            "No effect, because dnf waits for its lock itself; accepted for compatibility.",
+        )
+        .default("30"),
+        Opt::new("releasever", Kind::Str, "Release to install packages from."),
+        Opt::new("skip_broken", Kind::Bool, "Skip packages that cannot be installed.").default("false"),
+        Opt::new("sslverify", Kind::Bool, "Verify the certificates of repository servers.").default("true"),
+        Opt::new("validate_certs", Kind::Bool, "Verify the certificates of servers of packages given as URLs.")
+            .default("true"),
+        Opt::new("use_backend", Kind::Str, "Program to use. Default: detected.")
             .choices(&["auto", "dnf", "yum", "yum4", "dnf4", "dnf5"])
             .default("\"auto\""),
     ],
@@ -64,9 +83,14 @@ static SPEC: Spec = Spec {
     required_one_of: &[&["name", "list", "update_cache", "autoremove"]],
     examples: "- name: Install packages\n  ansible.builtin.dnf:\n    name: [socat, nginx]\n    state: present\n",
     returns: &[
-        Return { name: "results", kind: "list", when: "always", doc: "What was (or would be) done to which package, or the packages listed." },
+        Return {
+            name: "results",
+            kind: "list",
+            when: "always",
+            doc: "Action that was (or would be) taken for each package, or the listed packages.",
+        },
         Return { name: "rc", kind: "int", when: "always", doc: "0, or 1 after a failure." },
-        Return { name: "msg", kind: "str", when: "always", doc: "What is to be said." },
+        Return { name: "msg", kind: "str", when: "always", doc: "Message about the outcome." },
     ],
     ..Spec::EMPTY
 };
@@ -81,13 +105,13 @@ impl Module for Dnf {
     }
 }
 
-/// The plan for the options of `dnf`, or of `package`.
+/// The plan for the options of `dnf` or `package`.
 pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Failure> {
     let manager = Manager::of(args, backend, host)?;
     if let Some(what) = args.str("list") {
         return list::plan(&manager, what, host);
     }
-    // A list in one text is a list all the same.
+    // Accepts a list written as one text.
     let names: Vec<String> = args
         .list("name")
         .into_iter()
@@ -118,7 +142,7 @@ pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Fail
     Ok(Plan::change(apply).with("msg", message).with("rc", 0).with("results", results))
 }
 
-/// Reading the repositories anew is no change.
+/// A plan that refreshes the metadata, which does not count as a change.
 fn cache_update(manager: Manager) -> Plan {
     let mut plan = Plan::change(move |host, outcome| {
         outcome.changed = false;

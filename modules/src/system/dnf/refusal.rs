@@ -1,4 +1,4 @@
-//! dnf's refusals as Ansible words them.
+//! Failures of dnf in Ansible's words.
 
 use super::transaction::Transaction;
 use crate::{Failure, process::Output};
@@ -12,12 +12,12 @@ pub(super) fn unknown(output: &Output) -> Vec<String> {
     names.map(|name| name.split(" (").next().unwrap_or(name).trim().to_owned()).collect()
 }
 
-/// What Ansible says of an unknown name.
+/// Ansible's message for an unknown name.
 pub(super) fn sentence_of_unknown(name: &str) -> String {
     format!("No package {name} available.")
 }
 
-/// A call with these words failed, which was to carry out a transaction.
+/// The failure of a call with these words that should have carried out a transaction.
 pub(super) fn of(output: &Output, words: &[String], transaction: Option<&Transaction>) -> Failure {
     let said = said(output);
     let line_with = |text: &str| said.lines().map(str::trim).find(|line| line.contains(text));
@@ -53,7 +53,7 @@ fn said(output: &Output) -> String {
     format!("{}\n{}", output.stderr_text(), output.stdout_text())
 }
 
-/// A sentence for each name that no repository has.
+/// A message for each name that no repository has.
 fn missing(said: &str, words: &[String]) -> Vec<String> {
     if said.contains("There are no enabled repositories") {
         return words.iter().skip(1).map(|name| sentence_of_unknown(name)).collect();

@@ -1,4 +1,4 @@
-//! Which calls of dnf lead to the state that is asked for.
+//! Plans the calls of dnf that lead to the requested state.
 
 use super::{
     manager::Manager,
@@ -7,10 +7,10 @@ use super::{
 };
 use crate::{Args, Failure, Host};
 
-/// What is to be called, and what is to be said beside it.
+/// Calls to make, and messages for the result.
 #[derive(Default)]
 pub(super) struct Steps {
-    /// The words of each call, and what it will do.
+    /// The words of each call, and its transaction.
     pub(super) commands: Vec<(Vec<String>, Transaction)>,
     told: Vec<String>,
 }
@@ -29,7 +29,7 @@ impl Steps {
         Ok(steps)
     }
 
-    /// What happens to which package; of one that is replaced also the version that goes.
+    /// Result lines for all packages. A replaced package also shows the version that is removed.
     pub(super) fn results(&self, manager: &Manager, is_download: bool, host: &Host) -> Result<Vec<String>, Failure> {
         let mut results = Vec::new();
         for entry in self.commands.iter().flat_map(|(_, transaction)| transaction.entries()) {
@@ -43,7 +43,7 @@ impl Steps {
         Ok(self.told.iter().cloned().chain(results).collect())
     }
 
-    /// One call, if it would do anything.
+    /// Adds one call, if it would change anything.
     fn call(&mut self, manager: &Manager, words: &[&str], names: &[String], host: &Host) -> Result<(), Failure> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).chain(names.iter().cloned()).collect();
         let preview = manager.preview(&words, host)?;
@@ -80,7 +80,7 @@ impl Steps {
                 self.add(words, preview, "installed");
                 break;
             }
-            // A newer version than the one that is named is good enough.
+            // A newer version than the requested one satisfies the request.
             let before = missing.len();
             let mut kept = Vec::new();
             for word in missing {
@@ -106,7 +106,7 @@ impl Steps {
             .into_iter()
             .filter_map(|(option, word)| args.bool(option).then_some(word))
             .collect();
-        // Of an advisory the version it names is wanted, not a later one.
+        // An advisory asks for the version it names, not a later one.
         let verb = if kinds.is_empty() { "upgrade" } else { "upgrade-minimal" };
         let verb: Vec<&str> = std::iter::once(verb).chain(kinds).collect();
         if names.iter().any(|name| name == "*") {
@@ -137,7 +137,7 @@ impl Steps {
         Ok(())
     }
 
-    /// A group that is there is upgraded, another one installed.
+    /// Upgrades an installed group and installs any other.
     fn upgrade_group(&mut self, manager: &Manager, name: &str, only: bool, host: &Host) -> Result<(), Failure> {
         let words = |verb: &str| vec![verb.to_owned(), name.to_owned()];
         match manager.preview(&words("upgrade"), host) {
@@ -148,7 +148,7 @@ impl Steps {
         Ok(())
     }
 
-    /// What is not there is no failure.
+    /// Removes packages; a missing one is not a failure.
     fn remove(&mut self, manager: &Manager, names: &[String], autoremove: bool, host: &Host) -> Result<(), Failure> {
         if names.iter().any(|name| is_file(name)) {
             let failure = Failure::new("Cannot remove paths -- please specify package name.");

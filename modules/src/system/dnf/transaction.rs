@@ -1,6 +1,6 @@
-//! The table in which dnf shows what it is about to do.
+//! Parses the transaction table that dnf prints.
 
-/// What is done to a package.
+/// The action for one package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Install,
@@ -9,7 +9,7 @@ pub(super) enum Action {
     Remove,
 }
 
-/// One package of the table.
+/// One package in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) action: Action,
@@ -18,7 +18,7 @@ pub(super) struct Entry {
     version: String,
 }
 
-/// All that is to be done.
+/// A complete transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Transaction {
     entries: Vec<Entry>,
@@ -26,14 +26,14 @@ pub(super) struct Transaction {
     pub(super) has_environments: bool,
 }
 
-/// What dnf would do, and the names it does not know.
+/// A simulated transaction, and the names unknown to dnf.
 pub(super) struct Preview {
     pub(super) transaction: Transaction,
     pub(super) unknown: Vec<String>,
 }
 
 impl Transaction {
-    /// Reads what `dnf --assumeno` prints.
+    /// Parses the output of `dnf --assumeno`.
     pub(super) fn read(text: &str) -> Transaction {
         let mut transaction = Transaction::default();
         let mut action = None;
@@ -51,7 +51,8 @@ impl Transaction {
                 continue;
             }
             let Some(action) = action else { continue };
-            // A long name stands on a line of its own, and the rest on the next one. What is replaced is no package of the table.
+            // A long name takes a line of its own, and its fields follow on the next. Replaced packages are not
+            // entries.
             let words: Vec<&str> = line.split_whitespace().collect();
             if words.first() == Some(&"replacing") {
                 continue;
@@ -74,14 +75,14 @@ impl Transaction {
         self.entries.iter()
     }
 
-    /// The package whose file a sentence of dnf's names.
+    /// The package whose file an error message names.
     pub(super) fn package_of(&self, sentence: &str) -> Option<String> {
         self.entries.iter().find(|entry| sentence.contains(&format!("{}-", entry.name))).map(Entry::package)
     }
 }
 
 impl Entry {
-    /// As Ansible's result has it.
+    /// The entry as a line of Ansible's result.
     pub(super) fn result(&self, is_download: bool) -> String {
         let what = match self.action {
             Action::Remove => "Removed",
@@ -133,7 +134,7 @@ Install  2 Packages
 ";
 
     #[test]
-    fn the_table_says_what_is_done() {
+    fn transaction_table_parsed() {
         let transaction = Transaction::read(TABLE);
         let expected = [
             "Installed: a-package-with-a-very-long-name-indeed-1:2.0-1.noarch",

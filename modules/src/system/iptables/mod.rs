@@ -12,8 +12,8 @@ use rule::Family;
 pub struct Iptables;
 
 const TCP_FLAGS: &[Opt] = &[
-    Opt::new("flags", Kind::List(&Kind::Str), "The flags that are looked at."),
-    Opt::new("flags_set", Kind::List(&Kind::Str), "Those of them that must be set."),
+    Opt::new("flags", Kind::List(&Kind::Str), "TCP flags to examine."),
+    Opt::new("flags_set", Kind::List(&Kind::Str), "Examined flags that must be set."),
 ];
 
 const LEVELS: &[&str] =
@@ -21,75 +21,77 @@ const LEVELS: &[&str] =
 
 static SPEC: Spec = Spec {
     name: "iptables",
-    summary: "Manage rules of the packet filter",
+    summary: "Manage iptables rules",
     description: &[
-        "Adds and removes single rules with `iptables` and `ip6tables`, sets the policy of a chain, makes, empties and removes chains.",
-        "The rules are those in memory: they are gone after a restart unless they are saved by other means.",
+        "Adds and removes single rules with `iptables` and `ip6tables`, sets the policy of a chain, and creates, \
+         flushes and deletes chains.",
+        "Changes rules in memory only: a reboot discards them unless they are saved by other means.",
     ],
     options: &[
-        Opt::new("table", Kind::Str, "The table.")
+        Opt::new("table", Kind::Str, "Name of the table.")
             .default("\"filter\"")
             .choices(&["filter", "nat", "mangle", "raw", "security"]),
-        Opt::new("state", Kind::Str, "Whether the rule, or without one the chain, exists.")
+        Opt::new("state", Kind::Str, "`present` adds the rule, or the chain if no rule is given; `absent` removes it.")
             .default("\"present\"")
             .choices(&["absent", "present"]),
-        Opt::new("action", Kind::Str, "Whether a new rule goes to the end of the chain or to its beginning.")
+        Opt::new("action", Kind::Str, "`append` adds a new rule at the end of the chain, `insert` at the beginning.")
             .default("\"append\"")
             .choices(&["append", "insert"]),
-        Opt::new("rule_num", Kind::Str, "Insert the rule at this place."),
-        Opt::new("ip_version", Kind::Str, "Which packets the rule is for.")
+        Opt::new("rule_num", Kind::Str, "Number to insert the rule at."),
+        Opt::new("ip_version", Kind::Str, "IP version of the packets that the rule matches.")
             .default("\"ipv4\"")
             .choices(&["ipv4", "ipv6", "both"]),
-        Opt::new("chain", Kind::Str, "The chain, such as `INPUT`."),
+        Opt::new("chain", Kind::Str, "Name of the chain, such as `INPUT`."),
         Opt::new(
             "protocol",
             Kind::Str,
-            "The protocol; a `!` before it, as before most others, turns the meaning round.",
+            "Protocol to match. A leading `!` negates the match, as in most other options.",
         ),
         Opt::new("wait", Kind::Str, "Seconds to wait for the lock of the table."),
-        Opt::new("source", Kind::Str, "Where packets come from."),
-        Opt::new("destination", Kind::Str, "Where they go to."),
-        Opt::new("tcp_flags", Kind::Dict, "The flags of a packet of TCP.").options(TCP_FLAGS),
-        Opt::new("match", Kind::List(&Kind::Str), "Extensions that test a packet.").default("[]"),
-        Opt::new("jump", Kind::Str, "What becomes of a packet, such as `ACCEPT`."),
-        Opt::new("gateway", Kind::Str, "With the target TEE: the host that gets a copy."),
-        Opt::new("log_prefix", Kind::Str, "What stands before a line of the log."),
-        Opt::new("log_level", Kind::Str, "How important the line is.").choices(LEVELS),
-        Opt::new("goto", Kind::Str, "Go on in this chain, without coming back."),
-        Opt::new("in_interface", Kind::Str, "The interface a packet came through."),
-        Opt::new("out_interface", Kind::Str, "The interface it will leave by."),
-        Opt::new("fragment", Kind::Str, "Second and further fragments only."),
-        Opt::new("set_counters", Kind::Str, "The rule's first counts of packets and bytes."),
-        Opt::new("source_port", Kind::Str, "A port or range `first:last`."),
-        Opt::new("destination_port", Kind::Str, "A port or range `first:last`."),
-        Opt::new("destination_ports", Kind::List(&Kind::Str), "Several ports; needs a protocol with ports.")
+        Opt::new("source", Kind::Str, "Source address or network."),
+        Opt::new("destination", Kind::Str, "Destination address or network."),
+        Opt::new("tcp_flags", Kind::Dict, "TCP flags to match.").options(TCP_FLAGS),
+        Opt::new("match", Kind::List(&Kind::Str), "Match extensions to load.").default("[]"),
+        Opt::new("jump", Kind::Str, "Target of the rule, such as `ACCEPT`."),
+        Opt::new("gateway", Kind::Str, "With the target TEE: host to send a copy to."),
+        Opt::new("log_prefix", Kind::Str, "Prefix of log lines."),
+        Opt::new("log_level", Kind::Str, "Level of log lines.").choices(LEVELS),
+        Opt::new("goto", Kind::Str, "Chain to continue in, without returning."),
+        Opt::new("in_interface", Kind::Str, "Interface that packets arrive on."),
+        Opt::new("out_interface", Kind::Str, "Interface that packets leave by."),
+        Opt::new("fragment", Kind::Str, "Match second and further fragments only."),
+        Opt::new("set_counters", Kind::Str, "Initial packet and byte counters of the rule."),
+        Opt::new("source_port", Kind::Str, "Source port or range `first:last`."),
+        Opt::new("destination_port", Kind::Str, "Destination port or range `first:last`."),
+        Opt::new("destination_ports", Kind::List(&Kind::Str), "Destination ports; needs a protocol with ports.")
             .default("[]"),
-        Opt::new("to_ports", Kind::Str, "With the target REDIRECT: the port or ports."),
-        Opt::new("to_destination", Kind::Str, "With the target DNAT: the new destination."),
-        Opt::new("to_source", Kind::Str, "With the target SNAT: the new source."),
-        Opt::new("syn", Kind::Str, "Packets that open a connection, or only others.")
+        Opt::new("to_ports", Kind::Str, "With the target REDIRECT: port or ports to redirect to."),
+        Opt::new("to_destination", Kind::Str, "With the target DNAT: new destination."),
+        Opt::new("to_source", Kind::Str, "With the target SNAT: new source."),
+        Opt::new("syn", Kind::Str, "`match` selects packets that open a connection, `negate` all others.")
             .default("\"ignore\"")
             .choices(&["ignore", "match", "negate"]),
-        Opt::new("set_dscp_mark_class", Kind::Str, "The class for the target DSCP."),
-        Opt::new("set_dscp_mark", Kind::Str, "The number for the target DSCP."),
-        Opt::new("comment", Kind::Str, "A comment of the rule."),
-        Opt::new("ctstate", Kind::List(&Kind::Str), "States of the connection, such as `NEW`.").default("[]"),
-        Opt::new("src_range", Kind::Str, "A range of sources."),
-        Opt::new("dst_range", Kind::Str, "A range of destinations."),
-        Opt::new("match_set", Kind::Str, "A set made by ipset."),
-        Opt::new("match_set_flags", Kind::Str, "Which address is looked up in it.")
+        Opt::new("set_dscp_mark_class", Kind::Str, "With the target DSCP: class to set."),
+        Opt::new("set_dscp_mark", Kind::Str, "With the target DSCP: value to set."),
+        Opt::new("comment", Kind::Str, "Comment of the rule."),
+        Opt::new("ctstate", Kind::List(&Kind::Str), "Connection states to match, such as `NEW`.").default("[]"),
+        Opt::new("src_range", Kind::Str, "Range of source addresses to match."),
+        Opt::new("dst_range", Kind::Str, "Range of destination addresses to match."),
+        Opt::new("match_set", Kind::Str, "Name of an ipset to match."),
+        Opt::new("match_set_flags", Kind::Str, "With `match_set`: addresses to look up in the set.")
             .choices(&["src", "dst", "src,dst", "dst,src", "src,src", "dst,dst"]),
-        Opt::new("limit", Kind::Str, "How often the rule may match, such as `3/minute`."),
-        Opt::new("limit_burst", Kind::Str, "How many packets before that limit counts."),
-        Opt::new("uid_owner", Kind::Str, "The user whose process sent the packet."),
-        Opt::new("gid_owner", Kind::Str, "The group of that process."),
-        Opt::new("reject_with", Kind::Str, "With the target REJECT: what the sender is told."),
-        Opt::new("icmp_type", Kind::Str, "The kind of an ICMP packet."),
+        Opt::new("limit", Kind::Str, "Maximum average rate of matches, such as `3/minute`."),
+        Opt::new("limit_burst", Kind::Str, "Number of packets to match before `limit` applies."),
+        Opt::new("uid_owner", Kind::Str, "User whose process sent the packet."),
+        Opt::new("gid_owner", Kind::Str, "Group of the process that sent the packet."),
+        Opt::new("reject_with", Kind::Str, "With the target REJECT: error to send back."),
+        Opt::new("icmp_type", Kind::Str, "ICMP type to match."),
         Opt::new("flush", Kind::Bool, "Remove all rules of the chain, or of the table.").default("false"),
-        Opt::new("policy", Kind::Str, "What becomes of packets that no rule of the chain takes.")
+        Opt::new("policy", Kind::Str, "Policy of the chain for packets that no rule matches.")
             .choices(&["ACCEPT", "DROP", "QUEUE", "RETURN"]),
-        Opt::new("chain_management", Kind::Bool, "Without a rule, make and remove the chain itself.").default("false"),
-        Opt::new("numeric", Kind::Bool, "Do not look names of hosts up when a chain is listed.").default("false"),
+        Opt::new("chain_management", Kind::Bool, "Create and delete the chain itself, if no rule is given.")
+            .default("false"),
+        Opt::new("numeric", Kind::Bool, "Do not resolve host names when listing a chain.").default("false"),
     ],
     mutually_exclusive: &[&["set_dscp_mark", "set_dscp_mark_class"], &["flush", "policy"]],
     required_by: &[("set_dscp_mark", &["jump"]), ("set_dscp_mark_class", &["jump"])],
@@ -97,9 +99,9 @@ static SPEC: Spec = Spec {
     examples: "- name: Let SSH in\n  ansible.builtin.iptables:\n    chain: INPUT\n    protocol: tcp\n    destination_port: 22\n    ctstate: [NEW]\n    \
                jump: ACCEPT\n    comment: Accept new connections of SSH\n",
     returns: &[
-        Return { name: "rule", kind: "str", when: "always", doc: "The rule as arguments of iptables." },
-        Return { name: "chain", kind: "str", when: "always", doc: "The chain." },
-        Return { name: "table", kind: "str", when: "always", doc: "The table." },
+        Return { name: "rule", kind: "str", when: "always", doc: "Rule as iptables arguments." },
+        Return { name: "chain", kind: "str", when: "always", doc: "Name of the chain." },
+        Return { name: "table", kind: "str", when: "always", doc: "Name of the table." },
     ],
     ..Spec::EMPTY
 };
@@ -146,7 +148,7 @@ impl Module for Iptables {
     }
 }
 
-/// A table of one family of addresses, and the chain in it.
+/// A table of one address family, and the chain in it.
 struct Table {
     family: Family,
     table: String,
@@ -187,7 +189,7 @@ impl Table {
                 return Ok(Plan::unchanged());
             }
             let verb = if present { "-N" } else { "-X" };
-            // Without chain_management only the difference is told.
+            // Without chain_management, only reports the difference.
             return Ok(change(if args.bool("chain_management") { vec![self.command(verb)] } else { Vec::new() }));
         }
         let known = self.command("-C").args(words.clone()).run(host)?.success();
@@ -216,7 +218,7 @@ fn change(commands: Vec<Command>) -> Plan {
     })
 }
 
-/// The policy in the listing of a chain: `Chain INPUT (policy ACCEPT)`.
+/// Parses the policy in the listing of a chain: `Chain INPUT (policy ACCEPT)`.
 fn policy_of(listing: &str) -> Option<&str> {
     let (_, rest) = listing.split_once("(policy ")?;
     rest.split([')', ' ']).next()
@@ -227,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policy_stands_in_the_listing() {
+    fn policy_parsed_from_listing() {
         assert_eq!(policy_of("Chain INPUT (policy DROP)\ntarget prot\n"), Some("DROP"));
         assert_eq!(policy_of("Chain INPUT (policy ACCEPT 3 packets, 7 bytes)\n"), Some("ACCEPT"));
         assert_eq!(policy_of("Chain mine (0 references)\n"), None);

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use crate::Args;
 
-/// A family of addresses, with a program of its own.
+/// An address family, with its own program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     V4,
@@ -10,7 +10,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// The family a rule is shown for.
+    /// The family to show a rule for.
     pub(super) fn of(version: &str) -> Family {
         if version == "ipv6" { Family::V6 } else { Family::V4 }
     }
@@ -30,7 +30,7 @@ impl Family {
     }
 }
 
-/// A rule as it is being put together.
+/// A rule under construction.
 struct Rule<'a> {
     args: &'a Args,
     words: Vec<String>,
@@ -49,7 +49,7 @@ impl Rule<'_> {
         self.words.extend(words.iter().map(|word| (*word).to_owned()));
     }
 
-    /// An option with its value; a `!` before the value goes before the option.
+    /// Adds an option with its value. A leading `!` moves before the option.
     fn option(&mut self, name: &str, flag: &str) {
         let Some(text) = self.text(name) else { return };
         match text.strip_prefix('!') {
@@ -58,7 +58,7 @@ impl Rule<'_> {
         }
     }
 
-    /// Several values as one, separated by commas.
+    /// Adds several values as one, separated by commas.
     fn joined(&mut self, name: &str, flag: &str) {
         let values = self.args.list(name);
         if !values.is_empty() {
@@ -67,7 +67,7 @@ impl Rule<'_> {
         }
     }
 
-    /// An extension, if one of these options needs it and the task does not name it itself.
+    /// Adds an extension if one of these options needs it and the task does not name it.
     fn extension(&mut self, name: &str, needed_by: &[&str]) {
         if needed_by.iter().any(|option| self.has(option)) {
             self.push(&["-m", name]);
@@ -103,7 +103,7 @@ impl Rule<'_> {
     }
 }
 
-/// The words of a rule, in the order Ansible gives them.
+/// The words of a rule, in Ansible's order.
 pub(super) fn words(args: &Args, jump: Option<&str>, family: Family) -> Vec<String> {
     let mut rule = Rule { args, words: Vec::new() };
     for (name, flag) in [("protocol", "-p"), ("source", "-s"), ("destination", "-d")] {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_as_words() {
+    fn rule_formatted_as_words() {
         for (arguments, expected) in [
             (
                 json!({"chain": "INPUT", "protocol": "tcp", "destination_port": 8080, "jump": "REJECT"}),

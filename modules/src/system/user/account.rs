@@ -3,12 +3,12 @@ use crate::{
     facts::Root,
 };
 
-/// What the host has of an account.
+/// An existing account.
 #[derive(Debug, Clone)]
 pub(super) struct Account {
     pub(super) user: User,
     pub(super) primary: Option<String>,
-    /// Further groups it is a member of, by name.
+    /// Names of supplementary groups.
     pub(super) groups: Vec<String>,
     pub(super) shadow: Option<Shadow>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Shadow {
     pub(super) max: Option<i64>,
     pub(super) warn: Option<i64>,
     pub(super) inactive: Option<i64>,
-    /// The day the account ends, counted from the epoch.
+    /// Day on which the account expires, counted from the epoch.
     pub(super) expires: Option<i64>,
 }
 
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_shadow_is_read() {
+    fn shadow_line_parsed() {
         let text = "root:*:19000:0:99999:7:::\nada:!$6$ab$cd:19500:1:90:14:30:20000:\n";
         let shadow = Shadow::find(text, "ada").unwrap();
         assert!(shadow.locked());

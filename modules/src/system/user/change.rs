@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use super::account::{Account, Shadow};
 use crate::{Args, Failure, Host, accounts, process::Command};
 
-/// What is asked of an account.
+/// The requested properties of an account.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     pub(super) uid: Option<i64>,
@@ -42,7 +42,7 @@ impl Wanted {
         let mut known: Option<Vec<String>> = groups.as_ref().map(|_| Vec::new());
         for name in group.iter().chain(groups.iter().flatten()) {
             let found = resolve(name);
-            // In check mode the group may be one that an earlier task would have made.
+            // In check mode, an earlier task may be about to create the group.
             if found.is_none() && !host.check() {
                 return Err(Failure::new(format!("Group {name} does not exist")));
             }
@@ -83,7 +83,7 @@ impl Wanted {
         })
     }
 
-    /// A password that does not look like a hash would be shown to everyone who can read the shadow file, and would never let anyone in.
+    /// Warning for a password that does not look like a hash: it would be stored readable and would never match.
     pub(super) fn warning(&self) -> Option<String> {
         let password = self.password.as_deref()?;
         let bare = password.trim_start_matches('!');
@@ -98,7 +98,7 @@ impl Wanted {
     }
 }
 
-/// Whether a text looks like a hash: `$6$salt$hash`, of the letters and as long as the method makes it.
+/// Whether a text looks like a hash, such as `$6$salt$hash`, in alphabet and length.
 fn is_hash(text: &str) -> bool {
     let fields: Vec<&str> = text.split('$').collect();
     let [_, method, .., hash] = fields.as_slice() else { return false };
@@ -112,22 +112,22 @@ fn is_hash(text: &str) -> bool {
     letters && !text.contains([':', '*', '!']) && length.is_none_or(|length| hash.len() == length)
 }
 
-/// A group's name, by name or number.
+/// The name of a group given by name or number.
 fn resolve(name: &str) -> Option<String> {
     accounts::group_by_name(name).or_else(|| accounts::group_by_id(name.parse().ok()?)).map(|group| group.name)
 }
 
-/// One step on the way.
+/// One step of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A command.
+    /// Runs a command.
     Run(Vec<String>),
-    /// The hash of a user's password, which goes through standard input.
+    /// Sets the password hash of a user, passed on standard input.
     Password(String, String),
 }
 
 impl Change {
-    /// Carries it out and returns what was printed.
+    /// Applies the change and returns its output.
     pub(super) fn carry_out(self, host: &Host) -> Result<(String, String), Failure> {
         let (command, shown) = match self {
             Change::Run(words) => {
@@ -153,7 +153,7 @@ fn date(day: Option<i64>) -> String {
     moment.map(|moment| moment.strftime("%Y-%m-%d").to_string()).unwrap_or_default()
 }
 
-/// A chage command for what differs.
+/// The chage command for the values that differ.
 fn ages(name: &str, wanted: &Wanted, shadow: &Shadow) -> Option<Change> {
     let has = [shadow.min, shadow.max, shadow.warn, shadow.inactive];
     let differing: Vec<String> = wanted
@@ -172,7 +172,7 @@ fn ages(name: &str, wanted: &Wanted, shadow: &Shadow) -> Option<Change> {
     Some(Change::Run(words))
 }
 
-/// The steps that make an account.
+/// The steps that create an account.
 pub(super) fn to_create(name: &str, wanted: &Wanted) -> Vec<Change> {
     let mut words = vec!["useradd".to_owned()];
     let mut add = |option: &str, value: Option<String>| {
@@ -201,7 +201,7 @@ pub(super) fn to_create(name: &str, wanted: &Wanted) -> Vec<Change> {
         }
     };
     flag(wanted.uid.is_some() && wanted.non_unique, "-o");
-    // A group of the user's name that exists is not made again, and is not the primary one unless it is asked for.
+    // An existing group with the user's name is not created again, and is primary only if requested.
     flag(wanted.group.is_none() && wanted.name_is_group, "-N");
     flag(wanted.create_home, "-m");
     flag(!wanted.create_home, "-M");
@@ -218,7 +218,7 @@ pub(super) fn to_create(name: &str, wanted: &Wanted) -> Vec<Change> {
     changes
 }
 
-/// Words of usermod for the further groups.
+/// The usermod arguments for the supplementary groups.
 fn groups(account: &Account, wanted: &Wanted) -> Vec<String> {
     let Some(groups) = &wanted.groups else { return Vec::new() };
     let primary = wanted.group.clone().or_else(|| account.primary.clone()).unwrap_or_default();
@@ -235,7 +235,7 @@ fn groups(account: &Account, wanted: &Wanted) -> Vec<String> {
     if wished == has { Vec::new() } else { vec!["-G".to_owned(), wished.join(",")] }
 }
 
-/// The steps that make an account what is asked for.
+/// The steps that change an account as requested.
 pub(super) fn to_change(account: &Account, wanted: &Wanted) -> Vec<Change> {
     let user = &account.user;
     let shadow = account.shadow.clone().unwrap_or_default();
@@ -261,7 +261,7 @@ pub(super) fn to_change(account: &Account, wanted: &Wanted) -> Vec<Change> {
     if let Some(shell) = other(&wanted.shell, &user.shell) {
         words.extend(["-s".to_owned(), shell]);
     }
-    // Without a line in /etc/shadow not even that it never ends is said.
+    // Without a line in /etc/shadow, no expiry is recorded, not even an unlimited one.
     let now = account.shadow.as_ref().map(|shadow| shadow.expires);
     if let Some(day) = wanted.day_of_end().filter(|day| Some(*day) != now) {
         words.extend(["-e".to_owned(), date(day)]);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_a_line_in_shadow_gets_one_with_its_end() {
+    fn account_without_shadow_line_gets_expiry() {
         let account = Account { shadow: None, ..account() };
         let wanted = Wanted { expires: Some(-1.0), ..Wanted::default() };
         assert_eq!(shown(to_change(&account, &wanted)), ["usermod -e  ada"]);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_made_with_what_is_asked_for() {
+    fn new_account_created_as_requested() {
         let wanted = Wanted {
             uid: Some(998),
             system: true,
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_so_is_left_alone() {
+    fn matching_account_unchanged() {
         let wanted = Wanted {
             uid: Some(1000),
             comment: Some("Ada".into()),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_changed() {
+    fn differing_properties_changed() {
         let with = |wanted: Wanted| shown(to_change(&account(), &wanted));
         assert_eq!(
             with(Wanted { groups: Some(vec!["sudo".into(), "adm".into()]), append: true, ..Wanted::default() }),
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_clear_is_warned_of() {
+    fn plain_text_password_warned() {
         let warns =
             |password: &str| Wanted { password: Some(password.into()), ..Wanted::default() }.warning().is_some();
         let hash = |letter: &str| format!("$6$salt${}", letter.repeat(86));

@@ -7,7 +7,7 @@ use crate::{
     process::reason,
 };
 
-/// Makes a home directory and fills it as useradd would, for an account that has none.
+/// Creates and fills a home directory like useradd, for an account without one.
 pub(super) fn make(user: &User, skeleton: &str, umask: Option<&str>) -> Result<(), Failure> {
     let home = Path::new(&user.home);
     let refuse = |error: std::io::Error| {
@@ -17,7 +17,7 @@ pub(super) fn make(user: &User, skeleton: &str, umask: Option<&str>) -> Result<(
         way::create_dir_all(parent).map_err(refuse)?;
     }
     let mask = umask.and_then(|text| u32::from_str_radix(text, 8).ok());
-    // Given to the user only when complete: until then nobody else can enter and plant links.
+    // Ownership is transferred last: until then nobody else can enter and plant links.
     way::create_dir(home, 0o700).map_err(refuse)?;
     fill(Path::new(skeleton), home, user).map_err(refuse)?;
     let given = Place::to_write(home, false).and_then(|place| {
@@ -28,7 +28,7 @@ pub(super) fn make(user: &User, skeleton: &str, umask: Option<&str>) -> Result<(
     given.map_err(refuse)
 }
 
-/// Copies the skeleton into a home that only its maker can enter.
+/// Copies the skeleton to a home directory that only its creator can enter.
 fn fill(from: &Path, to: &Path, user: &User) -> io::Result<()> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
     for entry in entries {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_home_is_filled_from_the_skeleton() {
+    fn home_filled_from_skeleton() {
         let folder = tempfile::tempdir().unwrap();
         let skeleton = folder.path().join("skel");
         fs::create_dir_all(skeleton.join(".config")).unwrap();

@@ -19,12 +19,12 @@ use crate::{
     run::carry_out,
 };
 
-/// The SSH key that a user is to have.
+/// The requested SSH key of a user.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     kind: String,
     bits: Option<i64>,
-    /// Make the key anew.
+    /// Regenerate the key.
     force: bool,
     file: Option<String>,
     comment: Option<String>,
@@ -43,7 +43,7 @@ impl Wanted {
         }
     }
 
-    /// Where the private key is.
+    /// Path of the private key.
     pub(super) fn path(&self, home: &str) -> PathBuf {
         match &self.file {
             Some(file) => Path::new(home).join(file),
@@ -57,7 +57,7 @@ impl Wanted {
         path.into()
     }
 
-    /// Whether a key is to be made, and what to tell of the files that are there already.
+    /// Whether to generate a key, and messages about existing files.
     pub(super) fn decide(&self, home: &str) -> (bool, Vec<String>) {
         let mut told = Vec::new();
         for (what, file) in [("private", self.path(home)), ("public", self.public(home))] {
@@ -74,7 +74,7 @@ impl Wanted {
         (true, told)
     }
 
-    /// Makes the key, unless there is one that may not be overwritten, and reports it.
+    /// Generates the key, unless an existing one must be kept, and reports it.
     pub(super) fn have(&self, user: &User, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         let (path, public) = (self.path(&user.home), self.public(&user.home));
         let (make, told) = self.decide(&user.home);
@@ -84,7 +84,7 @@ impl Wanted {
             for file in [&path, &public] {
                 self.make_way(file)?;
             }
-            // Made where nobody else can go, and moved from there: ssh-keygen would write through the user's links.
+            // Generated in a private directory and moved, because ssh-keygen would follow the user's links.
             let scratch = Scratch::new()?;
             let draft = scratch.path().join("key");
             self.generate(&draft, host)?;
@@ -100,7 +100,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// What there is to say of the key as it is.
+    /// The result keys that describe the existing key.
     pub(super) fn report(&self, home: &str, host: &Host) -> Result<Map, Failure> {
         let path = self.path(home);
         let shown = path.to_string_lossy().into_owned();
@@ -118,7 +118,7 @@ impl Wanted {
         Ok(entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// Removes what a new key replaces. A link of the user's that leads nowhere yet must not be written through either.
+    /// Removes the files that a new key replaces. A dangling link of the user must not be written through either.
     fn make_way(&self, file: &Path) -> Result<(), Failure> {
         match (file.symlink_metadata(), self.force) {
             (Err(_), _) => Ok(()),
@@ -144,7 +144,7 @@ impl Wanted {
             command.args(["-N", ""]).check_run(host)?;
             return Ok(());
         }
-        // Asked twice, ssh-keygen takes the passphrase from a helper that prints it; it never becomes an argument.
+        // ssh-keygen reads the passphrase from a helper program, so it never becomes an argument.
         let helper = Scratch::executable()?;
         let script = helper.path().join("passphrase");
         let wrote = fs::write(&script, "#!/bin/sh\nprintf '%s\\n' \"$WINDLASS_PASSPHRASE\"\n")
@@ -161,7 +161,7 @@ impl Wanted {
     }
 }
 
-/// Makes the folder of a key, if it is missing.
+/// Creates the directory of a key, if it is missing.
 fn make_folder(path: &Path, user: &User) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     if folder.exists() {
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_kept() {
+    fn ssh_key_generated_once_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let user = User {
             name: "ada".into(),

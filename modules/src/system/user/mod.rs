@@ -19,77 +19,93 @@ static SPEC: Spec = Spec {
     name: "user",
     summary: "Manage user accounts",
     description: &[
-        "Adds, changes and removes accounts with useradd, usermod and userdel. A password hash goes to chpasswd through its standard \
-         input, so that it is never seen in a list of processes.",
+        "Creates, changes and removes accounts with useradd, usermod and userdel. Passes the password hash to \
+         chpasswd on standard input, so that no process list shows it.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The login name.").word().aliases(&["user"]),
-        Opt::new("state", Kind::Str, "Whether the account exists.")
+        Opt::required("name", Kind::Str, "Login name.").word().aliases(&["user"]),
+        Opt::new("state", Kind::Str, "`present` creates or changes the account, `absent` removes it.")
             .default("\"present\"")
             .choices(&["absent", "present"]),
-        Opt::new("uid", Kind::Int, "The number."),
-        Opt::new("non_unique", Kind::Bool, "Another account may have the same number.").default("false"),
-        Opt::new("comment", Kind::Str, "The comment, usually the full name.").line(),
-        Opt::new("group", Kind::Str, "The primary group.").line(),
-        Opt::new("groups", Kind::List(&Kind::Str), "Further groups; an empty list takes all away.").line(),
-        Opt::new("append", Kind::Bool, "Add to the further groups and take none away.").default("false"),
-        Opt::new("shell", Kind::Path, "The login shell.").line(),
-        Opt::new("home", Kind::Path, "The home directory.").line(),
-        Opt::new("create_home", Kind::Bool, "Make the home directory if it is missing.")
+        Opt::new("uid", Kind::Int, "User id (UID)."),
+        Opt::new("non_unique", Kind::Bool, "Allow a UID that another account has.").default("false"),
+        Opt::new("comment", Kind::Str, "Comment of the account, usually the full name.").line(),
+        Opt::new("group", Kind::Str, "Name of the primary group.").line(),
+        Opt::new("groups", Kind::List(&Kind::Str), "Names of supplementary groups; an empty list removes all.").line(),
+        Opt::new("append", Kind::Bool, "Add to the supplementary groups instead of replacing them.").default("false"),
+        Opt::new("shell", Kind::Path, "Path of the login shell.").line(),
+        Opt::new("home", Kind::Path, "Path of the home directory.").line(),
+        Opt::new("create_home", Kind::Bool, "Create the home directory if it is missing.")
             .aliases(&["createhome"])
             .default("true"),
-        Opt::new("move_home", Kind::Bool, "With another `home`: move what is in the old one.").default("false"),
-        Opt::new("skeleton", Kind::Str, "What a new home directory is filled with."),
-        Opt::new("umask", Kind::Str, "The mask for a new home directory."),
-        Opt::new("password", Kind::Str, "The password's hash, `*` or `!` for none.").line().secret(),
-        Opt::new("update_password", Kind::Str, "Whether the password of an account that exists is changed.")
-            .default("\"always\"")
-            .choices(&["always", "on_create"]),
-        Opt::new("password_lock", Kind::Bool, "Whether the password is locked."),
+        Opt::new("move_home", Kind::Bool, "Move the content of the old home directory if `home` changes.")
+            .default("false"),
+        Opt::new("skeleton", Kind::Str, "Directory to copy into a new home directory."),
+        Opt::new("umask", Kind::Str, "Mask for the permissions of a new home directory."),
+        Opt::new("password", Kind::Str, "Hash of the password; `*` or `!` for none.").line().secret(),
+        Opt::new(
+            "update_password",
+            Kind::Str,
+            "`always` updates the password of an existing account, `on_create` sets it for a new one only.",
+        )
+        .default("\"always\"")
+        .choices(&["always", "on_create"]),
+        Opt::new("password_lock", Kind::Bool, "Lock the password."),
         Opt::new(
             "expires",
             Kind::Float,
-            "When the account ends, as seconds of the epoch; a negative number takes the end away.",
+            "Expiry of the account, in seconds since the epoch; a negative number removes it.",
         ),
         Opt::new("password_expire_min", Kind::Int, "Days before a password may be changed again."),
         Opt::new("password_expire_max", Kind::Int, "Days after which a password must be changed."),
-        Opt::new("password_expire_warn", Kind::Int, "Days of warning before that."),
-        Opt::new("password_expire_account_disable", Kind::Int, "Days after that until the account is closed."),
-        Opt::new("system", Kind::Bool, "A new account is a system account.").default("false"),
-        Opt::new("uid_min", Kind::Int, "The smallest number a new account may get."),
-        Opt::new("uid_max", Kind::Int, "The largest number a new account may get."),
+        Opt::new("password_expire_warn", Kind::Int, "Days of warning before a password expires."),
+        Opt::new(
+            "password_expire_account_disable",
+            Kind::Int,
+            "Days after the expiry of a password until the account is disabled.",
+        ),
+        Opt::new("system", Kind::Bool, "Make a new account a system account.").default("false"),
+        Opt::new("uid_min", Kind::Int, "Smallest UID for a new account."),
+        Opt::new("uid_max", Kind::Int, "Largest UID for a new account."),
         Opt::new("remove", Kind::Bool, "With `absent`: remove the home directory too.").default("false"),
         Opt::new(
             "force",
             Kind::Bool,
-            "With `absent`: even if the user is logged in. With `generate_ssh_key`: make it anew, over the one that is there.",
+            "With `absent`: remove the account even if the user is logged in. With `generate_ssh_key`: replace an \
+             existing key.",
         )
         .default("false"),
-        Opt::new("local", Kind::Bool, "Look only at the host's own accounts.").default("false"),
-        Opt::new("seuser", Kind::Str, "The SELinux user."),
-        Opt::new("generate_ssh_key", Kind::Bool, "Have an SSH key for the user; one that is there is kept.")
+        Opt::new("local", Kind::Bool, "Consider only accounts in the host's own files, not in a directory service.")
             .default("false"),
-        Opt::new("ssh_key_type", Kind::Str, "The key's type.").default("\"rsa\""),
-        Opt::new("ssh_key_bits", Kind::Int, "The key's size."),
-        Opt::new("ssh_key_file", Kind::Path, "The key's file; below the home directory, if it is not absolute."),
-        Opt::new("ssh_key_comment", Kind::Str, "The key's comment."),
-        Opt::new("ssh_key_passphrase", Kind::Str, "The key's passphrase.").secret(),
-        Opt::new("login_class", Kind::Str, "For other systems than Linux."),
-        Opt::new("profile", Kind::Str, "For other systems than Linux."),
-        Opt::new("role", Kind::Str, "For other systems than Linux."),
-        Opt::new("authorization", Kind::Str, "For other systems than Linux."),
-        Opt::new("hidden", Kind::Bool, "For other systems than Linux."),
+        Opt::new("seuser", Kind::Str, "SELinux user of the account."),
+        Opt::new("generate_ssh_key", Kind::Bool, "Generate an SSH key for the user, unless one exists.")
+            .default("false"),
+        Opt::new("ssh_key_type", Kind::Str, "Type of the SSH key.").default("\"rsa\""),
+        Opt::new("ssh_key_bits", Kind::Int, "Size of the SSH key in bits."),
+        Opt::new("ssh_key_file", Kind::Path, "Path of the SSH key; relative paths start at the home directory."),
+        Opt::new("ssh_key_comment", Kind::Str, "Comment of the SSH key."),
+        Opt::new("ssh_key_passphrase", Kind::Str, "Passphrase of the SSH key.").secret(),
+        Opt::new("login_class", Kind::Str, "No effect on Linux; accepted for compatibility."),
+        Opt::new("profile", Kind::Str, "No effect on Linux; accepted for compatibility."),
+        Opt::new("role", Kind::Str, "No effect on Linux; accepted for compatibility."),
+        Opt::new("authorization", Kind::Str, "No effect on Linux; accepted for compatibility."),
+        Opt::new("hidden", Kind::Bool, "No effect on Linux; accepted for compatibility."),
     ],
     examples: "- name: An account for etcd\n  ansible.builtin.user:\n    name: etcd\n    system: true\n    create_home: false\n    shell: /sbin/nologin\n\n- name: An administrator\n  ansible.builtin.user:\n    name: ada\n    groups: [sudo]\n    append: true\n    generate_ssh_key: true\n    ssh_key_type: ed25519\n",
     returns: &[
-        Return { name: "uid", kind: "int", when: "it exists", doc: "The account's number." },
-        Return { name: "group", kind: "int", when: "it exists", doc: "The number of its primary group." },
-        Return { name: "home", kind: "str", when: "it exists", doc: "Its home directory." },
-        Return { name: "shell", kind: "str", when: "it exists", doc: "Its shell." },
-        Return { name: "groups", kind: "str", when: "groups were given", doc: "Them, separated by commas." },
-        Return { name: "ssh_public_key", kind: "str", when: "generate_ssh_key", doc: "The public key." },
-        Return { name: "ssh_key_file", kind: "str", when: "generate_ssh_key", doc: "The file of the private one." },
-        Return { name: "ssh_fingerprint", kind: "str", when: "generate_ssh_key", doc: "The key's fingerprint." },
+        Return { name: "uid", kind: "int", when: "the account exists", doc: "User id (UID)." },
+        Return { name: "group", kind: "int", when: "the account exists", doc: "Group id (GID) of the primary group." },
+        Return { name: "home", kind: "str", when: "the account exists", doc: "Path of the home directory." },
+        Return { name: "shell", kind: "str", when: "the account exists", doc: "Path of the login shell." },
+        Return {
+            name: "groups",
+            kind: "str",
+            when: "groups were given",
+            doc: "Names of the supplementary groups, separated by commas.",
+        },
+        Return { name: "ssh_public_key", kind: "str", when: "generate_ssh_key", doc: "Public key." },
+        Return { name: "ssh_key_file", kind: "str", when: "generate_ssh_key", doc: "Path of the private key." },
+        Return { name: "ssh_fingerprint", kind: "str", when: "generate_ssh_key", doc: "Fingerprint of the key." },
     ],
     ..Spec::EMPTY
 };
@@ -137,7 +153,7 @@ fn absent(args: &Args, name: &str, exists: bool, host: &Host) -> Plan {
         Ok(())
     });
     if host.check() {
-        // Of an account that would be removed nothing else is predicted.
+        // Check mode predicts no further values for an account that would be removed.
         return plan;
     }
     report(plan.with("force", force).with("remove", remove))
@@ -150,7 +166,7 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
         Some(account) => change::to_change(account, &wanted),
     };
     let home = wanted.home.clone().or_else(|| account.as_ref().map(|account| account.user.home.clone()));
-    // A home that useradd makes is not to be made again; one that is merely missing is.
+    // useradd creates the home directory of a new account; an existing account may lack one.
     let missing_home = account.is_some()
         && wanted.create_home
         && home.as_deref().is_some_and(|home| !std::path::Path::new(home).exists());
@@ -210,12 +226,12 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
     } else {
         Plan::unchanged()
     };
-    // Of an account that would be made nothing else is predicted.
+    // Check mode predicts no further values for an account that would be created.
     let plan = if host.check() && created { plan } else { plan.with_all(shown) };
     Ok(warnings.into_iter().fold(plan, Plan::with_warning))
 }
 
-/// What the programs said, if they did.
+/// Records the output of the programs, if they printed any.
 fn tell(outcome: &mut Outcome, stdout: String, stderr: String) {
     for (key, text) in [("stdout", stdout), ("stderr", stderr)] {
         if !text.is_empty() {

@@ -20,21 +20,21 @@ static SPEC: Spec = Spec {
     collection: "community.general",
     summary: "Manage packages with zypper",
     description: &[
-        "Installs, upgrades and removes packages, patterns, patches and products. A name may have a version (`foo=1.0`, `foo>=2`), and with \
-         `present` and `latest` a sign: `-foo` removes, `+foo` installs.",
-        "`name: '*'` with `latest` or `dist-upgrade` means the whole system.",
+        "Installs, upgrades and removes packages, patterns, patches and products. A name may include a version \
+         (`foo=1.0`, `foo>=2`). With `present` and `latest`, `-foo` removes and `+foo` installs.",
+        "The name `*` with `latest` or `dist-upgrade` means the whole system.",
     ],
     options: &[
-        Opt::required("name", Kind::List(&Kind::Str), "Packages, files or URLs.").address().aliases(&["pkg"]),
-        Opt::new("state", Kind::Str, "`latest` also upgrades.").default("\"present\"").choices(&[
-            "absent",
-            "installed",
-            "latest",
-            "present",
-            "removed",
-            "dist-upgrade",
-        ]),
-        Opt::new("type", Kind::Str, "What the names are names of.").default("\"package\"").choices(&[
+        Opt::required("name", Kind::List(&Kind::Str), "Names, files or URLs of packages.").address().aliases(&["pkg"]),
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`present` and `installed` install missing packages, `latest` also upgrades, `absent` and `removed` \
+             remove, `dist-upgrade` upgrades the distribution.",
+        )
+        .default("\"present\"")
+        .choices(&["absent", "installed", "latest", "present", "removed", "dist-upgrade"]),
+        Opt::new("type", Kind::Str, "Kind of objects that the names refer to.").default("\"package\"").choices(&[
             "package",
             "patch",
             "pattern",
@@ -42,25 +42,22 @@ static SPEC: Spec = Spec {
             "srcpackage",
             "application",
         ]),
-        Opt::new("extra_args_precommand", Kind::Str, "Further options before zypper's command."),
-        Opt::new("disable_gpg_check", Kind::Bool, "Accept what is not signed.").default("false"),
-        Opt::new("auto_import_keys", Kind::Bool, "Trust new keys of repositories.").default("false"),
-        Opt::new("disable_recommends", Kind::Bool, "Without packages that are only recommended.").default("true"),
-        Opt::new("force", Kind::Bool, "Install what is there again, and older versions.").default("false"),
-        Opt::new("force_resolution", Kind::Bool, "Solve conflicts by removing packages.").default("false"),
-        Opt::new("update_cache", Kind::Bool, "Read the repositories anew first.")
-            .aliases(&["refresh"])
-            .default("false"),
-        Opt::new("oldpackage", Kind::Bool, "Replace packages by older ones.").default("false"),
-        Opt::new("extra_args", Kind::Str, "Further options of zypper's command."),
-        Opt::new("allow_vendor_change", Kind::Bool, "With dist-upgrade, take packages of other vendors.")
+        Opt::new("extra_args_precommand", Kind::Str, "Additional global options, before zypper's command."),
+        Opt::new("disable_gpg_check", Kind::Bool, "Accept unsigned packages.").default("false"),
+        Opt::new("auto_import_keys", Kind::Bool, "Import new repository keys automatically.").default("false"),
+        Opt::new("disable_recommends", Kind::Bool, "Do not install recommended packages.").default("true"),
+        Opt::new("force", Kind::Bool, "Reinstall existing packages, and allow older versions.").default("false"),
+        Opt::new("force_resolution", Kind::Bool, "Resolve conflicts by removing packages.").default("false"),
+        Opt::new("update_cache", Kind::Bool, "Refresh the repositories first.").aliases(&["refresh"]).default("false"),
+        Opt::new("oldpackage", Kind::Bool, "Allow replacing a package with an older one.").default("false"),
+        Opt::new("extra_args", Kind::Str, "Additional options of zypper's command."),
+        Opt::new("allow_vendor_change", Kind::Bool, "With `dist-upgrade`, allow packages from other vendors.")
             .default("false"),
         Opt::new("replacefiles", Kind::Bool, "Overwrite files of other packages.").default("false"),
-        Opt::new("clean_deps", Kind::Bool, "Remove packages that came along and are not needed any more.")
-            .default("false"),
-        Opt::new("simple_errors", Kind::Bool, "Show zypper's messages only.").default("false"),
-        Opt::new("quiet", Kind::Bool, "Let zypper say less.").default("true"),
-        Opt::new("skip_post_errors", Kind::Bool, "Go on if a package's script fails after the package was installed.")
+        Opt::new("clean_deps", Kind::Bool, "Remove dependencies that are no longer needed.").default("false"),
+        Opt::new("simple_errors", Kind::Bool, "Show only zypper's messages.").default("false"),
+        Opt::new("quiet", Kind::Bool, "Make zypper print less.").default("true"),
+        Opt::new("skip_post_errors", Kind::Bool, "Continue if a package was installed but its script failed.")
             .default("false"),
     ],
     examples: "- name: A package\n  community.general.zypper:\n    name: nginx>=1.20\n    update_cache: true\n\n\
@@ -69,9 +66,10 @@ static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// Exit statuses after which all is well, or will be: a restart is needed, zypper replaced itself, a signature or a package's script failed.
+/// Exit statuses that count as success: reboot needed, zypper updated itself, or a signature or a package script
+/// failed.
 const FINE: [i32; 5] = [0, 102, 103, 106, 107];
-/// Nothing of that name was found.
+/// Exit status if no package of the name was found.
 const NOT_FOUND: i32 = 104;
 
 impl Module for Zypper {
@@ -85,16 +83,16 @@ impl Module for Zypper {
     }
 }
 
-/// A package that was asked for.
+/// A requested package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Package {
     remove: bool,
     name: String,
-    /// With its sign: `>=1.0`.
+    /// Version with its operator: `>=1.0`.
     version: String,
 }
 
-/// What zypper did.
+/// The outcome of a zypper call.
 #[derive(Default)]
 struct Deed {
     words: Vec<String>,
@@ -105,7 +103,7 @@ struct Deed {
 struct Task<'a> {
     args: &'a Args,
     host: &'a Host,
-    /// A version in a name allows older packages, too.
+    /// A version in a name also permits a downgrade.
     old_package: bool,
 }
 
@@ -162,7 +160,7 @@ impl Task<'_> {
         let (mut packages, files) = sorted_out(names, false);
         self.old_package |= packages.iter().any(|package| !package.version.is_empty());
         if !latest {
-            // Those with a version are left to zypper.
+            // zypper itself compares packages with a version.
             let plain: Vec<&Package> = packages.iter().filter(|package| package.version.is_empty()).collect();
             let there = self.installed(&plain)?;
             packages.retain(|package| package.remove == there.contains(&package.name));
@@ -196,7 +194,7 @@ impl Task<'_> {
         if words.is_empty() { Ok(Deed::default()) } else { self.call("remove", words, true) }
     }
 
-    /// Which of them are installed.
+    /// The given packages that are installed.
     fn installed(&self, packages: &[&Package]) -> Result<BTreeSet<String>, Failure> {
         if packages.is_empty() {
             return Ok(BTreeSet::new());
@@ -207,7 +205,7 @@ impl Task<'_> {
         Ok(found.into_iter().map(|solvable| solvable.name).collect())
     }
 
-    /// Calls zypper and reads its answer. With status 103, and with 107 if that is wanted, it is called once more.
+    /// Calls zypper and parses its answer. Repeats the call after status 103 and, if requested, after 107.
     fn call(&self, verb: &str, rest: Vec<String>, must_find: bool) -> Result<Deed, Failure> {
         let command = self.command(verb).args(rest);
         let words = command.words();
@@ -257,7 +255,7 @@ impl Task<'_> {
             .with("stderr", output.stderr_text())
     }
 
-    /// What it said; its messages only, if that is wanted.
+    /// The output; only the messages with `simple_errors`.
     fn shown(&self, output: &Output) -> String {
         let text = output.stdout_text();
         if !self.args.bool("simple_errors") || output.rc == NOT_FOUND {
@@ -273,7 +271,7 @@ impl Task<'_> {
         let refreshes = verb == "refresh";
         let mut words: Vec<String> = Vec::new();
         let mut switch = |on: bool, option: &str| words.extend(on.then(|| option.to_owned()));
-        // The command is part of the result, where Ansible shows where the program is.
+        // The result contains the command with the path of the program, as in Ansible.
         let found =
             |name: &str| process::find(self.host, name).map_or_else(|| name.into(), |path| path.display().to_string());
         let mut program = found("zypper");
@@ -313,7 +311,7 @@ impl Task<'_> {
     }
 }
 
-/// Packages, and files and URLs.
+/// Separates packages from files and URLs.
 fn sorted_out(names: &[&str], remove: bool) -> (Vec<Package>, Vec<String>) {
     let (files, names): (Vec<&str>, Vec<&str>) =
         names.iter().partition(|name| name.contains("://") || name.ends_with(".rpm"));
@@ -321,7 +319,7 @@ fn sorted_out(names: &[&str], remove: bool) -> (Vec<Package>, Vec<String>) {
     (packages, files.into_iter().map(str::to_owned).collect())
 }
 
-/// A name with its sign and its version: `+foo>=1.0`.
+/// Parses a name with its sign and version: `+foo>=1.0`.
 fn package(text: &str, remove: bool) -> Package {
     let (remove, name) = match text.chars().next() {
         Some('-' | '~') => (true, text.get(1..).unwrap_or_default()),
@@ -331,13 +329,13 @@ fn package(text: &str, remove: bool) -> Package {
     let at = name.find(['<', '>', '=']).unwrap_or(name.len());
     let (bare, version) = name.split_at(at);
     let number = version.trim_start_matches(['<', '>', '=']);
-    // What follows is a version only if it looks like one.
+    // The rest counts as a version only if it looks like one.
     let plain = number.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
     let (name, version) = if plain { (bare, version) } else { (name, "") };
     Package { remove, name: name.to_owned(), version: version.to_owned() }
 }
 
-/// What is shown as the difference.
+/// The text shown as the difference.
 fn summary(solvables: &[Solvable]) -> String {
     let of = |group: &'static str| solvables.iter().filter(move |solvable| solvable.group == group);
     let names = |group: &'static str| of(group).map(|solvable| solvable.name.clone()).collect::<Vec<_>>();
@@ -352,7 +350,7 @@ fn summary(solvables: &[Solvable]) -> String {
         .collect()
 }
 
-/// Whether the system is changed by snapshots, because its root cannot be written to.
+/// Whether updates go through snapshots, because the root is read-only.
 fn is_transactional() -> bool {
     if !Path::new("/usr/sbin/transactional-update").exists() {
         return false;
@@ -369,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_signs_and_versions() {
+    fn names_with_signs_and_versions_parsed() {
         let shown = |text: &str| {
             let package = package(text, false);
             format!("{} {} {}", package.remove, package.name, package.version)

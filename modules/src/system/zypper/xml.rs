@@ -1,8 +1,8 @@
-//! What zypper says with `--xmlout`: which packages it would do what to, and its messages.
+//! Parses the output of `zypper --xmlout`: packages with their action, and messages.
 
 use crate::Map;
 
-/// One package of an answer.
+/// One package in an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Solvable {
     pub(super) name: String,
@@ -12,14 +12,14 @@ pub(super) struct Solvable {
     pub(super) group: String,
 }
 
-/// An answer.
+/// An answer of zypper.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) solvables: Vec<Solvable>,
     pub(super) messages: Vec<String>,
 }
 
-/// Reads an answer; nothing, if it is none.
+/// Parses an answer; `None` if the text is not one.
 pub(super) fn parse(text: &str) -> Option<Answer> {
     let mut answer = Answer::default();
     let mut open: Vec<String> = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
                     old_version: text("edition-old"),
                     group: open.last().cloned().unwrap_or_default(),
                 };
-                // A package that is listed twice counts as it is listed last.
+                // If a package is listed twice, the last entry counts.
                 answer.solvables.retain(|known| known.name != solvable.name);
                 answer.solvables.push(solvable);
             }
@@ -70,7 +70,7 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     (complete && open.is_empty()).then_some(answer)
 }
 
-/// Where a tag ends; a `>` in quotes is none of it.
+/// The end of a tag; a `>` inside quotes does not count.
 fn end_of_tag(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, character) in text.char_indices() {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read() {
+    fn xml_answer_parsed() {
         let text = "<?xml version='1.0'?>\n<stream>\n<message type=\"info\">Loading &amp; reading...</message>\n<install-summary download-size=\"0\">\n<to-upgrade>\n<solvable type=\"package\" name=\"hello\" edition=\"2.0-1\" arch=\"noarch\" edition-old=\"1.0-1\" summary=\"a > b\"/>\n</to-upgrade>\n<to-install>\n<solvable type=\"package\" name=\"other\" edition=\"1.0-1\" arch=\"noarch\"/>\n</to-install>\n</install-summary>\n</stream>\n";
         let answer = parse(text).unwrap();
         assert_eq!(answer.messages, ["Loading & reading..."]);

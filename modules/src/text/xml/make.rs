@@ -1,4 +1,4 @@
-//! New nodes: from what a task says in YAML or XML, and from an expression that finds nothing yet.
+//! Creates nodes from YAML or XML in a task, or from an expression without matches.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use uppsala::NodeId;
 use super::tree::Tree;
 use crate::Failure;
 
-/// The nodes that a task lists.
+/// Creates the nodes that a task lists.
 pub(super) fn children(tree: &mut Tree, list: &[Value], input: &str) -> Result<Vec<NodeId>, Failure> {
     list.iter().map(|child| if input == "xml" { from_xml(tree, child) } else { from_yaml(tree, child) }).collect()
 }
@@ -60,7 +60,7 @@ fn from_yaml(tree: &mut Tree, child: &Value) -> Result<NodeId, Failure> {
     Ok(node)
 }
 
-/// A text or nothing; numbers must be quoted, because nobody knows how they shall be written.
+/// A text or nothing. Numbers must be quoted, because their notation is ambiguous.
 pub(super) fn text_of<'a>(value: &'a Value, name: &str) -> Result<Option<&'a str>, Failure> {
     match value {
         Value::Null => Ok(None),
@@ -69,7 +69,7 @@ pub(super) fn text_of<'a>(value: &'a Value, name: &str) -> Result<Option<&'a str
     }
 }
 
-/// What the end of an expression asks for, if it finds nothing.
+/// The node that the end of an expression describes.
 #[derive(Debug, PartialEq, Eq)]
 enum Last<'a> {
     /// `/name` or `/name/text()='value'`.
@@ -96,7 +96,7 @@ static FORMS: LazyLock<Option<[Regex; 6]>> = LazyLock::new(|| {
     ])
 });
 
-/// An expression without its end, and what that end asks for.
+/// Splits an expression into the part before its end, and the node that the end describes.
 fn split(xpath: &str) -> Option<(&str, Last<'_>)> {
     let xpath = xpath.trim();
     let (form, parts) = FORMS
@@ -117,7 +117,7 @@ fn split(xpath: &str) -> Option<(&str, Last<'_>)> {
     Some((part(1), last))
 }
 
-/// The name that an expression writes with a prefix, with its namespace in braces.
+/// Converts a prefixed name to one with the namespace in braces.
 fn clark(tree: &Tree, name: &str) -> Result<String, Failure> {
     let Some((prefix, local)) = name.split_once(':') else { return Ok(name.to_owned()) };
     let uri = tree.namespace(prefix).ok_or_else(|| {
@@ -126,13 +126,13 @@ fn clark(tree: &Tree, name: &str) -> Result<String, Failure> {
     Ok(format!("{{{uri}}}{local}"))
 }
 
-/// Sets an attribute whose name may have a prefix of the task's namespaces.
+/// Sets an attribute, whose name may have a prefix from the task's namespaces.
 pub(super) fn set_attribute(tree: &mut Tree, node: NodeId, name: &str, value: &str) -> Result<(), Failure> {
     let name = clark(tree, name)?;
     tree.set_attribute(node, &name, value)
 }
 
-/// Makes what an expression describes, if it finds nothing.
+/// Creates the node that an expression describes, if it has no match.
 pub(super) fn target(tree: &mut Tree, context: NodeId, xpath: &str) -> Result<(), Failure> {
     let Some((outer, last)) = split(xpath) else {
         return Err(Failure::new(format!("Can't process Xpath {xpath} in order to spawn nodes!")));
@@ -151,7 +151,7 @@ pub(super) fn target(tree: &mut Tree, context: NodeId, xpath: &str) -> Result<()
             if let Some(value) = value.filter(|value| !value.is_empty()) {
                 tree.set_text(node, Some(value))?;
             }
-            // One new node: it ends up in the last place.
+            // A single new node moves through all places and stays in the last one.
             places.into_iter().for_each(|place| tree.append(place, node));
         }
         Last::Described(name, conditions) => {
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_an_expression_says_what_is_to_be_made() {
+    fn xpath_end_split_into_node_to_create() {
         for (xpath, expected) in [
             ("/a/b", Some(("/a", Last::Element("b", None)))),
             ("/a/x:b", Some(("/a", Last::Element("x:b", None)))),

@@ -1,4 +1,4 @@
-//! `xml`: parts of a document, found by XPath.
+//! `xml`: reads and edits parts of a document found by XPath.
 
 mod make;
 mod tree;
@@ -23,34 +23,34 @@ static SPEC: Spec = Spec {
     collection: "community.general",
     summary: "Manage parts of XML files or texts",
     description: &[
-        "Finds nodes by an expression of XPath 1.0, and reads, makes, changes or removes them, their attributes and texts.",
-        "Comments, CDATA sections and the document type stay. The result is written as UTF-8, and a change of blanks alone is none.",
+        "Finds nodes by an XPath 1.0 expression, and reads, creates, changes or removes them, their attributes and \
+         texts.",
+        "Keeps comments, CDATA sections and the document type. Writes UTF-8, and does not count changes of \
+         whitespace alone.",
     ],
     options: &[
-        Opt::new("path", Kind::Path, "The file.").aliases(&["dest", "file"]),
-        Opt::new("xmlstring", Kind::Str, "A text instead of a file."),
-        Opt::new("xpath", Kind::Str, "The expression that finds nodes."),
-        Opt::new("namespaces", Kind::Dict, "What prefixes in the expression stand for.").default("{}"),
-        Opt::new("state", Kind::Str, "Whether what the expression describes is there.")
+        Opt::new("path", Kind::Path, "Path of the file.").aliases(&["dest", "file"]),
+        Opt::new("xmlstring", Kind::Str, "XML text, instead of a file."),
+        Opt::new("xpath", Kind::Str, "XPath expression that selects nodes."),
+        Opt::new("namespaces", Kind::Dict, "Namespaces by the prefixes in the expression.").default("{}"),
+        Opt::new("state", Kind::Str, "`present` creates or changes the selected nodes, `absent` removes them.")
             .default("\"present\"")
             .choices(&["absent", "present"])
             .aliases(&["ensure"]),
-        Opt::new("attribute", Kind::Raw, "The attribute that gets the value."),
-        Opt::new("value", Kind::Raw, "The text of the nodes, or of their attribute."),
-        Opt::new("add_children", Kind::List(&Kind::Raw), "Nodes to add at the end of those found."),
-        Opt::new("set_children", Kind::List(&Kind::Raw), "The nodes inside of those found."),
-        Opt::new("count", Kind::Bool, "Tell how many nodes there are.").default("false"),
-        Opt::new("print_match", Kind::Bool, "Tell where the nodes are.").default("false"),
+        Opt::new("attribute", Kind::Raw, "Attribute to set to `value`."),
+        Opt::new("value", Kind::Raw, "Text of the nodes, or of their attribute."),
+        Opt::new("add_children", Kind::List(&Kind::Raw), "Nodes to append to the selected nodes."),
+        Opt::new("set_children", Kind::List(&Kind::Raw), "Nodes that replace the children of the selected nodes."),
+        Opt::new("count", Kind::Bool, "Return the number of selected nodes.").default("false"),
+        Opt::new("print_match", Kind::Bool, "Return the paths of the selected nodes.").default("false"),
         Opt::new("pretty_print", Kind::Bool, "Indent the document.").default("false"),
-        Opt::new("content", Kind::Str, "Return the texts or the attributes of the nodes.")
+        Opt::new("content", Kind::Str, "Return the texts or the attributes of the selected nodes.")
             .choices(&["attribute", "text"]),
-        Opt::new("input_type", Kind::Str, "What new children are written in.")
-            .default("\"yaml\"")
-            .choices(&["xml", "yaml"]),
-        Opt::new("strip_cdata_tags", Kind::Bool, "Turn CDATA sections into plain text.").default("false"),
-        Opt::new("insertbefore", Kind::Bool, "Add the children before the first node found, not inside.")
+        Opt::new("input_type", Kind::Str, "Format of new children.").default("\"yaml\"").choices(&["xml", "yaml"]),
+        Opt::new("strip_cdata_tags", Kind::Bool, "Convert CDATA sections to plain text.").default("false"),
+        Opt::new("insertbefore", Kind::Bool, "Insert the children before the first selected node instead of inside.")
             .default("false"),
-        Opt::new("insertafter", Kind::Bool, "Add the children behind the last node found, not inside.")
+        Opt::new("insertafter", Kind::Bool, "Insert the children after the last selected node instead of inside.")
             .default("false"),
         BACKUP,
     ],
@@ -79,12 +79,27 @@ static SPEC: Spec = Spec {
     examples: "- name: The port of the connector\n  community.general.xml:\n    path: /etc/tomcat/server.xml\n    xpath: \
                /Server/Service/Connector[1]\n    attribute: port\n    value: \"8081\"\n",
     returns: &[
-        Return { name: "actions", kind: "dict", when: "success", doc: "The expression, the namespaces and the state." },
-        Return { name: "count", kind: "int", when: "count or content", doc: "How many nodes there are." },
-        Return { name: "matches", kind: "list", when: "content", doc: "Each node's name with its text or attributes." },
-        Return { name: "msg", kind: "str", when: "count, print_match or content", doc: "What was found." },
-        Return { name: "xmlstring", kind: "str", when: "xmlstring", doc: "The document." },
-        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+        Return { name: "actions", kind: "dict", when: "success", doc: "Expression, namespaces and state of the task." },
+        Return { name: "count", kind: "int", when: "count or content", doc: "Number of selected nodes." },
+        Return {
+            name: "matches",
+            kind: "list",
+            when: "content",
+            doc: "Names of the selected nodes, with text or attributes.",
+        },
+        Return {
+            name: "msg",
+            kind: "str",
+            when: "count, print_match or content",
+            doc: "Message about the selected nodes.",
+        },
+        Return { name: "xmlstring", kind: "str", when: "xmlstring", doc: "Document as text." },
+        Return {
+            name: "backup_file",
+            kind: "str",
+            when: "a backup was made",
+            doc: "Path of the backup of the old file.",
+        },
     ],
     ..Spec::EMPTY
 };
@@ -133,7 +148,7 @@ impl Module for Xml {
     }
 }
 
-/// What a document says: without blanks between nodes, and CDATA as text.
+/// The normalised document: without whitespace between nodes, and with CDATA as text.
 fn meaning(text: &str, args: &Args) -> Result<String, Failure> {
     let mut tree = Tree::read(text.as_bytes(), &Map::new())
         .map_err(|error| Failure::new(format!("The new document of {} cannot be read: {error}", name(args))))?;
@@ -146,7 +161,7 @@ fn name(args: &Args) -> &str {
     args.str("path").unwrap_or("xml_string")
 }
 
-/// What was found, for the result.
+/// Result keys about the selected nodes.
 #[derive(Default)]
 struct Told {
     count: usize,
@@ -185,7 +200,7 @@ impl Task<'_> {
         Ok(tree)
     }
 
-    /// The plan that writes the document, if there is a file.
+    /// The plan that writes the document, if it is a file.
     fn plan(&self, changed: bool, text: String) -> Plan {
         if !changed {
             return Plan::unchanged();
@@ -202,7 +217,7 @@ impl Task<'_> {
         })
     }
 
-    /// The document indented, and nothing else.
+    /// The plan that only indents the document.
     fn pretty(&self, tree: &Tree) -> Result<Plan, Failure> {
         let text = write::document(tree, self.pretty);
         let Some(path) = self.args.str("path") else {
@@ -227,7 +242,7 @@ impl Task<'_> {
             return Ok(());
         }
         if args.bool("count") {
-            // The nodes are counted wherever they are.
+            // Counts the nodes at any depth.
             let everywhere = if xpath.starts_with("//") { xpath.to_owned() } else { format!("/{xpath}") };
             let XPathValue::Number(count) = tree.evaluate(top, &format!("count({everywhere})"))? else {
                 return Err(Failure::new(format!("{xpath} cannot be counted.")));
@@ -261,7 +276,7 @@ impl Task<'_> {
         let (Some(first), Some(last)) = (found.first(), found.last()) else { return Ok(()) };
         let (before, after) = (self.args.bool("insertbefore"), self.args.bool("insertafter"));
         if !before && !after {
-            // The nodes are made once: they end up in the last node found.
+            // The nodes are created once, so they end up in the last selected node.
             let children = make::children(tree, list, input)?;
             children.into_iter().for_each(|child| tree.append(*last, child));
             return Ok(());

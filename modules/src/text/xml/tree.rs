@@ -1,4 +1,4 @@
-//! A document, the nodes an XPath expression finds in it, and the changes of them.
+//! An XML document, XPath queries on it, and its modification.
 
 use std::borrow::Cow;
 
@@ -7,26 +7,26 @@ use uppsala::{Attribute, Document, NodeId, NodeKind, QName, XPathEvaluator, XPat
 
 use crate::Failure;
 
-/// A document with the prefixes that expressions may use.
+/// A document, with the prefixes for expressions.
 pub(super) struct Tree {
     pub(super) document: Document<'static>,
-    /// How many nodes come before the document type.
+    /// Number of nodes before the document type.
     pub(super) before_doctype: usize,
     evaluator: XPathEvaluator,
     namespaces: Vec<(String, String)>,
 }
 
-/// What an expression found: nodes of the tree, or attributes and texts.
+/// Matches of an expression: nodes, or attributes and texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Node(NodeId),
-    /// An attribute's element and place.
+    /// The element and the attribute.
     Attribute(NodeId, NodeId),
     Text,
 }
 
 impl Tree {
-    /// Reads a document.
+    /// Parses a document.
     pub(super) fn read(bytes: &[u8], namespaces: &Map<String, Value>) -> Result<Tree, String> {
         let text = decoded(bytes)?;
         let parsed = uppsala::parse(&text).map_err(|error| error.to_string())?;
@@ -44,17 +44,17 @@ impl Tree {
         Ok(Tree { document, before_doctype, evaluator, namespaces })
     }
 
-    /// The element that holds all others.
+    /// The root element.
     pub(super) fn top(&self) -> NodeId {
         self.document.document_element().unwrap_or_else(|| self.document.root())
     }
 
-    /// What a prefix of an expression stands for.
+    /// Namespace of a prefix.
     pub(super) fn namespace(&self, prefix: &str) -> Option<&str> {
         self.namespaces.iter().find(|(known, _)| known == prefix).map(|(_, uri)| uri.as_str())
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub(super) fn evaluate(&mut self, context: NodeId, xpath: &str) -> Result<XPathValue, Failure> {
         self.document.prepare_xpath();
         self.evaluator
@@ -62,7 +62,7 @@ impl Tree {
             .map_err(|error| Failure::new(format!("Evaluation error in xpath expression: {xpath} ({error})")))
     }
 
-    /// What an expression finds.
+    /// Finds the matches of an expression.
     pub(super) fn find(&mut self, context: NodeId, xpath: &str) -> Result<Vec<Found>, Failure> {
         let XPathValue::NodeSet(nodes) = self.evaluate(context, xpath)? else {
             return Err(Failure::new(format!("The xpath expression {xpath} does not stand for nodes.")));
@@ -77,9 +77,9 @@ impl Tree {
         Ok(nodes.into_iter().map(found).collect())
     }
 
-    /// The nodes an expression finds, if the first is an element, a comment or the like.
+    /// The matching nodes, if the first match is an element, a comment or similar.
     pub(super) fn nodes(&mut self, context: NodeId, xpath: &str) -> Result<Vec<NodeId>, Failure> {
-        // A comparison that is false, as of `/a/text()='b'`, finds nothing yet.
+        // A false comparison, such as `/a/text()='b'`, matches nothing.
         if let XPathValue::Boolean(false) = self.evaluate(context, xpath)? {
             return Ok(Vec::new());
         }
@@ -94,18 +94,17 @@ impl Tree {
         Ok(found.into_iter().filter_map(node).collect())
     }
 
-    /// A name with its namespace in braces before it.
+    /// A node's name with its namespace in braces.
     pub(super) fn tag(&self, node: NodeId) -> Option<String> {
         self.document.element(node).map(|element| clark(&element.name))
     }
 
-    /// The attributes of an element.
     pub(super) fn attributes(&self, node: NodeId) -> Map<String, Value> {
         let all = self.document.element(node).into_iter().flat_map(|element| &element.attributes);
         all.map(|attribute| (clark(&attribute.name), attribute.value.as_ref().into())).collect()
     }
 
-    /// Sets an attribute; one in a namespace gets a prefix that stands for it here.
+    /// Sets an attribute. An attribute in a namespace gets a prefix that is in scope.
     pub(super) fn set_attribute(&mut self, node: NodeId, name: &str, value: &str) -> Result<(), Failure> {
         let (uri, local) = parts_of(name)?;
         let value = checked(value)?;
@@ -121,7 +120,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes an attribute away.
+    /// Removes an attribute.
     pub(super) fn remove_attribute(&mut self, owner: NodeId, attribute: NodeId) {
         let Some(NodeKind::Attribute(name, _)) = self.document.node_kind(attribute) else { return };
         let name = clark(name);
@@ -130,7 +129,7 @@ impl Tree {
         }
     }
 
-    /// The text of a node before the first node inside of it.
+    /// The text of a node before its first child.
     pub(super) fn text(&self, node: NodeId) -> Option<String> {
         if let Some(NodeKind::Comment(text)) = self.document.node_kind(node) {
             return Some(text.clone().into_owned());
@@ -146,7 +145,7 @@ impl Tree {
         }
     }
 
-    /// Replaces the text of a node before the first node inside of it.
+    /// Replaces the text of a node before its first child.
     pub(super) fn set_text(&mut self, node: NodeId, text: Option<&str>) -> Result<(), Failure> {
         let text = text.map(checked).transpose()?;
         if let Some(NodeKind::Comment(old)) = self.document.node_kind_mut(node) {
@@ -166,31 +165,31 @@ impl Tree {
         Ok(())
     }
 
-    /// The nodes inside of one, without texts.
+    /// The child nodes, without texts.
     pub(super) fn children(&self, node: NodeId) -> Vec<NodeId> {
         self.document.children_iter(node).filter(|child| self.text_of(*child).is_none()).collect()
     }
 
-    /// The texts right behind a node.
+    /// The texts directly after a node.
     pub(super) fn tail(&self, node: NodeId) -> Vec<NodeId> {
         let next = |node: &NodeId| self.document.next_sibling(*node);
         std::iter::successors(next(&node), next).take_while(|node| self.text_of(*node).is_some()).collect()
     }
 
-    /// Takes a node away, with the texts right behind it.
+    /// Removes a node, with the texts directly after it.
     pub(super) fn remove(&mut self, node: NodeId) {
         let tail = self.tail(node);
         self.document.detach(node);
         tail.into_iter().for_each(|text| self.document.detach(text));
     }
 
-    /// Puts a new node at the end of another.
+    /// Appends a node to another.
     pub(super) fn append(&mut self, parent: NodeId, child: NodeId) {
         self.document.append_child(parent, child);
         self.settle(child);
     }
 
-    /// Puts a new node at this place among the nodes of another, texts not counted.
+    /// Inserts a node at this position among the children of another, not counting texts.
     pub(super) fn insert(&mut self, parent: NodeId, place: usize, child: NodeId) {
         match self.children(parent).get(place) {
             Some(next) => self.document.insert_before(parent, child, *next),
@@ -199,18 +198,18 @@ impl Tree {
         self.settle(child);
     }
 
-    /// A new element; its name may have a namespace in braces before it.
+    /// Creates an element, whose name may have a namespace in braces.
     pub(super) fn element(&mut self, name: &str) -> Result<NodeId, Failure> {
         let (uri, local) = parts_of(name)?;
         Ok(self.document.create_element(qualified(uri, None, local)))
     }
 
-    /// A copy of the outermost element of another document.
+    /// Copies the root element of another document.
     pub(super) fn import(&mut self, other: &Document<'_>) -> Option<NodeId> {
         self.document.import_subtree(other, other.document_element()?)
     }
 
-    /// Gives new elements the prefixes that stand for their namespaces where they are now.
+    /// Replaces the prefixes of new elements with those in scope at their new position.
     fn settle(&mut self, node: NodeId) {
         let Some(element) = self.document.element(node) else { return };
         let (uri, declared) = (element.name.namespace_uri.clone(), element.namespace_declarations.clone());
@@ -239,7 +238,7 @@ impl Tree {
         self.document.children(node).into_iter().for_each(|child| self.settle(child));
     }
 
-    /// A prefix that stands for a namespace at this element, the empty one of the default namespace too.
+    /// A prefix for a namespace that is in scope at this element; with `default`, possibly the empty one.
     fn prefix_in_scope(&self, node: NodeId, uri: &str, default: bool) -> Option<String> {
         if uri == XML {
             return Some("xml".to_owned());
@@ -279,7 +278,7 @@ impl Tree {
         prefix
     }
 
-    /// The expression that stands for one node alone.
+    /// The expression that selects exactly this node.
     pub(super) fn path(&self, node: NodeId) -> String {
         let mut steps = Vec::new();
         let mut at = Some(node);
@@ -313,7 +312,7 @@ impl Tree {
         }
     }
 
-    /// Turns CDATA sections into plain text.
+    /// Converts CDATA sections to plain text.
     pub(super) fn strip_cdata(&mut self) {
         for node in self.document.descendants(self.document.root()) {
             if let Some(kind) = self.document.node_kind_mut(node)
@@ -324,7 +323,7 @@ impl Tree {
         }
     }
 
-    /// Takes away what is blank between nodes; not in elements that hold text.
+    /// Removes whitespace between nodes, except in elements that contain text.
     pub(super) fn remove_blanks(&mut self) {
         let plain = |document: &Document<'_>, node: Option<NodeId>| {
             node.is_some_and(|node| matches!(document.node_kind(node), Some(NodeKind::Text(_))))
@@ -345,7 +344,7 @@ impl Tree {
     }
 }
 
-/// The namespace of the prefix `xml`.
+/// Namespace of the prefix `xml`.
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
 
 fn clark(name: &QName<'_>) -> String {
@@ -363,7 +362,7 @@ fn qualified(uri: Option<&str>, prefix: Option<String>, local: &str) -> QName<'s
     }
 }
 
-/// Namespace and name of `{namespace}name`, if it can be a name.
+/// Splits `{namespace}name`; fails if the name is invalid.
 fn parts_of(name: &str) -> Result<(Option<&str>, &str), Failure> {
     let (uri, local) = match name.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
         Some((uri, local)) => (Some(uri), local),
@@ -378,7 +377,7 @@ fn parts_of(name: &str) -> Result<(Option<&str>, &str), Failure> {
     Err(Failure::new(format!("Invalid tag name {name:?}: it is no name of an element or attribute.")))
 }
 
-/// A text, unless it holds what XML cannot.
+/// A text; fails if it contains characters that XML forbids.
 fn checked(text: &str) -> Result<&str, Failure> {
     let bad = |character: char| character < ' ' && !matches!(character, '\t' | '\n' | '\r') || character == '\u{fffe}';
     match text.chars().any(bad) {
@@ -389,7 +388,7 @@ fn checked(text: &str) -> Result<&str, Failure> {
     }
 }
 
-/// The text of a document, by the encoding its first line names.
+/// Decodes a document by the encoding in its first line.
 fn decoded(bytes: &[u8]) -> Result<String, String> {
     let head = String::from_utf8_lossy(bytes.get(..bytes.len().min(200)).unwrap_or_default()).into_owned();
     let declared = head.strip_prefix("<?xml").and_then(|rest| rest.split_once("?>")).and_then(|(declaration, _)| {

@@ -1,10 +1,10 @@
-//! Documents as text, as libxml2 writes them.
+//! Serialises documents like libxml2.
 
 use uppsala::{Document, NodeId, NodeKind};
 
 use super::tree::Tree;
 
-/// A whole document with its declaration; `pretty` indents what holds no text.
+/// A complete document with its declaration; `pretty` indents elements without text.
 pub(super) fn document(tree: &Tree, pretty: bool) -> String {
     let document = &tree.document;
     let version = document.xml_declaration.as_ref().map_or("1.0", |declaration| &declaration.version);
@@ -31,7 +31,7 @@ pub(super) fn document(tree: &Tree, pretty: bool) -> String {
     text
 }
 
-/// A node alone, with the texts behind it.
+/// A single node, with the texts after it.
 pub(super) fn node_with_tail(tree: &Tree, node: NodeId) -> String {
     let mut text = String::new();
     write(&tree.document, node, false, 0, &mut text);
@@ -74,7 +74,7 @@ fn write(document: &Document<'_>, node: NodeId, pretty: bool, level: usize, text
         }
         Some(NodeKind::Text(content)) => escape(content, false, text),
         Some(NodeKind::CData(content)) => {
-            // The end of a section cannot stand inside of one.
+            // A CDATA section cannot contain its own end marker.
             text.extend(["<![CDATA[", &content.replace("]]>", "]]]]><![CDATA[>"), "]]>"]);
         }
         Some(NodeKind::Comment(content)) => text.extend(["<!--", content, "-->"]),
@@ -111,7 +111,7 @@ fn escape(content: &str, attribute: bool, text: &mut String) {
     }
 }
 
-/// A document type on a line of its own; blanks between its words are one.
+/// A document type on a line of its own, with single blanks between words.
 fn doctype(raw: &str) -> String {
     let inside = raw.trim_start_matches("<!DOCTYPE").trim_end_matches('>').trim();
     let (outside, subset) = match inside.split_once('[') {

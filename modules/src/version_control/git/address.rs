@@ -1,17 +1,17 @@
-//! Addresses of repositories: forms that git must not get, and logins inside them.
+//! Repository URLs: forms that git must not receive, and embedded credentials.
 
 use crate::{Failure, secrets::decoded};
 
-/// The address of a repository without the password in it.
+/// A repository URL without its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
-    /// The address as git gets it, on its command line and for the clone's configuration.
+    /// URL for git's command line and the clone's configuration.
     pub(super) plain: String,
-    /// The login that the address of the task held.
+    /// Credentials from the task's URL.
     pub(super) login: Option<Login>,
 }
 
-/// A user and a password, for one server only.
+/// User and password for a single server.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Login {
     /// `https://host:port`.
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Login {
 }
 
 impl Address {
-    /// Takes the login out of an address, and refuses one that would run a command.
+    /// Extracts the credentials, and rejects a URL that would run a command.
     pub(super) fn of(text: &str) -> Result<Address, Failure> {
         if let Some((transport, _)) = text.split_once("::").filter(|(start, _)| is_word(start)) {
             return Err(Failure::new(format!(
@@ -59,7 +59,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
-/// Refuses the name of a remote that is more than a name: it becomes a part of commands that git runs in submodules.
+/// Rejects a remote name that is more than a name, because git inserts it into commands for submodules.
 pub(super) fn check_remote(name: &str) -> Result<(), Failure> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'/' | b'+');
     if !name.is_empty() && !name.starts_with('-') && !name.contains("..") && name.bytes().all(is_plain) {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn password_in_an_address_is_taken_out() {
+    fn url_with_password_loses_password() {
         let address = Address::of("https://me:p%40ss:word@git.example.org:8443/app.git").unwrap();
         assert_eq!(address.plain, "https://git.example.org:8443/app.git");
         let login = address.login.unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_without_a_password_stay() {
+    fn url_without_password_unchanged() {
         for text in
             ["https://git.example.org/a@b:c", "https://me@h/x", "ssh://git@h:22/x", "git@h:x", "/srv/x", "file:///x"]
         {
@@ -94,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_run_a_command_are_refused() {
+    fn url_running_a_command_refused() {
         for text in ["ext::sh -c id", "fd::7", "ssh://-oProxyCommand=id/x", "ssh://-oProxyCommand=id@h/x"] {
             assert!(Address::of(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn remote_that_is_no_name_is_refused() {
+    fn remote_name_invalid_refused() {
         for name in ["--upload-pack=id", "a;id", "a b", "", "a$(id)", "../x"] {
             assert!(check_remote(name).is_err(), "{name}");
         }

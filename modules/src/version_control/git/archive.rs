@@ -11,7 +11,7 @@ use crate::{
     run::carry_out,
 };
 
-/// The format that git knows by a file's name.
+/// The archive format that git derives from a file name.
 pub(super) fn format(path: &Path) -> Result<&'static str, Failure> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let known = [(".zip", "zip"), (".tar.gz", "tar.gz"), (".tgz", "tgz"), (".gz", "tar.gz"), (".tar", "tar")];
@@ -23,7 +23,7 @@ pub(super) fn format(path: &Path) -> Result<&'static str, Failure> {
     })
 }
 
-/// Writes the archive unless there is one with the same content. Whether it did is the answer.
+/// Writes the archive unless an equal one exists. Returns whether it did.
 pub(super) fn write(
     repository: &Repository,
     archive: &(PathBuf, Option<String>),

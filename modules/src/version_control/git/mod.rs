@@ -1,4 +1,4 @@
-//! `git`: a clone of a Git repository, at a certain version.
+//! `git`: clones of Git repositories.
 
 mod address;
 mod archive;
@@ -32,71 +32,76 @@ static SPEC: Spec = Spec {
     name: "git",
     summary: "Manage clones of Git repositories",
     description: &[
-        "Clones, fetches and checks out with the host's `git`. `version` is a branch, a tag or a commit; with `HEAD` it is the branch that \
-         the server names.",
-        "A password in the address is given to git by its credential protocol: it is neither on a command line nor kept in the clone, and no \
-         result shows it.",
-        "In check mode the server is asked what the version is there, and nothing is fetched.",
+        "Clones, fetches and checks out with the host's `git`. `version` is a branch, a tag or a commit; `HEAD` \
+         means the server's default branch.",
+        "Passes a password in the URL through git's credential protocol. It appears neither on a command line nor in \
+         the clone or the result.",
+        "Check mode queries the server for the version without fetching.",
     ],
     options: &[
-        Opt::required("repo", Kind::Str, "The address of the repository, or a path on the host.")
+        Opt::required("repo", Kind::Str, "URL of the repository, or a path on the host.")
             .address()
             .word()
             .aliases(&["name"]),
-        Opt::new("dest", Kind::Path, "The folder of the clone; not needed with `clone: false`.").word(),
-        Opt::new("version", Kind::Str, "A branch, a tag, a commit, or `HEAD`.").word().default("\"HEAD\""),
-        Opt::new("accept_hostkey", Kind::Bool, "Accept any key of the server's SSH; nothing is verified then.")
-            .default("false"),
-        Opt::new("accept_newhostkey", Kind::Bool, "Accept the key of a server that is not known yet.").default("false"),
+        Opt::new("dest", Kind::Path, "Path of the clone. Not needed with `clone: false`.").word(),
+        Opt::new("version", Kind::Str, "Branch, tag, commit, or `HEAD`.").word().default("\"HEAD\""),
+        Opt::new("accept_hostkey", Kind::Bool, "Accept any SSH host key without verification.").default("false"),
+        Opt::new("accept_newhostkey", Kind::Bool, "Accept the SSH host key of an unknown server.").default("false"),
         Opt::new("ssh_opts", Kind::Str, "Options for `ssh`."),
-        Opt::new("key_file", Kind::Path, "The private key for SSH."),
-        Opt::new("remote", Kind::Str, "The name of the remote.").word().default("\"origin\""),
-        Opt::new("refspec", Kind::Str, "A further refspec to fetch.").word(),
-        Opt::new("force", Kind::Bool, "Throw local changes away.").default("false"),
-        Opt::new("depth", Kind::Int, "Only this many commits of the history."),
-        Opt::new("clone", Kind::Bool, "Clone if there is nothing.").default("true"),
+        Opt::new("key_file", Kind::Path, "Private key for SSH."),
+        Opt::new("remote", Kind::Str, "Name of the remote.").word().default("\"origin\""),
+        Opt::new("refspec", Kind::Str, "Additional refspec to fetch.").word(),
+        Opt::new("force", Kind::Bool, "Discard local changes.").default("false"),
+        Opt::new("depth", Kind::Int, "Number of commits of history to fetch."),
+        Opt::new("clone", Kind::Bool, "Clone if the repository does not exist.").default("true"),
         Opt::new("update", Kind::Bool, "Fetch new commits.").default("true"),
-        Opt::new("executable", Kind::Path, "The `git` to use."),
-        Opt::new("bare", Kind::Bool, "A repository without a working tree.").default("false"),
-        Opt::new("umask", Kind::Raw, "The mask for the permissions of new files, as octal digits in quotes."),
-        Opt::new("recursive", Kind::Bool, "With submodules.").default("true"),
-        Opt::new("single_branch", Kind::Bool, "Only the history of the version.").default("false"),
-        Opt::new("track_submodules", Kind::Bool, "Submodules at the newest commit of their branch.").default("false"),
+        Opt::new("executable", Kind::Path, "Path of `git`."),
+        Opt::new("bare", Kind::Bool, "Create a repository without a working tree.").default("false"),
+        Opt::new("umask", Kind::Raw, "Mask for the permissions of new files, as octal digits in quotes."),
+        Opt::new("recursive", Kind::Bool, "Include submodules.").default("true"),
+        Opt::new("single_branch", Kind::Bool, "Fetch only the history of the version.").default("false"),
+        Opt::new("track_submodules", Kind::Bool, "Check out submodules at the newest commit of their branch.")
+            .default("false"),
         Opt::new("verify_commit", Kind::Bool, "Verify the signature of the commit or tag.").default("false"),
-        Opt::new("gpg_allowlist", Kind::List(&Kind::Str), "The only keys that may have signed it.")
+        Opt::new("gpg_allowlist", Kind::List(&Kind::Str), "Fingerprints of the keys that may have signed the version.")
             .aliases(&["gpg_whitelist"])
             .default("[]"),
-        Opt::new("reference", Kind::Str, "A repository on the host to take objects from.").word(),
-        Opt::new("separate_git_dir", Kind::Path, "Where the repository itself lies, apart from the files."),
-        Opt::new("archive", Kind::Path, "Write the version into this archive (zip, tar.gz, tgz, tar)."),
-        Opt::new("archive_prefix", Kind::Str, "What stands before every path in the archive."),
+        Opt::new("reference", Kind::Str, "Repository on the host to take objects from.").word(),
+        Opt::new("separate_git_dir", Kind::Path, "Path for the repository data, outside the working tree."),
+        Opt::new("archive", Kind::Path, "Path of an archive of the version to write (zip, tar.gz, tgz, tar)."),
+        Opt::new("archive_prefix", Kind::Str, "Prefix of all paths in the archive."),
     ],
     mutually_exclusive: &[&["separate_git_dir", "bare"], &["accept_hostkey", "accept_newhostkey"]],
     required_by: &[("archive_prefix", &["archive"])],
     examples: "- name: The application at its release\n  ansible.builtin.git:\n    repo: https://git.example.org/app.git\n    dest: /srv/app\n    version: v1.4.2\n",
     returns: &[
-        Return { name: "before", kind: "str", when: "success", doc: "The commit before; null if there was none." },
-        Return { name: "after", kind: "str", when: "success", doc: "The commit after." },
+        Return {
+            name: "before",
+            kind: "str",
+            when: "success",
+            doc: "Commit before the task; null if the repository did not exist.",
+        },
+        Return { name: "after", kind: "str", when: "success", doc: "Commit after the task." },
         Return {
             name: "remote_url_changed",
             kind: "bool",
-            when: "it was there",
-            doc: "The remote got another address.",
+            when: "the repository existed",
+            doc: "Whether the URL of the remote changed.",
         },
         Return {
             name: "submodules_changed",
             kind: "bool",
-            when: "they did",
-            doc: "Submodules were brought up to date.",
+            when: "submodules changed",
+            doc: "Whether submodules were updated.",
         },
     ],
     ..Spec::EMPTY
 };
 
-/// What the task asks for.
+/// The parsed arguments.
 #[derive(Clone)]
 struct Wish {
-    /// The address, without a password.
+    /// URL without a password.
     repo: String,
     version: String,
     remote: String,
@@ -124,7 +129,7 @@ impl Wish {
         }
         address::check_remote(args.required("remote")?)?;
         Ok(Wish {
-            // Only with a scheme does git treat a path as a server, with depth and all.
+            // git treats a path as a server, with support for depth, only if it has a scheme.
             repo: if repo.starts_with('/') { format!("file://{repo}") } else { Address::of(repo)?.plain },
             version: args.required("version")?.to_owned(),
             remote: args.required("remote")?.to_owned(),
@@ -197,14 +202,14 @@ impl Module for Git {
     }
 }
 
-/// The plan of a first checkout, as it is told.
+/// The plan of a first checkout, with its result keys.
 fn first(plan: Plan, after: Value, host: &Host) -> Plan {
     let shown = format!(">> Newly checked out {}", after.as_str().unwrap_or_default());
     let plan = plan.with("before", Value::Null).with("after", after);
     if host.diff() { plan.with_diff(Diff { prepared: Some(shown), ..Diff::default() }) } else { plan }
 }
 
-/// The repository's folder, if it has to be moved out of the files.
+/// The move of the repository data out of the working tree, if needed.
 fn moves(dest: &Path, wish: &Wish) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
     let folder = repository::folder_of(dest, wish.bare)?;
     let target = wish.separate.clone().filter(|target| folder.exists() && absolute(&folder) != *target);
@@ -233,7 +238,7 @@ fn clone_it(program: &Program, dest: &Path, wish: &Wish, host: &Host, outcome: &
     finish(&repository, wish, Value::Null, true, host, outcome)
 }
 
-/// Brings a clone that is there up to date.
+/// Updates an existing clone.
 fn update(repository: Repository, wish: Wish, moves: Option<(PathBuf, PathBuf)>, host: &Host) -> Result<Plan, Failure> {
     let before = repository.head(host)?;
     let dest = repository.dest.display().to_string();
@@ -244,7 +249,7 @@ fn update(repository: Repository, wish: Wish, moves: Option<(PathBuf, PathBuf)>,
     }
     let address = repository.remote_url(&wish.remote, host)?;
     let readdressed = address.as_ref().is_some_and(|known| {
-        // An older clone may keep a password in its address; without it the address is the same.
+        // An older clone may keep a password in its URL, which does not count as a difference.
         let known = Address::of(known).map_or_else(|_| known.clone(), |known| known.plain);
         known != wish.repo && !same_path(&known, &wish.repo)
     });
@@ -278,7 +283,7 @@ fn update(repository: Repository, wish: Wish, moves: Option<(PathBuf, PathBuf)>,
     Ok(plan.with("before", before).with("remote_url_changed", readdressed))
 }
 
-/// Two ways to write one path.
+/// Whether two paths are equal apart from notation.
 fn same_path(one: &str, other: &str) -> bool {
     let path = |text: &str| {
         let text = text.strip_prefix("file://").unwrap_or(text).to_owned();
@@ -287,7 +292,7 @@ fn same_path(one: &str, other: &str) -> bool {
     path(one).is_some() && path(one) == path(other)
 }
 
-/// Checks the version out, with submodules, and tells what came of it.
+/// Checks the version out, with submodules, and reports the outcome.
 fn finish(
     repository: &Repository,
     wish: &Wish,
@@ -320,7 +325,7 @@ fn finish(
     Ok(())
 }
 
-/// The keys of a failure of git.
+/// Result keys of a git failure.
 fn failed(what: &str, output: &crate::process::Output, words: &[String]) -> Failure {
     let mut data = Map::new();
     data.insert("cmd".into(), words.to_vec().into());

@@ -11,7 +11,7 @@ use crate::{
     process::{self, Command, Output},
 };
 
-/// The host's `git`, and what it is started with.
+/// The host's `git` and its environment.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     path: String,
@@ -20,7 +20,7 @@ pub(super) struct Program {
     login: Option<Login>,
 }
 
-/// Credential helper that answers git with the login from the environment.
+/// Credential helper that passes the credentials from the environment to git.
 const HELPER: &str = r#"!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$WINDLASS_GIT_USER" "$WINDLASS_GIT_PASSWORD"; }; f"#;
 
 impl Program {
@@ -45,11 +45,11 @@ impl Program {
         Ok(Program { path: path.display().to_string(), ssh: ssh(args, host), umask, login })
     }
 
-    /// The command with these words, in this directory.
+    /// Builds a git command in this directory.
     pub(super) fn command(&self, words: &[&str], directory: Option<&Path>) -> Command {
         let mut command = Command::new(&self.path).plain_locale();
         if let Some(login) = &self.login {
-            // Answers for this server only, and the host's own helpers are not asked about it.
+            // Answers for this server only, and bypasses the host's own helpers.
             let key = format!("credential.{}.helper", login.server);
             command = command.args(["-c", &format!("{key}="), "-c", &format!("{key}={HELPER}")]);
             command = command.variable("WINDLASS_GIT_USER", &login.user);
@@ -67,7 +67,7 @@ impl Program {
         }
     }
 
-    /// Runs it, and fails with what git says.
+    /// Runs git; fails with its message.
     pub(super) fn run(
         &self,
         words: &[&str],
@@ -85,7 +85,7 @@ impl Program {
     }
 }
 
-/// How git starts `ssh`: it must never ask.
+/// The `ssh` command for git, which must never prompt.
 fn ssh(args: &Args, host: &Host) -> String {
     let mut options =
         [host.variable("GIT_SSH_OPTS").unwrap_or_default(), args.str("ssh_opts").unwrap_or_default().to_owned()]

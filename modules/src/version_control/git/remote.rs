@@ -5,12 +5,12 @@ use serde_json::Value;
 use super::program::Program;
 use crate::{Failure, Host};
 
-/// A repository that is asked over the net, or by its path.
+/// A repository that is queried by URL or path.
 pub(super) struct Remote<'a> {
     pub(super) program: &'a Program,
-    /// Its address, or the name it has in the clone.
+    /// URL, or name of the remote in the clone.
     pub(super) address: &'a str,
-    /// The clone.
+    /// Path of the clone.
     pub(super) directory: Option<&'a Path>,
 }
 
@@ -22,7 +22,7 @@ impl Remote<'_> {
         Ok(self.program.run(&all, self.directory, &what, host)?.stdout_text())
     }
 
-    /// The commit a version stands for. What is neither branch nor tag can only be a commit itself.
+    /// The commit of a version. A version that is neither branch nor tag must be a commit id.
     pub(super) fn commit_of(&self, version: &str, host: &Host) -> Result<Value, Failure> {
         let named = match version {
             "HEAD" => self.list(&["HEAD"], host)?,
@@ -52,7 +52,7 @@ impl Remote<'_> {
     }
 }
 
-/// The commit in a listing. Of a tag with a message, the line that ends with `^{}` tells its commit.
+/// The commit in a listing. For an annotated tag, it is in the line that ends with `^{}`.
 fn commit_in<'a>(listing: &'a str, version: &str) -> Option<&'a str> {
     let lines: Vec<(&str, &str)> = listing.lines().filter_map(|line| line.split_once('\t')).collect();
     let tag = format!("refs/tags/{version}");
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_with_messages_stand_for_their_commits() {
+    fn annotated_tag_resolved_to_commit() {
         let listing = "aaa\trefs/tags/v1\nbbb\trefs/tags/v1^{}\nccc\trefs/tags/v10\n";
         assert_eq!(commit_in(listing, "v1"), Some("bbb"));
         assert_eq!(commit_in(listing, "v10"), Some("ccc"));

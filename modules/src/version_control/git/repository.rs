@@ -16,7 +16,7 @@ pub(super) struct Repository {
     pub(super) bare: bool,
 }
 
-/// Where the repository itself is: in the files' folder, or where a file there points to.
+/// The folder of the repository data: inside the working tree, or where the file `.git` points.
 pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
     if bare {
         return Ok(dest.to_owned());
@@ -43,13 +43,12 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
 }
 
 impl Repository {
-    /// Runs git in the clone.
     pub(super) fn run(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         let what = format!("git {} failed in {}", words.first().unwrap_or(&""), self.dest.display());
         self.run_for(words, &what, host)
     }
 
-    /// The same, with what a failure is called.
+    /// Like `run`, with a description for failures.
     pub(super) fn run_for(&self, words: &[&str], what: &str, host: &Host) -> Result<Output, Failure> {
         self.program.run(words, Some(&self.dest), what, host)
     }
@@ -58,14 +57,14 @@ impl Repository {
         Ok(self.program.command(words, Some(&self.dest)).run(host)?.success())
     }
 
-    /// The commit that is checked out; null if there is none yet.
+    /// The current commit; null if none exists yet.
     pub(super) fn head(&self, host: &Host) -> Result<Value, Failure> {
         let output = self.program.command(&["rev-parse", "HEAD"], Some(&self.dest)).run(host)?;
         let text = output.stdout_text();
         Ok(if output.success() { text.trim().into() } else { Value::Null })
     }
 
-    /// Files under version control were changed.
+    /// Whether versioned files were changed.
     pub(super) fn is_modified(&self, host: &Host) -> Result<bool, Failure> {
         if self.bare {
             return Ok(false);
@@ -77,7 +76,7 @@ impl Repository {
     pub(super) fn remote_url(&self, remote: &str, host: &Host) -> Result<Option<String>, Failure> {
         let output = self.program.command(&["ls-remote", "--get-url", remote], Some(&self.dest)).run(host)?;
         let text = output.stdout_text().trim().to_owned();
-        // Of a remote that is not there, git says the name.
+        // For a missing remote, git prints its name.
         Ok(Some(text).filter(|text| output.success() && !text.is_empty() && text != remote))
     }
 
@@ -90,7 +89,7 @@ impl Repository {
         }
     }
 
-    /// The branch that is checked out, or, of a commit without one, that of the remote.
+    /// The current branch; for a detached commit, the remote's default branch.
     pub(super) fn branch(&self, remote: &str, host: &Host) -> Result<String, Failure> {
         let named = |words: &[&str]| -> Result<Option<String>, Failure> {
             let output = self.program.command(words, Some(&self.dest)).run(host)?;
@@ -110,7 +109,7 @@ impl Repository {
         })
     }
 
-    /// Clones it.
+    /// Clones the repository.
     pub(super) fn clone_from(&self, wish: &Wish, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         let parent = self.dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("/"));
         way::create_dir_all(parent)
@@ -173,7 +172,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Gets what is new.
+    /// Fetches new commits.
     pub(super) fn fetch(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
         let remote = Remote { program: &self.program, address: &wish.remote, directory: Some(&self.dest) };
         let mut words: Vec<String> = vec!["fetch".into()];
@@ -199,7 +198,7 @@ impl Repository {
                 words.push("--tags".into());
             }
             refspecs.extend(wish.refspec.clone());
-            // Tags in addition to the branches, not instead of them.
+            // Fetches tags in addition to the branches.
             if !self.bare && wish.refspec.is_some() {
                 self.run(&["fetch", &wish.remote], host)?;
             }
@@ -214,7 +213,6 @@ impl Repository {
         self.run_for(&words, &what, host).map(|_| ())
     }
 
-    /// Checks the version out.
     pub(super) fn check_out(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
         let (version, remote) = (&wish.version, &wish.remote);
         let what = format!("Failed to checkout {version}");
@@ -244,7 +242,7 @@ impl Repository {
         if wish.verify { self.verify(wish, host) } else { Ok(()) }
     }
 
-    /// Verifies the signature of a tag, or of the commit.
+    /// Verifies the signature of a tag or commit.
     fn verify(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
         let is_tag = self
             .succeeds(&["show-ref", "--verify", "--quiet", &format!("refs/tags/{}", wish.version)], host)?
@@ -272,7 +270,7 @@ impl Repository {
         )))
     }
 
-    /// What `--diff` shows between two commits.
+    /// The difference between two commits for `--diff`.
     pub(super) fn difference(&self, before: &Value, after: &Value, host: &Host) -> Result<Option<Diff>, Failure> {
         let prepared = match (before.as_str(), after.as_str()) {
             (None, Some(after)) => format!(">> Newly checked out {after}"),

@@ -1,7 +1,7 @@
 use super::{Wish, repository::Repository};
 use crate::{Failure, Host};
 
-/// Whether submodules are missing or not at the commit they should be at.
+/// Whether submodules are missing or at a wrong commit.
 pub(super) fn outdated(repository: &Repository, wish: &Wish, host: &Host) -> Result<bool, Failure> {
     let Ok(text) = std::fs::read_to_string(repository.dest.join(".gitmodules")) else { return Ok(false) };
     let paths = text.lines().filter_map(|line| line.trim().strip_prefix("path")?.trim_start().strip_prefix('='));
@@ -24,7 +24,7 @@ fn commits(repository: &Repository, version: &str, host: &Host) -> Result<String
     Ok(repository.run_for(&words, what, host)?.stdout_text())
 }
 
-/// Brings them to where they should be.
+/// Updates the submodules.
 pub(super) fn update(repository: &Repository, wish: &Wish, host: &Host) -> Result<(), Failure> {
     repository.run_for(&["submodule", "sync", "--recursive"], "Failed to sync submodules", host)?;
     let mut words = vec!["submodule", "update", "--init", "--recursive"];

@@ -1,11 +1,11 @@
-//! The commands that install and remove a release.
+//! Commands that install and remove a release.
 
 use serde_json::Value;
 
 use super::Helm;
 use crate::{Args, Failure, Host, kubernetes::configuration::Secret};
 
-/// A command: what is run, and how it is shown.
+/// A command as it is run, and as it is shown.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Line {
     pub(super) words: Vec<String>,
@@ -24,7 +24,7 @@ impl Line {
         self.words.push(word);
     }
 
-    /// A word that may have blanks.
+    /// Adds a word that may contain blanks.
     pub(super) fn quoted(&mut self, word: &str) {
         self.shown.push_str(&format!(" '{word}'"));
         self.words.push(word.to_owned());
@@ -37,7 +37,7 @@ impl Line {
         }
     }
 
-    /// A flag for an option that is true.
+    /// Adds a flag if its option is true.
     fn flag(&mut self, wanted: bool, flag: &str) {
         if wanted {
             self.add(flag);
@@ -45,14 +45,14 @@ impl Line {
     }
 }
 
-/// Values of a task in a file, for as long as it is needed.
+/// Writes the task's values to a temporary file.
 pub(super) fn values_file(args: &Args) -> Result<Option<Secret>, Failure> {
     let values = args.value("release_values").and_then(Value::as_object).filter(|values| !values.is_empty());
-    // JSON is YAML.
+    // JSON is valid YAML.
     values.map(|values| Secret::write(&Value::from(values.clone()).to_string())).transpose()
 }
 
-/// The values of the task: its files, its mapping, and single ones.
+/// Adds the values of the task: files, mapping and single values.
 pub(super) fn add_values(line: &mut Line, args: &Args, file: Option<&Secret>) {
     for path in args.list("values_files") {
         line.add(format!("--values={path}"));
@@ -62,7 +62,7 @@ pub(super) fn add_values(line: &mut Line, args: &Args, file: Option<&Secret>) {
     }
 }
 
-/// `set_values`: values one by one.
+/// Adds single values (`set_values`).
 pub(super) fn add_single_values(line: &mut Line, args: &Args, helm: &Helm, host: &Host) -> Result<(), Failure> {
     let given = args.value("set_values").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if given.iter().any(|item| item["value_type"] == "json") {
@@ -84,17 +84,17 @@ pub(super) fn add_single_values(line: &mut Line, args: &Args, helm: &Helm, host:
     Ok(())
 }
 
-/// What is known of an installation besides its arguments.
+/// Facts about an installation besides its arguments.
 pub(super) struct Installation<'a> {
-    /// The release is there already.
+    /// The release already exists.
     pub(super) upgrade: bool,
-    /// What the chart depends on is fetched by the command itself.
+    /// The command itself fetches the chart's dependencies.
     pub(super) fetch: bool,
     /// The file with the task's values.
     pub(super) file: Option<&'a Secret>,
 }
 
-/// `helm upgrade -i`, or with `replace` `helm install`.
+/// Builds `helm upgrade -i`, or `helm install` with `replace`.
 pub(super) fn deploy(
     line: &mut Line,
     args: &Args,
@@ -151,10 +151,10 @@ pub(super) fn deploy(
     Ok(())
 }
 
-/// `helm uninstall`.
+/// Builds `helm uninstall`.
 pub(super) fn remove(line: &mut Line, args: &Args, wait: bool) -> Result<(), Failure> {
     line.add("uninstall");
-    // Shown as kubernetes.core shows it.
+    // Adds the blank that kubernetes.core shows here.
     line.shown.push(' ');
     line.flag(!args.bool("purge"), "--keep-history");
     line.flag(args.bool("disable_hook"), "--no-hooks");

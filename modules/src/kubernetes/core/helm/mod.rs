@@ -1,4 +1,4 @@
-//! Helm: its program on the host, and what its modules share.
+//! Helm: its program on the host, and code common to its modules.
 
 mod deploy;
 pub mod release;
@@ -14,22 +14,21 @@ use crate::{
     process::{self, Command, Output},
 };
 
-/// The options that say which cluster is meant, and by which program.
+/// Options that select the cluster and the program.
 const OPTIONS: [Opt; 7] = [
-    Opt::new("binary_path", Kind::Path, "The program, if it is not `helm` on the path."),
-    Opt::new("context", Kind::Str, "The context of the kubeconfig.").aliases(&["kube_context"]),
-    Opt::new("kubeconfig", Kind::Raw, "A kubeconfig: its path, or its content as a mapping.")
+    Opt::new("binary_path", Kind::Path, "Path of the program. Default: `helm` in `PATH`."),
+    Opt::new("context", Kind::Str, "Context of the kubeconfig.").aliases(&["kube_context"]),
+    Opt::new("kubeconfig", Kind::Raw, "Kubeconfig: its path, or its content as a mapping.")
         .aliases(&["kubeconfig_path"])
         .secret(),
-    Opt::new("host", Kind::Str, "The URL of the API server, instead of the kubeconfig's."),
-    Opt::new("ca_cert", Kind::Path, "A file with the authorities that the server's certificate may be issued by.")
+    Opt::new("host", Kind::Str, "URL of the API server; overrides the kubeconfig."),
+    Opt::new("ca_cert", Kind::Path, "File with the CA certificates that may have issued the server's certificate.")
         .aliases(&["ssl_ca_cert"]),
-    Opt::new("validate_certs", Kind::Bool, "Check the server's certificate; the default is true.")
-        .aliases(&["verify_ssl"]),
-    Opt::new("api_key", Kind::Str, "A bearer token to log in with.").secret(),
+    Opt::new("validate_certs", Kind::Bool, "Verify the server's certificate. Default: true.").aliases(&["verify_ssl"]),
+    Opt::new("api_key", Kind::Str, "Bearer token for authentication.").secret(),
 ];
 
-/// Options, and after them [`OPTIONS`].
+/// Options of a module, followed by [`OPTIONS`].
 macro_rules! with_program {
     ($($option:expr),* $(,)?) => {
         &[
@@ -46,11 +45,11 @@ macro_rules! with_program {
 }
 use with_program;
 
-/// The program and the environment that tells it which cluster is meant.
+/// The program, and the environment that selects the cluster.
 struct Helm {
     program: String,
     environment: Vec<(&'static str, String)>,
-    /// A kubeconfig that was written for it.
+    /// A temporary kubeconfig for the program.
     _kubeconfig: Option<Secret>,
 }
 
@@ -85,7 +84,7 @@ impl Helm {
             .maybe_bool("validate_certs")
             .or_else(|| host.variable("K8S_AUTH_VERIFY_SSL").map(|text| is_true(&text.into())));
         if authority.is_some() || verify == Some(false) {
-            // Older versions take these from a kubeconfig alone.
+            // Older versions read these settings from a kubeconfig only.
             let version = helm.version(host)?;
             let old = |minor: u32| version < [3, minor, 0];
             if let Some(authority) = &authority {
@@ -116,12 +115,12 @@ impl Helm {
         Ok(helm)
     }
 
-    /// Runs it, whatever comes of it.
+    /// Runs the program; a failing status is not an error.
     fn ask(&self, words: &[String], host: &Host) -> Result<Output, Failure> {
         self.ask_with(words, None, host)
     }
 
-    /// The same, with `input` on standard input.
+    /// Like `ask`, with `input` on standard input.
     fn ask_with(&self, words: &[String], input: Option<&str>, host: &Host) -> Result<Output, Failure> {
         let mut command = Command::new(&self.program).args(words);
         if let Some(input) = input {
@@ -133,13 +132,13 @@ impl Helm {
         command.run(host)
     }
 
-    /// Runs it; what fails is a failure with this as its command.
+    /// Runs the program; fails with `shown` as the command if it fails.
     fn run(&self, words: &[String], shown: &str, host: &Host) -> Result<Output, Failure> {
         let output = self.ask(words, host)?;
         if output.success() { Ok(output) } else { Err(failed(&output, shown)) }
     }
 
-    /// Runs it and reads the YAML that it prints.
+    /// Runs the program and parses the YAML that it prints.
     fn read(&self, words: &[&str], host: &Host) -> Result<Value, Failure> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let output = self.run(&words, &format!("{} {}", self.program, words.join(" ")), host)?;
@@ -186,7 +185,7 @@ fn failed(output: &Output, shown: &str) -> Failure {
     Failure { message, data: said(&stdout, &stderr) }.with("command", shown)
 }
 
-/// What a command printed, as keys of a result.
+/// The output of a command as keys of a result.
 fn said(stdout: &str, stderr: &str) -> Map {
     let mut keys = Map::new();
     for (name, text) in [("stdout", stdout), ("stderr", stderr)] {
@@ -195,7 +194,7 @@ fn said(stdout: &str, stderr: &str) -> Map {
     keys
 }
 
-/// A kubeconfig with something else in all of its clusters; without one, one that only names the server.
+/// Sets a key in all clusters of a kubeconfig; without a kubeconfig, builds one that only names the server.
 fn changed(config: Option<Value>, server: Option<&str>, key: &str, value: Value) -> Result<Value, Failure> {
     let mut config = match config {
         Some(Value::String(path)) => {
@@ -229,13 +228,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_compared_by_their_numbers() {
+    fn helm_versions_compared_as_numbers() {
         assert_eq!(numbers("3.8.1\", GitCommit"), [3, 8, 1]);
         assert!(numbers("3.10.0") > numbers("3.9.4") && numbers("3.17") == [3, 17, 0] && numbers("") == [0; 3]);
     }
 
     #[test]
-    fn a_kubeconfig_is_made_or_changed() {
+    fn kubeconfig_created_or_changed() {
         let made = changed(None, Some("https://a"), "insecure-skip-tls-verify", true.into()).unwrap();
         assert_eq!(made["clusters"][0]["cluster"], json!({ "server": "https://a", "insecure-skip-tls-verify": true }));
         let given = json!({ "clusters": [{ "name": "c", "cluster": { "server": "https://b" } }] });

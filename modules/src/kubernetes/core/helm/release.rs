@@ -1,4 +1,4 @@
-//! `helm`: releases of charts.
+//! `helm`: manages releases of charts.
 
 use serde_json::{Value, json};
 
@@ -15,81 +15,94 @@ use crate::{
 /// The `helm` module.
 pub struct HelmRelease;
 
-/// The specification of `helm`.
+/// Specification of `helm`.
 pub static SPEC: Spec = Spec {
     name: "helm",
     collection: "kubernetes.core",
     summary: "Install, upgrade and remove Helm releases",
     description: &[
-        "Calls `helm` on the host. A release that is there is upgraded if its values, its chart or the chart's version differ; with the plugin \
-         helm-diff (3.4.1 or later) Helm itself says whether anything would change.",
+        "Runs `helm` on the host. Upgrades an existing release if its values, its chart or the chart's version \
+         differ. With the plugin helm-diff (3.4.1 or later), Helm itself decides whether anything would change.",
     ],
     options: with_program![
-        Opt::required("release_name", Kind::Str, "The release's name.").word().aliases(&["name"]),
-        Opt::required("release_namespace", Kind::Str, "The namespace it is installed in.").aliases(&["namespace"]),
-        Opt::new("release_state", Kind::Str, "Whether it shall be there.")
+        Opt::required("release_name", Kind::Str, "Name of the release.").word().aliases(&["name"]),
+        Opt::required("release_namespace", Kind::Str, "Namespace of the release.").aliases(&["namespace"]),
+        Opt::new("release_state", Kind::Str, "`present` installs or upgrades the release, `absent` removes it.")
             .aliases(&["state"])
             .choices(&["present", "absent"])
             .default("\"present\""),
         Opt::new(
             "chart_ref",
             Kind::Path,
-            "The chart: of a repository (`stable/nginx`), a folder or archive of the host, or a URL.",
+            "Chart from a repository (`stable/nginx`), folder or archive on the host, or URL.",
         )
         .address()
         .word(),
-        Opt::new("chart_repo_url", Kind::Str, "The URL of the repository that has the chart.").address().word(),
-        Opt::new("chart_version", Kind::Str, "The chart's version; the newest, if it is not given."),
-        Opt::new("dependency_update", Kind::Bool, "Fetch the charts that the chart depends on.")
+        Opt::new("chart_repo_url", Kind::Str, "URL of the repository that contains the chart.").address().word(),
+        Opt::new("chart_version", Kind::Str, "Version of the chart. Default: the newest."),
+        Opt::new("dependency_update", Kind::Bool, "Fetch the dependencies of the chart first.")
             .aliases(&["dep_up"])
             .default("false"),
         Opt::new("release_values", Kind::Dict, "Values for the chart.").aliases(&["values"]).default("{}"),
-        Opt::new("values_files", Kind::List(&Kind::Str), "Files of the host with values; `release_values` count more.")
-            .default("[]"),
+        Opt::new(
+            "values_files",
+            Kind::List(&Kind::Str),
+            "Files on the host with values; `release_values` take precedence."
+        )
+        .default("[]"),
         Opt::new(
             "set_values",
             Kind::List(&Kind::Dict),
             "Single values: `value` is `key=value`, `value_type` is `raw`, `string`, `json` or `file`.",
         ),
-        Opt::new("update_repo_cache", Kind::Bool, "Ask the repositories what is new first.").default("false"),
-        Opt::new("disable_hook", Kind::Bool, "Run no hooks of the chart.").default("false"),
-        Opt::new("force", Kind::Bool, "Upgrade even if nothing differs, and replace what cannot be changed.")
+        Opt::new("update_repo_cache", Kind::Bool, "Update the repository caches first.").default("false"),
+        Opt::new("disable_hook", Kind::Bool, "Skip the hooks of the chart.").default("false"),
+        Opt::new("force", Kind::Bool, "Upgrade even if nothing differs, and replace objects that cannot be changed.")
             .default("false"),
-        Opt::new("purge", Kind::Bool, "`absent`: forget its history, too.").default("true"),
-        Opt::new("wait", Kind::Bool, "Wait until what it installs is ready, or what it removes is gone.")
+        Opt::new("purge", Kind::Bool, "With `absent`: delete the history of the release too.").default("true"),
+        Opt::new("wait", Kind::Bool, "Wait until installed objects are ready, or removed ones are gone.")
             .default("false"),
-        Opt::new("wait_timeout", Kind::Str, "How long, such as `5m`."),
-        Opt::new("timeout", Kind::Str, "How long a single operation may take, such as `5m`."),
-        Opt::new("atomic", Kind::Bool, "Take back an installation that fails.").default("false"),
-        Opt::new("create_namespace", Kind::Bool, "Make the namespace if it is not there.").default("false"),
-        Opt::new("post_renderer", Kind::Str, "A program that changes what is about to be installed."),
-        Opt::new("replace", Kind::Bool, "Use the name of a release that was removed and is in the history.")
+        Opt::new("wait_timeout", Kind::Str, "Time limit for `wait`, such as `5m`."),
+        Opt::new("timeout", Kind::Str, "Time limit for a single operation, such as `5m`."),
+        Opt::new("atomic", Kind::Bool, "Roll back a failed installation.").default("false"),
+        Opt::new("create_namespace", Kind::Bool, "Create the namespace if it is missing.").default("false"),
+        Opt::new("post_renderer", Kind::Str, "Program that transforms the manifests before installation."),
+        Opt::new("replace", Kind::Bool, "Reuse the name of a removed release that is still in the history.")
             .default("false"),
-        Opt::new("skip_crds", Kind::Bool, "Do not install the chart's CustomResourceDefinitions.").default("false"),
-        Opt::new("history_max", Kind::Int, "How many revisions are kept."),
-        Opt::new("reuse_values", Kind::Bool, "Upgrade with the values of the last revision under those of the task."),
-        Opt::new("reset_values", Kind::Bool, "Upgrade with the chart's values under those of the task.")
+        Opt::new("skip_crds", Kind::Bool, "Skip the chart's CustomResourceDefinitions.").default("false"),
+        Opt::new("history_max", Kind::Int, "Number of revisions to keep."),
+        Opt::new(
+            "reuse_values",
+            Kind::Bool,
+            "On upgrade, merge the task's values over the values of the last revision."
+        ),
+        Opt::new("reset_values", Kind::Bool, "On upgrade, merge the task's values over the chart's default values.")
             .default("true"),
         Opt::new(
             "reset_then_reuse_values",
             Kind::Bool,
-            "Both: the chart's, the last revision's, the task's. Needs Helm 3.14.",
+            "On upgrade, merge the values of the last revision over the chart's, and the task's over both. Needs \
+             Helm 3.14.",
         )
         .default("false"),
         Opt::new(
             "insecure_skip_tls_verify",
             Kind::Bool,
-            "Do not check the certificate of where the chart comes from. Needs Helm 3.16.",
+            "Skip certificate verification when downloading the chart. Needs Helm 3.16.",
         )
         .aliases(&["skip_tls_certs_check"])
         .default("false"),
-        Opt::new("plain_http", Kind::Bool, "Speak plain HTTP with an OCI registry. Needs Helm 3.13.").default("false"),
-        Opt::new("take_ownership", Kind::Bool, "Upgrade objects that are not the release's. Needs Helm 3.17.")
-            .default("false"),
+        Opt::new("plain_http", Kind::Bool, "Use plain HTTP for an OCI registry. Needs Helm 3.13.").default("false"),
+        Opt::new(
+            "take_ownership",
+            Kind::Bool,
+            "On upgrade, take over objects that belong to no release. Needs Helm 3.17."
+        )
+        .default("false"),
         Opt::new(
             "skip_schema_validation",
             Kind::Bool,
-            "Do not check values against the chart's schema. Needs Helm 3.16.",
+            "Skip validation of the values against the chart's schema. Needs Helm 3.16.",
         )
         .default("false"),
     ],
@@ -107,11 +120,11 @@ pub static SPEC: Spec = Spec {
             name: "status",
             kind: "dict",
             when: "always",
-            doc: "The release as `helm list` has it, with its `values`; null if there is none.",
+            doc: "Release as `helm list` shows it, with its `values`; null if it does not exist.",
         },
-        Return { name: "command", kind: "str", when: "always", doc: "The command." },
-        Return { name: "stdout", kind: "str", when: "always", doc: "What it printed." },
-        Return { name: "stderr", kind: "str", when: "always", doc: "What it complained of." },
+        Return { name: "command", kind: "str", when: "always", doc: "Command that was (or would be) run." },
+        Return { name: "stdout", kind: "str", when: "always", doc: "Standard output of the command." },
+        Return { name: "stderr", kind: "str", when: "always", doc: "Standard error of the command." },
     ],
     ..Spec::EMPTY
 };
@@ -166,17 +179,17 @@ impl Module for HelmRelease {
     }
 }
 
-/// What is to be run, if anything.
+/// The command to run, if any.
 struct Decision {
     line: Line,
     changes: bool,
     warnings: Vec<String>,
     diff: Option<String>,
-    /// The values in a file that the command names.
+    /// The file with values that the command names.
     file: Option<Secret>,
 }
 
-/// The release of this name with its values; also one that is not deployed, if all are asked for.
+/// The release of this name with its values; with `all`, also one that is not deployed.
 fn status(helm: &Helm, name: &str, all: bool, host: &Host) -> Result<Option<Value>, Failure> {
     let mut words = vec!["list", "--output=yaml", "--filter", name];
     if all {
@@ -234,7 +247,7 @@ fn installation(helm: &Helm, args: &Args, release: Option<&Value>, host: &Host) 
     Ok(decision)
 }
 
-/// What the chart says of itself.
+/// The metadata of the chart.
 fn chart(helm: &Helm, line: &Line, args: &Args, host: &Host) -> Result<Value, Failure> {
     let mut line = line.clone();
     line.add("show");
@@ -248,7 +261,7 @@ fn chart(helm: &Helm, line: &Line, args: &Args, host: &Host) -> Result<Value, Fa
     of_yaml(&helm.run(&line.words, &line.shown, host)?.stdout_text())
 }
 
-/// Fetches what the chart depends on; true if the installation is to do that itself.
+/// Fetches the chart's dependencies; true if the installation itself must fetch them.
 fn dependencies(
     helm: &Helm,
     args: &Args,
@@ -278,7 +291,7 @@ fn dependencies(
     Ok(true)
 }
 
-/// Whether an upgrade would change the release: as the plugin helm-diff says, or else as chart and values do.
+/// Whether an upgrade would change the release, according to helm-diff or a comparison of chart and values.
 fn differs(
     helm: &Helm,
     args: &Args,
@@ -345,7 +358,7 @@ fn diff_line(helm: &Helm, args: &Args, plugin: [u32; 3], file: Option<&Secret>, 
     Ok(line)
 }
 
-/// The version of a plugin of Helm, if it is installed.
+/// The version of a Helm plugin, if installed.
 fn plugin(helm: &Helm, name: &str, host: &Host) -> Result<Option<[u32; 3]>, Failure> {
     let words = ["plugin", "list"].map(str::to_owned);
     let output = helm.run(&words, &format!("{} plugin list", helm.program), host)?.stdout_text();
@@ -355,7 +368,7 @@ fn plugin(helm: &Helm, name: &str, host: &Host) -> Result<Option<[u32; 3]>, Fail
     }))
 }
 
-/// The values of files of the host; of a later file count more.
+/// Merges the values of files on the host; later files win.
 fn of_files(paths: &[&str]) -> Result<Map, Failure> {
     let mut all = Map::new();
     for path in paths {

@@ -1,4 +1,4 @@
-//! `helm_repository`: where charts come from.
+//! `helm_repository`: manages chart repositories.
 
 use serde_json::Value;
 
@@ -8,24 +8,27 @@ use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, h
 /// The `helm_repository` module.
 pub struct HelmRepository;
 
-/// The specification of `helm_repository`.
+/// Specification of `helm_repository`.
 pub static SPEC: Spec = Spec {
     name: "helm_repository",
     collection: "kubernetes.core",
-    summary: "Manage the repositories that Helm takes charts from",
-    description: &["Calls `helm repo` on the host, as the user of the task: each user has repositories of their own."],
+    summary: "Manage the chart repositories of Helm",
+    description: &["Runs `helm repo` on the host as the task's user. Each user has separate repositories."],
     options: with_program![
-        Opt::required("repo_name", Kind::Str, "The repository's name.").word().aliases(&["name"]),
-        Opt::new("repo_url", Kind::Str, "Its URL.").address().word().aliases(&["url"]),
-        Opt::new("repo_username", Kind::Str, "The user to log in as.").aliases(&["username"]),
-        Opt::new("repo_password", Kind::Str, "The password to log in with.").aliases(&["password"]).secret(),
-        Opt::new("repo_state", Kind::Str, "Whether it shall be there.")
+        Opt::required("repo_name", Kind::Str, "Name of the repository.").word().aliases(&["name"]),
+        Opt::new("repo_url", Kind::Str, "URL of the repository.").address().word().aliases(&["url"]),
+        Opt::new("repo_username", Kind::Str, "User name for authentication.").aliases(&["username"]),
+        Opt::new("repo_password", Kind::Str, "Password for authentication.").aliases(&["password"]).secret(),
+        Opt::new("repo_state", Kind::Str, "`present` adds the repository, `absent` removes it.")
             .aliases(&["state"])
             .choices(&["present", "absent"])
             .default("\"present\""),
-        Opt::new("pass_credentials", Kind::Bool, "Log in at every domain that charts come from.").default("false"),
-        Opt::new("force_update", Kind::Bool, "Replace a repository of this name.").aliases(&["force"]).default("false"),
-        Opt::new("insecure_skip_tls_verify", Kind::Bool, "Do not check the repository's certificate.")
+        Opt::new("pass_credentials", Kind::Bool, "Send the credentials to all domains that serve charts.")
+            .default("false"),
+        Opt::new("force_update", Kind::Bool, "Replace an existing repository of this name.")
+            .aliases(&["force"])
+            .default("false"),
+        Opt::new("insecure_skip_tls_verify", Kind::Bool, "Skip verification of the repository's certificate.")
             .aliases(&["skip_tls_certs_check"])
             .default("false"),
     ],
@@ -35,9 +38,9 @@ pub static SPEC: Spec = Spec {
     check: Check::Full,
     examples: "- name: A repository\n  kubernetes.core.helm_repository:\n    name: stable\n    repo_url: https://charts.example.com\n",
     returns: &[
-        Return { name: "command", kind: "str", when: "changed", doc: "The command." },
-        Return { name: "stdout", kind: "str", when: "changed", doc: "What it printed." },
-        Return { name: "stderr", kind: "str", when: "changed", doc: "What it complained of." },
+        Return { name: "command", kind: "str", when: "changed", doc: "Command that was run." },
+        Return { name: "stdout", kind: "str", when: "changed", doc: "Standard output of the command." },
+        Return { name: "stderr", kind: "str", when: "changed", doc: "Standard error of the command." },
     ],
     ..Spec::EMPTY
 };
@@ -52,7 +55,7 @@ impl Module for HelmRepository {
         let name = args.required("repo_name")?.to_owned();
         let known = known(&helm, &name, host)?;
         let url = args.str("repo_url").unwrap_or_default();
-        // A login in the address would show on the command line, so it is passed like the login of the options.
+        // Credentials in the URL would appear on the command line, so they are passed like the options.
         let address = Address::parse(url);
         let login =
             address.as_ref().and_then(|address| address.credentials.clone()).filter(|login| !login.1.is_empty());
@@ -75,7 +78,7 @@ impl Module for HelmRepository {
             }
             words.extend(["add".into(), name, url]);
             if let Some((user, given)) = login {
-                // On standard input, because every user of the host can read command lines.
+                // Passed on standard input, because every user of the host can read command lines.
                 words.extend([format!("--username={user}"), "--password-stdin".to_owned()]);
                 password = Some(given);
             }

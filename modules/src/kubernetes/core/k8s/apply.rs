@@ -1,20 +1,21 @@
-//! `apply: true`: what was applied last is kept in an annotation, so that what is no longer wanted can be told from what others have set.
+//! `apply: true`: stores the last applied definition in an annotation, to distinguish dropped fields from fields set by
+//! others.
 
 use serde_json::{Value, json};
 
 use super::{super::objects::merged, lists};
 use crate::Map;
 
-/// Where the last applied definition is kept, as kubectl does.
+/// Annotation in which kubectl keeps the last applied definition.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A definition that remembers itself.
+/// A definition with itself in the annotation.
 pub(super) fn annotated(definition: &Value) -> Value {
     let text = json_text(&sorted(definition));
     merged(definition, &json!({ "metadata": { "annotations": { LAST_APPLIED: text } } }))
 }
 
-/// The merge patch that brings an object to its definition; none if it is there already.
+/// The merge patch from an object to its definition; `None` if they match.
 pub(super) fn patch(actual: &Value, desired: &Value) -> Result<Option<Value>, String> {
     let last = actual["metadata"]["annotations"][LAST_APPLIED].as_str();
     let Some(last) = last.filter(|last| !last.is_empty()) else { return Ok(Some(annotated(desired))) };
@@ -25,7 +26,7 @@ pub(super) fn patch(actual: &Value, desired: &Value) -> Result<Option<Value>, St
     Ok(Some(patch).filter(|patch| patch.as_object().is_some_and(|map| !map.is_empty())))
 }
 
-/// What was wanted and is no longer, and what is wanted and is not so.
+/// Fields that the last definition had and this one drops, and fields that differ.
 fn changes(last: &Value, desired: &Value, actual: &Value, position: &str) -> Result<Value, String> {
     Ok(merged(&deletions(last, desired).into(), &additions(last, actual, desired, position)?.into()))
 }
@@ -73,7 +74,7 @@ fn additions(last: &Value, actual: &Value, desired: &Value, position: &str) -> R
     Ok(patch)
 }
 
-/// A list as it shall be. Of lists whose items have names, those that nobody applied stay.
+/// The requested list. In lists of named items, items that nobody applied stay.
 fn list(last: &Value, actual: &Value, desired: &[Value], position: &str) -> Result<Vec<Value>, String> {
     let empty = Vec::new();
     let (last, actual) = (last.as_array().unwrap_or(&empty), actual.as_array().unwrap_or(&empty));
@@ -98,7 +99,7 @@ fn list(last: &Value, actual: &Value, desired: &[Value], position: &str) -> Resu
     Ok(result)
 }
 
-/// A value whose mappings are in the order of their keys.
+/// A value whose mappings are sorted by key.
 pub(super) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -111,7 +112,7 @@ pub(super) fn sorted(value: &Value) -> Value {
     }
 }
 
-/// JSON without blanks and in ASCII, so that the text is the same whoever writes it.
+/// JSON without blanks and in ASCII, so that every writer produces the same text.
 pub(super) fn json_text(value: &Value) -> String {
     let mut text = String::new();
     for character in value.to_string().chars() {
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_applied_is_written_as_ansible_writes_it() {
+    fn last_applied_annotation_formatted_like_ansible() {
         let text = annotated(&json!({ "kind": "ConfigMap", "data": { "b": "ü", "a": "1" } }));
         assert_eq!(
             text["metadata"]["annotations"][LAST_APPLIED],
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_wanted_goes_and_what_others_set_stays() {
+    fn patch_removes_dropped_fields_keeps_foreign_ones() {
         let first = json!({ "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "old": "1", "kept": "1" } });
         let mut actual = annotated(&first);
         actual["data"]["theirs"] = json!("x");
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn items_with_names_are_merged_one_by_one() {
+    fn named_items_merged_individually() {
         let mut actual = annotated(&service(json!([{ "port": 80 }, { "port": 81 }])));
         actual["spec"]["ports"] = json!([{ "port": 80, "nodePort": 30000 }, { "port": 81 }, { "port": 90 }]);
         let found = patch(&actual, &service(json!([{ "port": 80, "name": "http" }]))).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! The objects that a task speaks of: from a mapping, a list, a text, a file, a URL, or from `kind` and `name` alone.
+//! The objects of a task: from a mapping, list, text, file or URL, or from `kind` and `name` alone.
 
 use std::{io::Read, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     process::reason,
 };
 
-/// Larger texts are no definitions.
+/// Largest text to read as definitions.
 const MAX_TEXT: u64 = 64 << 20;
 
-/// All definitions, each with what the arguments add to it. Lists are replaced by what is in them.
+/// All definitions, completed from the arguments. Lists are replaced by their items.
 pub(super) fn of(args: &Args, host: &Host) -> Result<Vec<Value>, Failure> {
     let refuse = |why: String| Failure::new(format!("Failed to load resource definition: {}", why.trim()));
     let given = match (args.value("resource_definition"), args.str("src")) {
@@ -79,7 +79,7 @@ fn of_value(definition: &Value) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Adds what the arguments say and the definition does not.
+/// Fills in what the definition leaves out from the arguments.
 fn complete(definition: &mut Value, args: &Args) -> Result<(), String> {
     let shown = definition.to_string().chars().take(60).collect::<String>();
     let wrong = || format!("an object is a mapping, and this is none: {shown}");
@@ -102,7 +102,7 @@ fn complete(definition: &mut Value, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// The text of a file of the host, or of a server.
+/// Reads the text of a file on the host, or of a URL.
 fn text_of(src: &str, host: &Host) -> Result<String, String> {
     let bytes = if src.starts_with("http://") || src.starts_with("https://") {
         fetch(src, host)?

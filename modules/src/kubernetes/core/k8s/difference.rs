@@ -1,17 +1,17 @@
-//! In what two states of an object differ, each side with only that.
+//! Compares two states of an object; each side keeps only what differs.
 
 use serde_json::Value;
 
 use super::lists;
 use crate::Map;
 
-/// Both sides, or nothing if they are the same.
+/// Both sides, or `None` if they are equal.
 pub(super) fn between(before: &Value, after: &Value) -> Result<Option<(Value, Value)>, String> {
     let kind = before["kind"].as_str().filter(|kind| after["kind"] == *kind).unwrap_or_default();
     Ok(maps(before, after, kind)?.map(|(before, after)| (before.into(), after.into())))
 }
 
-/// Whether all that differs is what the server counts.
+/// Whether only the server's counters (`generation`, `resourceVersion`) differ.
 pub(super) fn is_only_counted(before: &Value, after: &Value) -> bool {
     [before, after].iter().all(|side| {
         let only = side.as_object().is_some_and(|map| map.keys().all(|key| key == "metadata") && map.len() == 1);
@@ -49,7 +49,7 @@ fn maps(before: &Value, after: &Value, position: &str) -> Result<Option<(Map, Ma
     Ok((!gone.is_empty() || !new.is_empty()).then_some((gone, new)))
 }
 
-/// Lists whose items have keys are compared item by item, others as a whole.
+/// Compares lists of keyed items item by item, and other lists as a whole.
 fn items(before: &[Value], after: &[Value], position: &str) -> Result<Option<(Value, Value)>, String> {
     let Some(key) = lists::merge_key(position) else {
         return Ok((before != after).then(|| (before.to_vec().into(), after.to_vec().into())));
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_shown() {
+    fn difference_contains_only_changed_fields() {
         let before = json!({ "kind": "Pod", "metadata": { "name": "a", "labels": { "x": "1" } }, "spec": { "containers": [{ "name": "c", "image": "a", "env": [{ "name": "A", "value": "1" }] }, { "name": "d" }] } });
         let after = json!({ "kind": "Pod", "metadata": { "name": "a", "labels": { "x": "1", "y": "2" } }, "spec": { "containers": [{ "name": "c", "image": "b", "env": [{ "name": "A", "value": "1" }] }, { "name": "d" }] } });
         let (old, new) = between(&before, &after).unwrap().unwrap();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_counts_is_no_change() {
+    fn server_counters_alone_are_no_change() {
         let metadata =
             |version: &str, more: Value| json!({ "metadata": { "resourceVersion": version, "labels": more } });
         let (old, new) = between(&metadata("1", json!({})), &metadata("2", json!({}))).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! `append_hash`: a name that changes with the content.
+//! `append_hash`: makes a name depend on the content.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use super::apply::{json_text, sorted};
 use crate::Map;
 
-/// The hash of a ConfigMap or Secret, of ten letters and digits as kubectl's kustomize writes them; none for other kinds.
+/// The hash of a ConfigMap or Secret in kustomize's format of ten letters and digits; `None` for other kinds.
 pub(super) fn of(definition: &Value) -> Option<String> {
     let kind = definition["kind"].as_str()?;
     let name = |key: &str| definition["metadata"][key].as_str().unwrap_or_default();

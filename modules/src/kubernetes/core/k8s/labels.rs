@@ -1,8 +1,8 @@
-//! Label selectors, as they are held against a definition.
+//! Label selectors, applied to a definition.
 
 use serde_json::Value;
 
-/// Whether a definition has labels that fit all selectors: `a=b`, `a!=b`, `a in (b, c)`, `a notin (b)`, `a`, `!a`.
+/// Whether the labels of a definition match all selectors: `a=b`, `a!=b`, `a in (b, c)`, `a notin (b)`, `a`, `!a`.
 pub(super) fn fit(definition: &Value, selectors: &[&str]) -> bool {
     let labels = &definition["metadata"]["labels"];
     labels.is_object() && selectors.iter().all(|selector| fits(labels, selector))
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_are_held_against_labels() {
+    fn selectors_matched_against_labels() {
         let object = json!({ "metadata": { "labels": { "app": "web", "tier": "front" } } });
         for yes in
             ["app=web", "app == web", "app!=db", "app in (db, web)", "app notin (db)", "app", "!other", "other!=x"]

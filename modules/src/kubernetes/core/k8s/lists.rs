@@ -1,8 +1,8 @@
-//! Lists whose items have a key by which they are merged.
+//! Lists whose items are merged by a key.
 
 use serde_json::Value;
 
-/// Where kinds keep the specification of their pods.
+/// Positions of pod specifications, by kind.
 const POD_SPECS: [&str; 6] = [
     "Pod.spec.",
     "Deployment.spec.template.spec.",
@@ -12,7 +12,7 @@ const POD_SPECS: [&str; 6] = [
     "CronJob.spec.jobTemplate.spec.template.spec.",
 ];
 
-/// The key of a list's items, by the place of the list: `Service.spec.ports`, `Pod.spec.containers.env`.
+/// The merge key of a list, by its position: `Service.spec.ports`, `Pod.spec.containers.env`.
 pub(super) fn merge_key(position: &str) -> Option<&'static str> {
     let inner = POD_SPECS.iter().find_map(|prefix| position.strip_prefix(prefix));
     let Some(inner) = inner else {
@@ -38,7 +38,7 @@ pub(super) fn merge_key(position: &str) -> Option<&'static str> {
     })
 }
 
-/// The items with their keys; of several with one key the last counts.
+/// The items by their keys; of several with the same key, the last wins.
 pub(super) fn by_key<'a>(items: &'a [Value], key: &str, position: &str) -> Result<Vec<(&'a Value, &'a Value)>, String> {
     let mut found: Vec<(&Value, &Value)> = Vec::new();
     for item in items {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_pods_are_known_wherever_the_pods_are() {
+    fn pod_lists_have_merge_keys_in_every_kind() {
         assert_eq!(merge_key("Pod.spec.containers"), Some("name"));
         assert_eq!(merge_key("Deployment.spec.template.spec.containers.ports"), Some("containerPort"));
         assert_eq!(merge_key("Job.spec.template.spec.initContainers.volumeMounts"), Some("mountPath"));

@@ -1,4 +1,4 @@
-//! `k8s`: objects of a cluster are made, changed and deleted.
+//! `k8s`: creates, changes and deletes objects of a cluster.
 
 mod apply;
 mod definitions;
@@ -24,68 +24,109 @@ use crate::{Args, Check, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, R
 /// The `k8s` module.
 pub struct K8s;
 
-/// The specification of `k8s`.
+/// Specification of `k8s`.
 pub static SPEC: Spec = Spec {
     name: "k8s",
     collection: "kubernetes.core",
-    summary: "Make, change and delete Kubernetes objects",
+    summary: "Create, change and delete Kubernetes objects",
     description: &[
-        "Speaks with the API server itself; neither kubectl nor Python is needed. An object that is there already is patched with what the \
-         definition says, and the task is changed if the object is another one after that.",
-        "With `apply` the definition that was applied last is kept in an annotation of the object, as `kubectl apply` does, so that what a \
-         definition no longer has is taken away.",
-        "In check mode the server itself predicts (a dry run), so what it refuses is refused there as well. With `--diff` the result tells in \
-         what the object differs.",
-        "`src` and `kubeconfig` are files of the host; where that is the control machine itself, they are found like files of `copy`. \
-         `template` is a file of the project, or several.",
+        "Connects to the API server directly, without kubectl or Python. Patches an existing object with the \
+         definition; the task is changed if the object differs afterwards.",
+        "With `apply`, stores the last applied definition in an annotation, like `kubectl apply`, and removes fields \
+         that the new definition drops.",
+        "In check mode the server itself predicts (a dry run), so it also reports refusals. With `--diff`, the \
+         result contains the differences.",
+        "`src` and `kubeconfig` are files on the host. If the host is the control machine, they are searched for \
+         like files of `copy`. `template` names one or more files of the project.",
     ],
     options: with_cluster![
-        Opt::new("state", Kind::Str, "`present` makes or patches, `patched` only patches what is there, `absent` deletes.")
-            .choices(&["present", "absent", "patched"])
-            .default("\"present\""),
-        Opt::new("kind", Kind::Str, "The kind of object, if the definition does not say it."),
-        Opt::new("name", Kind::Str, "The object's name, if the definition does not say it."),
-        Opt::new("namespace", Kind::Str, "The object's namespace, if the definition does not say it."),
-        Opt::new("api_version", Kind::Str, "The kind's group and version, if the definition does not say it.")
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`present` creates or patches, `patched` only patches existing objects, `absent` deletes."
+        )
+        .choices(&["present", "absent", "patched"])
+        .default("\"present\""),
+        Opt::new("kind", Kind::Str, "Kind of the object, if the definition does not contain it."),
+        Opt::new("name", Kind::Str, "Name of the object, if the definition does not contain it."),
+        Opt::new("namespace", Kind::Str, "Namespace of the object, if the definition does not contain it."),
+        Opt::new("api_version", Kind::Str, "Group and version of the kind, if the definition does not contain it.")
             .aliases(&["api", "version"])
             .default("\"v1\""),
-        Opt::new("resource_definition", Kind::Raw, "The object: a mapping, a list of them, or YAML with one or several.")
-            .aliases(&["definition", "inline"]),
-        Opt::new("src", Kind::Path, "A file with objects, or its URL."),
+        Opt::new(
+            "resource_definition",
+            Kind::Raw,
+            "Object as a mapping, a list of mappings, or YAML with one or more documents."
+        )
+        .aliases(&["definition", "inline"]),
+        Opt::new("src", Kind::Path, "File with objects on the host, or its URL."),
         Opt::new(
             "template",
             Kind::Raw,
-            "A template with objects: its path, a mapping with `path` and the options of `template`, or a list of both.",
+            "Template with objects: its path, a mapping with `path` and the options of `template`, or a list of both.",
         ),
-        Opt::new("force", Kind::Bool, "Replace an object that is there instead of patching it.").default("false"),
-        Opt::new("apply", Kind::Bool, "Compare with what was applied last, as `kubectl apply` does.").default("false"),
-        Opt::new("server_side_apply", Kind::Dict, "With `apply`: let the server apply, which tracks the owner of every field.").options(&[
-            Opt::required("field_manager", Kind::Str, "The name under which fields are owned."),
-            Opt::new("force_conflicts", Kind::Bool, "Take fields over that others own.").default("false"),
-        ]),
-        Opt::new("merge_type", Kind::List(&Kind::Str), "How an object is patched: the first of these that the server takes; by default `strategic-merge`, then `merge`.")
-            .choices(&["merge", "strategic-merge"]),
-        Opt::new("append_hash", Kind::Bool, "Put a hash of its content behind the name of a ConfigMap or Secret.").default("false"),
-        Opt::new("generate_name", Kind::Str, "What the server makes a name of."),
-        Opt::new("label_selectors", Kind::List(&Kind::Str), "Only definitions, and to be deleted objects, with these labels."),
-        Opt::new("delete_all", Kind::Bool, "With `state: absent` and no name: delete all objects of the kind in the namespace.")
-            .aliases(&["all"])
+        Opt::new("force", Kind::Bool, "Replace an existing object instead of patching it.").default("false"),
+        Opt::new("apply", Kind::Bool, "Compare with the last applied definition, like `kubectl apply`.")
             .default("false"),
-        Opt::new("delete_options", Kind::Dict, "How an object is deleted.").options(&[
-            Opt::new("propagationPolicy", Kind::Str, "What becomes of what it owns.").choices(&["Foreground", "Background", "Orphan"]),
-            Opt::new("gracePeriodSeconds", Kind::Int, "How long a pod may take to end."),
-            Opt::new("preconditions", Kind::Dict, "Delete it only if it is this one.").options(&[
-                Opt::new("resourceVersion", Kind::Str, "Its version."),
-                Opt::new("uid", Kind::Str, "Its id."),
+        Opt::new(
+            "server_side_apply",
+            Kind::Dict,
+            "With `apply`: apply on the server, which tracks the owner of every field."
+        )
+        .options(&[
+            Opt::required("field_manager", Kind::Str, "Name of the owner of the fields."),
+            Opt::new("force_conflicts", Kind::Bool, "Take over fields that others own.").default("false"),
+        ]),
+        Opt::new(
+            "merge_type",
+            Kind::List(&Kind::Str),
+            "Patch types to try in order until the server accepts one. Default: `strategic-merge`, then `merge`."
+        )
+        .choices(&["merge", "strategic-merge"]),
+        Opt::new("append_hash", Kind::Bool, "Append a hash of the content to the name of a ConfigMap or Secret.")
+            .default("false"),
+        Opt::new("generate_name", Kind::Str, "Prefix from which the server generates a name."),
+        Opt::new(
+            "label_selectors",
+            Kind::List(&Kind::Str),
+            "Labels that definitions, or objects to delete, must have."
+        ),
+        Opt::new(
+            "delete_all",
+            Kind::Bool,
+            "With `state: absent` and no name: delete all objects of the kind in the namespace."
+        )
+        .aliases(&["all"])
+        .default("false"),
+        Opt::new("delete_options", Kind::Dict, "Options for deleting an object.").options(&[
+            Opt::new("propagationPolicy", Kind::Str, "Handling of dependent objects.").choices(&[
+                "Foreground",
+                "Background",
+                "Orphan"
+            ]),
+            Opt::new("gracePeriodSeconds", Kind::Int, "Seconds for a pod to terminate."),
+            Opt::new("preconditions", Kind::Dict, "Conditions that must hold for the deletion.").options(&[
+                Opt::new("resourceVersion", Kind::Str, "Resource version that the object must have."),
+                Opt::new("uid", Kind::Str, "UID that the object must have."),
             ]),
         ]),
-        Opt::new("validate", Kind::Dict, "Check definitions against what the server says of its kinds before anything is sent.").options(&[
-            Opt::new("fail_on_error", Kind::Bool, "Fail on a definition that is wrong, instead of warning."),
-            Opt::new("version", Kind::Str, "Accepted; what counts is the server's version."),
-            Opt::new("strict", Kind::Bool, "Fields that the kind does not have are wrong.").default("true"),
-        ]),
-        Opt::new("continue_on_error", Kind::Bool, "Of several objects, go on after one that failed.").default("false"),
-        Opt::new("hidden_fields", Kind::List(&Kind::Str), "Fields that the result shall not have, such as `metadata.managedFields`."),
+        Opt::new("validate", Kind::Dict, "Validate definitions against the server's schema before sending them.")
+            .options(&[
+                Opt::new("fail_on_error", Kind::Bool, "Fail on an invalid definition instead of warning."),
+                Opt::new(
+                    "version",
+                    Kind::Str,
+                    "No effect, because the server's version applies; accepted for compatibility."
+                ),
+                Opt::new("strict", Kind::Bool, "Reject fields that the kind does not have.").default("true"),
+            ]),
+        Opt::new("continue_on_error", Kind::Bool, "With several objects, continue after one that failed.")
+            .default("false"),
+        Opt::new(
+            "hidden_fields",
+            Kind::List(&Kind::Str),
+            "Fields to remove from the result, such as `metadata.managedFields`."
+        ),
         wait::OPTIONS[0],
         wait::OPTIONS[1],
         wait::OPTIONS[2],
@@ -103,11 +144,26 @@ pub static SPEC: Spec = Spec {
                - name: A deployment that is up\n  kubernetes.core.k8s:\n    template: deployment.yml.j2\n    namespace: shop\n    wait: true\n\n\
                - name: An address that nobody needs\n  kubernetes.core.k8s:\n    state: absent\n    kind: Service\n    namespace: shop\n    name: old\n",
     returns: &[
-        Return { name: "result", kind: "dict", when: "success", doc: "The object as it is now; of several, `results` with what this task returns for each." },
-        Return { name: "method", kind: "str", when: "one object", doc: "What was done: `create`, `update`, `replace`, `apply`, `delete`." },
-        Return { name: "duration", kind: "int", when: "`wait`", doc: "How many seconds it took." },
-        Return { name: "diff", kind: "dict", when: "`--diff` and an object that was there", doc: "In what the object differs, `before` and `after`." },
-        Return { name: "error", kind: "dict", when: "`continue_on_error`, in `results`", doc: "Why this object failed." },
+        Return {
+            name: "result",
+            kind: "dict",
+            when: "success",
+            doc: "Object after the task. With several objects, `results` holds one such result for each.",
+        },
+        Return {
+            name: "method",
+            kind: "str",
+            when: "one object",
+            doc: "Operation that was performed: `create`, `update`, `replace`, `apply`, `delete`.",
+        },
+        Return { name: "duration", kind: "int", when: "`wait`", doc: "Seconds spent waiting." },
+        Return {
+            name: "diff",
+            kind: "dict",
+            when: "`--diff` and the object existed",
+            doc: "Differences of the object: `before` and `after`.",
+        },
+        Return { name: "error", kind: "dict", when: "`continue_on_error`, in `results`", doc: "Error of this object." },
     ],
     ..Spec::EMPTY
 };
@@ -120,7 +176,7 @@ impl Module for K8s {
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let task = Task::of(args, host)?;
         if host.check() {
-            // The server predicts.
+            // In check mode the server predicts.
             let mut plan = Plan::unchanged();
             task.run(host, &mut plan.outcome)?;
             return Ok(plan);
@@ -129,7 +185,7 @@ impl Module for K8s {
     }
 }
 
-/// What is asked for.
+/// The parsed arguments.
 struct Task {
     client: Client,
     definitions: Vec<Value>,
@@ -148,7 +204,7 @@ struct Task {
     validation: Option<Validation>,
 }
 
-/// How definitions are checked before anything is sent.
+/// Validation of definitions before they are sent.
 struct Validation {
     fail: bool,
     strict: bool,
@@ -166,11 +222,11 @@ struct ServerSide {
     force: bool,
 }
 
-/// What came of one object.
+/// Outcome for one object.
 #[derive(Default)]
 struct Done {
     changed: bool,
-    /// The keys of the result besides `changed`.
+    /// Keys of the result besides `changed`.
     data: Map,
     warnings: Vec<String>,
 }
@@ -216,7 +272,7 @@ impl Task {
         })
     }
 
-    /// Does it, or has the server predict it.
+    /// Processes all objects, or has the server predict.
     fn run(self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         outcome.changed = false;
         let mut all = Vec::new();
@@ -250,7 +306,7 @@ impl Task {
         Ok(())
     }
 
-    /// What is wrong with each definition, if they are to be checked.
+    /// Validation errors of each definition, if requested.
     fn complaints(&self, host: &Host) -> Result<Vec<Vec<String>>, Failure> {
         let Some(validation) = &self.validation else { return Ok(Vec::new()) };
         let schemas = schema::Schemas::of(&self.client, host).map_err(|error| unanswered(&error))?;

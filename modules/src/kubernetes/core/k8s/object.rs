@@ -1,4 +1,4 @@
-//! One object: what is there, what is done, and in what the object differs after it.
+//! Processes one object: reads it, changes it, and compares the states.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Failure, Host};
 
-/// The resource of a kind, which must be one that the server has.
+/// The resource of a kind; fails if the server does not serve it.
 pub(super) fn resource(client: &Client, kind: &str, version: &str, host: &Host) -> Result<Resource, Failure> {
     let found = client.find(kind, version, host).map_err(|error| unanswered(&error))?;
     found.ok_or_else(|| {
@@ -64,7 +64,7 @@ impl Task {
         self.present(&resource, existing, method, answer, &name, host)
     }
 
-    /// What is there already. A name with a hash is put into the definition.
+    /// Reads the existing object. Appends the hash to the name in the definition, if requested.
     fn existing(&self, resource: &Resource, definition: &mut Value, host: &Host) -> Result<Option<Value>, Failure> {
         if self.append_hash
             && let Some(hash) = hash::of(definition)
@@ -121,9 +121,9 @@ impl Task {
         done.with("result", self.shown(&instance)).ended(timeout)
     }
 
-    /// Says whether the object is another one now, and in what.
+    /// Records whether the object changed, and the differences.
     fn compare(&self, before: &Value, after: &Value, done: &mut Done, host: &Host) -> Result<(), Failure> {
-        // What is hidden does not count either, such as the times in metadata.managedFields.
+        // Hidden fields, such as the times in metadata.managedFields, do not count as changes.
         let differs = difference::between(before, after).map_err(Failure::new)?;
         let differs = differs.map(|(before, after)| (self.shown(&before), self.shown(&after)));
         let counted = differs.as_ref().is_some_and(|(before, after)| difference::is_only_counted(before, after));
@@ -139,8 +139,8 @@ impl Task {
         Ok(())
     }
 
-    /// Waits, if that is asked for; the answer is what was waited for in vain. A deletion is waited for by what was to be deleted,
-    /// anything else by what is there now.
+    /// Waits if requested, and returns a message after a timeout. After a deletion waits for the deleted object,
+    /// otherwise for the current one.
     fn awaited(
         &self,
         resource: &Resource,
@@ -166,7 +166,7 @@ impl Done {
         self
     }
 
-    /// A failure, if something was waited for in vain; it tells what was done all the same.
+    /// Fails after a timeout; the failure still contains the results so far.
     fn ended(self, timeout: Option<String>) -> Result<Done, Failure> {
         let Some(message) = timeout else { return Ok(self) };
         let mut failure = Failure::new(message).with("changed", self.changed);

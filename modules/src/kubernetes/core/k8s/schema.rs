@@ -1,11 +1,11 @@
-//! `validate`: definitions are held against what the server says of its kinds.
+//! `validate`: checks definitions against the server's schema.
 
 use serde_json::Value;
 
 use super::super::client::{ApiError, Client};
 use crate::Host;
 
-/// What the server says of all its kinds.
+/// The schema of all kinds that the server publishes.
 pub(super) struct Schemas {
     api: Value,
 }
@@ -15,7 +15,7 @@ impl Schemas {
         Ok(Schemas { api: client.get("/openapi/v2", &[], host)? })
     }
 
-    /// What is wrong with a definition; none if the server says nothing of the kind.
+    /// The errors of a definition; `None` if the schema lacks the kind.
     pub(super) fn errors(&self, definition: &Value, strict: bool) -> Option<Vec<String>> {
         let version = definition["apiVersion"].as_str().unwrap_or_default();
         let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -39,7 +39,7 @@ impl Schemas {
         let shown = || if place.is_empty() { "it".to_owned() } else { format!("{place} ({value})") };
         let wanted = schema["type"].as_str().unwrap_or_default();
         let fits = match wanted {
-            // What may be both has the type of the text.
+            // The type of an int-or-string field is string.
             "string" => value.is_string() || (schema["format"] == "int-or-string" && value.is_number()),
             "integer" => value.is_i64() || value.is_u64(),
             "number" => value.is_number(),
@@ -48,7 +48,7 @@ impl Schemas {
             "object" => value.is_object(),
             _ => true,
         };
-        // A null takes a field away.
+        // A null removes a field.
         if !fits && !value.is_null() {
             errors.push(format!("{} is not of type '{wanted}'", shown()));
             return;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions_are_held_against_the_servers_schemas() {
+    fn definitions_validated_against_server_schema() {
         let api = json!({ "definitions": {
             "deployment": {
                 "type": "object",

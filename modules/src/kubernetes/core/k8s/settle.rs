@@ -1,4 +1,4 @@
-//! What is done to one object, as requests to the server.
+//! Operations on one object, as requests to the server.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{Failure, Host};
 
 impl Task {
-    /// What every request that changes something says with it.
+    /// Query parameters of every changing request.
     fn query(&self, host: &Host) -> Vec<(&'static str, String)> {
         if host.check() { vec![("dryRun", "All".to_owned())] } else { Vec::new() }
     }
@@ -24,7 +24,7 @@ impl Task {
         let path = resource.path(namespace.as_deref(), None);
         match self.client.send("POST", &path, &self.query(host), Some((Format::Json, definition)), host) {
             Ok(answer) => Ok(answer),
-            // What is made may be of another kind than what was asked for.
+            // The created object may have another kind than requested.
             Err(ApiError { status: 409, .. }) => {
                 let name = definition["metadata"]["name"].as_str().unwrap_or_default();
                 let warning = format!(
@@ -43,7 +43,7 @@ impl Task {
         answer.map_err(|error| error.failure(TRIED))
     }
 
-    /// Patches it in the first way that the server takes.
+    /// Patches the object with the first patch type that the server accepts.
     pub(super) fn update(&self, resource: &Resource, definition: &Value, host: &Host) -> Result<Answer, Failure> {
         const TRIED: &str = "Failed to patch object";
         let path = path(resource, definition, "patch").map_err(|why| failed(TRIED, &why))?;
@@ -65,7 +65,7 @@ impl Task {
         Err(refused)
     }
 
-    /// Applies it: on the server, or by comparing it with what was applied last.
+    /// Applies the object on the server, or compares it with the last applied definition.
     pub(super) fn applied(&self, resource: &Resource, definition: &Value, host: &Host) -> Result<Answer, Failure> {
         const TRIED: &str = "Failed to apply object";
         let path = path(resource, definition, "apply").map_err(|why| failed(TRIED, &why))?;
@@ -98,7 +98,7 @@ impl Task {
         }
     }
 
-    /// Deletes what is there: an object, or those of a list.
+    /// Deletes an existing object, or the objects of a list.
     pub(super) fn delete(
         &self,
         resource: &Resource,
@@ -127,7 +127,7 @@ impl Task {
     }
 }
 
-/// The namespace of something that is to be sent; what lives in one must say which.
+/// The namespace of a request; fails if a namespaced object does not name one.
 fn namespace(resource: &Resource, definition: &Value) -> Result<Option<String>, String> {
     let namespace = definition["metadata"]["namespace"].as_str().filter(|name| !name.is_empty());
     match (resource.namespaced, namespace) {
