@@ -1,4 +1,4 @@
-# The two commands: `make demo` and `make test`. Each installs what it needs on a Debian machine, as root.
+# `make demo` and `make test` install their requirements on a Debian machine, as root.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -14,14 +14,14 @@ FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key
 .PHONY: help setup build artifacts demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release clean
 
 help:
-	@echo 'make demo       three hosts on this machine, a Kubernetes cluster on them'
+	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
 	@echo 'make demo-down  remove the hosts'
-	@echo 'make test       everything: format, lints, tests, and a cluster end to end'
-	@echo 'make lab-matrix a cluster for every combination of components, in pairs, as a table; about an hour'
-	@echo 'make compat     the recorded answers of ansible-core beside those of the real engines'
-	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS (60) with a nightly toolchain and cargo-fuzz; shortly without'
-	@echo 'make release    target/release/windlass'
-	@echo 'make bench      what a run costs, and how it compares with its peers, as tables'
+	@echo 'make test       run all checks: format, lints, tests, and a cluster end to end'
+	@echo 'make lab-matrix test a cluster for every pair of components; prints a table, takes about an hour'
+	@echo 'make compat     compare recorded answers of ansible-core with those of the real engines'
+	@echo 'make fuzz       run each fuzz target for FUZZ_SECONDS (60); without nightly and cargo-fuzz, only briefly'
+	@echo 'make release    build target/release/windlass'
+	@echo 'make bench      print tables of the costs of a run, also compared with its peers'
 
 setup:
 	@tools/setup
@@ -41,16 +41,16 @@ demo: build artifacts
 demo-down:
 	target/debug/windlass lab down
 
-# The artifacts come first because tables of `unit` run on their API server too.
+# Some tables of `unit` need the API server in the artifacts, so these come first.
 test: setup check artifacts unit lab-test
 
 check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	# The smaller executor, which only a release build makes.
+	# Only a release build has the smaller executor.
 	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
 	tools/catalog check --complete
-	@# Advisories need a database from the network, so they are not among these.
+	@# Advisories are left out, because their database needs the network.
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --offline check bans licenses sources; \
 	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi
 
@@ -74,7 +74,7 @@ compat:
 	@tools/programs
 	tools/compat
 
-# What is found goes into fuzz/corpus; fuzz/seeds holds what we made. Without a nightly toolchain the seeds and what is mutated from them.
+# Findings go to fuzz/corpus; fuzz/seeds has handmade inputs. Without a nightly toolchain, only seeds and mutations run.
 fuzz:
 	@if cargo +nightly fuzz --version > /dev/null 2>&1; then \
 		cp Cargo.lock fuzz/Cargo.lock; \
@@ -84,7 +84,7 @@ fuzz:
 				-max_len=4096 -max_total_time=$(FUZZ_SECONDS); \
 		done; \
 	else \
-		echo 'fuzz: no nightly toolchain with cargo-fuzz; the targets run on a fixed number of inputs'; \
+		echo 'fuzz: found no nightly toolchain with cargo-fuzz; running a fixed number of inputs'; \
 		cargo test --test fuzz; \
 	fi
 

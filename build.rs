@@ -1,4 +1,5 @@
-//! Builds the executor, a static binary for every architecture there is a toolchain for, and embeds it compressed in the controller.
+//! Builds the executor as a static binary for every architecture with a toolchain, and embeds it compressed in the
+//! controller.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -16,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let out = PathBuf::from(variable("OUT_DIR")?);
     let mut list = String::from("&[\n");
-    // A development build makes do with the larger one, which serves for both.
+    // A development build only has the larger one, which serves both purposes.
     let extents = if is_release()? { &["Common", "All"][..] } else { &["All"] };
     for (target, extent) in targets()?.iter().flat_map(|target| extents.iter().map(move |extent| (target, *extent))) {
         let path = build(target, extent, &out)?;
@@ -37,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The targets to build for: the controller's own, and the other architecture if its standard library and a linker are configured.
+/// Targets to build for: the controller's own, and the other architecture if its standard library and linker are
+/// configured.
 fn targets() -> Result<Vec<String>, Box<dyn Error>> {
     let own = variable("TARGET")?;
     let sysroot = Command::new(variable("RUSTC")?).args(["--print", "sysroot"]).output()?;
@@ -54,15 +56,15 @@ fn targets() -> Result<Vec<String>, Box<dyn Error>> {
     Ok(targets)
 }
 
-/// Runs cargo for the executor alone. Its target folder lies beside the controller's, whose lock the outer cargo holds.
+/// Runs cargo for the executor alone. Its target folder lies beside the controller's, which the outer cargo has locked.
 fn build(target: &str, extent: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let folder = out.ancestors().nth(4).ok_or("OUT_DIR is not inside of a target folder")?.join("executor");
     let release = is_release()?;
     let (profile, subfolder) = if release { ("executor", "executor") } else { ("dev", "debug") };
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     if release {
-        // A program that ends when it panics needs no tables to unwind its stack. The standard library brings some all the same, and with link-time
-        // optimisation every function gets them again, so the linker leaves them out.
+        // A program that aborts on panic needs no unwind tables. The standard library has some anyway, and link-time
+        // optimisation adds them to every function, so the linker discards them.
         fs::create_dir_all(&folder)?;
         let script = folder.join("no-unwind-tables.ld");
         fs::write(&script, NO_UNWIND_TABLES)?;
@@ -74,22 +76,22 @@ fn build(target: &str, extent: &str, out: &Path) -> Result<PathBuf, Box<dyn Erro
     let mut command = Command::new(variable("CARGO")?);
     command
         .current_dir(variable("CARGO_MANIFEST_DIR")?)
-        // The outer cargo has fetched everything and brought Cargo.lock up to date.
+        // The outer cargo has already fetched everything and updated Cargo.lock.
         .args(["build", "--frozen", "--quiet", "--package", "windlass-modules", "--bin", "windlass-executor"])
         .args(["--profile", profile, "--target", target, "--target-dir"])
         .arg(&folder)
-        // Debug information and symbols would travel to every host.
+        // Debug information and symbols would be sent to every host.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_DEV_STRIP", "symbols")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     if extent != "All" {
         command.arg("--no-default-features");
     }
-    // What the outer cargo, clippy or a coverage tool set is meant for the controller.
+    // Settings by the outer cargo, clippy or a coverage tool are meant for the controller.
     for name in ["RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
         command.env_remove(name);
     }
-    // Both cargos together run no more jobs than the outer one may.
+    // Both cargos share the outer one's limit on jobs.
     if let Some(jobs) = env::var_os("CARGO_MAKEFLAGS") {
         command.env("MAKEFLAGS", jobs);
     }
@@ -99,19 +101,20 @@ fn build(target: &str, extent: &str, out: &Path) -> Result<PathBuf, Box<dyn Erro
     Ok(folder.join(target).join(subfolder).join("windlass-executor"))
 }
 
-/// Has this script run again when a file changes that the executor was made of. Cargo lists them as `binary: file file ...`.
+/// Reruns this script when a source of the executor changes. Cargo lists the sources as `binary: file file ...`.
 fn watch_sources(list: &Path) -> Result<(), Box<dyn Error>> {
     let list = fs::read_to_string(list)?;
     let (_, files) =
         list.split_once(": ").ok_or("cargo's list of the executor's sources has another form than expected")?;
-    // A space within a name has a backslash before it.
+    // Cargo escapes spaces in names with a backslash.
     for file in files.trim().replace("\\ ", "\0").split(' ') {
         println!("cargo::rerun-if-changed={}", file.replace('\0', " "));
     }
     Ok(())
 }
 
-/// Has the linker leave out what a stack is unwound by. What is linked to the beginning and the end of every program refers to its own part of it.
+/// Discards unwind tables in the linker. The objects at the start and end of every program refer to their own part of
+/// them.
 const NO_UNWIND_TABLES: &str = "SECTIONS { /DISCARD/ : {
   *(EXCLUDE_FILE(*crtbegin*.o *crtend*.o) .eh_frame) *(.eh_frame_hdr) *(.gcc_except_table .gcc_except_table.*)
 } } INSERT BEFORE .text;
@@ -122,10 +125,10 @@ fn is_release() -> Result<bool, Box<dyn Error>> {
 }
 
 fn compress(binary: &[u8], architecture: &str) -> Result<Vec<u8>, Box<dyn Error>> {
-    // What hosts unpack with less memory than the executor has bytes, and busybox, too.
+    // Hosts must be able to unpack it with less memory than the executor's size, and with busybox.
     let mut options = XzOptions::with_preset(if is_release()? { 6 } else { 0 });
     options.set_check_sum_type(CheckType::Crc32);
-    // The filter for other processors is younger than the xz of some hosts.
+    // The filter for other processors is newer than the xz of some hosts.
     if architecture == "x86_64" {
         options.prepend_pre_filter(FilterType::BcjX86, 0);
     }

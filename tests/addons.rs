@@ -1,4 +1,4 @@
-//! Addons made of projects' manifests: every field that a variable sets is in the objects, from small manifests in place of the projects'.
+//! Addons from upstream manifests: variables appear in the objects. Small manifests stand in for upstream's.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,7 +8,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// Exit code, output, and the objects that the addon would apply: there is no cluster. `{here}` in variables stands for the folder of the manifest.
+/// Exit code, output, and the objects that the addon would apply; there is no cluster. In variables, `{here}` means the
+/// folder of the manifest.
 fn install(addon: &str, manifest: &str, variables: &Value) -> (Option<i32>, String, Vec<Value>) {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().display().to_string();

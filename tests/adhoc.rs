@@ -15,7 +15,7 @@ fn an_adhoc_command_ends_when_its_hosts_are_done() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// Contents of this size are not sent with their request, and were not decrypted.
+/// Contents of this size travel after their request, and once stayed encrypted.
 #[test]
 fn a_large_file_in_a_vault_arrives_decrypted() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -92,7 +92,7 @@ fn what_cannot_be_is_refused() {
         let (found, text) = told(arguments);
         assert!(found == Some(code) && text.contains(sentence), "{arguments:?}: {found:?} {text}");
     }
-    // Nobody becomes another user here, so the method does not matter.
+    // No user is switched, so the method does not matter.
     assert_eq!(told(&["-m", "ping", "--become-method", "nosuch"]).0, Some(0));
 }
 

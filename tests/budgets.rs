@@ -1,6 +1,7 @@
-//! Hosts that lie: an executor that breaks the protocol or floods the controller fails alone, with a sentence, in bounded memory.
+//! An executor that breaks the protocol or floods the controller only fails its own host, with a message and bounded
+//! memory.
 //!
-//! The connection to this machine starts this very program as the executor; the name of the module says how it lies.
+//! The connection to this machine starts this test program as the executor; the module's name selects its misbehaviour.
 
 #![allow(
     clippy::unwrap_used,
@@ -57,7 +58,7 @@ fn main() {
     }
 }
 
-/// The lying executor.
+/// Runs the lying executor.
 fn lie(word: &str) {
     let mut output = stdout().lock();
     writeln!(output, "{BEGIN_MARKER}{word}").unwrap();
@@ -89,7 +90,7 @@ fn lie(word: &str) {
                 let mut wire = (lists.len() as u32).to_be_bytes().to_vec();
                 wire.extend([0; 4]);
                 wire.extend(lists.as_bytes());
-                // Beside the frames of honest programs.
+                // Writes to the stream directly, in between honest frames.
                 let mut raw = fs::OpenOptions::new().write(true).open("/proc/self/fd/1").unwrap();
                 let _ = raw.write_all(&wire);
             }
@@ -162,7 +163,7 @@ fn run_with(limits: Limits, host: &str, call: Call<Value>) -> (Result<Completed<
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let pool = Pool::new(limits);
     let outcome = runtime.block_on(pool.run(&Arc::new(Target::new(host, Kind::Local)), call));
-    // The others go on, over the same pool.
+    // Other requests continue on the same pool.
     let other = Arc::new(Target::new("other", Kind::Local));
     runtime.block_on(pool.run(&other, request("well"))).unwrap();
     runtime.shutdown_background();
@@ -207,7 +208,7 @@ fn nested_lists_fail_the_host_before_values_are_built() {
     let (outcome, grown) = memory(|| run(request("nested")));
     let message = outcome.unwrap_err().to_string();
     assert!(message.contains("web1") && message.contains("more than 256 MiB of memory"), "{message}");
-    // The frame itself has 90 MiB.
+    // The frame itself takes 90 MiB.
     assert!(grown < 400 * MIB, "{grown} KiB");
     let message = run(request("deep")).unwrap_err().to_string();
     assert!(message.contains("deeper than 120 levels"), "{message}");
@@ -247,7 +248,7 @@ fn messages_that_cannot_come_fail_the_host() {
         assert!(error.is_unreachable(), "{error}");
         let message = error.to_string();
         assert!(message.contains("web1 is not used any more") && message.contains(reason), "{module}: {message}");
-        // It is not asked again.
+        // The pool does not ask that host again.
         let again = Arc::new(Target::new("web1", Kind::Local));
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let message = runtime.block_on(pool.run(&again, request("well"))).unwrap_err().to_string();
@@ -302,6 +303,6 @@ fn a_slow_task_of_a_host_that_answers_is_waited_for() {
         ..Limits::default()
     };
     run_with(limits, "web1", request("slow")).0.unwrap();
-    // A frame of honest programs is what the liar imitates.
+    // The liar starts from the frames of honest programs.
     assert!(encode(&Reply::<Value>::Pong { id: 1 }, &[]).is_ok());
 }

@@ -1,4 +1,4 @@
-//! `tools/catalog`: the check of roles/catalog, and the refresh of its checksums from a mirror laid out as upstream's.
+//! `tools/catalog`: checks roles/catalog, and refreshes checksums from a mirror with upstream's layout.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking, and says why it is skipped")]
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A copy of roles/catalog in a folder of its own, with an empty mirror. None without Python and its `yaml`, which the tool needs.
+/// A copy of roles/catalog with an empty mirror. `None` without Python and its `yaml`, which the tool needs.
 struct Catalog {
     folder: tempfile::TempDir,
 }
@@ -40,14 +40,14 @@ impl Catalog {
         fs::write(file, content).unwrap();
     }
 
-    /// Replaces the table, the last thing in a program's file.
+    /// Replaces the table at the end of a program's file.
     fn set_table(&self, program: &str, name: &str, table: &str) {
         let text = fs::read_to_string(self.file(program)).unwrap();
         let (head, _) = text.split_once(&format!("\n{name}:\n")).unwrap();
         fs::write(self.file(program), format!("{head}\n{name}:\n{table}")).unwrap();
     }
 
-    /// Exit code, and what the tool printed to both streams.
+    /// Exit code, and the tool's output on both streams.
     fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/catalog"))
             .arg("--roles")

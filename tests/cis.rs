@@ -1,4 +1,4 @@
-//! The report of playbooks/cis.yml: its table of checks, and its results on a host with files of a control plane.
+//! The report of playbooks/cis.yml: its table of checks, and its results on a host with a control plane's files.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ const FIELDS: [&str; 20] = [
     "refuse", "except", "default", "instead", "optional", "manual", "remedy",
 ];
 
-/// Every check of the table.
+/// All checks of the table.
 fn checks() -> Vec<Value> {
     let mut all = Vec::new();
     for name in ["control_plane", "etcd", "configuration", "nodes", "policies"] {

@@ -1,4 +1,4 @@
-//! Inventories that `playbooks/cluster.yml` must refuse with a sentence, before it reaches for any host.
+//! Inventories that `playbooks/cluster.yml` must refuse with a message before it contacts any host.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,7 +32,7 @@ fn default_cluster_lists_fewer_than_150_tasks() {
     assert!((50..150).contains(&tasks), "{tasks} tasks:\n{listing}");
 }
 
-/// What the playbook says of an inventory whose hosts nobody answers for.
+/// Output of the playbook for an inventory whose hosts do not exist.
 fn refusal(inventory: &str, variables: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("inventory");

@@ -1,4 +1,4 @@
-//! Commands one after the other, as a user types them; what they print was recorded from ansible-core's (`tests/commands/record`).
+//! Runs shell sessions and compares their output with that of ansible-core (`tests/commands/record`).
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking, and says what differs")]
 
@@ -48,7 +48,7 @@ fn commands_print_what_those_of_ansible_print() {
     assert_eq!(differing, 0, "commands print something else");
 }
 
-/// A Galaxy server that knows one role, with these versions.
+/// A Galaxy server with one role in these versions.
 fn galaxy_server(archive: Vec<u8>) -> String {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -120,7 +120,7 @@ fn roles_come_from_a_galaxy_server() {
         let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
         printed.replace(&folder.path().display().to_string(), "HERE").replace(&address, "SERVER")
     };
-    // What ansible-galaxy 2.19 prints for the same server, but for the last sentence of the last.
+    // ansible-galaxy 2.19 prints the same for this server, except for the final sentence of the last message.
     assert_eq!(
         galaxy(&["install", "me.thing"]),
         "Starting galaxy role install process\n- downloading role 'thing', owned by me\n- downloading role from SERVER/role.tar.gz\n\

@@ -19,7 +19,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// `KIND/NAME` of every folder two levels down with `meta` or `tasks`, or `NAME` of the fixed roles that have a description.
+/// `KIND/NAME` of the folders two levels down with `meta` or `tasks`, and `NAME` of the fixed roles with a description.
 fn components() -> (Vec<String>, Vec<String>) {
     let is_role = |path: &Path| path.join("meta").is_dir() || path.join("tasks").is_dir();
     let (kinds, fixed): (Vec<String>, Vec<String>) = names(&roles())
@@ -47,7 +47,7 @@ fn keys(node: &Node) -> Vec<String> {
     node.as_map().into_iter().flat_map(|map| map.keys().map(|key| key.to_text()).collect::<Vec<_>>()).collect()
 }
 
-/// The names of all variables in `defaults` of a role.
+/// Names of the variables in a role's `defaults`.
 fn defaults(role: &str) -> Vec<String> {
     let folder = roles().join(role).join("defaults");
     let single = folder.join("main.yml");
@@ -214,7 +214,7 @@ fn no_variable_has_two_defaults() {
     }
 }
 
-/// Every file below a folder.
+/// All files in a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let below = |name: String| {
         let path = folder.join(name);
@@ -232,7 +232,7 @@ fn no_playbook_and_no_fixed_role_names_a_component() {
     for file in
         folders.flat_map(|folder| files(&folder)).filter(|file| file.extension().is_some_and(|end| end == "yml"))
     {
-        // kubeadm has a phase of that name.
+        // kubeadm has a phase with that name.
         let text = read(&file).replace("['addon/coredns']", "");
         for component in &components {
             let conflict = file.ends_with("meta/component.yml");

@@ -1,4 +1,4 @@
-//! The console at a terminal: lines of earlier sessions, and names that are completed.
+//! The console at a terminal: history of earlier sessions, and completion.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// A console at a terminal of its own.
+/// A console at its own terminal.
 struct Console {
     child: Child,
     keys: File,
@@ -48,7 +48,7 @@ impl Console {
         let (sender, shown) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut byte = [0];
-            // The end of the program is an error of the terminal.
+            // The terminal reports the program's end as an error.
             while screen.read_exact(&mut byte).is_ok() && sender.send(byte[0]).is_ok() {}
         });
         Console { child, keys, shown }
@@ -82,12 +82,12 @@ fn the_console_completes_names_and_keeps_its_lines() {
     std::fs::write(folder.path().join("hosts"), "[web]\nfront1 ansible_connection=local\n[db]\nback1\n").unwrap();
     let mut console = Console::open(folder.path());
     console.wait_for("all (2)");
-    // A group, a module, its option.
+    // Completes a group, a module and its option.
     console.press("cd we\t\r");
     console.wait_for("web (1)");
     console.press("debu\tms\tcomplete\r");
     console.wait_for("\"msg\": \"complete\"");
-    // What was typed is thrown away by Ctrl-C, and the console goes on.
+    // Ctrl-C discards the typed line, and the console continues.
     console.wait_for("web (1)");
     console.press("never\x03");
     console.wait_for("web (1)");
@@ -102,7 +102,7 @@ fn the_console_completes_names_and_keeps_its_lines() {
     console.press("\x1b[A\x1b[A\r");
     console.wait_for("\"msg\": \"complete\"");
     console.wait_for("all (2)");
-    // The input ends.
+    // End of input.
     console.press("\x04");
     console.wait_for("Ansible-console was exited.");
     assert!(console.child.wait().unwrap().success());

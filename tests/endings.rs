@@ -1,4 +1,4 @@
-//! Early ends of runs: by a signal, or because their output cannot be written.
+//! Early ends of runs: by a signal, or because output cannot be written.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ fn playbook(folder: &Path, tasks: &str) -> Command {
     command
 }
 
-/// Waits until a condition holds; a defect must not make the test wait for ever.
+/// Waits for a condition, but never for ever.
 fn until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -107,7 +107,7 @@ fn controls_from_a_host_do_not_reach_the_terminal() {
 #[test]
 fn paused_reader_holds_the_run_up_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    // 9 results of 4 MB, shown twice each, of which a paused reader takes none.
+    // Nine results of 4 MB, each shown twice, none of which a paused reader accepts.
     let tasks = "    - command: {argv: [sh, -c, 'touch at-{{ item }}; head -c 4000000 /dev/zero | tr \"\\\\0\" x']}\n      loop: \"{{ range(9) | list }}\"\n      loop_control: {label: \"{{ item }}\"}\n";
     let mut run = playbook(folder.path(), tasks);
     let mut child = run.arg("-v").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -121,7 +121,7 @@ fn paused_reader_holds_the_run_up_and_loses_nothing() {
     assert!(printed.len() > 72_000_000, "every result is shown: {}", printed.len());
 }
 
-/// Everything windlass left in places for private files.
+/// Files that windlass left in its private temporary places.
 fn left_behind(folder: &Path) -> Vec<String> {
     let places = [folder.join("run"), folder.join("tmp")];
     let names = places.iter().flat_map(|place| fs::read_dir(place).unwrap());
@@ -145,7 +145,7 @@ fn editing_a_vault_leaves_no_plaintext_behind_a_signal() {
         };
         assert!(vault("encrypt").status().unwrap().success());
         let before = fs::read(path.join("secret.yml")).unwrap();
-        // The editor keeps a copy beside the file, as many do; SIGINT ends it, as it would at a terminal.
+        // Like many editors, it keeps a copy beside the file. SIGINT ends it, as at a terminal.
         let editor =
             "#!/bin/sh\ncp \"$1\" \"$1~\"\necho \"$1\" > at.new\necho $$ > editor\nmv at.new at\nexec sleep 600\n";
         fs::write(path.join("editor.sh"), editor).unwrap();

@@ -1,4 +1,4 @@
-//! What the user is told when something is wrong: the mistake, its place, what to do; and the exit code.
+//! Errors as the user sees them: problem, place, remedy and exit code.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const LOCAL: &[&str] = &["-i", "localhost,", "-c", "local"];
 
-/// Runs `p.yml` among these files: what is printed without banners, and the exit code.
+/// Runs `p.yml` with these files. Returns the output without banners, and the exit code.
 fn told(files: &[(&str, &str)], arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -522,7 +522,7 @@ fn no_vault_password() {
     "##);
 }
 
-/// Playbooks compare messages in results, so advice is told beside them.
+/// Playbooks compare messages in results, so advice is printed separately.
 #[test]
 fn advice_is_no_part_of_a_result() {
     let files = [
@@ -627,7 +627,7 @@ fn a_role_is_not_included_from_a_list_of_files() {
     "##);
 }
 
-/// A host that could not be reached has not had the role, so the role's next turn is its first.
+/// An unreachable host has not run the role, so the role's next occurrence is its first.
 #[test]
 fn a_role_is_run_again_for_a_host_that_was_not_reached() {
     let files = [
@@ -646,7 +646,7 @@ fn a_role_is_run_again_for_a_host_that_was_not_reached() {
     assert_eq!(told.matches("UNREACHABLE!").count(), 2, "{told}");
 }
 
-/// Playbooks compare these sentences.
+/// Playbooks compare these messages.
 #[test]
 fn loops_that_cannot_be_say_what_ansible_says() {
     let files = [(

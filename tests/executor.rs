@@ -1,4 +1,4 @@
-//! The executor over a real sshd: pushed, started, multiplexed, lost and ended.
+//! The executor over a real sshd: upload, start, multiplexing, loss and end.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -25,7 +25,7 @@ fn pool() -> Pool<Value> {
     Pool::new(Limits::default())
 }
 
-/// A target behind a test's sshd, whose executor is kept in the test's own directory.
+/// A target on a test's sshd, with the executor in the test's own directory.
 fn target(sshd: &Sshd) -> Target {
     let settings = sshd.settings();
     Target {
@@ -79,7 +79,7 @@ async fn it_is_sent_once_and_verified_at_every_start() {
     let answer = pool.run(&target, call("ping", json!({}))).await.unwrap();
     assert_eq!(answer.result["ping"], "pong");
     assert_eq!(executors(&sshd).len(), 1, "{:?}", executors(&sshd));
-    // The executor is private, but what tasks make is as open as the login's mask says.
+    // The executor's folder is private, but files made by tasks follow the login's umask.
     let mask = std::process::Command::new("sh").args(["-c", "umask"]).output().unwrap().stdout;
     let answer =
         pool.run(&target, call("command", json!({"_raw_params": "umask", "_uses_shell": true}))).await.unwrap();
@@ -90,7 +90,7 @@ async fn it_is_sent_once_and_verified_at_every_start() {
     assert_eq!((pool.statistics().await.connections, pool.statistics().await.uploads), (2, 1));
     pool.close().await;
 
-    // A damaged file is sent anew.
+    // A damaged file is uploaded again.
     let path = sshd.path("remote tmp/.windlass-0").join(&executors(&sshd)[0]);
     let mut damaged = fs::read(&path).unwrap();
     damaged.push(b'#');
@@ -123,12 +123,12 @@ async fn requests_share_the_connection_and_run_at_the_same_time() {
     pool.close().await;
 }
 
-/// Two executors for this machine: one that is said to have the common modules only, and one that has all.
+/// Two executors for this machine: one declared to have only the common modules, and one with all.
 fn two_images() -> Vec<Image> {
     let all = *Image::embedded().iter().find(|image| image.extent == Extent::All).unwrap();
     let mut binary = Vec::new();
     lzma_rust2::XzReader::new(all.xz, true).read_to_end(&mut binary).unwrap();
-    // It is another file by a byte that nobody reads.
+    // An unused extra byte makes it a different file.
     binary.push(b'#');
     let options = lzma_rust2::XzOptions::with_preset(0);
     let mut writer = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
@@ -156,7 +156,7 @@ async fn the_larger_executor_comes_with_the_first_module_that_needs_it() {
         assert_eq!(executors(&sshd).len(), 1);
         let is_ready = |module: &str| pool.ready(&target, module, None).is_some();
         assert!(is_ready("ping") && !is_ready("yum_repository"));
-        // What the smaller one runs goes on beside the larger one.
+        // The smaller executor's work continues beside the larger one.
         let slow =
             pool.run(&target, call("command", json!({"_raw_params": "sleep 2; echo done", "_uses_shell": true})));
         let larger = async {
@@ -172,7 +172,7 @@ async fn the_larger_executor_comes_with_the_first_module_that_needs_it() {
         assert_eq!((statistics.uploads, statistics.connections), (2, connections));
         pool.close().await;
 
-        // Who knows beforehand that it will be needed starts it at once.
+        // The pool starts it at once if the need is known in advance.
         let pool = Pool::with_images(Limits::default(), two_images());
         pool.expect(["ping", "yum_repository"].into_iter());
         pool.run(&target, call("ping", json!({}))).await.unwrap();
@@ -275,7 +275,7 @@ async fn a_lost_executor_is_reported_and_never_repeated() {
     pool.run(&target, call("ping", json!({}))).await.unwrap();
     assert_eq!(pool.statistics().await.connections, 2, "the next task uses the connection that looked for the host");
 
-    // The same with the connection cut in the middle.
+    // Repeat with the connection cut midway.
     let cutting = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         run(Command::new("pkill").args(["-KILL", "-P", &sshd.id().to_string()]));
@@ -299,7 +299,7 @@ async fn an_executor_cut_off_or_emptied_on_the_host_is_sent_again() {
     let path = sshd.path("remote tmp/.windlass-0").join(&executors(&sshd)[0]);
     let whole = fs::read(&path).unwrap();
     for (uploads, damaged) in [&whole[..whole.len() / 2], &[], b"#!/bin/sh\nexit 0\n"].into_iter().enumerate() {
-        // A new file, as the old one may still be running.
+        // A new file, because the old one may still be running.
         fs::remove_file(&path).unwrap();
         fs::write(&path, damaged).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
@@ -330,7 +330,7 @@ async fn output_that_is_too_long_fails_its_task_alone() {
     let kept = result["stdout"].as_str().unwrap();
     assert!(kept.starts_with("begin\nxx") && kept.ends_with("xx\nend") && kept.len() < 100_000, "{}", kept.len());
 
-    // Short enough to be kept, but every byte becomes several in JSON.
+    // Short enough to accept, but JSON expands every byte.
     let answer = pool.run(&target, shell("head -c 30000000 /dev/zero")).await;
     let message = answer.unwrap().result["msg"].as_str().unwrap().to_owned();
     assert!(message.contains("too large to be sent"), "{message}");
@@ -340,7 +340,7 @@ async fn output_that_is_too_long_fails_its_task_alone() {
     assert_eq!(output.left_out + output.stdout.len() as u64, 40_000_000);
     assert!(output.left_out > 0);
 
-    // What fits arrives whole, over the connection that carried all of this.
+    // A result within the limit arrives complete, on the connection that carried all of this.
     let answer = pool.run(&target, shell("head -c 20000000 /dev/zero | tr '\\0' x")).await.unwrap();
     assert_eq!(answer.result["stdout"].as_str().unwrap().len(), 20_000_000);
     assert_eq!(pool.statistics().await.connections, 1);
@@ -358,7 +358,7 @@ async fn a_server_that_dies_leaves_other_hosts_alone() {
     let work = |target| pool.run(target, call("command", json!({"_raw_params": "sleep 3"})));
     let killing = async {
         tokio::time::sleep(Duration::from_millis(1500)).await;
-        // The server and the processes that serve its connections.
+        // The server, and the processes that serve its connections.
         let id = dying.id().to_string();
         run(Command::new("pkill").args(["-KILL", "-P", &id]));
         run(Command::new("kill").args(["-KILL", &id]));
@@ -367,7 +367,7 @@ async fn a_server_that_dies_leaves_other_hosts_alone() {
     let error = lost.unwrap_err();
     assert!(error.is_unreachable() && error.to_string().contains("web1"), "{error}");
     kept.unwrap();
-    // It is tried again, in vain, and told as unreachable.
+    // The pool retries in vain and reports the host as unreachable.
     let error = pool.run(&first, call("ping", json!({}))).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     pool.run(&second, call("ping", json!({}))).await.unwrap();
@@ -389,7 +389,7 @@ async fn nothing_is_left_running() {
     while Path::new(&process).exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Not even if the pool is merely dropped.
+    // This holds even if the pool is merely dropped.
     let pid = pool.hello(&target).await.unwrap().pid;
     drop(pool);
     while Path::new(&format!("/proc/{pid}")).exists() {
@@ -434,7 +434,7 @@ async fn a_noisy_login_shell_does_no_harm() {
     pool.run(&target, call("ping", json!({}))).await.unwrap();
     pool.close().await;
 
-    // A command that does not lead to a shell is told apart, with what it said.
+    // A forced command that starts no shell has its own error, with the command's output.
     fs::write(sshd.path("authorized_keys"), format!("command=\"echo only backups here\" {key}")).unwrap();
     let error = pool.run(&target, call("ping", json!({}))).await.unwrap_err();
     assert!(error.is_unreachable() && error.to_string().ends_with("it printed: only backups here"), "{error}");
@@ -621,7 +621,7 @@ async fn bare_commands_with_and_without_an_executor_beside_them() {
     assert_eq!((output.status, output.stdout.as_slice(), output.stderr.as_slice()), (3, &b"fed"[..], &b"oops\n"[..]));
     assert!(executors(&sshd).is_empty());
 
-    // The executor has the only session, so the command gets a connection of its own.
+    // The executor has the only session, so the command gets its own connection.
     pool.run(&target, call("ping", json!({}))).await.unwrap();
     let output = pool.raw(&target, &command, None).await.unwrap();
     assert_eq!(output.stdout, b"fed");
@@ -656,6 +656,6 @@ async fn a_refused_login_is_not_repeated_at_once() {
         let error = pool.run(&target, call("ping", json!({}))).await.unwrap_err();
         assert!(error.to_string().contains("was refused"), "{error}");
     }
-    // One of the two only looked whether this sshd is up.
+    // One of the two only checked that sshd is up.
     assert_eq!(sshd.log().matches("Connection from 127.0.0.1").count(), 2);
 }

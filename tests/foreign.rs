@@ -1,4 +1,4 @@
-//! Modules that are not ours: scripts, programs and Python modules of a project, of roles and collections.
+//! Foreign modules: scripts, programs and Python modules of projects, roles and collections.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// As much of ansible-core as the modules below import.
+/// The part of ansible-core that the modules below import.
 const CORE: &[(&str, &str)] = &[
     ("core/ansible/release.py", "__version__ = '2.19.0'\n"),
     (
@@ -68,7 +68,7 @@ fn playbook(folder: &Path) -> Run {
     run(folder, &["playbook", "-i", "localhost,", "-c", "local", "p.yml"])
 }
 
-/// Runs a playbook of these tasks whose assertions must hold.
+/// Runs a playbook with these tasks, whose assertions must hold.
 #[track_caller]
 fn holds(folder: &TempDir, play: &str) {
     fs::write(folder.path().join("p.yml"), play).unwrap();
@@ -83,7 +83,7 @@ fn scripts_and_programs_of_every_protocol_run() {
         ("library/wants.sh", "#!/bin/sh\n# WANT_JSON\nprintf '{\"changed\": true, \"got\": %s}' \"$(cat \"$1\")\"\n"),
         ("library/inside", "#!/bin/sh\ncat <<'END'\n{\"got\": <<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>}\nEND\n"),
     ]);
-    // A program that prints the file it is given: its arguments are its result.
+    // This program prints the file it gets: its result is its arguments.
     fs::copy("/bin/cat", folder.path().join("library/program")).unwrap();
     fs::set_permissions(folder.path().join("library/program"), fs::Permissions::from_mode(0o644)).unwrap();
     holds(
@@ -141,7 +141,7 @@ fn python_modules_take_their_module_utils_along() {
             "collections/ansible_collections/my/own/plugins/modules/far.py",
             "#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\nfrom ansible_collections.my.own.plugins.module_utils.folder.inner.deep import found\nAnsibleModule().exit_json(found=found)\n",
         ),
-        // Packages for Python, though no folder of them has an `__init__.py`.
+        // Python packages, although no folder has an `__init__.py`.
         (
             "collections/ansible_collections/my/own/plugins/module_utils/folder/inner/deep.py",
             "from ..beside import found\n",
@@ -347,7 +347,7 @@ fn python_plugins_that_cannot_run_are_named_before_the_run() {
     assert!(warnings.contains("(used: shout at p.yml:4:7)"), "{warnings}");
 }
 
-/// Nobody listens to a job while it runs.
+/// Nobody reads a job's warnings while it runs.
 #[test]
 fn a_job_keeps_its_warnings() {
     let folder = project(&[("library/chatty.sh", "#!/bin/sh\necho '{\"changed\": false}'\necho and more\n")]);

@@ -1,6 +1,6 @@
-//! Fuzz targets on a stable toolchain: the seeds of each, and inputs mutated from it, as many and the same in every run.
+//! Runs the fuzz targets on a stable toolchain: the seeds of each, and a fixed number of deterministic mutations.
 //!
-//! `make fuzz` searches further where there is a nightly toolchain.
+//! `make fuzz` searches further with a nightly toolchain.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ mod yaml;
 /// Longest input, as in `make fuzz`.
 const LONGEST: usize = 4096;
 
-/// A generator of its own, so that a failure can be repeated.
+/// A seeded generator, so that a failure can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -45,7 +45,7 @@ impl Random {
         (self.0 >> 33) as usize % limit.max(1)
     }
 
-    /// A range inside of this length.
+    /// A range within this length.
     fn range(&mut self, length: usize) -> std::ops::Range<usize> {
         let start = self.below(length + 1);
         start..(start + self.below(32)).min(length)
@@ -77,7 +77,7 @@ fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     input.truncate(LONGEST);
 }
 
-/// Feeds the seeds and this many mutations to a target.
+/// Feeds the seeds and a number of mutations to a target.
 fn smoke(name: &str, mutations: usize, check: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(name);
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -99,7 +99,7 @@ fn smoke(name: &str, mutations: usize, check: impl Fn(&[u8])) {
     }
 }
 
-/// Targets that read text get what is UTF-8 of an input.
+/// Passes inputs that are valid UTF-8 to targets that read text.
 fn text(check: impl Fn(&str)) -> impl Fn(&[u8]) {
     move |data| check(&String::from_utf8_lossy(data))
 }

@@ -1,4 +1,4 @@
-//! Advice that the program prints is followed here: the command that prints it, and the one it names.
+//! Follows printed advice: runs the command that prints it, then the commands it names.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use regex::Regex;
 use support::{Sshd, available};
 
-/// A command that fails with advice, and commands that follow it.
+/// A command that fails with advice, and the commands of that advice.
 struct Advice {
     fails: &'static str,
     says: &'static str,
@@ -24,7 +24,7 @@ const fn advice(fails: &'static str, says: &'static str, then: &'static [&'stati
     Advice { fails, says, then }
 }
 
-/// Advice that needs no host. Commands are words of a shell; `hosts`, `secret.yml` and others are files of [`project`].
+/// Advice without a host. Commands are words for a shell; `hosts`, `secret.yml` and others are files of [`project`].
 const LOCAL: &[Advice] = &[
     advice(
         "playbook -i hosts secret.yml",
@@ -32,7 +32,7 @@ const LOCAL: &[Advice] = &[
         &[
             "playbook -i hosts secret.yml --vault-password-file password",
             "playbook -i hosts secret.yml --vault-id password",
-            // It reads a terminal.
+            // This one reads from a terminal.
             "playbook --ask-vault-pass --help",
         ],
     ),
@@ -66,7 +66,7 @@ const LOCAL: &[Advice] = &[
     advice("playbook -i hosts misspelt.yml", "did you mean `debug`?", &["playbook -i hosts right.yml"]),
 ];
 
-/// A host whose key is unknown. `ssh-hosts` names it.
+/// Advice about a host with an unknown key. `ssh-hosts` names it.
 const OVER_SSH: &[Advice] = &[
     advice(
         "playbook -i ssh-hosts ping.yml",
@@ -83,7 +83,7 @@ const OVER_SSH: &[Advice] = &[
         "run the same with --yes",
         &["hostkeys scan -i ssh-hosts", "hostkeys pin -i ssh-hosts --yes", "adhoc -i ssh-hosts -m ping all"],
     ),
-    // Each way to accept new keys, on each verb that connects.
+    // Each way to accept new keys, with each verb that connects.
     advice(
         "hostkeys verify -i ssh-hosts",
         "`--accept-new-host-keys`",
@@ -122,7 +122,7 @@ const OVER_SSH: &[Advice] = &[
     ),
 ];
 
-/// Writes the files the commands name.
+/// Writes the files that the commands use.
 fn project(folder: &Path) {
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
     write("hosts", "here ansible_connection=local\n");
@@ -148,7 +148,7 @@ fn project(folder: &Path) {
     );
 }
 
-/// Runs the program without a terminal; its exit code and what it prints.
+/// Runs the program without a terminal. Returns its exit code and output.
 fn run(folder: &Path, command: &str) -> (Option<i32>, String) {
     let output = Command::new("setsid")
         .arg("--wait")
@@ -167,7 +167,7 @@ fn run(folder: &Path, command: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Failure of the advice; `None` if it holds.
+/// The problem with the advice; `None` if it holds.
 fn problem(folder: &Path, advice: &Advice) -> Option<String> {
     let (code, text) = run(folder, advice.fails);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -212,7 +212,7 @@ fn advice_for_unknown_hosts_followed_helps() {
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
 }
 
-/// Options of other programs that are named in sentences or command lines of ours.
+/// Options of other programs that our messages and command lines name.
 const OF_OTHERS: &[&str] = &["--no-install-recommends", "--no-legend", "--plain", "--server", "--state", "--wait"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Host keys as a user meets them: the question at a terminal, the warning with checking off, and `windlass hostkeys`.
+//! Host keys from the user's view: the question at a terminal, the warning with checking off, and `windlass hostkeys`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use support::{Sshd, available, keygen, run};
 
-/// An inventory for this sshd, in its folder.
+/// Writes an inventory for this sshd to its folder.
 fn inventory(sshd: &Sshd, more: &str) {
     let text = format!(
         "web1 ansible_host=127.0.0.1 ansible_port={} ansible_user=root ansible_ssh_private_key_file=id ansible_remote_tmp={home}/remote \
@@ -28,7 +28,7 @@ fn inventory(sshd: &Sshd, more: &str) {
     fs::write(sshd.path("hosts"), text).unwrap();
 }
 
-/// The program in the sshd's folder, in a session of its own.
+/// The program in the sshd's folder, in its own session.
 fn windlass(sshd: &Sshd, session: &[&str], arguments: &str) -> Command {
     let mut command = Command::new("setsid");
     command
@@ -54,7 +54,7 @@ fn fingerprint(sshd: &Sshd, key: &str) -> String {
     run(Command::new("ssh-keygen").arg("-lf").arg(sshd.path(key))).split(' ').nth(1).unwrap().to_owned()
 }
 
-/// A program at a terminal of its own.
+/// A program at its own terminal.
 struct Terminal {
     child: Child,
     keys: File,
@@ -79,13 +79,13 @@ impl Terminal {
         let (sender, shown) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut byte = [0];
-            // The end of the program is an error of the terminal.
+            // The terminal reports the program's end as an error.
             while screen.read_exact(&mut byte).is_ok() && sender.send(byte[0]).is_ok() {}
         });
         Self { child, keys, shown }
     }
 
-    /// Reads the screen until it shows a text; all that was shown.
+    /// Reads the screen until it shows a text. Returns everything shown.
     fn wait_for(&self, text: &str) -> String {
         let mut seen = Vec::new();
         while !String::from_utf8_lossy(&seen).contains(text) {

@@ -1,7 +1,7 @@
-//! Two runs on one host, over a real sshd: the second waits for the first, fails, or goes beside it.
+//! Two runs on one host over a real sshd: the second waits for the first, fails, or ignores the lock.
 //!
-//! Root's locks are in `/run`, which is the whole machine's. Each test runs in a mount namespace with a `/run` of its own, so that it meets
-//! nobody else's runs.
+//! Root's locks are in `/run`, which the whole machine shares. Each test therefore runs in a mount namespace with its
+//! own `/run`, where it cannot meet other runs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use support::{Sshd, available};
 
-/// Whether the test may go on here; if not, it has been run in a namespace of its own.
+/// Whether the test may continue here. Otherwise, it has already run in its own namespace.
 fn in_own_namespace(test: &str) -> bool {
     const INSIDE: &str = "WINDLASS_TEST_OWN_RUN";
     if std::env::var_os(INSIDE).is_some() {
@@ -151,7 +151,7 @@ fn second_run_waits_naming_the_first_and_then_goes_on() {
     second.says(&format!("web1: waiting for the lock of this host, which is held by root@{}", node()));
     second.says(&format!("(process {}), `playbook first.yml`, since 2", first.child.id()));
     assert!(!machine.path("made").exists(), "{}", second.said());
-    // A run that fails at once, and one that ignores the lock.
+    // One run fails at once; another ignores the lock.
     let (code, said) = machine.start(&["playbook", "second.yml", "--lock", "fail"]).ends();
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("web1 is locked by another run: root@") && said.contains("`playbook first.yml`"), "{said}");
@@ -227,7 +227,7 @@ fn node() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The runs that are registered on this machine.
+/// Runs that are registered on this machine.
 fn held() -> Vec<String> {
     fs::read_dir("/run/windlass").map_or_else(
         |_| Vec::new(),

@@ -1,4 +1,4 @@
-//! Inventories whose output was recorded from `ansible-inventory` (`tests/inventory/record`), shown and compared.
+//! Compares the output of inventory commands with that of `ansible-inventory` (`tests/inventory/record`).
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking, and says what differs")]
 

@@ -1,4 +1,4 @@
-//! Inventories with variables of Kubespray: the check refuses those that would have no effect, and no others.
+//! Inventories with Kubespray's variables: the check refuses exactly those that would have no effect.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ const PLAYBOOK: &str = "
     - ansible.builtin.include_role: {name: check, tasks_from: variables}
 ";
 
-/// Exit status and output of the check of variables, for two hosts that nobody answers for.
+/// Exit status and output of the variable check, for two hosts that do not exist.
 fn check(all: &str, node2: &str, arguments: &[&str]) -> (i32, String) {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {

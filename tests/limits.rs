@@ -1,4 +1,4 @@
-//! Endless files and programs, and silent hosts, are given up with an error.
+//! Endless files and programs, and silent hosts, fail with an error.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -30,7 +30,7 @@ fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
     directory
 }
 
-/// Everything it printed, in one line, as messages are wrapped.
+/// The whole output on one line, because messages are wrapped.
 fn said(output: &Output) -> String {
     let text = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -111,7 +111,7 @@ fn the_setting_bounds_lookups_and_plugins() {
     }
 }
 
-/// Processes below this one that match.
+/// Descendants of this process that match.
 fn below(root: u32, matches: impl Fn(&Path) -> bool) -> Vec<i32> {
     let parent = |pid: u32| -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -123,7 +123,7 @@ fn below(root: u32, matches: impl Fn(&Path) -> bool) -> Vec<i32> {
     found.map(u32::cast_signed).collect()
 }
 
-/// Stops the executor of a running playbook, waits for its end, and returns its output.
+/// Stops the executor of a running playbook, waits for the playbook and returns its output.
 fn stopped(playbook: Child, is_executor: impl Fn(&Path) -> bool + Copy, ready: &Path) -> (Option<i32>, String) {
     for _ in 0..600 {
         if ready.exists() {
@@ -172,7 +172,7 @@ fn a_stopped_executor_of_another_user_is_noticed_although_the_first_one_answers(
     fs::write(files.path().join("site.yml"), playbook(&tasks.replace("DIR", &place))).unwrap();
     let nobody = String::from_utf8(sudo_id()).unwrap().trim().parse::<u32>().unwrap();
     let is_executor = move |process: &Path| {
-        // The owner of the folder is root's where the process hides its memory.
+        // If a process hides its memory, root owns its folder in /proc.
         let status = fs::read_to_string(process.join("status")).unwrap_or_default();
         let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok());
         uid == Some(nobody) && !runs(process, "sudo") && !runs(process, "sleep") && !runs(process, "/bin/sh")

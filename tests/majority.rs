@@ -1,6 +1,7 @@
-//! Playbooks that take members of a real etcd away, in check mode: refused with the count where the majority would be lost.
+//! Playbooks that remove members of a real etcd, in check mode. They are refused, with the count, if the majority would
+//! be lost.
 //!
-//! Three members run on 127.0.0.1 to 127.0.0.3. Without etcd, etcdctl and openssl the tests pass without running.
+//! Three members run on 127.0.0.1 to 127.0.0.3. Without etcd, etcdctl and openssl, the tests pass without running.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,7 +21,7 @@ fn folder_of(program: &str) -> Option<PathBuf> {
     folders.into_iter().find(|folder| folder.join(program).is_file())
 }
 
-/// A kubectl for three control planes; those whose addresses are in `silent` do not answer.
+/// A kubectl for three control planes; those with addresses in `silent` do not answer.
 const KUBECTL: &str = r#"#!/bin/sh
 folder=$(dirname "$0")
 for word; do case "$word" in --server=*) ! grep -qxF -e "$word" "$folder/silent" || exit 1 ;; esac; done
@@ -37,7 +38,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Three members, which are the hosts `cp1` to `cp3`.
+    /// Starts three members, the hosts `cp1` to `cp3`.
     fn start() -> Option<Cluster> {
         let (etcd, _) = (folder_of("etcd")?, folder_of("openssl")?);
         let folder = tempfile::tempdir().unwrap();
@@ -123,7 +124,7 @@ impl Cluster {
         self.members[number - 1].wait().unwrap();
     }
 
-    /// Exit code and output of a playbook that only predicts.
+    /// Exit code and output of a playbook in check mode.
     fn play(&self, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
             .args(["playbook", "--check", "-e", "reset_confirmation=yes", "-e", "skip_confirmation=true", "-i"])
@@ -189,7 +190,7 @@ fn part_of_a_cluster_reset_or_removed_only_while_the_majority_stays() {
     let count = "2 of 3 members are healthy, and removing it would leave 1 healthy of 2, where 2 are needed";
     cluster.refused("remove_node", &["-e", "node=cp3"], count);
     cluster.refused("reset", &["--limit", "cp3"], "First repair or remove cp2 (does not answer)");
-    // Without its first host, the play that asks etcd has no host; the reset asks for itself.
+    // Without its first host, the play that queries etcd has no host; the reset queries on its own.
     cluster.refused(
         "remove_node",
         &["-e", "node=cp3", "--limit", "cp3", "--tags", "all"],

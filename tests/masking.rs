@@ -1,4 +1,4 @@
-//! No secret of a run is in anything it writes, in any encoding, and what it writes keeps its form.
+//! No output of a run contains a secret in any encoding, and masking keeps the output's format.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
 
-/// Secrets that defeat masking of text that is already quoted.
+/// Secrets that defeat masking of quoted text.
 const NASTY: &[&str] = &[
     "hunter2-plain",
     "quo\"te's\"inside'",
@@ -23,7 +23,7 @@ const NASTY: &[&str] = &[
     "-----BEGIN KEY-----\nMIIEpAIBAAKCAQEA7cNlRq\nzU0s+/xyzABCdef==\n-----END KEY-----\n",
 ];
 
-/// Values that are vaulted and not masked: they would hide nothing and break everything.
+/// Vaulted values that are not masked: masking them would hide nothing and break everything.
 const TRIVIAL: &[&str] = &["false", "8080", "localhost", "ok"];
 
 const PLAYBOOK: &str = r#"
@@ -116,12 +116,12 @@ fn project() -> tempfile::TempDir {
     folder
 }
 
-/// Runs the playbook with a callback; every sink writes into `out`.
+/// Runs the playbook with a callback; every sink writes to `out`.
 fn run(folder: &Path, callback: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = windlass(folder);
     command.args(["playbook", "-i", "hosts", "--vault-password-file", "pass", "--diff"]).args(arguments).arg("p.yml");
     command.envs(environment.iter().copied());
-    // The times would stand behind the document.
+    // Timing callbacks would print after the document.
     let enabled = if callback == "json" { "junit,tree" } else { "junit,tree,profile_tasks,profile_roles,timer" };
     for (name, value) in [
         ("ANSIBLE_STDOUT_CALLBACK", callback),
@@ -139,7 +139,7 @@ fn run(folder: &Path, callback: &str, arguments: &[&str], environment: &[(&str, 
     command.args(["--trace", "out/trace"]).output().unwrap()
 }
 
-/// All output of a run, by sink.
+/// Output of a run, by sink.
 fn sinks(folder: &Path, output: &Output) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut sinks = vec![("stdout".to_owned(), text(&output.stdout)), ("stderr".to_owned(), text(&output.stderr))];
@@ -156,7 +156,7 @@ fn sinks(folder: &Path, output: &Output) -> Vec<(String, String)> {
     sinks
 }
 
-/// Forms of a secret that must not be anywhere, made without the code that masks.
+/// Forms of a secret that must not appear, computed independently of the masking code.
 fn forms(secret: &str) -> BTreeSet<String> {
     let mut forms = BTreeSet::new();
     let lines = secret.lines().map(str::trim).filter(|line| line.len() >= 4 && !line.starts_with("-----"));
@@ -237,7 +237,7 @@ fn json_with_secrets_stays_json() {
     let output = run(folder.path(), "json", &[], &[]);
     let sinks = sinks(folder.path(), &output);
     assert_nothing_secret(&sinks, "json");
-    // The name of the retry file stands before the document.
+    // The name of the retry file precedes the document.
     let document = sinks[0].1.lines().skip_while(|line| *line != "{").collect::<Vec<_>>().join("\n");
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert_eq!(document["stats"]["localhost"]["failures"], 1);

@@ -1,11 +1,11 @@
-//! A run needs more open files than a shell allows at first.
+//! Runs that need more open files than a shell's soft limit.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::process::Command;
 
-/// A run of a task on so many hosts of this machine, with this soft and hard limit.
+/// Runs a task on this many local hosts, with a soft and hard limit.
 fn run(hosts: usize, limits: &str) -> (String, bool) {
     let folder = tempfile::tempdir().unwrap();
     let names: String = (0..hosts).map(|n| format!("h{n} ansible_connection=local\n")).collect();

@@ -1,4 +1,4 @@
-//! Playbooks whose output and exit code were recorded from ansible-core (`tests/playbooks/record`), run and compared line by line.
+//! Compares the output and exit code of playbooks with those of ansible-core (`tests/playbooks/record`), line by line.
 
 #![allow(
     clippy::unwrap_used,
@@ -50,7 +50,7 @@ fn playbooks_print_what_ansible_prints() {
     assert!(differing.is_empty(), "{} of {} playbooks print something else", differing.len(), cases.len());
 }
 
-/// What a case prints differently, if anything.
+/// The differences in a case's output, if any.
 fn difference(case: &Path) -> Option<String> {
     let expected = fs::read_to_string(case.join("expected.txt")).unwrap();
     let runs = fs::read_to_string(case.join("runs")).unwrap_or_else(|_| "-i inventory playbook.yml\n".to_owned());
@@ -58,7 +58,7 @@ fn difference(case: &Path) -> Option<String> {
     let mut printed = String::new();
     for arguments in runs.lines() {
         let words = shell_words::split(arguments).unwrap();
-        // A run may begin with environment variables, as in a shell.
+        // As in a shell, a run may begin with environment variables.
         let variables = words.iter().map_while(|word| {
             let (name, value) = word.split_once('=')?;
             name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_').then_some((name, value))
@@ -81,7 +81,7 @@ fn difference(case: &Path) -> Option<String> {
         let code = output.status.code().map_or_else(|| output.status.to_string(), |code| code.to_string());
         printed.push_str(&format!("$ {arguments}\n{}\n[exit {code}]\n", stdout.trim_end_matches('\n')));
     }
-    // What `record` leaves out is left out here too.
+    // `record` removes the same parts.
     let printed = printed::without_paths(&printed, case, scratch.path());
     let printed = printed::normalised(&printed, false, str::to_owned);
     let printed = printed::own_words(&printed, &expected);

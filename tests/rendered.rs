@@ -1,4 +1,4 @@
-//! Settings of components that the lab cannot run: every field that a variable sets is in the rendered file.
+//! Settings of components that the lab cannot run: variables appear in the rendered files.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use windlass_yaml::{Node, Options, Source, parse};
 
-/// The text of a template of a role, with extra variables in YAML.
+/// Renders a template of a role, with extra variables in YAML.
 fn render(role: &str, template: &str, variables: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -48,7 +48,7 @@ fn yaml(text: &str) -> Node {
     loaded.unwrap_or_else(|error| panic!("{error}\n{text}")).documents.remove(0)
 }
 
-/// `NAME=VALUE` of a container's environment, without what comes from fields.
+/// `NAME=VALUE` in a container's environment, without values from fields.
 fn environment(container: &Node) -> Vec<String> {
     let entries = container.get("env").and_then(Node::as_list).unwrap();
     let text = |entry: &Node, key: &str| entry.get(key).and_then(Node::as_str).map(str::to_owned);
@@ -107,7 +107,7 @@ fn kube_vip_with_bgp_has_every_field() {
     assert_eq!(path, Some("/etc/kubernetes/admin.conf"));
 }
 
-/// That a rendered text has every one of these lines.
+/// Asserts that a rendered text contains each of these lines.
 fn has(text: &str, lines: &[&str]) {
     for line in lines {
         assert!(text.lines().any(|found| found.trim() == *line), "no line `{line}` in\n{text}");

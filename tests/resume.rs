@@ -1,4 +1,4 @@
-//! A run that was killed or failed goes on where it stopped, and handlers it has not run are not forgotten.
+//! A killed or failed run resumes where it stopped, and pending handlers are kept.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A project with hosts that are all this machine, and a state directory of its own.
+/// A project whose hosts are all this machine, with its own state directory.
 struct Project {
     folder: tempfile::TempDir,
 }
 
-/// Printed text and exit code of a run.
+/// Output and exit code of a run.
 struct Ran {
     text: String,
     code: i32,
@@ -86,7 +86,7 @@ impl Project {
         Ran { text, code: output.status.code().unwrap_or(-1) }
     }
 
-    /// Runs the playbook until a file appears, and kills it there with this signal.
+    /// Runs the playbook until a file appears, then kills it with a signal.
     fn killed_at(&self, file: &str, signal: &str, words: &[&str]) -> Ran {
         let mut all = vec!["playbook", "-i", "hosts", "play.yml"];
         all.extend(words);
@@ -108,7 +108,7 @@ impl Project {
         }
     }
 
-    /// The lines that tasks have appended to a file.
+    /// Lines that tasks have appended to a file.
     fn lines(&self, file: &str) -> Vec<String> {
         fs::read_to_string(self.path(file)).unwrap_or_default().lines().map(str::to_owned).collect()
     }
@@ -127,7 +127,7 @@ impl Project {
     }
 }
 
-/// A task that appends the host's name to a file, and blocks while `block` is there.
+/// A task that appends the host's name to a file, and blocks while `block` exists.
 fn step(name: &str) -> String {
     format!("    - name: {name}\n      shell: echo {name} {{{{ inventory_hostname }}}} >> FOLDER/log\n")
 }
@@ -155,7 +155,7 @@ fn killed_run_resumed_goes_on_at_the_interrupted_task_with_variables_as_they_wer
     let log = project.lines("log");
     assert_eq!(log.iter().filter(|line| line.starts_with("one")).count(), 2, "{log:?}");
     assert_eq!(log.iter().filter(|line| line.starts_with("blocks")).count(), 2, "{log:?}");
-    // A run that ended well has nothing left.
+    // A successful run leaves nothing to resume.
     project.play(&["--resume"]).has("ended well");
 }
 
@@ -173,7 +173,7 @@ fn failed_host_resumed_goes_on_at_its_task_and_changes_count_once() {
         let mut log = project.lines("log");
         log.sort();
         assert_eq!(log, ["one a", "one b", "two a", "two b"]);
-        // b: `fails` and `two` were done now, `one` before.
+        // b: `fails` and `two` ran now, `one` before.
         let line = ran.text.lines().find(|line| line.starts_with("b ") && line.contains("ok=")).unwrap();
         assert!(line.contains("ok=3") && line.contains("changed=2"), "{line}");
     }
@@ -331,12 +331,12 @@ fn handlers_of_a_killed_run_are_reported_and_kept_until_they_ran() {
     project.killed_at("reached", "-KILL", &[]);
     fs::remove_file(project.path("block")).unwrap();
     let count = |word: &str| project.lines("log").iter().filter(|line| line.starts_with(word)).count();
-    // Elsewhere than on a terminal they are reported, and stay.
+    // Without a terminal, they are reported and kept.
     project.play(&[]).ends(0).has("a: 'restart' of play 'main'").has("b: 'topic'").has("--pending-handlers run");
     assert_eq!(count("restart"), 0);
-    // A run without the host does not report its handlers, and forgets none.
+    // A run without the host neither reports nor drops its handlers.
     project.play(&["--limit", "b"]).lacks("a: 'restart'");
-    // A dry run neither runs nor forgets them.
+    // A dry run neither runs nor drops them.
     project.play(&["--check", "--pending-handlers", "run"]).has("a: 'restart'");
     assert_eq!(count("restart"), 0);
     project.play(&["--pending-handlers", "run", "--limit", "a"]).ends(0);
@@ -355,7 +355,7 @@ fn handler_of_a_task_that_never_answered_is_pending_as_a_doubt() {
     project.write("block", "");
     project.killed_at("reached", "-KILL", &[]);
     fs::remove_file(project.path("block")).unwrap();
-    // No change now is no proof that nothing changed then.
+    // No change in this run does not prove that the earlier one changed nothing.
     project.play(&[]).has("perhaps notified by");
     project.play(&["--pending-handlers", "run"]).ends(0);
     assert!(project.lines("log").contains(&"restart a".to_owned()));
@@ -383,7 +383,7 @@ fn pending_handler_that_fails_on_what_the_play_mends_runs_after_its_tasks() {
     let project = Project::new(&(head("") + tasks + handler));
     project.write("hosts", "a ansible_connection=local\n");
     project.play(&["-e", "word=bad"]).ends(2);
-    // The task mends the file before the handler looks at it.
+    // The task repairs the file before the handler reads it.
     project.play(&["-e", "word=good", "--pending-handlers", "run"]).ends(0);
     assert_eq!(project.lines("log"), ["restart"]);
     project.play(&["-e", "word=good"]).ends(0).lacks("have not run");
@@ -409,7 +409,7 @@ fn handlers_of_a_failed_run_are_run_by_the_one_that_resumes_it() {
     let project = Project::new(&handlers(&format!("{NOTIFY}{fails}"), ""));
     project.play(&[]).ends(2);
     project.write("mended", "");
-    // The handler waits for its place: had it run at once, nothing before it could be replayed.
+    // The handler waits for its place. If it ran at once, nothing before it could be replayed.
     project.play(&["--resume"]).ends(0).lacks("have not run").has("resumed: 2 tasks were done before");
     let restarts = project.lines("log").iter().filter(|line| line.starts_with("restart")).count();
     assert_eq!(restarts, 2);
@@ -486,7 +486,7 @@ fn run_killed_at_any_moment_and_resumed_converges_and_loses_no_handler() {
     }
     for strategy in ["linear", "free"] {
         let mut delay = Duration::from_millis(30);
-        // Later and later, until a run ends by itself.
+        // Kill later and later, until a run ends by itself.
         loop {
             let project = Project::new(&(head(&format!("  strategy: {strategy}\n")) + &tasks));
             let mut child = project

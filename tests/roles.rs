@@ -1,4 +1,4 @@
-//! Roles with lying hosts: values that they report are written to files of other hosts and of the control machine.
+//! Roles with lying hosts: their values reach files of other hosts and of the control machine.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Exit code and output of a playbook on `cp1` and `cp2`, which are this machine, in check mode or not.
+/// Exit code and output of a playbook on `cp1` and `cp2`, which are this machine, optionally in check mode.
 fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let groups = "[etcd]\ncp1\ncp2\n[kube_node]\ncp1\ncp2\n[k8s_cluster:children]\nkube_control_plane\nkube_node\n";
@@ -121,7 +121,7 @@ fn hosts_on_which_the_cluster_would_fail_refused() {
     fs::write(&servers, "nameserver 192.0.2.53\n").unwrap();
     let (code, text) = checked(&allowed);
     assert_eq!(code, Some(0), "{text}");
-    // What this machine has decides about the next one.
+    // The outcome depends on this machine's version of control groups.
     let (code, text) = checked(&[]);
     match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
         true => assert_eq!(code, Some(0), "{text}"),

@@ -1,4 +1,4 @@
-//! What is sent ahead of earlier answers comes to the same as if each answer had been waited for, over a real sshd.
+//! Pipelined tasks over a real sshd have the same outcome as tasks sent one at a time.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use regex::Regex;
 use support::{Sshd, available};
 
-/// What differs between two runs of the same.
+/// Normalizes the parts of the output that differ between two equal runs.
 fn normalised(text: &str) -> String {
     let mut text = text.to_owned();
     for (pattern, replacement) in [
@@ -25,7 +25,7 @@ fn normalised(text: &str) -> String {
     text
 }
 
-/// Runs a playbook of these tasks; what it printed, what it left in its folder, and how often it waited for an answer.
+/// Runs a playbook with these tasks. Returns its output, the files in its folder, and the number of round trips.
 fn outcome(tasks: &str, stream: &str) -> (String, Vec<(String, String)>, u64) {
     let sshd = Sshd::start("");
     let folder = sshd.path("work");
@@ -65,7 +65,7 @@ fn outcome(tasks: &str, stream: &str) -> (String, Vec<(String, String)>, u64) {
     (normalised(&printed), left, trips)
 }
 
-/// The round trips with and without sending ahead, after checking that nothing else differs.
+/// Round trips with and without pipelining, after checking that nothing else differs.
 fn compared(tasks: &str) -> (u64, u64) {
     let (printed, left, trips) = outcome(tasks, "true");
     let (expected, expected_left, all_trips) = outcome(tasks, "false");
@@ -86,7 +86,7 @@ fn items_travel_together_and_in_order() {
     - debug: {msg: "{{ lines.results | map(attribute='item') }}"}
 "#,
     );
-    // The first one makes the connection; all others are waited for together.
+    // The first task opens the connection; the others share one wait.
     assert_eq!((trips, all_trips), (2, 100));
 }
 
@@ -144,12 +144,12 @@ fn other_users_and_files_of_the_project_go_ahead_too() {
     assert_eq!((trips, all_trips), (4, 40));
 }
 
-/// Tasks that each leave a file, so that it can be seen which were done.
+/// Tasks that each create a file, so that completed ones are visible.
 fn marks(from: u32, to: u32) -> String {
     (from..=to).map(|n| format!("    - command: touch {{{{ folder }}}}/{n:02}\n")).collect()
 }
 
-/// What was printed and left, which must be the same as if nothing was sent ahead, and the round trips with and without.
+/// Output and files, which must not depend on pipelining, and the round trips with and without it.
 fn checked(tasks: &str) -> (String, Vec<String>, (u64, u64)) {
     let (printed, left, trips) = outcome(tasks, "true");
     let (expected, expected_left, all_trips) = outcome(tasks, "false");
@@ -295,7 +295,7 @@ fn other_users_handlers_and_hidden_results_stay_in_order() {
     );
 }
 
-/// Numbers that look random and are the same every time.
+/// A deterministic sequence of pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -305,7 +305,7 @@ impl Numbers {
     }
 }
 
-/// Tasks of many kinds, one after the other and in blocks, some of which fail; what is done leaves its number in a file.
+/// Tasks of many kinds, in sequence and in blocks, some of which fail. Each completed task writes its number to a file.
 fn some_tasks(numbers: &mut Numbers, next: &mut u32, depth: usize, indent: &str) -> String {
     let mut tasks = String::new();
     for _ in 0..numbers.below(6) + 2 {
@@ -379,7 +379,7 @@ fn whatever_the_tasks_are_nothing_differs() {
     assert!(saved > 0, "nothing was sent ahead");
 }
 
-/// Playbooks recorded for `tests/playbooks.rs`, over SSH; `STREAM_CASES` names others, or `all`.
+/// Runs recorded playbooks of `tests/playbooks.rs` over SSH; `STREAM_CASES` names others, or `all`.
 #[test]
 fn playbooks_print_the_same_whether_tasks_go_ahead_or_not() {
     if !available() {
@@ -402,7 +402,7 @@ fn playbooks_print_the_same_whether_tasks_go_ahead_or_not() {
             let words = shell_words::split(run).unwrap();
             let mut runs = vec![words.clone()];
             if !words.iter().any(|word| word == "--limit" || word == "-l") {
-                // Hosts that are alone are those whose tasks go ahead.
+                // Only hosts that are alone in their batch pipeline tasks.
                 runs.push(words.into_iter().chain(["--limit".to_owned(), "all[0],localhost".to_owned()]).collect());
             }
             for words in runs {
@@ -420,7 +420,7 @@ fn playbooks_print_the_same_whether_tasks_go_ahead_or_not() {
     assert!(saved > 0 || wanted != "all", "nothing was sent ahead in {compared} runs");
 }
 
-/// What a recorded run prints when its hosts are reached over SSH, and the round trips.
+/// Output of a recorded run with its hosts reached over SSH, and the round trips.
 fn over_ssh(sshd: &Sshd, case: &Path, words: &[String], stream: &str) -> (String, u64) {
     let scratch = tempfile::tempdir().unwrap();
     let variables =

@@ -1,4 +1,4 @@
-//! `synchronize` over a real sshd: with rsync through the connection of the run.
+//! `synchronize` over a real sshd: rsync uses the connection of the run.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use support::{Sshd, available};
 
-/// Runs a playbook of these tasks, and gives what it printed.
+/// Runs a playbook with these tasks and returns its output.
 fn run(sshd: &Sshd, tasks: &str) -> String {
     let inventory = format!(
         "web1 ansible_host=127.0.0.1 ansible_port={} ansible_user=root ansible_ssh_private_key_file={} there={} \
@@ -27,7 +27,7 @@ fn run(sshd: &Sshd, tasks: &str) -> String {
         .args(["playbook", "-i", "hosts", "play.yml"])
         .current_dir(sshd.directory.path())
         .env("NO_COLOR", "1")
-        // Tests beside this one reach the same machine.
+        // Parallel tests reach the same machine.
         .env("WINDLASS_LOCK", "ignore")
         .output()
         .unwrap();

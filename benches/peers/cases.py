@@ -1,4 +1,4 @@
-"""What is compared: playbooks, the same work for pyinfra, and inventories."""
+"""Cases of the comparison: playbooks, the same work for pyinfra, and inventories."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +11,15 @@ SSH = "-F /dev/null -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null 
 @dataclass
 class Case:
     name: str
-    #: The playbook, or none to list the inventory.
+    #: Playbook; None lists the inventory.
     playbook: str | None
     inventory: str
     forks: int = 5
-    #: Run a second time on what the first has left.
+    #: Runs again on the result of the first run.
     twice: bool = False
-    #: Compare the files left on the hosts with those Ansible leaves.
+    #: Compares the files on the hosts with those from Ansible.
     verify: bool = False
-    #: Tasks (for `mixed`: blocks of ten) of the deploy script for pyinfra; an operation of its own; or none if it has nothing like it.
+    #: pyinfra's deploy script or operation; None if pyinfra has no equivalent.
     pyinfra: list[str] | None = None
 
 
@@ -41,7 +41,7 @@ CASES = [
 
 
 def write(root: Path, hosts: Path):
-    """Writes everything below `root`; `hosts` is the lab's folder."""
+    """Writes all cases to `root`; `hosts` is the lab's folder."""
 
     def file(name, text):
         path = root / name
@@ -110,7 +110,7 @@ def playbooks(file):
 
 
 def mixed(folder, block):
-    """Ten tasks of the kinds playbooks are made of."""
+    """Ten typical tasks of a playbook."""
     return f"""
     - ansible.builtin.file: {{path: "{folder}", state: directory, mode: "0755"}}
     - ansible.builtin.copy: {{content: "app {block} on {{{{ inventory_hostname }}}}\\n", dest: "{folder}/inline", mode: "0644"}}

@@ -1,4 +1,4 @@
-"""Hosts for the comparison: one sshd in a network namespace of its own, in which every 127.x.y.z is a host, and proxies that add latency."""
+"""Hosts for the comparison: one sshd in a network namespace, where every 127.x.y.z is a host, and slow proxies."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ Subsystem sftp internal-sftp
 
 
 class Lab:
-    """The hosts, while they are there. All they write lies below `root`."""
+    """The running hosts. All their files are below `root`."""
 
     def __init__(self, root: Path):
         self.root = root
@@ -51,7 +51,7 @@ class Lab:
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.root / name], check=True)
         config = self.root / "sshd_config"
         config.write_text(SSHD_CONFIG.format(port=PORT, root=self.root))
-        # sshd insists on its folder in /run, which is the machine's: it gets a /run of its own.
+        # sshd requires its folder in /run, so it gets its own /run instead of this machine's.
         start = f"mount -t tmpfs tmpfs /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -e -f {config}"
         self.start(["unshare", "--mount", "sh", "-c", start], "sshd")
         for delay, port in DELAYED.items():
@@ -71,7 +71,7 @@ class Lab:
         self.processes.append(subprocess.Popen(self.inside(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log))
 
     def inside(self, command):
-        """The command, run where the hosts can be reached."""
+        """Wraps a command to run where the hosts are reachable."""
         return ["ip", "netns", "exec", NAMESPACE, *command]
 
     def wait(self):
@@ -86,13 +86,13 @@ class Lab:
         sys.exit(f"sshd does not answer:\n{(self.root / 'sshd.log').read_text()}")
 
     def reset(self):
-        """Removes what earlier runs wrote. What a program keeps in its home, here and there, stays: every run but the first has it too."""
+        """Removes the files of earlier runs. Files in the programs' homes stay, as for every run but the first."""
         shutil.rmtree(self.root / "targets")
         (self.root / "targets").mkdir()
 
 
 async def delay(port: int, milliseconds: int):
-    """A proxy to sshd that passes bytes on half a round trip after they came."""
+    """A proxy to sshd that delays bytes by half a round trip."""
     half = milliseconds / 2000
 
     async def pipe(reader, writer):
@@ -118,7 +118,7 @@ async def delay(port: int, milliseconds: int):
         await asyncio.gather(draining, return_exceptions=True)
 
     async def serve(reader, writer):
-        # TCP's own handshake costs a round trip.
+        # Simulates the round trip of TCP's handshake.
         await asyncio.sleep(2 * half)
         upstream = await asyncio.open_connection("127.0.1.1", PORT)
         await asyncio.gather(pipe(reader, upstream[1]), pipe(upstream[0], writer), return_exceptions=True)

@@ -1,4 +1,4 @@
-//! Frames of both directions: bytes are read or refused, both readers agree, and frames round-trip.
+//! Frames of both directions: the readers accept or refuse bytes, agree with each other, and round-trip frames.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,7 @@ pub fn check(data: &[u8]) {
 
 fn both<T: Serialize + DeserializeOwned>(data: &[u8]) {
     let read = one_by_one::<T>(data);
-    // Pieces as a network cuts them: their size is taken from the input.
+    // Pieces as a network delivers them; the input determines their size.
     let size = usize::from(data.first().copied().unwrap_or_default() ^ data.last().copied().unwrap_or_default()) + 1;
     assert_eq!(read, in_pieces::<T>(data, size), "pieces of {size} bytes");
     for (message, blob) in &read {
@@ -24,7 +24,7 @@ fn both<T: Serialize + DeserializeOwned>(data: &[u8]) {
     }
 }
 
-/// Frames before the first that is refused.
+/// Frames before the first refused one.
 fn one_by_one<T: Serialize + DeserializeOwned>(mut data: &[u8]) -> Vec<(Json, Vec<u8>)> {
     let mut frames = Vec::new();
     loop {

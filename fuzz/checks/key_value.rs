@@ -1,4 +1,4 @@
-//! `key=value` arguments: they are split or refused, and text that is no option of `command` stays unchanged.
+//! `key=value` arguments: they are split or refused, and text beside the options of `command` stays unchanged.
 
 use windlass::playbook::arguments::parse;
 use windlass_yaml::{Node, Span};

@@ -1,4 +1,4 @@
-//! YAML and JSON: a text is read or refused, positions lie inside it, and written values round-trip.
+//! YAML and JSON: a text is accepted or refused, positions lie inside it, and written values round-trip.
 
 use windlass_yaml::emit::{DumpOptions, Item, dump};
 use windlass_yaml::{DuplicateKeys, Node, Options, Source, Value, load_one, parse};
@@ -19,7 +19,7 @@ pub fn check(text: &str) {
 }
 
 fn inside(node: &Node, text: &str) {
-    // All line ends of YAML 1.1.
+    // YAML 1.1 has more line breaks than the newline.
     let line =
         text.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']).nth((node.span.line as usize).saturating_sub(1));
     assert!(line.is_some(), "line {} of {text:?}", node.span.line);

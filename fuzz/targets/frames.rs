@@ -1,4 +1,4 @@
-//! Frames of both directions: bytes are read or refused, both readers agree, and frames round-trip.
+//! Frames of both directions: the readers accept or refuse bytes, agree with each other, and round-trip frames.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! INI inventories: a file is read or refused with a sentence; every host is in `all`.
+//! INI inventories: a file is accepted or refused with a sentence, and every host is in `all`.
 
 #![no_main]
 

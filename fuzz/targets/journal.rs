@@ -1,4 +1,4 @@
-//! The journal of a run: typed records, or the line that is damaged.
+//! Journals of runs: reading yields typed records, or the damaged line.
 
 #![no_main]
 

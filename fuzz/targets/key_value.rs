@@ -1,4 +1,4 @@
-//! `key=value` arguments: they are split or refused, and what is no option of `command` stays as it was.
+//! `key=value` arguments: they are split or refused, and text beside the options of `command` stays unchanged.
 
 #![no_main]
 

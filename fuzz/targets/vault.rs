@@ -1,4 +1,4 @@
-//! Vault: anything is decrypted or refused; what was encrypted comes back, and not if a byte was changed.
+//! Vault: any input is decrypted or refused; encrypted text round-trips, and a changed byte is detected.
 
 #![no_main]
 

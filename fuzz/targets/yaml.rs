@@ -1,4 +1,4 @@
-//! YAML and JSON: a text is read or refused; positions lie inside of it; what is written is read back as the same.
+//! YAML and JSON: a text is accepted or refused, positions lie inside it, and written values round-trip.
 
 #![no_main]
 

@@ -1,17 +1,17 @@
-//! What is left out when printed text is compared with what ansible-core printed: paths of a run, times, and words about what went wrong.
+//! Normalizes output for comparison with ansible-core: removes paths, times and the wording of errors.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use regex::Regex;
 
-/// The text with the two folders of a run named the same for all.
+/// Replaces the paths of a run's two folders.
 pub(crate) fn without_paths(text: &str, case: &Path, scratch: &Path) -> String {
     text.replace(&case.display().to_string(), "CASE").replace(&scratch.display().to_string(), "SCRATCH")
 }
 
-/// Printed text without times, without blocks that describe errors, with a banner that is shown once for each host kept once. A block of an
-/// error leaves a mark, unless it `is_hidden_whole`; `shown` says how any other line is shown.
+/// Removes times and error blocks, and keeps repeated banners once. Each error block leaves a mark unless it
+/// `is_hidden_whole`; `shown` converts every other line.
 pub(crate) fn normalised(text: &str, is_hidden_whole: bool, shown: impl Fn(&str) -> String) -> String {
     let mut text = text.to_owned();
     for (pattern, replacement) in [
@@ -54,7 +54,7 @@ pub(crate) fn normalised(text: &str, is_hidden_whole: bool, shown: impl Fn(&str)
     kept
 }
 
-/// Our words in the places where the recording leaves out Ansible's.
+/// Removes our wording where the recording has removed Ansible's.
 pub(crate) fn own_words(printed: &str, expected: &str) -> String {
     let message = Regex::new(r#""(msg|reason)": "(?:[^"\\]|\\.)*""#).unwrap();
     let without: HashSet<&str> = expected.lines().filter(|line| line.contains(r#"": "...""#)).collect();

@@ -1,4 +1,4 @@
-//! What was recorded, what stays different, and the comparison of both with what an engine answered.
+//! Recorded answers, accepted differences, and their comparison with an engine's answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::engine::{Engine, LINES};
 
-/// The answers of one engine: the name of the case and its answer.
+/// Answers of one engine: name of the case, and its answer.
 pub(crate) type Answers = Vec<(String, Json)>;
 
-/// Collects what differs over all tables or projects.
+/// Collects differences over all tables or projects.
 #[derive(Default)]
 pub(crate) struct Report {
     compared: Mutex<usize>,
@@ -20,34 +20,34 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// One more comparison was made.
+    /// Counts a comparison.
     pub(crate) fn compared(&self) {
         *self.compared.lock().unwrap() += 1;
     }
 
-    /// Something differs.
+    /// Records a difference.
     pub(crate) fn problem(&self, name: String, text: String) {
         self.problems.lock().unwrap().insert(name, text);
     }
 
-    /// Whether nothing differs.
+    /// Whether there are no differences.
     pub(crate) fn is_clean(&self) -> bool {
         self.problems.lock().unwrap().is_empty()
     }
 
-    /// Forgets what does not differ in the other one, too.
+    /// Keeps only the differences that `other` has too.
     pub(crate) fn keep_common(&self, other: &Report) {
         let others = other.problems.lock().unwrap();
         self.problems.lock().unwrap().retain(|name, _| others.contains_key(name));
     }
 
-    /// What another one found belongs to this one.
+    /// Adds the results of another report.
     pub(crate) fn add(&self, other: Report) {
         *self.compared.lock().unwrap() += other.compared.into_inner().unwrap();
         self.problems.lock().unwrap().extend(other.problems.into_inner().unwrap());
     }
 
-    /// Prints what differs, and fails if anything does.
+    /// Prints the differences, and fails if there are any.
     pub(crate) fn finish(self, what: &str) {
         let problems = self.problems.into_inner().unwrap();
         for (name, text) in &problems {
@@ -58,7 +58,7 @@ impl Report {
         assert!(problems.is_empty(), "{} of {compared} comparisons in {what} differ", problems.len());
     }
 
-    /// Compares the answers of all engines of `suite` with those in the file, or records them there.
+    /// Compares the answers of all engines for `suite` with the file, or records them in it.
     pub(crate) fn settle(&self, suite: &str, file: &Path, answers: &[(&Engine, Answers)]) {
         if is_recording() {
             return write(file, answers);
@@ -83,7 +83,7 @@ impl Report {
         }
     }
 
-    /// One answer beside the recorded one, and beside the list of differences that stay.
+    /// Compares one answer with the recorded one and with the accepted differences.
     fn judge(&self, suite: &str, engine: &Engine, case: &str, found: &Json, wanted: &Json) {
         let name = format!("{suite} [{}] {case}", engine.line);
         let stays = Difference::of(suite, case, engine);
@@ -103,7 +103,7 @@ impl Report {
     }
 }
 
-/// Whether the real engines' answers are to be written down.
+/// Whether to record the answers of the real engines.
 pub(crate) fn is_recording() -> bool {
     std::env::var_os("COMPAT_RECORD").is_some()
 }
@@ -114,7 +114,7 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
-    /// What stays different in a case. The real engines have no differences from themselves.
+    /// The accepted difference of a case. The real engines have none from themselves.
     pub(crate) fn of(suite: &str, case: &str, engine: &Engine) -> Option<Self> {
         if !engine.is_ours {
             return None;
@@ -141,7 +141,7 @@ fn read(file: &Path) -> Vec<Json> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// One line per case; where both engines agree, or only one was asked, one answer.
+/// Writes one line per case, with a single answer if the engines agree or only one ran.
 fn write(file: &Path, answers: &[(&Engine, Answers)]) {
     if let [(_, current)] = answers {
         let line = |(case, answer): &(String, Json)| format!("{}\n", json!({"case": case, "answer": answer}));

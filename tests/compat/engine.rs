@@ -1,4 +1,4 @@
-//! The programs that are compared: ours under Ansible's names, or real ansible-core of both lines.
+//! The engines to compare: Windlass under Ansible's names, or real ansible-core of both versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// The two lines of behaviour.
+/// The compared versions of ansible-core.
 pub(crate) const LINES: [&str; 2] = ["2.18", "2.19"];
 
 const NAMES: [&str; 5] = ["ansible", "ansible-playbook", "ansible-inventory", "ansible-vault", "ansible-config"];
 
-/// Where the programs of one line are.
+/// The programs of one version.
 pub(crate) struct Engine {
     pub(crate) line: &'static str,
     pub(crate) is_ours: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Engine {
     _links: Option<TempDir>,
 }
 
-/// What a command did.
+/// Result of a command.
 pub(crate) struct Run {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -27,7 +27,7 @@ pub(crate) struct Run {
 }
 
 impl Engine {
-    /// Ours, or the real ones of the folder in `COMPAT_ENGINES`, which holds a virtual environment `2.18` and one `2.19`.
+    /// Windlass, or the engines in `COMPAT_ENGINES`, a folder with the virtual environments `2.18` and `2.19`.
     pub(crate) fn all() -> Vec<Self> {
         LINES.into_iter().map(Self::of).collect()
     }
@@ -45,7 +45,8 @@ impl Engine {
         Self { line, is_ours: true, programs: links.path().to_owned(), _links: Some(links) }
     }
 
-    /// Where collections are for runs that want some: both of the real engines use those installed with the current line. Ours needs none.
+    /// Folder of collections, for runs that need some. Both real engines use those of the newer version; Windlass needs
+    /// none.
     fn collections(&self) -> PathBuf {
         let libraries = self.programs.parent().and_then(Path::parent).map(|engines| engines.join("2.19/lib"));
         let pythons = libraries.filter(|_| !self.is_ours).and_then(|folder| fs::read_dir(folder).ok());
@@ -53,7 +54,7 @@ impl Engine {
         pythons.into_iter().flatten().filter_map(packages).find(|folder| folder.is_dir()).unwrap_or_default()
     }
 
-    /// Runs a line of shell, in which Ansible's commands are this engine's; arguments alone are `ansible-playbook`'s.
+    /// Runs a shell command in which Ansible's commands are this engine's; bare arguments go to `ansible-playbook`.
     pub(crate) fn run(&self, line: &str, folder: &Path, scratch: &Path) -> Run {
         let line = if line.starts_with('-') { format!("ansible-playbook {line}") } else { line.to_owned() };
         let home = scratch.join(".home");
@@ -95,7 +96,7 @@ impl Engine {
     }
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder recursively.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

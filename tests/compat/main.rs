@@ -1,14 +1,14 @@
-//! Windlass beside ansible-core: cases whose answers were recorded from ansible-core 2.18 and 2.19, run with `--compat 2.18` and `2.19`.
+//! Compares Windlass with ansible-core: answers recorded from 2.18 and 2.19 must match `--compat 2.18` and `2.19`.
 //!
-//! * `tables/KIND/NAME.txt`: many small cases that one playbook answers (`table.rs`); their answers are in `NAME.jsonl`.
-//! * `tables/modules/NAME.txt`: what modules answer and leave behind (`modules.rs`).
+//! * `tables/KIND/NAME.txt`: many small cases in one playbook (`table.rs`); `NAME.jsonl` has their answers.
+//! * `tables/modules/NAME.txt`: results and effects of modules (`modules.rs`).
 //! * `precedence`: every pair of places where a variable can be set (`precedence.rs`).
-//! * `matrices/NAME`: a project with open places, run with every combination of what can stand in them (`matrix.rs`).
-//! * `projects/NAME`: a playbook, an inventory and what they print, leave behind and exit with (`project.rs`).
-//! * `differences.jsonl`: what is different and stays so, with the reason.
+//! * `matrices/NAME`: a project with placeholders, run for every combination of their values (`matrix.rs`).
+//! * `projects/NAME`: a playbook, an inventory, and their output, files and exit code (`project.rs`).
+//! * `differences.jsonl`: accepted differences, with their reasons.
 //!
-//! `COMPAT_ONLY` names the tables, matrices and projects to run, by a part of their names. `COMPAT_ENGINES=FOLDER` runs the real engines
-//! instead (`make compat`), and with `COMPAT_RECORD=1` their answers are written down.
+//! `COMPAT_ONLY` selects tables, matrices and projects by a part of their names. `COMPAT_ENGINES=FOLDER` runs the real
+//! engines instead (`make compat`), and `COMPAT_RECORD=1` also records their answers.
 
 #![allow(
     clippy::unwrap_used,
@@ -82,13 +82,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compat")
 }
 
-/// Whether the caller wants this table, matrix or project.
+/// Whether the caller selected this table, matrix or project.
 fn is_wanted(name: &str) -> bool {
     let wanted = std::env::var("COMPAT_ONLY").unwrap_or_default();
     wanted.is_empty() || wanted.split_whitespace().any(|part| name.contains(part))
 }
 
-/// Does something with each item, two at a time.
+/// Runs `work` on each item, two at a time.
 fn every<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {

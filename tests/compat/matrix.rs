@@ -1,12 +1,13 @@
-//! Matrices: a small project in which places are left open, run once for each combination of what can stand in them.
+//! Matrices: a small project with placeholders, run once for each combination of their values.
 //!
-//! The file `matrix` of a folder begins with the run: arguments of `ansible-playbook`, or a whole command. Then come the places: `[NAME]`, and
-//! under it `LABEL: TEXT` for each text that can stand where `@NAME@` is, in any file of the project and in the run. The lines of a longer text
-//! follow its label, indented; a line that is only a place is left out if its text is empty. A line under `[without]` has combinations that
-//! are not run: all in which each of its words is true, `NAME=LABEL,LABEL` or `NAME!=LABEL,LABEL`.
+//! The file `matrix` of a folder begins with the run: arguments of `ansible-playbook`, or a whole command. Then each
+//! placeholder has a section `[NAME]` with a line `LABEL: TEXT` for each value. The text replaces `@NAME@` in all files
+//! of the project and in the run. Further lines of a text follow its label, indented. A line that consists of a
+//! placeholder is removed if its text is empty. Each line under `[without]` excludes the combinations that match all
+//! its words, `NAME=LABEL,LABEL` or `NAME!=LABEL,LABEL`.
 //!
-//! Compared is what each task came to on each host, in order, the exit code, and the files left in `$SCRATCH`. Each key of `answers.json` is
-//! compared as a case of its own. The answers are in `NAME.jsonl`.
+//! The comparison covers the outcome of each task on each host in order, the exit code, and the files left in
+//! `$SCRATCH`. Each key of `answers.json` is compared as a separate case. `NAME.jsonl` has the answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::engine::{Engine, Run, copy_folder};
 use crate::project::list_files;
 use crate::text;
 
-/// A project with open places.
+/// A project with placeholders.
 pub(crate) struct Matrix {
     name: String,
     folder: PathBuf,
@@ -28,13 +29,13 @@ pub(crate) struct Matrix {
     without: Vec<Vec<String>>,
 }
 
-/// What can stand in one place: labels and texts.
+/// A placeholder, with labels and texts of its values.
 struct Place {
     name: String,
     choices: Vec<(String, String)>,
 }
 
-/// All matrices that are wanted.
+/// All selected matrices.
 pub(crate) fn all() -> Vec<Matrix> {
     let mut matrices = Vec::new();
     for entry in fs::read_dir(crate::root().join("matrices")).unwrap() {
@@ -75,7 +76,7 @@ impl Matrix {
         matrix
     }
 
-    /// Asks every engine, and compares.
+    /// Runs every engine and compares the answers.
     pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
         let answers: Vec<(&Engine, Answers)> = engines.iter().map(|engine| (engine, self.ask(engine))).collect();
         report.settle(&self.name, &self.folder.with_extension("jsonl"), &answers);
@@ -93,7 +94,7 @@ impl Matrix {
         found.into_inner().unwrap().into_iter().flatten().collect()
     }
 
-    /// What is chosen for each place, in every combination that is run.
+    /// The chosen value of each placeholder, for every combination to run.
     fn combinations(&self) -> Vec<Vec<usize>> {
         let mut all = vec![Vec::new()];
         for place in &self.places {
@@ -115,7 +116,7 @@ impl Matrix {
         all
     }
 
-    /// The name of a combination: `place=label` for each place.
+    /// Name of a combination: `placeholder=label` for each.
     fn case(&self, chosen: &[usize]) -> String {
         let named = self.places.iter().zip(chosen);
         named
@@ -177,7 +178,7 @@ impl Matrix {
                 if line.trim() == mark && filling.is_empty() {
                     continue;
                 }
-                // What follows the first line stands under it.
+                // Align the following lines with the first.
                 let column = line.find(&mark).unwrap_or_default();
                 filled.push_str(&line.replace(&mark, &filling.replace('\n', &format!("\n{}", " ".repeat(column)))));
             }
@@ -187,7 +188,7 @@ impl Matrix {
     }
 }
 
-/// What each task came to on each host, in order, and the exit code. Lists that were asked for are told as they are.
+/// Outcome of each task on each host in order, and the exit code. The output of listing options is kept as it is.
 fn story(run: &Run) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     let mut title = String::new();
@@ -223,7 +224,7 @@ fn story(run: &Run) -> Vec<String> {
 
 const BANNERS: [&str; 3] = ["PLAY", "TASK", "RUNNING HANDLER"];
 
-/// What a line of the default output says of a host: `ok h1`, with the item of a loop.
+/// Status and host in a line of the default output, such as `ok h1`, with the item of a loop.
 fn result(line: &str) -> Option<String> {
     let (status, rest) = line.split_once(": ")?;
     if status == "included" {

@@ -1,19 +1,21 @@
-//! Modules: what each answers and leaves behind in check mode, when it runs, and when it runs again.
+//! Modules: results and files in check mode, on the first run, and on a repeated run.
 //!
-//! A case of `tables/modules/NAME.txt` is tasks in YAML, cases are separated by blank lines. The last task is the one that is looked at; those before it
-//! prepare. Each case has a folder of its own, `{{ here }}`. All run on this machine as root, with copies of `/etc`, of what dpkg and debconf know, and
-//! an empty `/var/spool` mounted over the real ones, so that accounts and jobs are made in no system, and without the sockets of systemd, so that its
-//! services are out of reach; without root nothing is compared.
+//! Each case in `tables/modules/NAME.txt` is a list of tasks in YAML; blank lines separate the cases. The last task is
+//! compared, and those before it prepare. `{{ here }}` is the case's own folder, `{{ own }}` a name that no other case
+//! uses, and `{{ server }}` a web server. The project's folder `.programs` has stand-ins for system programs.
 //!
-//! A table whose first line is `## needs: PROGRAM...` has what `tools/programs` unpacked laid over the system, and a network of its own; what is
-//! written to `/usr`, `/etc` and `/var` is kept in memory. Where a program is missing, or file systems cannot be laid over others, it is skipped, which is said.
-//! What is a service is started by the project's `.programs/serve-NAME`; it ends with the table, whose processes are a namespace too.
+//! All cases run on this machine as root. Copies of `/etc` and of the data of dpkg and debconf, and an empty
+//! `/var/spool`, are mounted over the real ones, so no account or job is created in the system. systemd's sockets are
+//! hidden, so its services are out of reach. Without root, nothing is compared.
 //!
-//! With a line `## makes: keys`, what is told of keys that a case has made is not compared: they are others in each run.
+//! In a table whose first line is `## needs: PROGRAM...`, the programs unpacked by `tools/programs` are laid over the
+//! system. It has its own network, and writes to `/usr`, `/etc` and `/var` stay in memory. If a program is missing or
+//! overlays are impossible, the table is skipped with a message. `.programs/serve-NAME` starts a service, which ends
+//! with the table's process namespace.
 //!
-//! `{{ own }}` is a name that no other case has; `{{ server }}` is a web server; the project's folder `.programs` has stand-ins for programs of the system.
-//!
-//! With `diff: true` in a case the difference that is shown is compared too. In a table whose name starts with `refusals` each line is a case. It runs once, and the sentence of its failure is compared too.
+//! * `## makes: keys` excludes the details of generated keys, which differ in each run.
+//! * `diff: true` in a case also compares the diff.
+//! * In a table named `refusals*`, each line is a case. It runs once, and the error message is compared too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +31,7 @@ use crate::answers::{Answers, Report};
 use crate::engine::{Engine, LINES, copy_folder};
 use crate::{served, text};
 
-/// One file of cases.
+/// A file of cases.
 pub(crate) struct Table {
     name: String,
     path: PathBuf,
@@ -40,12 +42,12 @@ pub(crate) struct Table {
     needs: String,
 }
 
-/// What a table sees instead of the system's own folders.
+/// Mounts copies over the system's own folders.
 const COPIES: &str = "for folder in /etc /var/lib/dpkg /var/cache/debconf /var/spool; do copy=$SCRATCH/system$folder; \
     mkdir -p $copy; [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done; \
     mkdir -p /etc/modprobe.d";
 
-/// The same for tables that need programs.
+/// Like `COPIES`, for tables that need programs.
 const LAYERS: &str = "layers=$SCRATCH/system unpacked=${WINDLASS_CACHE:-/var/cache/windlass}/programs; \
     mkdir -p $layers; mount -t tmpfs tmpfs $layers; \
     for folder in usr etc var; do mkdir $layers/{$folder,work-$folder}; below=/$folder; [ $folder != usr ] || [ ! -d $unpacked/usr ] || below=$unpacked/usr:/usr; \
@@ -54,13 +56,13 @@ const LAYERS: &str = "layers=$SCRATCH/system unpacked=${WINDLASS_CACHE:-/var/cac
     for program in $NEEDS; do serve=.programs/serve-$program; [ ! -e $serve ] || { . $serve; continue; }; \
     command -v $program >/dev/null || { echo $program is missing >&2; exit 77; }; done";
 
-/// Results that tell of a key.
+/// Keys of results with details of generated keys.
 const OF_KEYS: [&str; 3] = ["fingerprint", "public_key", "privatekey"];
 
-/// The status of a run that lacks what it needs.
+/// Exit code of a run that lacks a requirement.
 const SKIPPED: &str = "77";
 
-/// All tables that are wanted.
+/// All selected tables.
 pub(crate) fn all() -> Vec<Table> {
     let mut tables = Vec::new();
     for entry in fs::read_dir(crate::root().join("tables/modules")).unwrap() {
@@ -89,12 +91,12 @@ pub(crate) fn is_possible() -> bool {
 }
 
 impl Table {
-    /// Asks the current line of each engine, and compares. What modules do does not depend on the line.
+    /// Runs the newer version of each engine and compares the answers. Modules do not depend on the version.
     pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
         let found = Report::default();
         self.settle(engines, &found);
         if self.is_served() && !found.is_clean() {
-            // Services race with themselves now and then: what differs counts if it differs again.
+            // Services are racy, so a difference counts only if it repeats.
             let again = Report::default();
             self.settle(engines, &again);
             again.keep_common(&found);
@@ -111,9 +113,9 @@ impl Table {
         }
     }
 
-    /// What an engine answers; nothing if what the table needs is not here.
+    /// Answers of an engine; `None` if a requirement of the table is missing.
     fn ask(&self, engine: &Engine) -> Option<Answers> {
-        // A short path that is the same in every run: lengths and hashes of paths are compared.
+        // The path has the same length in every run, because lengths and hashes of paths are compared.
         let folder = tempfile::Builder::new().prefix("wl").rand_bytes(8).tempdir_in("/tmp").unwrap();
         let (case, scratch) = (folder.path().join("case"), folder.path().join("scratch"));
         copy_folder(&crate::root().join("tables/project"), &case);
@@ -135,7 +137,7 @@ impl Table {
         );
         let run = engine.run(&script, &case, &scratch);
         if run.code == SKIPPED {
-            // Said past the harness, which shows what a test prints only if it fails.
+            // Bypasses the test harness, which only shows the output of failed tests.
             let _ = writeln!(std::io::stderr(), "{} is skipped: {}", self.name, run.stderr.trim());
             return None;
         }
@@ -147,7 +149,7 @@ impl Table {
         let written = fs::read_to_string(scratch.join("answers.json")).unwrap_or_else(|_| {
             panic!("{} [{}] wrote no answers:\n{}{}", self.name, engine.line, run.stdout, run.stderr)
         });
-        // The numbers of keys are larger than what this JSON holds.
+        // The numbers of keys exceed serde_json's range.
         let written = Regex::new(r": (\d{20,})").unwrap().replace_all(&written, r#": "$1""#);
         let results: Json = serde_json::from_str(&steady(&written)).unwrap();
         let answer = |index: usize| {
@@ -156,7 +158,7 @@ impl Table {
             }
             let mut answer = serde_json::Map::new();
             let is_shown = self.cases.get(index).is_some_and(|case| case.ends_with("\n  diff: true"));
-            // What real programs say is the same whoever calls them.
+            // Real programs print the same messages for both engines.
             let messages: &[&str] = if self.needs.is_empty() { &[] } else { &["msg", "failures"] };
             let kept = [if is_shown { &["diff"][..] } else { &[] }, messages].concat();
             for run in ["check", "first", "again"] {
@@ -164,7 +166,7 @@ impl Table {
                 if is_served {
                     result = served::described(result);
                 }
-                // dnf tells in no order what it did.
+                // dnf reports its actions in no particular order.
                 if let Some(Json::Array(done)) = result.get_mut("results") {
                     done.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
                 }
@@ -185,7 +187,8 @@ impl Table {
     }
 
     fn playbook(&self, engine: &Engine, scratch: &Path, server: &str) -> String {
-        // What is bound to the system's programs is there for the system's Python alone; what speaks with a service is installed beside the engine.
+        // Bindings to system programs only exist for the system's Python; clients of services are installed beside the
+        // engine.
         let is_bound = !self.needs.is_empty() && !self.is_served();
         let python = if engine.is_ours || is_bound { "/usr/bin/python3" } else { "{{ ansible_playbook_python }}" };
         let mut text = format!(
@@ -220,18 +223,18 @@ impl Table {
         text
     }
 
-    /// Whether a service is started for it.
+    /// Whether the table has a service.
     fn is_served(&self) -> bool {
         let programs = crate::root().join("tables/project/.programs");
         self.needs.split(' ').any(|program| programs.join(format!("serve-{program}")).exists())
     }
 
-    /// How often each case runs, and how.
+    /// Names of the runs of each case.
     fn runs(&self) -> &'static [&'static str] {
         if self.is_refusals { &["first"] } else { &["check", "first", "again"] }
     }
 
-    /// A text without what changes from run to run.
+    /// Replaces values that change from run to run.
     fn steady(&self, text: &str, case: &Path, scratch: &Path, server: &str) -> String {
         let mut text = text::without_paths(text, case, scratch).replace(server, "http://SERVER");
         for (pattern, replacement) in [
@@ -258,11 +261,11 @@ impl Table {
     }
 }
 
-/// Leaves out what is told of keys that were made, of certificates' hashes (they have another number each time), and fingerprints by ways to hash that
-/// are not the usual ones.
+/// Removes details of generated keys, hashes of certificates (whose serial numbers change), and fingerprints by unusual
+/// algorithms.
 fn leave_out_keys(answer: &mut serde_json::Map<String, Json>, makes_certificate: bool) {
     let is_made = answer.values().any(|result| result["changed"] == true);
-    // A key that check mode makes, as Ansible's modules do, is nobody's.
+    // A key that check mode generates, as Ansible's modules do, is never stored.
     if let Some(check) = answer.get_mut("check").and_then(Json::as_object_mut).filter(|check| check["changed"] == true)
     {
         check.retain(|key, _| !OF_KEYS.contains(&key.as_str()));
@@ -282,7 +285,8 @@ fn leave_out_keys(answer: &mut serde_json::Map<String, Json>, makes_certificate:
     }
 }
 
-/// What is compared of a refusal: not the options that only an action gives its module, and not in which order Python keeps what is true.
+/// The compared parts of a refusal. Excludes options that only an action passes, and the order of Python's boolean
+/// words.
 fn refusal(result: &Json) -> Json {
     let mut sentence = result["msg"].to_string();
     for (pattern, replacement) in [(r"\b_\w+, ", ""), (r#"(Valid booleans include:)[^"]*"#, "$1 ...")] {
@@ -291,12 +295,12 @@ fn refusal(result: &Json) -> Json {
     json!({"failed": result["failed"], "changed": result["changed"], "msg": serde_json::from_str::<Json>(&sentence).unwrap()})
 }
 
-/// The folder of a case; the names of all are equally long, because the lengths of links are compared.
+/// Folder of a case. All names have the same length, because the lengths of links are compared.
 fn folder_of(index: usize) -> String {
     format!("c{index:02}")
 }
 
-/// Every file below a folder: its mode, and its content or target.
+/// Mode and content or target of every file in a folder.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -307,7 +311,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
             let what = if found.is_symlink() {
                 fs::read_link(&path).unwrap().display().to_string()
             } else if found.is_dir() {
-                // What git and Python keep for themselves is no answer of a module.
+                // Internal files of git and Python are not part of a module's answer.
                 if !path.ends_with(".git") && !path.ends_with("venv") {
                     folders.push(path.clone());
                 }
@@ -327,7 +331,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
     all
 }
 
-/// A server that answers every request with the request's own path; its address.
+/// Starts a server that answers every request with the requested path; returns its address.
 fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

@@ -1,8 +1,9 @@
 //! Variable precedence: every pair of places where a variable can be set.
 //!
-//! The project `precedence` names its places: `@flow NAME@` becomes a flow mapping, `@params NAME@` what stands in one, `@lines NAME@` lines
-//! and `@words NAME@` words `key=value`, that set,
-//! for every other place, the variable of the two to the place's name. `@all@` is an expression: what each of these variables is where it stands.
+//! The project `precedence` names its places with placeholders. For every other place, they set the variable of the
+//! pair to the place's name: `@flow NAME@` as a flow mapping, `@params NAME@` as the content of one, `@lines NAME@` as
+//! lines, and `@words NAME@` as `key=value` words. `@all@` is an expression with the values of all these variables at
+//! its position.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::answers::{Answers, Report};
 use crate::engine::{Engine, copy_folder};
 
-/// Runs the project with all pairs and compares what it saw in each of its observations.
+/// Runs the project with all pairs and compares the observed values.
 pub(crate) fn run(engines: &[Engine], report: &Report) {
     if !crate::is_wanted("precedence") {
         return;

@@ -1,9 +1,10 @@
-//! Projects: a folder with a playbook, an inventory and what else they need.
+//! Projects: a folder with a playbook, an inventory and their files.
 //!
-//! The file `runs` has a run to a line: arguments of `ansible-playbook`, or a whole command; without it there is one run of
-//! `-i inventory playbook.yml`. Compared are the exit code, the files left in `$SCRATCH` and what was printed; a run that starts with `@`
-//! is compared without the latter. All runs of a project share `$SCRATCH`, which is emptied between them unless the line starts with `+`.
-//! `$COLLECTIONS` is where the real engines find collections. `expected.txt` holds the answers.
+//! Each line of the file `runs` is a run: arguments of `ansible-playbook`, or a whole command. Without the file, there
+//! is one run of `-i inventory playbook.yml`. The comparison covers the exit code, the files left in `$SCRATCH`, and
+//! the output unless the line starts with `@`. All runs of a project share `$SCRATCH`, which is emptied between them
+//! unless the line starts with `+`. `$COLLECTIONS` is the real engines' folder of collections. `expected.txt` has the
+//! answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ pub(crate) struct Project {
     runs: Vec<String>,
 }
 
-/// All projects that are wanted.
+/// All selected projects.
 pub(crate) fn all() -> Vec<Project> {
     let mut projects = Vec::new();
     for entry in fs::read_dir(crate::root().join("projects")).unwrap() {
@@ -40,7 +41,7 @@ pub(crate) fn all() -> Vec<Project> {
 }
 
 impl Project {
-    /// Makes the runs with every engine, and compares or records them.
+    /// Runs the project with every engine, and compares or records the answers.
     pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
         let answers: Vec<Vec<String>> = engines.iter().map(|engine| self.ask(engine)).collect();
         let file = self.folder.join("expected.txt");
@@ -75,7 +76,7 @@ impl Project {
         }
     }
 
-    /// What each run printed and left behind.
+    /// Output and files of each run.
     fn ask(&self, engine: &Engine) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let (case, scratch) = (folder.path().join("case"), folder.path().join("scratch"));
@@ -112,7 +113,7 @@ impl Project {
         answers
     }
 
-    /// The recording: where both engines agree, one answer.
+    /// The recording, with a single answer if the engines agree.
     fn record(&self, answers: &[Vec<String>]) -> String {
         let [classic, current] = answers else { panic!("two engines are recorded") };
         let mut text = String::new();
@@ -137,7 +138,7 @@ fn recorded_run(recorded: &str, run: &str, line: &str) -> Option<String> {
     Some(lines.take_while(|text| !is_head(text)).map(|text| format!("{text}\n")).collect())
 }
 
-/// Every file below a folder, but those whose names begin with a dot: its name and its text.
+/// Names and texts of all files in a folder, except those whose names begin with a dot.
 pub(crate) fn list_files(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,13 +1,13 @@
-//! What is left out of answers that speak of a service: what it hands out anew each time, and in what it says of a thing all that is empty, which
-//! is most of it.
+//! Normalizes answers about services: removes values that a service generates, and empty values in its descriptions,
+//! which are the majority.
 
 use regex::Regex;
 use serde_json::Value as Json;
 
-/// Where results hold what a service says of a thing, or of several.
+/// Keys of results with descriptions by a service.
 const DESCRIPTIONS: [&str; 6] = ["container", "containers", "image", "images", "network", "volume"];
 
-/// Names that a service gives, moments, sizes of the programs of this machine, and what is the same for all things.
+/// Generated names, times, sizes of this machine's programs, and values that are always the same.
 const HANDED_OUT: [&str; 21] = [
     "Created",
     "CreatedAt",
@@ -32,7 +32,7 @@ const HANDED_OUT: [&str; 21] = [
     "uid",
 ];
 
-/// A text without names that a service gives, and without moments.
+/// Replaces generated names and times.
 pub(crate) fn steady(text: &str) -> String {
     let mut text = text.to_owned();
     for (pattern, replacement) in [
@@ -53,7 +53,7 @@ pub(crate) fn steady(text: &str) -> String {
     text
 }
 
-/// A result, with its descriptions cut down, and with what was done at the same time in an order.
+/// Shortens the descriptions in a result, and sorts concurrent actions.
 pub(crate) fn described(result: Json) -> Json {
     let Json::Object(entries) = kept(result) else { return Json::Null };
     let cut = |(key, value): (String, Json)| {
@@ -69,7 +69,7 @@ pub(crate) fn described(result: Json) -> Json {
     Json::Object(entries.into_iter().map(cut).collect())
 }
 
-/// What is left without what a service hands out.
+/// Removes values that a service generates.
 fn kept(value: Json) -> Json {
     match value {
         Json::Object(entries) => {
@@ -81,7 +81,7 @@ fn kept(value: Json) -> Json {
     }
 }
 
-/// What a description tells. Docker has lists that it makes of mappings, in no order, and mappings by the names it gave.
+/// Normalizes a description. Docker turns mappings into unordered lists, and keys mappings by generated names.
 fn told(value: Json) -> Json {
     match value {
         Json::Object(entries) => {

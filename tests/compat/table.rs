@@ -1,8 +1,8 @@
-//! Tables: many small cases that one playbook answers, in a copy of the folder `tables/project`.
+//! Tables: many small cases in one playbook, which runs in a copy of the folder `tables/project`.
 //!
-//! The folder of a table says what its cases are: `templates` and `conditions` have one to a line, `patterns` are patterns of hosts, `tasks`
-//! are YAML separated by blank lines, `yaml` are files of variables and `playbooks` are playbooks that are only checked, both separated by
-//! `====`. Lines that start with `##` are comments.
+//! A table's folder defines the kind of its cases. `templates` and `conditions` have one per line, and `patterns` are
+//! host patterns. `tasks` are YAML separated by blank lines. `yaml` are variable files, and `playbooks` are checked for
+//! syntax only; `====` separates both. Lines that start with `##` are comments.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::answers::{Answers, Report};
 use crate::engine::{Engine, copy_folder};
 use crate::text;
 
-/// What the cases of a table are.
+/// Kind of the cases of a table.
 #[derive(Clone, Copy)]
 enum Kind {
     Templates,
@@ -33,7 +33,7 @@ const KINDS: [(&str, Kind); 6] = [
     ("playbooks", Kind::Playbooks),
 ];
 
-/// One file of cases.
+/// A file of cases.
 pub(crate) struct Table {
     kind: Kind,
     name: String,
@@ -41,7 +41,7 @@ pub(crate) struct Table {
     cases: Vec<String>,
 }
 
-/// All tables that are wanted.
+/// All selected tables.
 pub(crate) fn all() -> Vec<Table> {
     let mut tables = Vec::new();
     for (folder, kind) in KINDS {
@@ -72,7 +72,7 @@ fn cases(kind: Kind, text: &str) -> Vec<String> {
 }
 
 impl Table {
-    /// Asks every engine, and compares.
+    /// Runs every engine and compares the answers.
     pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
         let answers: Vec<(&Engine, Answers)> = engines.iter().map(|engine| (engine, self.ask(engine))).collect();
         report.settle(&self.name, &self.path.with_extension("jsonl"), &answers);
@@ -89,7 +89,7 @@ impl Table {
         fs::write(case.join("playbook.yml"), self.playbook(&case)).unwrap();
         let run = engine.run("-i inventory playbook.yml", &case, &scratch);
         let Ok(written) = fs::read_to_string(scratch.join("answers.json")) else {
-            // As if each case had answered nothing: what the engine said last is the reason.
+            // Every case counts as unanswered; the engine's last output shows the reason.
             let said: Vec<&str> = run.stdout.lines().chain(run.stderr.lines()).collect();
             let last = said.iter().skip(said.len().saturating_sub(40)).map(|line| format!("{line}\n"));
             eprintln!("{} [{}] wrote no answers:\n{}", self.name, engine.line, last.collect::<String>());
@@ -106,7 +106,7 @@ impl Table {
             .collect()
     }
 
-    /// The exit code of `--syntax-check` for each playbook.
+    /// Exit code of `--syntax-check` for each playbook.
     fn check(&self, engine: &Engine, folder: &Path, scratch: &Path) -> Answers {
         let mut answers = Answers::new();
         for case in &self.cases {
@@ -117,7 +117,7 @@ impl Table {
         answers
     }
 
-    /// The playbook that answers all cases, each in a registered result, and writes them down.
+    /// A playbook that registers the result of every case and writes them to a file.
     fn playbook(&self, folder: &Path) -> String {
         let mut text = String::new();
         if !matches!(self.kind, Kind::Patterns) {
@@ -154,7 +154,7 @@ impl Table {
         text
     }
 
-    /// What is compared of a registered result.
+    /// The compared parts of a registered result.
     fn answer(&self, result: Json) -> Json {
         match self.kind {
             Kind::Templates if result["failed"] == true => json!({"fails": true}),
@@ -169,7 +169,7 @@ impl Table {
     }
 }
 
-/// The tasks of a case, the last one registered. A failure of it is part of the answer.
+/// Tasks of a case, with the last one registered. Its failure is part of the answer.
 fn task(case: &str, register: &str) -> String {
     let mut text: String = case.lines().map(|line| format!("    {line}\n")).collect();
     text.push_str(&format!("      register: {register}\n"));

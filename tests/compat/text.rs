@@ -1,4 +1,4 @@
-//! What is left out of a comparison: what changes from run to run, and each engine's own words about what went wrong.
+//! Normalizes answers: removes values that change from run to run, and each engine's wording of errors.
 
 use regex::Regex;
 use serde_json::Value as Json;
@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use crate::engine::Engine;
 pub(crate) use crate::printed::{own_words, without_paths};
 
-/// Keys of results that tell of a moment, of the machine, or of files in between.
+/// Keys of results about times, the machine or temporary files.
 const VOLATILE: &[&str] = &[
     "atime",
     "cache_update_time",
@@ -35,7 +35,7 @@ const VOLATILE: &[&str] = &[
     "failed_when_suppressed_exception",
 ];
 
-/// What is compared of a failure; the rest describes it, and each engine does so in its own words.
+/// The compared keys of a failure; the others describe it in each engine's own words.
 const OF_FAILURES: &[&str] = &[
     "failed",
     "changed",
@@ -51,17 +51,17 @@ const OF_FAILURES: &[&str] = &[
     "evaluated_to",
 ];
 
-/// A registered result without what changes from run to run, and without the words about a failure.
+/// Removes values that change from run to run, and the wording of failures.
 pub(crate) fn steady(value: Json) -> Json {
     steady_with(value, &[])
 }
 
-/// The same with the difference that is shown.
+/// Like [`steady`], but keeps the diff.
 pub(crate) fn steady_with_diff(value: Json) -> Json {
     steady_with(value, &["diff"])
 }
 
-/// The same with keys that are kept for once.
+/// Like [`steady`], but keeps the given keys.
 pub(crate) fn steady_with(value: Json, kept: &[&str]) -> Json {
     match value {
         Json::Object(map) => {
@@ -77,22 +77,22 @@ pub(crate) fn steady_with(value: Json, kept: &[&str]) -> Json {
     }
 }
 
-/// Python writes numbers that JSON does not have.
+/// Python writes numbers that JSON lacks.
 pub(crate) fn without_infinity(json: &str) -> String {
     Regex::new(r"([\[:,] ?)(-?Infinity|NaN)").unwrap().replace_all(json, "$1\"$2\"").into_owned()
 }
 
-/// What 2.18 puts where it cannot leave something out has another number in each run.
+/// The placeholder of 2.18 for omitted values has another number in each run.
 pub(crate) fn without_placeholders(json: &str) -> String {
     Regex::new("__omit_place_holder__[0-9a-f]+").unwrap().replace_all(json, "__omit_place_holder__").into_owned()
 }
 
-/// Printed text as it is compared.
+/// Normalizes output for comparison.
 pub(crate) fn normalised(text: &str, engine: &Engine) -> String {
     crate::printed::normalised(text, engine.line == "2.18", |line| without_reason(line, engine))
 }
 
-/// Sentences that real ansible-core says about its own errors are left out of a recording; ours stand in the same places.
+/// Removes ansible-core's wording of its own errors, to compare with ours in the same places.
 fn without_reason(line: &str, engine: &Engine) -> String {
     let is_result = ["fatal: ", "failed: ", "skipping: ", "ok: "].iter().any(|start| line.starts_with(start));
     if engine.is_ours || !is_result {

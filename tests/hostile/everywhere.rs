@@ -1,5 +1,5 @@
-//! Evil data of a host in every argument of every action and module, in every keyword, filter, test and lookup: all that the documentation of
-//! the program under attack lists. Nothing may render it, whatever else becomes of the task.
+//! Passes hostile data of a host to every documented argument, keyword, filter, test and lookup of the program under
+//! attack. Nothing may render it, whatever the task's outcome.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::stage::{EVIL, EVIL_EXPRESSION, Stage, program};
 
-/// The values: as a text, as an expression, in a list, and as key and value of a dictionary.
+/// The data: a text, an expression, a list, and key and value of a dictionary.
 const VALUES: [&str; 4] =
     ["\"{{ r.x }}\"", "\"{{ r.e }}\"", "[\"{{ r.x }}\", \"{{ r.e }}\"]", "{\"{{ r.x }}\": \"{{ r.e }}\"}"];
 /// Options that only make a task wait.
@@ -18,7 +18,7 @@ fn stage() -> Option<Stage> {
         let evil = json!({"changed": true, "x": EVIL, "e": EVIL_EXPRESSION, "stdout": EVIL, "msg": EVIL, "content": EVIL, "rc": 0,
             "ansible_facts": {"evil": EVIL}, "exists": true, "stat": {"exists": true, "path": EVIL}});
         let stage = Stage::new("answer", &json!({"*": evil}));
-        // The project's own text is rendered, or all that follows would show nothing.
+        // Proves that the project's own text is rendered; otherwise, the checks below would be meaningless.
         let own = stage.run(&super::stage::tasks("    - debug: msg=\"{{ 1234 * 4321 }}\"\n"), &[]);
         assert!(own.text.contains("5332114"), "{}", own.text);
         stage
@@ -31,7 +31,8 @@ fn documented(words: &[&str]) -> Map<String, Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs tasks after one whose evil result is `r`; returns those that rendered it. Tasks refused before the run are bisected out.
+/// Runs tasks after one whose hostile result is `r`. Returns the tasks that rendered it, and bisects out tasks that are
+/// refused before the run.
 fn rendered(stage: &Stage, what: &str, tasks: &[String]) -> Vec<String> {
     let playbook = format!(
         "- hosts: liar\n  gather_facts: false\n  ignore_errors: true\n  ignore_unreachable: true\n  timeout: 5\n  tasks:\n    \
@@ -49,9 +50,9 @@ fn rendered(stage: &Stage, what: &str, tasks: &[String]) -> Vec<String> {
     }
 }
 
-/// How a playbook ended.
+/// Outcome of a playbook.
 enum Ran {
-    /// With its recap, and nothing was rendered.
+    /// It ended with its recap, and nothing was rendered.
     Yes,
     /// It was refused before any task, or ended early.
     Refused,
@@ -86,7 +87,7 @@ pub(crate) fn actions() {
         let required: Vec<&String> =
             options.iter().filter(|(_, option)| option["required"] == true).map(|(name, _)| name).collect();
         let mut tasks = Vec::new();
-        // A list holds both the text and the expression.
+        // A list contains both the text and the expression.
         for (option, value) in options.keys().flat_map(|option| [VALUES[0], VALUES[2]].map(|value| (option, value))) {
             let mut task = format!("    - {name}:\n        {option}: {value}\n");
             for other in required.iter().filter(|other| **other != option) {
@@ -94,7 +95,7 @@ pub(crate) fn actions() {
             }
             tasks.push(task);
         }
-        // Arguments that may be refused before the run are in a task of their own, so that the others still run.
+        // Arguments that may be refused before the run get a separate task, so that the others still run.
         let whole = format!("    - {name}: {}\n    - action: {name}\n      args: {}\n", VALUES[0], VALUES[0]);
         broken.extend(rendered(&stage, &name, &[whole]));
         broken.extend(rendered(&stage, &name, &tasks));

@@ -1,20 +1,20 @@
-//! Lying frames: floods, giants, unrequested answers, cut or endless streams, and text that drives the terminal.
+//! Hostile frames: floods, oversized or unrequested answers, cut or endless streams, and terminal control sequences.
 
 use serde_json::json;
 
 use super::stage::{Case, tasks};
 
-/// A mode that must fail its host, and nothing else.
+/// A mode that must fail its own host and nothing else.
 fn fails(name: &'static str, mode: &'static str, codes: &'static [i32]) -> Case {
     Case { name, mode, codes, playbook: tasks("    - ping:\n    - ping:\n"), ..Case::default() }
 }
 
-/// A task that has a content to ask for.
+/// A task with a content that the executor can request.
 fn copy() -> String {
     tasks("    - copy: {src: large, dest: /tmp/never}\n")
 }
 
-/// Every attack.
+/// All attacks.
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case {

@@ -1,4 +1,4 @@
-//! The lying executor. sshd starts it in place of whatever the controller asks for; it speaks the protocol as it likes.
+//! The lying executor. sshd starts it instead of the controller's command, and it speaks the protocol as it likes.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use windlass_protocol::{BEGIN_MARKER, PROTOCOL_VERSION, read_frame};
 
-/// Answers as the script says, until the controller hangs up.
+/// Answers according to the script until the controller disconnects.
 pub(crate) fn serve(script: &Path) {
     let script: Value = serde_json::from_slice(&std::fs::read(script).unwrap()).unwrap();
     let mode = script["mode"].as_str().unwrap_or("answer").to_owned();
@@ -14,7 +14,7 @@ pub(crate) fn serve(script: &Path) {
     let command = std::env::var("SSH_ORIGINAL_COMMAND").unwrap();
     let is_hex = |word: &&str| word.len() == 32;
     let Some(word) = command.split(|letter: char| !letter.is_ascii_hexdigit()).find(is_hex) else {
-        // A bare command (`raw`), whose output is data as well.
+        // A bare command (`raw`), whose output is data too.
         return out.raw(super::stage::EVIL.as_bytes());
     };
     let word = word.to_owned();
@@ -34,7 +34,7 @@ fn hello(boot: &str) -> Value {
 
 fn greet(out: &mut Wire<impl Write>, mode: &str, word: &str) {
     match mode {
-        // A login shell that prints a marker of its own, with a frame behind it.
+        // A login shell that prints its own marker, followed by a frame.
         "fake_marker" => {
             out.raw(format!("\n{BEGIN_MARKER}{}\n", "0".repeat(32)).as_bytes());
             out.frame(&hello("fake"), b"");
@@ -60,12 +60,12 @@ fn greet(out: &mut Wire<impl Write>, mode: &str, word: &str) {
     }
 }
 
-/// The stream to the controller. Frames are made by hand, so that they may be wrong.
+/// The stream to the controller. Frames are built by hand, so that they can be invalid.
 struct Wire<W: Write>(W);
 
 impl<W: Write> Wire<W> {
     fn raw(&mut self, bytes: &[u8]) {
-        // The controller may have hung up, which is an answer too.
+        // The controller may have disconnected, which is a valid reaction.
         if self.0.write_all(bytes).and_then(|()| self.0.flush()).is_err() {
             std::process::exit(0);
         }
@@ -85,7 +85,7 @@ struct Liar<W: Write> {
     out: Wire<W>,
     mode: String,
     results: Value,
-    /// The request whose answer waits for the next one.
+    /// A request whose answer is held until the next one.
     held: Option<u64>,
 }
 
@@ -163,7 +163,7 @@ impl<W: Write> Liar<W> {
                 std::process::exit(1);
             }
             "ends" | "restarts" => std::process::exit(3),
-            // The answers of two requests that were sent together, each under the other's id.
+            // Answers two pipelined requests, each under the other's id.
             "swaps" if request["turn"].is_object() => match self.held.take() {
                 None => return self.held = Some(id),
                 Some(first) => {

@@ -1,8 +1,9 @@
-//! A host that lies: its sshd starts an executor that speaks the protocol as an attacker would. Each case is an attack, the playbook it aims at,
-//! and what must hold: the exit code, the words, no command on the controller, and bounded memory.
+//! A lying host: its sshd starts an executor that speaks the protocol as an attacker would. Each case has an attack and
+//! a playbook. It checks the exit code, the messages, that no command ran on the controller, and that memory stayed
+//! bounded.
 //!
-//! This test program is the liar as well (`WINDLASS_LIAR` names its script). `HOSTILE_CASE` chooses cases by a part of their names;
-//! `WINDLASS_BINARY` is another program to attack than the one of this build.
+//! This test program is also the liar (`WINDLASS_LIAR` names its script). `HOSTILE_CASE` selects cases by a part of
+//! their names; `WINDLASS_BINARY` attacks another program than this build's.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +21,7 @@ mod stage;
 mod support;
 mod templates;
 
-/// No test of its own: sshd runs the program with this name.
+/// Not a test: sshd runs the program with this name.
 #[test]
 fn liar() {
     if let Some(script) = std::env::var_os("WINDLASS_LIAR") {

@@ -1,15 +1,16 @@
-//! Results that carry what only the controller's own actions may cause: hosts, groups, variables, facts, statistics, censoring.
+//! Results that claim effects only the controller's own actions may have: hosts, groups, variables, facts, statistics,
+//! censoring.
 
 use serde_json::{Value, json};
 
 use super::stage::{Case, tasks};
 
-/// Runs a command on the liar, then shows what became of another host and tries to do something there.
+/// Runs a command on the liar, then shows the state of another host and tries to use it.
 const TAKE_OVER: &str = "- hosts: liar\n  gather_facts: false\n  tasks:\n    - command: anything\n      register: r\n      failed_when: false\n    \
      - debug:\n        msg: \"connection={{ hostvars.good.ansible_connection | default('ssh') }}, hosts={{ groups.all | length }}, groups={{ groups | length }}\"\n\
      - hosts: all:!liar\n  gather_facts: false\n  ignore_unreachable: true\n  tasks:\n    - command: touch CANARY\n";
 
-/// The liar's result of `command`, and the playbook above.
+/// The liar's result of `command`, with the playbook above.
 fn take_over(name: &'static str, result: Value) -> Case {
     Case {
         name,
@@ -21,12 +22,12 @@ fn take_over(name: &'static str, result: Value) -> Case {
     }
 }
 
-/// Makes the next command on a host one on the controller.
+/// A result that would run the host's next command on the controller.
 fn local() -> Value {
     json!({"ansible_connection": "local", "ansible_ssh_common_args": "-o ProxyCommand='touch CANARY'"})
 }
 
-/// Connection variables by which the next task on the host would run a command on the controller.
+/// Connection variables that would make the host's next task run a command on the controller.
 fn hooks() -> Value {
     json!({
         "ansible_connection": "local",
@@ -73,7 +74,7 @@ fn facts(name: &'static str, module: &'static str, result: Value) -> Case {
     }
 }
 
-/// Every attack.
+/// All attacks.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         take_over(

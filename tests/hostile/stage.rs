@@ -1,4 +1,4 @@
-//! A real sshd whose every login is the liar, the real `windlass` in front of it, and the checks afterwards.
+//! A real sshd that starts the liar on every login, the real `windlass` before it, and the checks afterwards.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,31 +11,31 @@ use serde_json::{Value, json};
 
 use super::support::Sshd;
 
-/// Nothing may make the controller larger than this, in KiB; an unharmed run of a development build takes some 60,000.
+/// Memory limit of the controller, in KiB. An ordinary run of a development build needs some 60,000.
 const MEMORY: u64 = 400_000;
-/// A run that grows beyond this is ended at once, for the sake of the machine.
+/// Memory at which a run is killed to protect the machine, in KiB.
 const FAR_TOO_MUCH: u64 = 1_000_000;
 const DEADLINE: Duration = Duration::from_secs(75);
 const KEPT_OUTPUT: u64 = 4 << 20;
-/// Data that runs a command or shows 5332114 where it is evaluated.
+/// Data that runs a command, or shows 5332114, if it is evaluated.
 pub(crate) const EVIL: &str = "{{ lookup('pipe', 'touch CANARY') }}{{ 1234 * 4321 }}";
-/// The same as an expression.
+/// The same data as an expression.
 pub(crate) const EVIL_EXPRESSION: &str = "lookup('pipe', 'touch CANARY') ~ (1234 * 4321)";
 
 /// An attack.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// How the liar behaves, if not only by its results.
+    /// Behaviour of the liar, besides its results.
     pub(crate) mode: &'static str,
-    /// The results by module; `*` is any other.
+    /// Results by module; `*` stands for any other.
     pub(crate) results: Value,
     pub(crate) playbook: String,
     pub(crate) options: &'static [&'static str],
-    /// The exit codes that are right.
+    /// Accepted exit codes.
     pub(crate) codes: &'static [i32],
-    /// Has to be printed.
+    /// Required output.
     pub(crate) says: &'static [&'static str],
-    /// Must not be printed; `5332114` never may.
+    /// Forbidden output; `5332114` is always forbidden.
     pub(crate) never_says: &'static [&'static str],
 }
 
@@ -54,23 +54,23 @@ impl Default for Case {
     }
 }
 
-/// A play of these tasks on the liar.
+/// A play with these tasks for the liar.
 pub(crate) fn tasks(tasks: &str) -> String {
     format!("- hosts: liar\n  gather_facts: false\n  tasks:\n{tasks}")
 }
 
-/// The traces of a run.
+/// Observations of a run.
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) text: String,
-    /// Peak of the resident memory in KiB.
+    /// Peak resident memory, in KiB.
     memory: u64,
     took: Duration,
-    /// A command of the host ran on the controller.
+    /// Whether a command of the host ran on the controller.
     pub(crate) canary: bool,
 }
 
-/// Runs the cases one after the other and panics with all that did not hold.
+/// Runs the cases in sequence and panics with all violations.
 pub(crate) fn run(cases: Vec<Case>) {
     if !super::support::available() {
         return;
@@ -121,7 +121,7 @@ fn perform(case: &Case) -> Outcome {
     Stage::new(case.mode, &case.results).run(&case.playbook, case.options)
 }
 
-/// A project in a folder of its own, whose host `liar` is behind a real sshd.
+/// A project in its own folder, whose host `liar` is behind a real sshd.
 pub(crate) struct Stage {
     directory: tempfile::TempDir,
     _sshd: Sshd,
@@ -160,7 +160,7 @@ impl Stage {
         self.directory.path().join(name)
     }
 
-    /// Writes a file in which `CANARY` is the path of the file that nobody may make.
+    /// Writes a file, with `CANARY` replaced by the path of the file that must never appear.
     fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text.replace("CANARY", &self.path("CANARY").display().to_string())).unwrap();
     }
@@ -194,7 +194,7 @@ pub(crate) fn program() -> OsString {
     std::env::var_os("WINDLASS_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_windlass").into())
 }
 
-/// Reads to the end and keeps the beginning.
+/// Reads a stream to its end and keeps the beginning.
 fn drain(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut kept = Vec::new();
@@ -204,7 +204,7 @@ fn drain(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<Stri
     })
 }
 
-/// Waits for the end, and measures meanwhile.
+/// Waits for the end of the run and measures its memory.
 fn watch(child: &mut Child, began: Instant) -> (Option<i32>, u64) {
     let mut memory = 0;
     loop {

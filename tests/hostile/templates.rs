@@ -1,10 +1,10 @@
-//! Data that looks like a template or an expression, put wherever a playbook may put data.
+//! Data that looks like a template or an expression, in every place where a playbook may use data.
 
 use serde_json::{Value, json};
 
 use super::stage::{Case, EVIL, EVIL_EXPRESSION, tasks};
 
-/// The liar's answer to everything: evil text in every place a result has.
+/// The liar's answer to everything: hostile text in every place of a result.
 fn evil() -> Value {
     json!({
         "changed": true, "stdout": EVIL, "stderr": EVIL, "msg": EVIL, "cmd": EVIL, "rc": 0,
@@ -15,7 +15,7 @@ fn evil() -> Value {
     })
 }
 
-/// A task after the one whose evil result is `r`.
+/// A task after the one whose hostile result is `r`.
 fn used(name: &'static str, task: &str) -> Case {
     Case {
         name,
@@ -26,7 +26,7 @@ fn used(name: &'static str, task: &str) -> Case {
     }
 }
 
-/// Every place.
+/// All places.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         used("shown_by_debug_msg", "    - debug: msg=\"{{ r.stdout }} {{ r.map }} {{ r.stdout_lines }}\"\n"),
@@ -77,7 +77,7 @@ pub(crate) fn cases() -> Vec<Case> {
         used("include_tasks", "    - include_tasks: \"{{ r.stdout }}\"\n"),
         used("include_vars", "    - include_vars: \"{{ r.stdout }}\"\n"),
         used("include_role", "    - include_role: {name: \"{{ r.stdout }}\"}\n"),
-        // A handler that does not exist ends the run, as with ansible-core.
+        // As in ansible-core, an unknown handler ends the run.
         Case { codes: &[1], ..used("notify", "    - command: x\n      notify: \"{{ r.stdout }}\"\n") },
         used("name_of_a_task", "    - name: \"a task {{ r.stdout }}\"\n      debug: msg=x\n"),
         used(

@@ -1,10 +1,10 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that a seed reproduces.
 
 /// A sequence of random numbers (SplitMix64).
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// The sequence of one round.
+    /// Creates the sequence of a round.
     pub(crate) fn new(seed: u64, round: u64) -> Self {
         let mut chance = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ round.wrapping_mul(0xD1B5_4A32_D192_ED03));
         chance.next();

@@ -1,9 +1,9 @@
-//! The kill loop: the controller, the executor, another user's executor, sudo, sshd and the network are killed at random moments of a
-//! playbook. After each a `--resume` and a plain run have to converge, and nothing may be lost, halved or left.
+//! The kill loop kills the controller, the executors, sudo, sshd or the network at random moments of a playbook. After
+//! each kill, a `--resume` and a plain run must converge, and nothing may be lost, half-written or left behind.
 //!
-//! `WINDLASS_KILLS` is the number of kills (100), `WINDLASS_KILL_SEED` repeats the random choices of an earlier run, and `WINDLASS_KILL_ROUND`
-//! does one round only. The rounds are shared out to stages that run side by side, each in namespaces of its own: its processes, `/run`
-//! and places for temporary files are all its own, so whatever is left there was left by Windlass.
+//! `WINDLASS_KILLS` is the number of kills (100), `WINDLASS_KILL_SEED` repeats the random choices of an earlier run,
+//! and `WINDLASS_KILL_ROUND` runs a single round. Stages run the rounds in parallel, each in its own namespaces.
+//! Processes, `/run` and temporary files are the stage's own, so all remains come from Windlass.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,9 +28,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use round::Victim;
 
-/// Stages that run side by side.
+/// Number of parallel stages.
 const STAGES: u64 = 4;
-/// Tells the test program that it is a stage, and which.
+/// Marks the test program as a stage; the value is its number.
 const STAGE: &str = "WINDLASS_KILL_STAGE";
 const KILLS: &str = "WINDLASS_KILLS";
 const SEED: &str = "WINDLASS_KILL_SEED";
@@ -41,7 +41,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Whether this machine has what the loop needs.
+/// Whether this machine meets the requirements of the loop.
 fn available() -> bool {
     let can_separate = || Command::new("unshare").args(NAMESPACES).arg("true").status().is_ok_and(|end| end.success());
     let has_sudo =
@@ -51,8 +51,8 @@ fn available() -> bool {
 
 const NAMESPACES: [&str; 5] = ["--mount", "--propagation", "private", "--pid", "--fork"];
 
-/// Gives the stage its own `/proc`, `/run` and places for temporary files. The shell stays, as the first process of a namespace has to
-/// collect orphans.
+/// Mounts the stage's own `/proc`, `/run` and temporary directories. The shell stays, because the first process of a
+/// namespace has to reap orphans.
 const PREPARE: &str = "mount -t proc proc /proc && for place in /tmp /var/tmp /dev/shm /run; do mount -t tmpfs tmpfs $place || exit; done \
                        && mkdir /run/sshd && \"$0\" --exact stage --nocapture; code=$?; exit $code";
 
@@ -83,7 +83,7 @@ fn anything_killed_at_any_moment_resumed_run_converges_and_leaves_nothing() {
                 .unwrap()
         })
         .collect();
-    // Each has its own reader, so that none waits for the others.
+    // Each stage has its own reader, so that none waits for the others.
     let stages = stages.into_iter().map(|stage| std::thread::spawn(|| stage.wait_with_output().unwrap()));
     let ends: Vec<_> = stages.collect::<Vec<_>>().into_iter().map(|stage| stage.join().unwrap()).collect();
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
@@ -109,7 +109,7 @@ fn kills() -> u64 {
     number(KILLS).unwrap_or(100)
 }
 
-/// No test of its own: the test above runs the program with this name in each stage.
+/// Not a test: the test above runs the program with this name in each stage.
 #[test]
 fn stage() {
     let Some(own) = number(STAGE) else { return };
@@ -125,7 +125,7 @@ fn stage() {
         if !report.problems.is_empty() {
             broken += 1;
             eprintln!("ROUND {round} BROKEN, {plan:?}: {}\n{}", report.problems.join("; "), report.text);
-            // A stage that is not as it should be would only repeat it.
+            // A stage in a bad state would fail every further round.
             stage = stage::Stage::new(&std::env::var(USER).unwrap());
         }
     }

@@ -1,4 +1,4 @@
-//! The network between the controller and sshd: a relay whose connections can be cut or stalled.
+//! The network between controller and sshd: a relay that can cut or stall connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A relay on a port of its own.
+/// A relay on its own port.
 pub(crate) struct Network {
     pub(crate) port: u16,
     open: Arc<Mutex<Vec<Connection>>>,
@@ -18,7 +18,7 @@ struct Connection {
 }
 
 impl Network {
-    /// Relays to this port of the machine.
+    /// Relays to a local port.
     pub(crate) fn to(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -27,7 +27,7 @@ impl Network {
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
-                // No server: the client sees its connection end.
+                // Without a server, the client sees its connection close.
                 let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
                 let stalled = Arc::new(AtomicBool::new(false));
                 for (from, to) in [(&client, &server), (&server, &client)] {
@@ -42,7 +42,7 @@ impl Network {
         Self { port, open }
     }
 
-    /// Ends all connections that are open.
+    /// Closes all open connections.
     pub(crate) fn cut(&self) {
         for connection in self.open.lock().unwrap().drain(..) {
             connection.stalled.store(false, Ordering::SeqCst);
@@ -52,7 +52,7 @@ impl Network {
         }
     }
 
-    /// Lets nothing pass any more on the connections that are open; nobody is informed.
+    /// Stops all traffic on the open connections without closing them.
     pub(crate) fn stall(&self) {
         for connection in self.open.lock().unwrap().iter() {
             connection.stalled.store(true, Ordering::SeqCst);

@@ -1,9 +1,9 @@
-//! The processes of a stage, which has a table of its own.
+//! Processes of a stage, which has its own process namespace.
 
 use std::fs;
 use std::process::Command;
 
-/// A process that has not ended.
+/// A running process.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
@@ -26,7 +26,7 @@ impl Process {
         Some(Self { pid, parent, uid, name: field("Name:")?.to_owned(), words })
     }
 
-    /// An executor, by the file that it was started from.
+    /// Whether this is an executor, by its file.
     fn is_executor(&self) -> bool {
         self.words.first().is_some_and(|word| word.contains("/.windlass-"))
     }
@@ -43,12 +43,12 @@ impl Process {
         self.name == "sudo"
     }
 
-    /// Serves a connection of this server.
+    /// Whether this process serves a connection of the server.
     pub(crate) fn is_session_of(&self, server: u32) -> bool {
         self.name.starts_with("sshd") && self.pid != server && self.parent == server
     }
 
-    /// What a run may not leave behind.
+    /// Whether a run must not leave this process behind.
     pub(crate) fn is_of_a_run(&self) -> bool {
         self.is_executor() || self.is_sudo() || self.name.starts_with("windlass")
     }
@@ -59,7 +59,7 @@ pub(crate) fn all() -> Vec<Process> {
     entries.filter_map(|entry| Process::read(entry.ok()?.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// Ends a process of the stage at once; one that has ended already is no error.
+/// Kills a process of the stage; it may have exited already.
 pub(crate) fn kill(pid: u32) {
     assert!(pid > 1);
     Command::new("kill").args(["-KILL", &pid.to_string()]).output().unwrap();

@@ -1,4 +1,5 @@
-//! The playbook, and what its files hold in each version. The version is an extra variable: each round brings the files to the next one.
+//! The playbook, and the content of its files in each version. The version is an extra variable that increases each
+//! round.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -8,7 +9,7 @@ use crate::watch::Allowed;
 
 /// Two names of the same machine.
 pub(crate) const HOSTS: [&str; 2] = ["web1", "web2"];
-/// Everything the playbook writes is below this.
+/// Parent of everything that the playbook writes.
 pub(crate) const DATA: &str = "/tmp/kill-data";
 
 const PLAYBOOK: &str = r#"
@@ -64,7 +65,7 @@ const MORE: &str = r#"
 - {template: {src: page.j2, dest: "{{ d }}/inner-page"}, notify: inner-page}
 "#;
 
-/// The files of a host that have a handler of their name, and what each holds.
+/// Files of a host with a handler of the same name, and their contents.
 fn handled(version: u64) -> Vec<(&'static str, String)> {
     let page = format!("page {version}\n{}", format!("a line of the page, version {version}\n").repeat(400));
     let lines = format!("first\n{}version {version}\nlast\n", "a line that stays\n".repeat(300));
@@ -94,12 +95,12 @@ fn handled(version: u64) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// More than travels with a request.
+/// A text too large to travel within a request.
 fn large(version: u64) -> String {
     format!("the large file in version {version:08}\n").repeat(6000)
 }
 
-/// Handlers that copy the file they are for: one that ran after the last change has the file's last content.
+/// Handlers that copy their file: one that ran after the last change has the file's last content.
 fn handlers() -> String {
     let handler = |name: &str, file: &str| {
         let trigger = match file.strip_prefix("item-") {
@@ -118,7 +119,7 @@ fn handlers() -> String {
     text
 }
 
-/// Writes the project into a folder, and what is there before the first run.
+/// Writes the project to a folder, and the files that exist before the first run.
 pub(crate) fn write(folder: &Path, inventory: &str, user: &str) {
     fs::write(folder.join("hosts"), inventory).unwrap();
     fs::write(folder.join("site.yml"), PLAYBOOK.replace("HANDLERS\n", &handlers())).unwrap();
@@ -145,7 +146,7 @@ pub(crate) fn write(folder: &Path, inventory: &str, user: &str) {
     fs::write(Path::new(DATA).join("shared"), shared([0, 0])).unwrap();
 }
 
-/// Makes the project one of this version.
+/// Updates the project to this version.
 pub(crate) fn set_version(folder: &Path, version: u64) {
     fs::write(folder.join("large"), large(version)).unwrap();
 }
@@ -158,7 +159,7 @@ fn shared([first, second]: [u64; 2]) -> String {
     format!("first\nweb1 {first}\nweb2 {second}\n{}", "a line that stays\n".repeat(300))
 }
 
-/// What the destinations may hold while one version takes the place of another.
+/// Allowed contents of the destinations while one version replaces another.
 pub(crate) fn allowed(old: u64, new: u64) -> Allowed {
     let mut allowed = Vec::new();
     for host in HOSTS {
@@ -172,7 +173,7 @@ pub(crate) fn allowed(old: u64, new: u64) -> Allowed {
     allowed
 }
 
-/// What is not as it has to be at the end.
+/// Violations of the final state.
 pub(crate) fn wrong(version: u64) -> Vec<String> {
     let mut expected: Vec<(PathBuf, String)> = vec![(Path::new(DATA).join("shared"), shared([version; 2]))];
     for host in HOSTS {

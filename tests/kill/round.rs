@@ -1,4 +1,4 @@
-//! A round: something is killed while a run brings the files to their next version, and then everything has to come right.
+//! A round: kills something while a run brings the files to the next version, then checks that everything recovers.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -9,20 +9,20 @@ use crate::project;
 use crate::stage::{Ran, Stage};
 use crate::watch::Watch;
 
-/// What is killed.
+/// Target of a kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Victim {
     Controller,
     Executor,
     Elevated,
     Sudo,
-    /// The process of sshd that serves the connection.
+    /// The sshd process that serves the connection.
     Session,
-    /// All of sshd; another one is started.
+    /// The whole sshd, which is then restarted.
     Server,
-    /// All connections are ended.
+    /// All connections, which are closed.
     Cut,
-    /// Nothing passes any more on the connections that are open.
+    /// All traffic on the open connections, which stalls.
     Stall,
 }
 
@@ -46,17 +46,17 @@ impl Victim {
     ];
 }
 
-/// The random choices of a round.
+/// Random choices of a round.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) victim: Victim,
-    /// The moment of the kill, in thousandths of the time that a run takes.
+    /// Time of the kill, in thousandths of a run's duration.
     at: u64,
-    /// The executor has to be sent first.
+    /// Whether the run has to upload the executor first.
     sends: bool,
-    /// The next run is one that resumes.
+    /// Whether the next run resumes.
     resumes: bool,
-    /// The next run does not wait until everything of the first one has ended.
+    /// Whether the next run starts before everything of the first one has ended.
     hurries: bool,
 }
 
@@ -68,12 +68,12 @@ impl Plan {
     }
 }
 
-/// The outcome of a round.
+/// Outcome of a round.
 pub(crate) struct Report {
-    /// How far the run was.
+    /// Progress of the run at the kill.
     pub(crate) moment: &'static str,
     pub(crate) problems: Vec<String>,
-    /// What all runs of the round printed.
+    /// Output of all runs of the round.
     pub(crate) text: String,
 }
 
@@ -117,7 +117,8 @@ pub(crate) fn perform(stage: &mut Stage, plan: &Plan) -> Report {
     Report { moment, problems, text }
 }
 
-/// Resumes the run, or runs the playbook again if the plan is so or, unless the run must be one that can be resumed, there is nothing to resume.
+/// Resumes the run, or runs the playbook again if the plan says so. If nothing can be resumed, it also runs again,
+/// which is a problem with `must_resume`.
 fn go_on(stage: &mut Stage, plan: &Plan, must_resume: bool, problems: &mut Vec<String>) -> Ran {
     let mut refused = String::new();
     let mut ran = None;
@@ -137,7 +138,7 @@ fn go_on(stage: &mut Stage, plan: &Plan, must_resume: bool, problems: &mut Vec<S
     if ran.code != Some(0) {
         problems.push(format!("the next run ended with {:?}", ran.code));
     }
-    // In a hurry it may meet an executor that is about to end.
+    // Without waiting, the run may meet an executor that is about to exit.
     if !plan.hurries && ran.text.contains("waiting for the lock") {
         problems.push("a lock was left".to_owned());
     }
@@ -149,7 +150,7 @@ fn left(stage: &Stage, when: &str) -> Option<String> {
     (!left.is_empty()).then(|| format!("{when} processes are left: {left:?}"))
 }
 
-/// Kills the victim, once there is one; false if the run ended before.
+/// Kills the victim once it exists; false if the run ended before.
 fn strike(stage: &mut Stage, child: &mut Child, victim: Victim) -> bool {
     let server = stage.sshd.id();
     let is_victim = |process: &Process| match victim {
@@ -183,7 +184,7 @@ fn strike(stage: &mut Stage, child: &mut Child, victim: Victim) -> bool {
     !had_ended
 }
 
-/// Whether the process has ended; its parent has yet to ask.
+/// Whether the process has exited, even if its parent has not reaped it.
 fn has_ended(pid: u32) -> bool {
     !processes::all().iter().any(|process| process.pid == pid)
 }

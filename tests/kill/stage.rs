@@ -1,4 +1,4 @@
-//! A machine behind sshd and a network, with a project; both are the stage's own.
+//! A stage: a machine behind its own sshd and network, with a project.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use crate::network::Network;
 use crate::support::Sshd;
 use crate::{processes, project};
 
-/// Time that a run may take: one that hangs is ended, and fails its round.
+/// Maximum duration of a run. One that hangs is killed and fails its round.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// Time that the processes of a run may take to end when it has ended.
+/// Time for the processes of a run to exit after it.
 const FAREWELL: Duration = Duration::from_secs(20);
 
 pub(crate) struct Stage {
@@ -19,19 +19,19 @@ pub(crate) struct Stage {
     pub(crate) sshd: Sshd,
     pub(crate) network: Network,
     pub(crate) version: u64,
-    /// The time that a whole run takes.
+    /// Duration of a complete run.
     pub(crate) length: Duration,
     runs: usize,
 }
 
-/// The outcome of a run.
+/// Outcome of a run.
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) text: String,
 }
 
 impl Ran {
-    /// What each host changed, by the recap.
+    /// Number of changes on each host, from the recap.
     pub(crate) fn changed(&self) -> Vec<u64> {
         let lines = self.text.lines().filter(|line| line.contains(" ok=") && line.contains("unreachable="));
         lines.filter_map(|line| line.split("changed=").nth(1)?.split_whitespace().next()?.parse().ok()).collect()
@@ -57,7 +57,7 @@ impl Stage {
         );
         project::write(folder.path(), &inventory, user);
         let mut stage = Self { folder, sshd, network, version: 0, length: Duration::ZERO, runs: 0 };
-        // Twice, as the first run sends the executor.
+        // Twice, because the first run uploads the executor.
         for _ in 0..2 {
             stage.next_version();
             let began = Instant::now();
@@ -75,7 +75,7 @@ impl Stage {
         project::set_version(self.folder.path(), self.version);
     }
 
-    /// Starts the playbook; what it prints goes to the file.
+    /// Starts the playbook with its output in a file.
     pub(crate) fn start(&mut self, words: &[&str]) -> (Child, PathBuf) {
         self.runs += 1;
         let said = self.folder.path().join(format!("said-{}", self.runs));
@@ -120,19 +120,19 @@ impl Stage {
         self.finish(child, &said)
     }
 
-    /// Directories in which executors have files of their own.
+    /// Directories in which executors keep their files.
     fn executors(&self) -> PathBuf {
         self.sshd.path("remote/.windlass-0")
     }
 
-    /// Makes the next run send the executor.
+    /// Makes the next run upload the executor.
     pub(crate) fn forget_executor(&self) {
         for path in files_in(&self.executors()).filter(|path| name_of(path).starts_with("executor-")) {
             fs::remove_file(path).unwrap();
         }
     }
 
-    /// Temporary files of executors, wherever they make some.
+    /// Temporary files of executors in all possible places.
     pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> =
             files_in(&self.executors()).filter(|path| !name_of(path).starts_with("executor-")).collect();
@@ -146,11 +146,11 @@ impl Stage {
         found
     }
 
-    /// Makes all leftovers look as if they had been there for days: what is young may be in use.
+    /// Ages all leftovers by days, because young ones may be in use.
     pub(crate) fn age_leftovers(&self) {
         let leftovers = self.leftovers();
         if leftovers.iter().any(|path| path.starts_with(self.executors())) {
-            // They are swept where an executor is received.
+            // Receiving an executor sweeps them.
             self.forget_executor();
         }
         for path in leftovers {
@@ -168,7 +168,7 @@ impl Stage {
         found
     }
 
-    /// Waits until no process of a run is left; those that do not go.
+    /// Waits until no process of a run is left. Returns the remaining ones.
     pub(crate) fn processes_left(&self) -> Vec<processes::Process> {
         let began = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! A reader that looks at the destinations all the time: each has to be absent, wholly old, or wholly new.
+//! Reads the destinations continuously: each must be absent, entirely old or entirely new.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a file may hold.
+/// Allowed contents of files.
 pub(crate) type Allowed = Vec<(PathBuf, Vec<Vec<u8>>)>;
 
 pub(crate) struct Watch {
@@ -42,7 +42,7 @@ impl Watch {
         Self { thread: Some(thread), ..watch }
     }
 
-    /// Ends the watch; the files that were seen as they may not be.
+    /// Ends the watch. Returns the violations.
     pub(crate) fn end(mut self) -> Vec<String> {
         self.ended.store(true, Ordering::SeqCst);
         self.thread.take().unwrap().join().unwrap();

@@ -1,4 +1,4 @@
-//! Settings of the inventory in the files that Kubernetes reads, for releases that no host here runs.
+//! Inventory settings in the files that Kubernetes reads, for releases that no host here runs.
 
 #![recursion_limit = "256"]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
@@ -12,7 +12,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use windlass_yaml::{Options, Source, parse};
 
-/// The files that the tasks write for `cp1`, by their names. `{root}` and `{folder}` stand for the repository and the place of the files.
+/// The files that the tasks write for `cp1`, by name. `{root}` and `{folder}` mean the repository and the files'
+/// folder.
 fn render(roles: &[&str], files: &[(&str, &str)], variables: &Value) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -236,7 +237,7 @@ const PLUGINS: [&str; 17] = [
     "template",
 ];
 
-/// Fails unless every block of a Corefile is closed, every zone has servers, and every plugin is known.
+/// Asserts that every block of a Corefile is closed, every zone has servers, and every plugin is known.
 fn check_corefile(text: &str) {
     let mut depth = 0;
     let mut plugins: Vec<String> = Vec::new();

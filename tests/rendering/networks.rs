@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{documents, has, render};
 
-/// A manifest with what the role needs of Calico's.
+/// A manifest with the parts of Calico's that the role needs.
 fn calico_manifest() -> Value {
     let pod = |name: &str, image: &str| {
         json!({"spec": {"template": {"spec": {
@@ -38,7 +38,7 @@ fn calico_manifest() -> Value {
     ])
 }
 
-/// The objects of Calico by kind and name, such as `IPPool default-pool`.
+/// Calico's objects by kind and name, such as `IPPool default-pool`.
 fn calico_objects(variables: &Value) -> impl Fn(&str) -> Value + use<> {
     let mut all = json!({"calico_manifest": calico_manifest()});
     all.as_object_mut().unwrap().extend(variables.as_object().unwrap().clone());
@@ -52,7 +52,7 @@ fn calico_objects(variables: &Value) -> impl Fn(&str) -> Value + use<> {
     }
 }
 
-/// The value of a variable in the environment of a workload's container.
+/// An environment variable of a workload's container.
 fn calico_env(workload: &Value, name: &str) -> Value {
     let env = workload["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
     let found: Vec<_> = env.iter().filter(|entry| entry["name"] == name).collect();
@@ -219,7 +219,7 @@ fn calico_with_ebpf_typha_and_both_families_has_every_field() {
     has(&typha, "/spec/template/spec/volumes/0/secret/secretName", &json!("calico-typha"));
 }
 
-/// The DaemonSet of a project's manifest, with the containers that a role looks for.
+/// The DaemonSet of an upstream manifest, with the containers that a role looks for.
 fn daemonset(name: &str, containers: &[&str], init_containers: &[&str]) -> Value {
     let bare = |names: &[&str]| -> Vec<Value> {
         names.iter().map(|name| json!({"name": name, "image": "x", "args": [], "volumeMounts": []})).collect()
@@ -293,7 +293,7 @@ fn kube_router_has_every_setting() {
     has(&network, "/plugins/0/hairpinMode", &json!(true));
     has(&network, "/plugins/0/mtu", &json!(1400));
     assert!(config["kubeconfig"].as_str().unwrap().contains("server: https://127.0.0.1:8444"), "{config}");
-    // Both passwords in base64, and the file again.
+    // Both passwords in base64, then the file.
     has(&rendered[1], "/0/data/passwords", &json!("ZDI5eVpBPT0s"));
     assert_eq!(rendered[2], json!({"a.b/c": "d=e", "kube-router.io/node.asn": "64600"}));
 }
@@ -400,7 +400,7 @@ fn cilium_values_follow_every_variable() {
         ("/extraConfig", json!({"enable-endpoint-routes": "true", "limit": "5"})),
         ("/devices", json!(["eth0"])),
         ("/resources/limits/cpu", json!("1")),
-        // The chart's digest is that of another image.
+        // The chart's digest belongs to another image.
         ("/image/useDigest", json!(false)),
         ("/operator/image/useDigest", json!(true)),
     ] {

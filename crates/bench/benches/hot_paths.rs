@@ -1,4 +1,4 @@
-//! The hot paths of a run, each by itself: `cargo bench -p windlass-bench`.
+//! The hot paths of a run, each measured alone: `cargo bench -p windlass-bench`.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the templates are the benchmark's own")]
@@ -46,7 +46,7 @@ fn templates(criterion: &mut Criterion) {
     let mut count = 0;
     criterion.bench_function("template, compiled and evaluated", |bencher| {
         bencher.iter(|| {
-            // Compiled texts are kept: each has to be a new one.
+            // The engine caches compiled texts, so each iteration needs a new one.
             count += 1;
             engine.scope(variables.clone()).render(&text(&format!("{{{{ label | upper }}}} {count}"))).unwrap()
         });

@@ -1,7 +1,7 @@
-//! Programs that are run to their end, with a deadline and a bound on what they write.
+//! Runs programs to their end, with a deadline and a bound on their output.
 //!
-//! They stay in the process group of this program, so that they may ask at the terminal and an interrupt there reaches them too. At the
-//! deadline everything that descends from them is killed.
+//! Programs stay in this program's process group. They can therefore prompt at the terminal, and an interrupt there
+//! reaches them too. At the deadline, the program and all its descendants are killed.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,17 +15,17 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Time that a program may take unless a setting says otherwise.
+/// Default deadline of a program.
 pub const DEADLINE: Duration = Duration::from_secs(600);
-/// Bytes that a program may write to each of its streams.
+/// Default bound on each output stream, in bytes.
 pub const OUTPUT: u64 = 64 << 20;
 
-/// The limits of a program.
+/// Limits on a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Time that it may take; `None` is no limit.
+    /// Maximum run time; `None` means no limit.
     pub deadline: Option<Duration>,
-    /// Bytes that it may write to each of its streams.
+    /// Maximum bytes written to each stream.
     pub output: u64,
 }
 
@@ -45,24 +45,24 @@ impl Limits {
 /// A program that ran to its end.
 #[derive(Debug)]
 pub struct Output {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// Bytes of its standard output.
+    /// Bytes written to standard output.
     pub stdout: Vec<u8>,
-    /// Bytes of its standard error; none if that was not piped.
+    /// Bytes written to standard error; empty if that was not piped.
     pub stderr: Vec<u8>,
 }
 
-/// Why a program did not run to its end.
+/// Reason why a program did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be started, read or waited for.
+    /// The program cannot be started, read or waited for.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It took too long and was ended.
+    /// The program exceeded this deadline and was killed.
     #[error("it did not end within {} s and was killed", .0.as_secs_f64().ceil())]
     Late(Duration),
-    /// It wrote too much and was ended.
+    /// The program wrote more than this many bytes and was killed.
     #[error("it wrote more than {0} bytes and was killed")]
     TooMuch(u64),
 }
@@ -94,7 +94,7 @@ pub struct Until<'a, T> {
 }
 
 impl<'a, T> Until<'a, T> {
-    /// Applies this deadline to every poll of the future.
+    /// Applies `end` to every poll of the future.
     pub fn new(end: Option<Instant>, future: Pin<Box<dyn Future<Output = T> + Send + 'a>>) -> Self {
         Self { end, future }
     }
@@ -241,7 +241,7 @@ mod tests {
         let error = shell(&text, Limits::within(Some(Duration::from_secs(2)))).unwrap_err();
         assert_eq!(error.to_string(), "it did not end within 2 s and was killed");
         let pid: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-        // A killed process is seen for a moment longer.
+        // A killed process remains visible for a moment.
         let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let is_gone = || state().is_empty() || state().contains(") Z");
         let end = Instant::now() + Duration::from_secs(10);

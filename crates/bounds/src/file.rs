@@ -2,10 +2,10 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// Largest file that is read whole, in bytes: inventories, playbooks, variables, settings, keys.
+/// Largest file that is read whole, in bytes. Applies to inventories, playbooks, variables, settings and keys.
 pub const LARGEST_FILE: u64 = 64 << 20;
 
-/// Reads a file of at most [`LARGEST_FILE`] bytes. Devices and pipes are read too, and bounded likewise.
+/// Reads a file of at most [`LARGEST_FILE`] bytes. The bound also covers devices and pipes.
 pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_up_to(path, LARGEST_FILE)
 }
@@ -13,7 +13,7 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// Reads a file of at most `limit` bytes.
 pub fn read_up_to(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
-    // The size of a regular file is known, so one that is too large is refused unread.
+    // The size of a regular file is known, so an oversized one is refused before any of it is read.
     if file.metadata().is_ok_and(|found| found.is_file() && found.len() > limit) {
         return Err(too_large(limit));
     }

@@ -1,5 +1,5 @@
-//! Files that the controller reads whole and programs that it runs, each within limits: no file and no program can fill its memory or hold
-//! it up for ever.
+//! Bounded reading of files and running of programs on the controller: neither can exhaust its memory or block it for
+//! ever.
 
 pub mod child;
 mod file;

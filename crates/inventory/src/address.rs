@@ -1,16 +1,16 @@
-//! Names and addresses of hosts, with ranges and ports.
+//! Host names and addresses, with ranges and ports.
 
 use std::net::Ipv6Addr;
 
 use crate::range;
 
-/// The names a host pattern of an inventory stands for, and its port.
+/// Expands a host pattern of an inventory into names, and returns its port.
 pub(crate) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u32>), range::Wrong> {
     let (host, port) = parse(pattern).unwrap_or((pattern, None));
     Ok((range::expand(host)?, port))
 }
 
-/// Splits `host:port`; `None` when the text is not a name or address of a host, with or without ranges.
+/// Splits `host:port`; `None` if the text is no host name or address, with or without ranges.
 pub fn parse(text: &str) -> Option<(&str, Option<u32>)> {
     let (host, port) =
         split_port(text).map_or((text, None), |(host, port)| (host, Some(port).filter(|port| *port > 0)));
@@ -22,7 +22,7 @@ pub(crate) fn is_ip(text: &str) -> bool {
     text.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// `[host]:port`, or `host:port` where the host has no colon outside brackets.
+/// Splits `[host]:port`, or `host:port` if the host has no colon outside brackets.
 fn split_port(text: &str) -> Option<(&str, u32)> {
     let (host, digits) = text.rsplit_once(':')?;
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -31,7 +31,7 @@ fn split_port(text: &str) -> Option<(&str, u32)> {
     let port = digits.parse().ok()?;
     if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'))
         && !inner.is_empty()
-        // `[1:3]` alone is a range, and `[a:b][c:d]` are two.
+        // `[1:3]` alone is a range, and `[a:b][c:d]` are two ranges.
         && (is_ipv6(inner) || is_name(inner))
     {
         return Some((inner, port));
@@ -48,13 +48,14 @@ fn split_port(text: &str) -> Option<(&str, u32)> {
     (depth == 0).then_some((host, port))
 }
 
-/// A piece of a name: a character or a whole range.
+/// Part of a name: a character or a whole range.
 enum Piece {
     Character(char),
     Range,
 }
 
-/// Labels of letters, digits, `_`, `-` and ranges, separated by dots; this covers IPv4 addresses too.
+/// Whether a text consists of labels separated by dots. Labels have letters, digits, `_`, `-` and ranges; IPv4
+/// addresses qualify too.
 fn is_name(text: &str) -> bool {
     let Some(pieces) = pieces(text) else { return false };
     pieces.split(|piece| matches!(piece, Piece::Character('.'))).all(|label| {
@@ -104,7 +105,7 @@ fn is_letter(text: &str) -> bool {
     matches!(text.as_bytes(), [byte] if byte.is_ascii_alphabetic())
 }
 
-/// An IPv6 address in which parts may be hexadecimal ranges.
+/// Whether a text is an IPv6 address, in which parts may be hexadecimal ranges.
 fn is_ipv6(text: &str) -> bool {
     let mut plain = String::new();
     let mut rest = text;

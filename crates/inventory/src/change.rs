@@ -1,4 +1,4 @@
-//! Adding to an inventory: what sources say, and what `add_host` and `group_by` do while a playbook runs.
+//! Changes to an inventory: statements of sources, and `add_host` and `group_by` during a run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::{Error, Inventory, Warning};
 
 const PRIORITY: &str = "ansible_group_priority";
 
-/// Where a host should be.
+/// The proper place of a host.
 enum Place {
     Ungrouped,
     Elsewhere,
 }
 
 impl Inventory {
-    /// Adds a host (`add_host`), or gives an existing one more variables and groups. Groups are made as needed.
-    /// Tells whether anything changed.
+    /// Adds a host (`add_host`), or adds variables and groups to an existing one. Creates missing groups. Returns
+    /// whether anything changed.
     pub fn add_host(&mut self, name: &str, groups: &[&str], variables: &Mapping) -> bool {
         let span = variables.values().next().map_or_else(Span::none, |value| value.span.clone());
         let is_new = !self.hosts.contains_key(name);
@@ -46,7 +46,7 @@ impl Inventory {
         changed
     }
 
-    /// Adds a group under `all`. Tells whether it is new.
+    /// Adds a group under `all`. Returns whether it is new.
     pub fn add_group(&mut self, name: &str) -> bool {
         let is_new = !self.groups.contains_key(name);
         let group = self.ensure_group(name, &Span::none());
@@ -55,7 +55,7 @@ impl Inventory {
         is_new
     }
 
-    /// Makes a group contain another; both are made as needed. Tells whether that is new.
+    /// Makes one group contain another and creates missing groups. Returns whether the relation is new.
     pub fn add_child(&mut self, parent: &str, child: &str) -> Result<bool, Error> {
         let parent_id = self.ensure_group(parent, &Span::none());
         let child_id = self.ensure_group(child, &Span::none());
@@ -65,8 +65,8 @@ impl Inventory {
         Ok(is_new)
     }
 
-    /// Puts an existing host into a group (`group_by`), which is made as needed. Tells whether that is new. The
-    /// implicit localhost can be in groups too, but stays outside of `all`.
+    /// Adds an existing host to a group (`group_by`), and creates a missing group. Returns whether the membership is
+    /// new. The implicit localhost can join groups too, but stays outside `all`.
     pub fn add_host_to_group(&mut self, host: &str, group: &str) -> bool {
         let Some(name) = self.host(host).map(|host| Arc::clone(&host.name)) else { return false };
         let implicit = self.implicit.iter().find(|implicit| implicit.name == name);
@@ -82,7 +82,7 @@ impl Inventory {
         is_new
     }
 
-    /// Carries out what a source says.
+    /// Applies one statement of a source.
     pub(crate) fn apply(&mut self, step: Step, source: &Arc<Path>) -> Result<(), Error> {
         match step {
             Step::Group { name, span } => {
@@ -122,7 +122,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Gives a host variables; hosts of one range share them.
+    /// Adds variables to a host; hosts of one range share them.
     pub(crate) fn give(&mut self, host: HostId, variables: &Arc<Mapping>) {
         let merge = self.merge_hashes;
         let Some((_, host)) = self.hosts.get_index_mut(host) else { return };
@@ -175,7 +175,7 @@ impl Inventory {
         self.groups.insert_full(name, group).0
     }
 
-    /// A host by its name; when it is new, with its source and port.
+    /// Finds a host, or creates it with its source and port.
     fn ensure_host(&mut self, name: &str, source: Option<&Arc<Path>>, port: Option<&Node>, span: &Span) -> HostId {
         if let Some(host) = self.hosts.get_index_of(name) {
             return host;
@@ -196,7 +196,7 @@ impl Inventory {
         self.hosts.insert_full(name, host).0
     }
 
-    /// Puts a host into a group.
+    /// Adds a host to a group.
     pub(crate) fn join(&mut self, host: HostId, group: GroupId) -> bool {
         let is_new = self.group_at_mut(group).is_some_and(|group| group.hosts.insert(host));
         if is_new && let Some((_, host)) = self.hosts.get_index_mut(host) {
@@ -222,7 +222,7 @@ impl Inventory {
         Ok(self.link(parent, child))
     }
 
-    /// Makes a group contain another, which must not be above it.
+    /// Makes one group contain another, which must not be its ancestor.
     pub(crate) fn link(&mut self, parent: GroupId, child: GroupId) -> bool {
         let Some(group) = self.group_at_mut(parent) else { return false };
         if group.children.contains(&child) {
@@ -243,14 +243,14 @@ impl Inventory {
         true
     }
 
-    /// A group without parents is a child of `all`.
+    /// Makes a group without parents a child of `all`.
     fn settle_group(&mut self, group: GroupId) {
         if group != ALL && self.group_at(group).is_some_and(|group| group.parents.is_empty()) {
             self.link(ALL, group);
         }
     }
 
-    /// A host in no group of its own is in `ungrouped`, and no other is.
+    /// Puts a host into `ungrouped` exactly if it has no other group.
     fn settle_host(&mut self, host: HostId) {
         match self.place_of(host) {
             Some(Place::Elsewhere) => self.leave(host, UNGROUPED),
@@ -261,7 +261,7 @@ impl Inventory {
         }
     }
 
-    /// Where a host should be that is not there yet.
+    /// The proper place of a host, unless it is already there.
     fn place_of(&self, host: HostId) -> Option<Place> {
         let found = self.host_at(host)?;
         let in_ungrouped = found.groups.contains(&UNGROUPED);
@@ -274,8 +274,8 @@ impl Inventory {
         }
     }
 
-    /// Settles all hosts. Those that leave `ungrouped` leave it together, because taking them out one by one would take
-    /// the square of their number.
+    /// Settles all hosts. Those that leave `ungrouped` are removed together, because removing them one by one would
+    /// take quadratic time.
     fn settle_hosts(&mut self) {
         let mut leaving = std::collections::HashSet::new();
         for host in 0..self.hosts.len() {
@@ -299,7 +299,7 @@ impl Inventory {
         }
     }
 
-    /// Brings groups and hosts in order once all sources are read, and remarks on their names.
+    /// Settles groups and hosts after all sources are read, and warns about their names.
     pub(crate) fn settle(&mut self) -> Vec<Warning> {
         for group in 0..self.groups.len() {
             self.settle_group(group);
@@ -328,7 +328,7 @@ impl Inventory {
     }
 }
 
-/// With `merge` a dictionary completes the one of the same name instead of replacing it.
+/// Adds variables. With `merge`, dictionaries of the same name are merged instead of replaced.
 pub(crate) fn set_variables<'n>(
     variables: &mut Arc<Mapping>,
     news: impl Iterator<Item = (&'n Key, &'n Node)>,

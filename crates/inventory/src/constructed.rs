@@ -1,4 +1,4 @@
-//! `constructed`: variables and groups of the hosts of earlier sources, made by expressions.
+//! `constructed`: variables and groups for hosts of earlier sources, computed by expressions.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::names::safe_name;
 use crate::plugin::Candidate;
 use crate::{Error, Expressions, Inventory};
 
-/// Reads a `constructed` configuration and carries it out.
+/// Reads a `constructed` configuration and applies it.
 pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
     let configuration = source.configuration(loader, "constructed")?;
     let expressions = loader.expressions(&configuration.span)?;
@@ -58,7 +58,7 @@ struct Keyed {
     key: Node,
     prefix: String,
     separator: String,
-    /// What stands between the prefix and the rest.
+    /// Text between the prefix and the rest.
     joint: String,
     parent: Option<Node>,
     default_value: Option<String>,
@@ -141,7 +141,7 @@ impl Constructed {
         Ok(())
     }
 
-    /// What an expression gave; without `strict`, one that fails is passed over.
+    /// Result of an expression; without `strict`, a failure is ignored.
     fn tried<T>(
         &self,
         result: Result<T, String>,
@@ -155,7 +155,7 @@ impl Constructed {
         }
     }
 
-    /// The variables of a host as far as earlier sources have told them.
+    /// Variables of a host from the sources read so far.
     fn variables(&self, inventory: &mut Inventory, id: HostId) -> Result<Arc<Mapping>, Error> {
         let Some(host) = inventory.host_at(id) else { return Ok(Arc::default()) };
         let groups = inventory.sorted_groups(host);
@@ -251,7 +251,7 @@ impl Constructed {
 }
 
 impl Keyed {
-    /// The name for an entry of a mapping.
+    /// Group name for an entry of a mapping.
     fn pair(&self, name: &Key, value: &Node, is_empty: bool) -> String {
         let (name, separator) = (name.to_text(), &self.separator);
         match &self.default_value {

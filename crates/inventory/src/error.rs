@@ -1,21 +1,21 @@
-//! What can be wrong with an inventory.
+//! Errors and warnings about inventories.
 
 use std::path::PathBuf;
 
 use windlass_yaml::Span;
 
-/// An inventory, a file of variables or a host pattern that cannot be used.
+/// Reason why an inventory, a variable file or a host pattern cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text says something that has no meaning in an inventory.
+    /// A text is meaningless in an inventory.
     #[error("{}", render(span, message, hint.as_deref()))]
     Meaning {
-        /// What is wrong, one sentence.
+        /// The problem in one sentence.
         message: String,
-        /// Where.
+        /// Position of the problem.
         span: Span,
-        /// What to do about it.
+        /// Suggested remedy.
         hint: Option<String>,
     },
     /// A text is not YAML or JSON.
@@ -26,7 +26,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// A file is not UTF-8.
@@ -40,43 +40,43 @@ pub enum Error {
     Vault {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The vault's error.
         source: windlass_vault::Error,
     },
-    /// An inventory script did not do its part.
+    /// An inventory script failed.
     #[error("{command}: {message}{}", stderr_text(stderr))]
     Script {
-        /// What was run.
+        /// The command.
         command: String,
-        /// What went wrong, one sentence.
+        /// The problem in one sentence.
         message: String,
-        /// What the script wrote to its standard error.
+        /// The script's standard error.
         stderr: String,
     },
-    /// A source could not be read in any way, and the options say that this is fatal.
+    /// No plugin could read a source, and the options make this fatal.
     #[error("{reasons}")]
     Unparsed {
-        /// Which one and why not.
+        /// The source, and each plugin's error.
         reasons: String,
     },
-    /// No source could be read, and the options say that this is fatal.
+    /// No source could be read, and the options make this fatal.
     #[error("No inventory was parsed, because no source could be read.\n{}", lines(reasons))]
     NoInventory {
-        /// Why not.
+        /// Warnings about the sources.
         reasons: Vec<Warning>,
     },
     /// None of the enabled plugins exists.
     #[error("No inventory can be read, because none of the plugins of `enable_plugins` is known: {names}.")]
     NoPlugins {
-        /// The names.
+        /// Names of the enabled plugins.
         names: String,
     },
-    /// A host pattern cannot be understood.
+    /// A host pattern is invalid.
     #[error("The host pattern `{pattern}` {reason}.")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// The file of `--limit @file` cannot be read.
@@ -84,15 +84,15 @@ pub enum Error {
     LimitFile {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         reason: String,
     },
     /// A group would contain itself.
     #[error("The group `{child}` cannot be a child of `{parent}`, because it already contains that group.")]
     Loop {
-        /// The group that should contain the other.
+        /// The group that would contain the other.
         parent: String,
-        /// The group that already contains the first.
+        /// The group that already contains `parent`.
         child: String,
     },
     /// A host is not in the inventory.
@@ -135,51 +135,51 @@ fn stderr_text(stderr: &str) -> String {
     if stderr.trim().is_empty() { String::new() } else { format!("\nIt wrote: {}", stderr.trim_end()) }
 }
 
-/// Something about an inventory that is surely not meant.
+/// A likely mistake in an inventory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
-    /// A remark on a text, such as a duplicate key.
+    /// A warning about a text, such as a duplicate key.
     #[error(transparent)]
     Yaml(#[from] windlass_yaml::Warning),
-    /// Something in an inventory is passed over.
+    /// A part of an inventory was ignored.
     #[error("{span}: {message}")]
     Ignored {
-        /// What, one sentence.
+        /// The reason in one sentence.
         message: String,
-        /// Where.
+        /// Position of that part.
         span: Span,
     },
-    /// A source could not be read and is passed over.
+    /// A source could not be read and was skipped.
     #[error("Unable to parse {source_name} as an inventory source.{}", failures_text(source_name, reasons))]
     Unparsed {
         /// The source.
         source_name: String,
-        /// Why not: for each plugin that tried, its name and its error.
+        /// Name and error of each plugin that tried.
         reasons: Vec<(&'static str, Error)>,
     },
     /// No source could be read.
     #[error("No inventory was parsed, only implicit localhost is available. It does not match `all`.")]
     NoInventory,
-    /// A plugin that is enabled does not exist.
+    /// An enabled plugin does not exist.
     #[error("The inventory plugin `{name}` of `enable_plugins` is not known and is passed over.")]
     UnknownPlugin {
         /// The name.
         name: String,
     },
-    /// Names of groups that cannot be used as names of variables.
+    /// Group names that are no valid variable names.
     #[error(
         "Invalid characters were found in group names {}: {}.",
         if *are_replaced { "and automatically replaced" } else { "but not replaced" },
         names.join(", ")
     )]
     GroupNames {
-        /// The names as they were written.
+        /// The names as written.
         names: Vec<String>,
-        /// Whether underscores stand in for them.
+        /// Whether underscores replaced the invalid characters.
         are_replaced: bool,
     },
-    /// A name stands for both a group and a host.
+    /// A group and a host have the same name.
     #[error("`{name}` is the name of both a group and a host; as a pattern it stands for the host.")]
     GroupAndHost {
         /// The name.

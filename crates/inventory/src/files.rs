@@ -1,4 +1,4 @@
-//! The files of `group_vars` and `host_vars`, and reading files that may be encrypted.
+//! Files of `group_vars` and `host_vars`, and reading of files that may be encrypted.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use windlass_yaml::{DuplicateKeys, Mapping, Options, Source, Value};
 
 use crate::{Error, Warning};
 
-/// Which directory a file is looked for in.
+/// Directory in which to look for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Group,
@@ -30,12 +30,12 @@ impl Kind {
 /// A file and the variables in it.
 pub(crate) type File = (Arc<Path>, Arc<Mapping>);
 
-/// Finds, reads and remembers files of variables. A file that belongs to many hosts is read once.
+/// Finds, reads and caches variable files. A file that applies to many hosts is read once.
 #[derive(Debug, Default)]
 pub(crate) struct VariableFiles {
     secrets: Secrets,
     duplicate_keys: DuplicateKeys,
-    /// The names in each directory, so that hosts without files cost nothing; `None` where there is no directory.
+    /// Names in each directory, so that hosts without files cost nothing; `None` if the directory does not exist.
     listings: Mutex<HashMap<PathBuf, Option<Arc<HashSet<OsString>>>>>,
     read: Mutex<HashMap<PathBuf, Arc<Mapping>>>,
     warnings: Mutex<Vec<Warning>>,
@@ -56,16 +56,16 @@ impl VariableFiles {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning.into());
     }
 
-    /// The files for a group or host beside an inventory or playbook: `NAME`, else `NAME.yml`, `NAME.yaml` or
-    /// `NAME.json`; when it is a directory, all files in it.
+    /// Files of a group or host beside an inventory or playbook: `NAME`, otherwise `NAME.yml`, `NAME.yaml` or
+    /// `NAME.json`. For a directory, all files in it.
     pub(crate) fn find(&self, base: &Path, kind: Kind, name: &str) -> Result<Vec<File>, Error> {
-        // Names may come from a host (`group_by` over facts); such a one would escape the directory.
+        // Names may come from a host (`group_by` over facts) and must not escape the directory.
         if name.starts_with('/') || name.split('/').any(|part| part == "..") || name.contains('\0') {
             return Ok(Vec::new());
         }
         let directory = base.join(kind.directory());
         let Some(listing) = self.listing(&directory)? else { return Ok(Vec::new()) };
-        // A name with a slash can only be found by asking for it.
+        // The listing only has plain names, so a name with a slash needs a lookup.
         let is_there = |candidate: &str| {
             if name.contains('/') {
                 directory.join(candidate).exists()
@@ -107,7 +107,7 @@ impl VariableFiles {
         Ok(listing)
     }
 
-    /// The files of a directory and the directories in it, sorted, without hidden files and backups.
+    /// Collects the files of a directory and its subdirectories, sorted, without hidden files and backups.
     fn collect(&self, directory: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Error> {
         let mut entries = names(directory)?;
         entries.sort();
@@ -150,7 +150,7 @@ impl VariableFiles {
         Ok(vars)
     }
 
-    /// The text of an encrypted value.
+    /// Decrypts a value.
     pub(crate) fn decrypt(&self, ciphertext: &str) -> Result<String, windlass_vault::Error> {
         let plain = windlass_vault::decrypt(ciphertext.as_bytes(), &self.secrets)?;
         Ok(String::from_utf8_lossy(&plain).into_owned())
@@ -170,7 +170,7 @@ fn names(directory: &Path) -> Result<Vec<OsString>, Error> {
     Ok(names)
 }
 
-/// The text of a file, decrypted when it is vault-encrypted.
+/// Reads a file and decrypts it if it is vault-encrypted.
 pub(crate) fn read_source(path: &Path, secrets: &Secrets) -> Result<Arc<Source>, Error> {
     let bytes = windlass_bounds::read(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
     let is_encrypted = windlass_vault::is_encrypted(&bytes);

@@ -1,4 +1,4 @@
-//! `generator`: a host for every combination of layers, with groups named by templates.
+//! `generator`: one host for every combination of layers, with groups named by templates.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::plugin::Candidate;
 use crate::step::{Statements, Step};
 use crate::{Error, Expressions};
 
-/// More hosts than this are surely a mistake.
+/// Maximum number of hosts; more are surely a mistake.
 const MOST: usize = 1_000_000;
 
 /// Reads a `generator` configuration.
@@ -39,7 +39,7 @@ fn section(configuration: &Node, name: &str) -> Result<Arc<Mapping>, Error> {
     node.as_map().map(Arc::clone).ok_or_else(|| Error::at(&node.span, message))
 }
 
-/// Every choice of one value from each layer, the last layer changing fastest.
+/// Every combination of one value from each layer; the last layer changes fastest.
 fn combinations(layers: &Arc<Mapping>) -> Result<Vec<Arc<Mapping>>, Error> {
     let mut chosen = vec![Mapping::new()];
     for (layer, values) in layers.iter() {
@@ -78,7 +78,7 @@ impl Generator {
         }
     }
 
-    /// The groups above a host or group, and those above them.
+    /// Adds the parents of a host or group, and their ancestors.
     fn parents(
         &mut self,
         child: &Arc<str>,

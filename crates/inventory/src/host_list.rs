@@ -1,4 +1,4 @@
-//! Hosts in a text with commas: `web1,web2:2222,`, and with ranges: `web[1:9],`.
+//! Hosts in a comma-separated list, such as `web1,web2:2222,` or `web[1:9],` with ranges.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::plugin::Candidate;
 use crate::step::Step;
 use crate::{Error, Warning, address};
 
-/// Reads the list as it is; brackets have no meaning.
+/// Reads the list literally; brackets have no meaning.
 pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
     each(loader, source, |_, entry| {
         let (name, port) = address::parse(entry).filter(|(host, _)| !host.contains('[')).unwrap_or((entry, None));
@@ -17,7 +17,7 @@ pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bo
     })
 }
 
-/// Reads the list and expands the ranges in it.
+/// Reads the list and expands its ranges.
 pub(crate) fn read_ranges(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
     each(loader, source, |loader, entry| match address::expand(entry) {
         Ok(found) => Ok(found),

@@ -8,7 +8,7 @@ use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
 use crate::step::{Statements, Step};
 use crate::{Error, address, python_literal, words};
 
-/// What the lines of a section are.
+/// Kind of lines in a section.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Hosts,
@@ -16,11 +16,11 @@ enum Kind {
     Variables,
 }
 
-/// A group that is used before it is declared.
+/// A group that is used before its declaration.
 struct Pending {
     name: Arc<str>,
     span: Span,
-    /// The groups whose child it is; none when only its variables are given.
+    /// Its parents; empty if only its variables are set.
     parents: Vec<(Arc<str>, Span)>,
 }
 
@@ -33,7 +33,7 @@ struct Reader<'a> {
     kind: Kind,
 }
 
-/// Reads an INI inventory. `existing` tells whether earlier sources have declared a group.
+/// Reads an INI inventory. `existing` returns whether an earlier source declared a group.
 pub(crate) fn read(source: &Arc<Source>, existing: impl Fn(&str) -> bool) -> Result<Statements, Error> {
     let mut reader = Reader {
         source,
@@ -114,7 +114,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Makes a group that is declared now the child of those that named it before.
+    /// Adds a newly declared group to the parents that named it earlier.
     fn resolve(&mut self, name: &Arc<str>) {
         let Some(index) = self.pending.iter().position(|pending| pending.name == *name) else { return };
         for (parent, span) in self.pending.remove(index).parents {
@@ -211,7 +211,7 @@ impl Reader<'_> {
     }
 }
 
-/// The name and the kind of a section line, which may have a comment behind it.
+/// Name and kind in a section line, which may end with a comment.
 fn section(line: &str) -> Option<(&str, Option<&str>)> {
     let (inner, after) = line.strip_prefix('[')?.split_once(']')?;
     let after = after.trim_start();

@@ -1,4 +1,4 @@
-//! The variables an inventory and the files beside it give to a host, in Ansible's order of precedence.
+//! Variables of a host from the inventory and the files beside it, in Ansible's order of precedence.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -10,16 +10,16 @@ use crate::load::canonical;
 use crate::model::{ALL, GroupId, Inventory};
 use crate::{Error, Host, Warning};
 
-/// What a `group_vars` or `host_vars` directory stands beside.
+/// Owner of a `group_vars` or `host_vars` directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A source of the inventory.
+    /// The directory lies beside an inventory source.
     Inventory,
-    /// The playbook.
+    /// The directory lies beside the playbook.
     Playbook,
 }
 
-/// Where the variables of a layer come from.
+/// Origin of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayerOrigin {
     /// A group of an inventory.
@@ -33,7 +33,7 @@ pub enum LayerOrigin {
         group: Arc<str>,
         /// The file.
         path: Arc<Path>,
-        /// What it stands beside.
+        /// Owner of the directory.
         place: Place,
     },
     /// A host of an inventory, or `add_host`.
@@ -42,31 +42,35 @@ pub enum LayerOrigin {
     HostFile {
         /// The file.
         path: Arc<Path>,
-        /// What it stands beside.
+        /// Owner of the directory.
         place: Place,
     },
 }
 
-/// Variables that come from one place.
+/// Variables of one origin.
 #[derive(Clone, Debug)]
 pub struct Layer {
-    /// Where they come from.
+    /// Origin of the variables.
     pub origin: LayerOrigin,
     /// The variables.
     pub vars: Arc<Mapping>,
 }
 
 impl Layer {
-    /// Whether the variables are the host's own, rather than those of a group.
+    /// Whether the variables belong to the host itself, rather than to a group.
     pub fn is_of_host(&self) -> bool {
         matches!(self.origin, LayerOrigin::HostInventory | LayerOrigin::HostFile { .. })
     }
 }
 
 impl Inventory {
-    /// The layers of a host, lowest precedence first: the inventory's variables of `all`, of the other groups,
-    /// `group_vars/all` beside the inventory and the playbook, `group_vars` of the other groups beside them, then the
-    /// host's own variables and its `host_vars`. Layers are shared between hosts that are in the same groups.
+    /// The layers of a host, lowest precedence first:
+    ///
+    /// * the inventory's variables of `all`, then of the other groups;
+    /// * `group_vars/all` beside the inventory and the playbook, then `group_vars` of the other groups;
+    /// * the host's own variables, then its `host_vars`.
+    ///
+    /// Hosts in the same groups share layers.
     pub fn layers(&self, host: &Host) -> Result<Vec<Layer>, Error> {
         let mut layers = self.layers_of_groups(host)?.to_vec();
         push(&mut layers, LayerOrigin::HostInventory, &host.variables);
@@ -80,7 +84,7 @@ impl Inventory {
         Ok(layers)
     }
 
-    /// The layers a single group gives to its hosts: its own variables, then its `group_vars`.
+    /// The layers that a single group gives to its hosts: its own variables, then its `group_vars`.
     pub fn layers_of_group(&self, name: &str) -> Result<Vec<Layer>, Error> {
         let Some(group) = self.groups.get_index_of(name) else { return Ok(Vec::new()) };
         let mut layers = Vec::new();
@@ -90,23 +94,23 @@ impl Inventory {
         Ok(layers)
     }
 
-    /// Whether the `group_vars` and `host_vars` of a playbook in that directory are those that count.
+    /// Whether `directory` is the current playbook directory.
     pub fn is_playbook_dir(&self, directory: &Path) -> bool {
         self.playbook_directory.as_deref() == Some(canonical(directory).as_path())
     }
 
-    /// Sets the directory of the playbook, whose `group_vars` and `host_vars` count from then on.
+    /// Sets the playbook directory, from which `group_vars` and `host_vars` are read.
     pub fn set_playbook_dir(&mut self, directory: Option<&Path>) {
         self.playbook_directory = directory.map(canonical);
         self.forget_layers();
     }
 
-    /// What was remarked while files of variables were read, since this was last asked.
+    /// Returns the warnings from reading variable files since the last call.
     pub fn take_warnings(&self) -> Vec<Warning> {
         self.files.take_warnings()
     }
 
-    /// What the groups of a host give to it.
+    /// Layers from the groups of a host.
     fn layers_of_groups(&self, host: &Host) -> Result<Arc<[Layer]>, Error> {
         if let Some(layers) = self.group_layers.lock().unwrap_or_else(PoisonError::into_inner).get(&host.groups) {
             return Ok(Arc::clone(layers));

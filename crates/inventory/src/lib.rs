@@ -1,8 +1,8 @@
 //! Ansible inventories and host patterns.
 //!
-//! [`Inventory::load`] reads sources (INI, YAML and TOML files, host lists, scripts, `constructed`, directories) into hosts and groups;
-//! [`Inventory::matching`] answers host patterns; [`Inventory::layers`] gives the variables of a host, lowest
-//! precedence first, each with where it was written.
+//! [`Inventory::load`] reads sources into hosts and groups: INI, YAML and TOML files, host lists, scripts,
+//! `constructed` and directories. [`Inventory::matching`] resolves host patterns. [`Inventory::layers`] returns the
+//! variables of a host with their positions, lowest precedence first.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 

@@ -1,14 +1,14 @@
-//! Python literals, which INI inventories use for their values: `1`, `True`, `[1, 'a']`, `{'a': None}`.
+//! Python literals, as values in INI inventories: `1`, `True`, `[1, 'a']`, `{'a': None}`.
 
 use std::sync::Arc;
 
 use windlass_yaml::{Key, Mapping, Node, PythonLiteral, Span, Text, Value};
 
-/// Reads a text as a Python literal, the way `ast.literal_eval` does; `None` when it is not one. Tuples and sets
-/// become lists, strings may be templates.
+/// Reads a Python literal as `ast.literal_eval` does; `None` if the text is not one. Tuples and sets become lists;
+/// strings may be templates.
 pub fn python_literal(text: &str, span: &Span) -> Option<Node> {
     let text = text.trim_start_matches([' ', '\t']);
-    // Most values are plain words, and those need no parser.
+    // Most values are plain words, which need no parser.
     if text.starts_with(char::is_alphabetic) && !could_be_literal(text) {
         return None;
     }

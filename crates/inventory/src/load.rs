@@ -1,4 +1,4 @@
-//! From sources to an inventory.
+//! Loads sources into an inventory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::plugin::{self, Candidate, Plugin, is_host_list};
 use crate::step::Statements;
 use crate::{Error, Expressions, Warning};
 
-/// Which entries of an inventory directory are not sources.
+/// Selects the entries of an inventory directory that are skipped.
 #[derive(Clone, Debug)]
 pub struct DirectoryFilter {
-    /// Entries whose names end with one of these are passed over (`inventory_ignore_extensions`).
+    /// Skips names that end with one of these (`inventory_ignore_extensions`).
     pub extensions: Vec<String>,
-    /// Entries whose names match one of these are passed over (`inventory_ignore_patterns`).
+    /// Skips names that match one of these (`inventory_ignore_patterns`).
     pub patterns: Vec<Regex>,
 }
 
@@ -42,35 +42,34 @@ impl DirectoryFilter {
     }
 }
 
-/// How sources are read.
+/// Options for loading sources.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// The passwords for encrypted files.
+    /// Passwords for encrypted files.
     pub secrets: Secrets,
-    /// The directory of the playbook, whose `group_vars` and `host_vars` count too.
+    /// Playbook directory, whose `group_vars` and `host_vars` apply too.
     pub playbook_dir: Option<PathBuf>,
-    /// What to do about keys that stand twice in a mapping.
+    /// Treatment of keys that repeat in a mapping.
     pub duplicate_keys: DuplicateKeys,
-    /// Which entries of inventory directories are not sources.
+    /// Entries of inventory directories to skip.
     pub directory_filter: DirectoryFilter,
-    /// The plugins a source is tried with, in their order (`enable_plugins`).
+    /// Plugins to try on a source, in order (`enable_plugins`).
     pub enabled: Vec<String>,
     /// Whether a source that cannot be read is an error rather than a warning (`any_unparsed_is_failed`).
     pub unparsed_is_error: bool,
-    /// Whether it is an error that no source can be read (`unparsed_is_failed`).
+    /// Whether it is an error if no source can be read (`unparsed_is_failed`).
     pub nothing_is_error: bool,
-    /// What to do about names of groups that cannot be names of variables (`force_valid_group_names`).
+    /// Treatment of group names that are no valid variable names (`force_valid_group_names`).
     pub group_names: GroupNames,
-    /// How long an inventory script may take.
+    /// Deadline of an inventory script.
     pub script_timeout: Option<Duration>,
-    /// Who evaluates the expressions of `constructed` and `generator`; without it such sources cannot be read.
+    /// Evaluates the expressions of `constructed` and `generator`; without it, such sources cannot be read.
     pub expressions: Option<Arc<dyn Expressions>>,
-    /// The variables of the command line, for `constructed`.
+    /// Variables of the command line, for `constructed`.
     pub extra_vars: Arc<Mapping>,
-    /// Whether a host or a group that has a dictionary from one source keeps its keys when another source gives it one of the same name
-    /// (`hash_behaviour = merge`).
+    /// Whether dictionaries of one host or group are merged if several sources define them (`hash_behaviour = merge`).
     pub merge_hashes: bool,
-    /// Whether `constructed` sees them when it does not say so itself (`use_extra_vars`).
+    /// Whether `constructed` sees `extra_vars` by default (`use_extra_vars`).
     pub use_extra_vars: bool,
 }
 
@@ -95,8 +94,8 @@ impl Default for LoadOptions {
 }
 
 impl Inventory {
-    /// Reads sources in order: files, executable scripts, directories of these, and lists of hosts such as `a,b,`. Each
-    /// is tried with the enabled plugins until one succeeds. Later sources win.
+    /// Loads sources in order: files, executable scripts, directories of these, and host lists such as `a,b,`. The
+    /// enabled plugins try each source until one succeeds. Later sources win.
     pub fn load(sources: &[String], options: &LoadOptions) -> Result<(Self, Vec<Warning>), Error> {
         let files = Arc::new(VariableFiles::new(options.secrets.clone(), options.duplicate_keys));
         let mut inventory = Inventory::empty(files);
@@ -124,7 +123,7 @@ impl Inventory {
     }
 }
 
-/// The enabled plugins. A name that none has is told, and an error when nothing is left.
+/// The enabled plugins. Warns about unknown names, and fails if none is left.
 fn enabled(names: &[String]) -> Result<(Vec<&'static Plugin>, Vec<Warning>), Error> {
     let mut plugins = Vec::new();
     let mut warnings = Vec::new();
@@ -137,7 +136,7 @@ fn enabled(names: &[String]) -> Result<(Vec<&'static Plugin>, Vec<Warning>), Err
     if plugins.is_empty() { Err(Error::NoPlugins { names: names.join(", ") }) } else { Ok((plugins, warnings)) }
 }
 
-/// The directory whose `group_vars` and `host_vars` belong to a source.
+/// Directory whose `group_vars` and `host_vars` belong to a source.
 fn variables_directory(source: &str) -> Option<PathBuf> {
     if source.is_empty() || is_host_list(source) {
         return None;
@@ -159,7 +158,7 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(&expanded).unwrap_or(expanded)
 }
 
-/// An inventory that is being read.
+/// An inventory being loaded.
 pub(crate) struct Loader<'a> {
     pub(crate) inventory: Inventory,
     pub(crate) options: &'a LoadOptions,
@@ -168,7 +167,7 @@ pub(crate) struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Reads a source; tells whether anything could be read.
+    /// Loads a source. Returns whether anything could be read.
     fn source(&mut self, source: &str) -> Result<bool, Error> {
         if is_host_list(source) {
             return self.candidate(Candidate::new(source, Path::new(source)));
@@ -205,7 +204,7 @@ impl Loader<'_> {
         self.unparsed(source.text, failures).map(|()| false)
     }
 
-    /// The variables beside a source count for the `constructed` sources after it.
+    /// Makes the variables beside a source visible to `constructed` sources after it.
     fn processed(&mut self, source: &str) {
         if let Some(directory) = variables_directory(source)
             && !self.inventory.source_directories.contains(&directory)
@@ -242,7 +241,7 @@ impl Loader<'_> {
         Ok(any)
     }
 
-    /// Carries out what a source says.
+    /// Applies the statements of a source.
     pub(crate) fn apply(&mut self, statements: Statements, source: &Arc<Path>) -> Result<(), Error> {
         self.warnings.extend(statements.warnings);
         for step in statements.steps {
@@ -251,7 +250,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The text of a file, decrypted when it is encrypted.
+    /// Reads a file and decrypts it if needed.
     pub(crate) fn content(&self, path: &Path) -> Result<Arc<Source>, Error> {
         read_source(path, &self.options.secrets)
     }

@@ -1,4 +1,4 @@
-//! Hosts, groups and how they belong together.
+//! Hosts, groups and their relations.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use crate::files::VariableFiles;
 use crate::layers::Layer;
 use crate::names::GroupNames;
 
-/// The name of a host, shared wherever it is used.
+/// Name of a host, shared by all its users.
 pub type HostName = Arc<str>;
 
-/// The place of a group in the inventory.
+/// Index of a group in the inventory.
 pub(crate) type GroupId = usize;
-/// The place of a host in the inventory.
+/// Index of a host in the inventory.
 pub(crate) type HostId = usize;
 
 pub(crate) const ALL: GroupId = 0;
 pub(crate) const UNGROUPED: GroupId = 1;
 
-/// The names that stand for the controller even when no inventory has them.
+/// Names that mean the controller unless an inventory defines them.
 pub(crate) const LOCALHOST_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// A host.
@@ -30,7 +30,7 @@ pub(crate) const LOCALHOST_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub struct Host {
     pub(crate) name: HostName,
     pub(crate) variables: Arc<Mapping>,
-    /// The groups it is directly in.
+    /// Groups that directly contain the host.
     pub(crate) groups: Vec<GroupId>,
     pub(crate) source: Option<Arc<Path>>,
     pub(crate) is_implicit: bool,
@@ -43,22 +43,22 @@ impl Host {
         &self.name
     }
 
-    /// The name up to its first dot, or the whole of it when it is an address.
+    /// The name up to its first dot, or the whole name if it is an address.
     pub fn short_name(&self) -> &str {
         if crate::address::is_ip(&self.name) { &self.name } else { self.name.split('.').next().unwrap_or(&self.name) }
     }
 
-    /// The variables written at the host in inventories, or given to it by `add_host`.
+    /// Variables of the host in inventories and from `add_host`.
     pub fn variables(&self) -> &Arc<Mapping> {
         &self.variables
     }
 
-    /// The source the host was first seen in; a host list is its own text.
+    /// Source in which the host was first seen; for a host list, its text.
     pub fn inventory_file(&self) -> Option<&Path> {
         self.source.as_deref()
     }
 
-    /// The directory of the source the host was first seen in.
+    /// Directory of the source in which the host was first seen.
     pub fn inventory_dir(&self) -> Option<PathBuf> {
         let source = self.source.as_deref()?;
         if source.is_dir() {
@@ -71,12 +71,12 @@ impl Host {
         }
     }
 
-    /// Whether this is the controller, which no inventory names.
+    /// Whether this is the controller under a name that no inventory defines.
     pub fn is_implicit(&self) -> bool {
         self.is_implicit
     }
 
-    /// Where the host was first named.
+    /// Position at which the host was first named.
     pub fn span(&self) -> &Span {
         &self.span
     }
@@ -101,22 +101,22 @@ impl Group {
         &self.name
     }
 
-    /// The variables written at the group in inventories.
+    /// Variables of the group in inventories.
     pub fn variables(&self) -> &Arc<Mapping> {
         &self.variables
     }
 
-    /// `ansible_group_priority`: among groups of one depth, the higher wins.
+    /// `ansible_group_priority`: among groups of equal depth, the higher wins.
     pub fn priority(&self) -> i64 {
         self.priority
     }
 
-    /// How many groups are above this one, on the longest way up.
+    /// Number of ancestors on the longest path.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Where the group was first named.
+    /// Position at which the group was first named.
     pub fn span(&self) -> &Span {
         &self.span
     }
@@ -127,24 +127,24 @@ impl Group {
 pub struct Inventory {
     pub(crate) hosts: IndexMap<HostName, Host>,
     pub(crate) groups: IndexMap<Arc<str>, Group>,
-    /// The controller under the names no inventory has.
+    /// The controller under names that the inventory lacks.
     pub(crate) implicit: Vec<Host>,
-    /// The directories whose `group_vars` and `host_vars` count, in the order of the sources.
+    /// Directories with `group_vars` and `host_vars`, in the order of the sources.
     pub(crate) source_directories: Vec<PathBuf>,
     pub(crate) playbook_directory: Option<PathBuf>,
     pub(crate) files: Arc<VariableFiles>,
-    /// The layers of hosts that are directly in the same groups, by those groups.
+    /// Cached layers of hosts, by the groups that directly contain them.
     pub(crate) group_layers: Mutex<HashMap<Vec<GroupId>, Arc<[Layer]>>>,
-    /// The patterns of `--limit`.
+    /// Patterns of `--limit`.
     pub(crate) limit: Option<Vec<String>>,
     pub(crate) group_names: GroupNames,
-    /// Whether there are sources, even if none could be read.
+    /// Whether sources were given, even if none could be read.
     pub(crate) has_sources: bool,
-    /// Names of groups that were replaced, until that is told.
+    /// Replaced group names that still await a warning.
     pub(crate) replaced_names: Vec<String>,
-    /// The variables of the command line, which every host has.
+    /// Variables of the command line, which apply to every host.
     pub(crate) extra_vars: Arc<Mapping>,
-    /// Whether dictionaries of several sources are merged.
+    /// Whether dictionaries from several sources are merged.
     pub(crate) merge_hashes: bool,
 }
 
@@ -175,7 +175,7 @@ impl Default for Inventory {
 }
 
 impl Inventory {
-    /// An inventory with the groups `all` and `ungrouped` and no hosts.
+    /// Creates an inventory with the groups `all` and `ungrouped` and no hosts.
     pub(crate) fn empty(files: Arc<VariableFiles>) -> Self {
         let mut inventory = Self {
             hosts: IndexMap::new(),
@@ -198,23 +198,23 @@ impl Inventory {
         inventory
     }
 
-    /// The hosts in the order they were first named.
+    /// The hosts in the order in which they were first named.
     pub fn hosts(&self) -> impl ExactSizeIterator<Item = &Host> {
         self.hosts.values()
     }
 
-    /// The groups in the order they were first named; `all` and `ungrouped` are always there.
+    /// The groups in the order in which they were first named, always including `all` and `ungrouped`.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
         self.groups.values()
     }
 
-    /// A host by its name. `localhost`, `127.0.0.1` and `::1` are always there.
+    /// A host by its name. `localhost`, `127.0.0.1` and `::1` always exist.
     pub fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.get(name).or_else(|| self.localhost(name))
     }
 
-    /// The host that stands for the controller under a name the inventory does not have: the first of its names that
-    /// the inventory does have, or else an implicit host.
+    /// The controller under a name that the inventory lacks: the first of its other names that the inventory has,
+    /// otherwise an implicit host.
     pub(crate) fn localhost(&self, name: &str) -> Option<&Host> {
         let implicit = self.implicit.iter().find(|host| *host.name == *name)?;
         let named = self.hosts.values().find(|host| LOCALHOST_NAMES.contains(&&*host.name));
@@ -226,31 +226,31 @@ impl Inventory {
         self.groups.get(name)
     }
 
-    /// The hosts of a group and of all groups below it, without repetition, as patterns and `groups` list them.
+    /// The hosts of a group and its descendants, without duplicates, in the order used by patterns and `groups`.
     pub fn hosts_of_group(&self, name: &str) -> Vec<&Host> {
         let Some(group) = self.groups.get_index_of(name) else { return Vec::new() };
         self.hosts_below(group).into_iter().filter_map(|host| self.host_at(host)).collect()
     }
 
-    /// The hosts directly in a group.
+    /// The hosts that a group directly contains.
     pub fn direct_hosts_of_group(&self, name: &str) -> Vec<&Host> {
         let hosts = self.groups.get(name).map(|group| &group.hosts);
         hosts.into_iter().flatten().filter_map(|host| self.host_at(*host)).collect()
     }
 
-    /// The groups directly below a group.
+    /// The groups that a group directly contains.
     pub fn children_of_group(&self, name: &str) -> Vec<&Group> {
         let children = self.groups.get(name).map(|group| &group.children);
         children.into_iter().flatten().filter_map(|group| self.group_at(*group)).collect()
     }
 
-    /// The groups a host is in, directly or not, by depth, priority and name: later ones win. `all` is the first;
-    /// the implicit localhost is in none.
+    /// The groups that contain a host, directly or not, sorted by depth, priority and name: later ones win. `all` is
+    /// the first; no group contains the implicit localhost.
     pub fn groups_of(&self, host: &Host) -> Vec<&Group> {
         self.sorted_groups(host).into_iter().filter_map(|group| self.group_at(group)).collect()
     }
 
-    /// Whether there are sources, even if none could be read.
+    /// Whether sources were given, even if none could be read.
     pub fn has_sources(&self) -> bool {
         self.has_sources
     }
@@ -280,7 +280,7 @@ impl Inventory {
         groups
     }
 
-    /// Groups and everything above them.
+    /// The groups and all their ancestors.
     pub(crate) fn with_ancestors(&self, groups: &[GroupId]) -> IndexSet<GroupId> {
         let mut found: IndexSet<GroupId> = groups.iter().copied().collect();
         let mut next = 0;
@@ -291,7 +291,7 @@ impl Inventory {
         found
     }
 
-    /// The hosts of a group: its own, then those of its children, level by level.
+    /// The hosts of a group: its own, then its children's, level by level.
     pub(crate) fn hosts_below(&self, top: GroupId) -> IndexSet<HostId> {
         let mut groups = IndexSet::from([top]);
         let mut hosts = IndexSet::new();
@@ -312,7 +312,7 @@ fn implicit_localhost(name: &str) -> Host {
     let mut variables = Mapping::new();
     let span = Span::synthetic("implicit localhost");
     variables.insert_str("ansible_connection", Node::new(Value::Literal("local".into()), span.clone()));
-    // A template: which Python that is, is looked for when somebody asks.
+    // A template, so that the interpreter is only searched for when the variable is used.
     #[expect(clippy::disallowed_methods, reason = "a constant")]
     let python = Node::of_project("{{ ansible_playbook_python }}", span.clone());
     variables.insert_str("ansible_python_interpreter", python);

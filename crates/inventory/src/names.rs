@@ -1,23 +1,23 @@
-//! Names of groups that can be names of variables too.
+//! Group names that are also valid variable names.
 
 use std::borrow::Cow;
 
-/// What to do about names of groups that cannot be names of variables (`force_valid_group_names`).
+/// Treatment of group names that are no valid variable names (`force_valid_group_names`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupNames {
-    /// They stay, with a warning.
+    /// Keep them, with a warning.
     #[default]
     Never,
-    /// They stay.
+    /// Keep them.
     Ignore,
-    /// Their characters are replaced by underscores, with a warning.
+    /// Replace invalid characters with underscores, with a warning.
     Always,
-    /// Their characters are replaced by underscores.
+    /// Replace invalid characters with underscores.
     Silently,
 }
 
 impl GroupNames {
-    /// The name a group gets.
+    /// The name that a group gets.
     pub(crate) fn usable(self, name: &str) -> Cow<'_, str> {
         match self {
             Self::Always | Self::Silently if !is_variable_name(name) => Cow::Owned(safe_name(name)),
@@ -26,7 +26,7 @@ impl GroupNames {
     }
 }
 
-/// The name with underscores for what names of variables cannot have.
+/// Replaces characters that are invalid in variable names with underscores.
 pub(crate) fn safe_name(name: &str) -> String {
     let replaced = |(index, character): (usize, char)| {
         let is_usable = character == '_' || character.is_alphanumeric();

@@ -9,17 +9,17 @@ use windlass_python_regex::{Anchor, Flags};
 use crate::model::{HostName, Inventory, LOCALHOST_NAMES};
 use crate::{Error, Warning, address};
 
-/// The hosts a pattern stands for.
+/// Hosts that a pattern matches.
 #[derive(Debug, Default)]
 pub struct Matches {
-    /// The hosts in the order of the inventory's groups, without repetition.
+    /// The hosts in the order of the inventory's groups, without duplicates.
     pub hosts: Vec<HostName>,
-    /// What is surely not meant, such as a pattern that matches nothing.
+    /// Warnings about likely mistakes, such as a pattern that matches nothing.
     pub warnings: Vec<Warning>,
 }
 
-/// Splits a list of patterns at its commas, or at its colons when it has no commas and is no single host, address or
-/// range.
+/// Splits a list of patterns at its commas. A list without commas is split at colons, unless it is a single host,
+/// address or range.
 pub fn split_pattern(pattern: &str) -> Vec<String> {
     let parts: Vec<&str> = if pattern.contains(',') {
         pattern.split(',').collect()
@@ -31,7 +31,7 @@ pub fn split_pattern(pattern: &str) -> Vec<String> {
     parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// Splits at colons, white space and unpaired brackets; what stands in brackets stays whole.
+/// Splits at colons, white space and unpaired brackets, but not within brackets.
 fn split_at_colons(pattern: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = None;
@@ -54,10 +54,10 @@ fn split_at_colons(pattern: &str) -> Vec<&str> {
     parts
 }
 
-/// The limit that leaves no hosts.
+/// A limit that excludes all hosts.
 const NO_HOSTS: &str = "!all";
 
-/// What a term of a pattern does with the hosts it matches.
+/// Effect of a pattern's term on the hosts that it matches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
     Add,
@@ -74,21 +74,21 @@ fn effect(term: &str) -> (Effect, &str) {
 }
 
 impl Inventory {
-    /// The hosts that match a pattern and the limit, if one is set.
+    /// Hosts that match a pattern, within the limit.
     pub fn matching(&self, pattern: &str) -> Result<Matches, Error> {
         let matches = self.matching_without_limit(pattern)?;
         self.limited(matches)
     }
 
-    /// The hosts that match a list of patterns, as `hosts:` of a play may be, and the limit, if one is set. Each
-    /// pattern is split by itself; what they add, keep and remove counts for all of them together.
+    /// Hosts that match a list of patterns, such as a play's `hosts:`, within the limit. Each pattern is split by
+    /// itself. Their additions, intersections and exclusions apply to the list as a whole.
     pub fn matching_list(&self, patterns: &[impl AsRef<str>]) -> Result<Matches, Error> {
         let terms: Vec<String> = patterns.iter().flat_map(|pattern| split_pattern(pattern.as_ref())).collect();
         let matches = self.matching_terms(&terms)?;
         self.limited(matches)
     }
 
-    /// The hosts that match a pattern, whatever the limit.
+    /// Hosts that match a pattern, ignoring the limit.
     pub fn matching_without_limit(&self, pattern: &str) -> Result<Matches, Error> {
         self.matching_terms(&split_pattern(pattern))
     }
@@ -107,10 +107,10 @@ impl Inventory {
         Ok(matches)
     }
 
-    /// Sets the limit (`--limit`): a pattern whose terms may be `@file`, a file with a pattern in each line. `None`,
-    /// an empty pattern and one of commas alone take it away.
+    /// Sets the limit (`--limit`): a pattern whose terms may be `@file`, a file with one pattern per line. `None`, an
+    /// empty pattern or only commas remove the limit.
     ///
-    /// A file without patterns leaves no hosts, and a warning: otherwise it would limit nothing, and a run that is meant
+    /// A file without patterns excludes all hosts, with a warning. Otherwise it would limit nothing, and a run meant
     /// for the few hosts in it would reach all.
     pub fn set_limit(&mut self, limit: Option<&str>) -> Result<Vec<Warning>, Error> {
         let mut terms = Vec::new();
@@ -133,7 +133,7 @@ impl Inventory {
         Ok(warnings)
     }
 
-    /// Whether the limit leaves no hosts, whatever the inventory.
+    /// Whether the limit excludes all hosts of any inventory.
     pub fn excludes_all(&self) -> bool {
         self.limit.as_ref().is_some_and(|limit| limit.iter().any(|term| term == NO_HOSTS))
     }
@@ -145,7 +145,7 @@ impl Inventory {
 
     fn evaluate(&self, terms: &[String], warnings: &mut Vec<Warning>) -> Result<IndexSet<HostName>, Error> {
         let mut ordered: Vec<&str> = terms.iter().map(String::as_str).filter(|term| !term.is_empty()).collect();
-        // Wherever they stand: first what adds, then what keeps, then what removes.
+        // Additions apply first, then intersections, then exclusions, regardless of their order.
         ordered.sort_by_key(|term| effect(term).0);
         if ordered.first().is_none_or(|term| effect(term).0 != Effect::Add) {
             ordered.insert(0, "all");
@@ -167,7 +167,7 @@ impl Inventory {
         Ok(hosts)
     }
 
-    /// The hosts of one term, without its effect.
+    /// Hosts that one term matches, ignoring its effect.
     fn term(&self, term: &str, warnings: &mut Vec<Warning>) -> Result<IndexSet<HostName>, Error> {
         let (expression, subscript) = split_subscript(term)?;
         if subscript.as_ref().is_some_and(|subscript| subscript.is_dashed) {
@@ -223,7 +223,7 @@ fn read_limit(file: &Path) -> Result<Vec<String>, Error> {
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
-/// How the names of groups and hosts are compared with an expression.
+/// Compares names of groups and hosts with an expression.
 enum Matcher<'a> {
     Exact(&'a str),
     Glob(regex::Regex),
@@ -255,13 +255,13 @@ impl<'a> Matcher<'a> {
         match self {
             Self::Exact(exact) => *exact == name,
             Self::Glob(glob) => glob.is_match(name),
-            // A pattern that backtracks without end matches nothing.
+            // A pattern that backtracks beyond the limit matches nothing.
             Self::Regex(regex) => regex.is_match(name).unwrap_or(false),
         }
     }
 }
 
-/// A shell glob as a regular expression: `*`, `?`, `[abc]`, `[!abc]`; a bracket without its partner stands for itself.
+/// Converts a shell glob to a regular expression: `*`, `?`, `[abc]`, `[!abc]`. An unpaired bracket is literal.
 fn glob_to_regex(glob: &str) -> String {
     let mut regex = String::from("(?s)^");
     let mut rest = glob;
@@ -295,18 +295,18 @@ fn glob_to_regex(glob: &str) -> String {
     regex
 }
 
-/// Where the class that begins here ends; a `]` right at its beginning belongs to it.
+/// End of a character class; a `]` at its very beginning belongs to it.
 fn class_end(text: &str) -> Option<usize> {
     let skipped = usize::from(text.starts_with('!'));
     let skipped = skipped + usize::from(text.get(skipped..)?.starts_with(']'));
     text.get(skipped..)?.find(']').map(|end| end + skipped)
 }
 
-/// `[2]`, `[-1]`, `[1:]` or `[0:3]` behind an expression.
+/// `[2]`, `[-1]`, `[1:]` or `[0:3]` after an expression.
 #[derive(Debug, PartialEq)]
 struct Subscript {
     start: i64,
-    /// The last index of a range; `None` for a single index.
+    /// Last index of a range; `None` for a single index.
     end: Option<i64>,
     is_dashed: bool,
 }
@@ -342,11 +342,11 @@ fn parse_subscript(text: &str) -> Option<Subscript> {
 }
 
 impl Subscript {
-    /// The hosts the subscript picks; `None` when a single index is out of range.
+    /// Hosts selected by the subscript; `None` if a single index is out of range.
     fn apply(&self, hosts: IndexSet<HostName>) -> Option<IndexSet<HostName>> {
         let count = hosts.len() as i64;
         match self.end {
-            // A range that ends with 0 is the single index of its start.
+            // A range that ends with 0 selects only its start.
             Some(end) if end != 0 => {
                 let last = if end == -1 { count - 1 } else { end };
                 let (start, length) = (self.start.max(0) as usize, (last + 1 - self.start).max(0) as usize);

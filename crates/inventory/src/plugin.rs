@@ -1,4 +1,4 @@
-//! The ways a source can be read, by the names Ansible gives them.
+//! Inventory plugins, by Ansible's names.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,16 +9,16 @@ use windlass_yaml::{Node, Source};
 use crate::load::Loader;
 use crate::{Error, Warning, constructed, generator, host_list, ini, script, toml, yaml};
 
-/// A way to read a source.
+/// An inventory plugin.
 pub(crate) struct Plugin {
     pub(crate) name: &'static str,
-    /// Whether a source can be of this kind at all, by its name and mode.
+    /// Whether the plugin accepts a source, judging by its name and mode.
     accepts: fn(&Candidate) -> bool,
-    /// Reads it into the inventory; `false` when it turns out to be of another kind.
+    /// Reads a source into the inventory; `Ok(false)` if it belongs to another plugin.
     pub(crate) read: fn(&mut Loader<'_>, &mut Candidate) -> Result<bool, Error>,
 }
 
-/// The plugins that are tried when no others are enabled, in their order.
+/// Plugins that are enabled by default, in order.
 pub(crate) const ENABLED: [&str; 6] = ["host_list", "script", "auto", "yaml", "ini", "toml"];
 
 const PLUGINS: &[Plugin] = &[
@@ -34,7 +34,7 @@ const PLUGINS: &[Plugin] = &[
 ];
 
 impl Plugin {
-    /// A plugin by its short or full name.
+    /// Looks up a plugin by its short or full name.
     pub(crate) fn named(name: &str) -> Option<&'static Plugin> {
         let short = name.strip_prefix("ansible.builtin.").unwrap_or(name);
         PLUGINS.iter().find(|plugin| plugin.name == short)
@@ -45,9 +45,9 @@ impl Plugin {
     }
 }
 
-/// A source that is about to be read. Its text is read and decrypted once, however many plugins look at it.
+/// A source about to be read. Its text is read and decrypted once, however many plugins try it.
 pub(crate) struct Candidate {
-    /// The source as it was given, for what is no path.
+    /// The source as given, for sources that are no paths.
     pub(crate) text: String,
     pub(crate) path: Arc<Path>,
     content: Option<Arc<Source>>,
@@ -67,7 +67,7 @@ impl Candidate {
         self.path.is_file() || (self.path.exists() && !self.path.is_dir())
     }
 
-    /// Executable, or meant to be: it begins with `#!`.
+    /// Whether the file is executable or begins with `#!`.
     fn is_script(&self) -> bool {
         let is_executable = |path: &Path| {
             std::fs::metadata(path)
@@ -86,7 +86,7 @@ impl Candidate {
         self.is_file() && extensions.contains(&&*extension)
     }
 
-    /// Whether it can configure a plugin.
+    /// Whether the file can configure a plugin.
     fn is_configuration(&self) -> bool {
         self.extension_is(&["", "config", "yml", "yaml", "json"])
     }
@@ -101,7 +101,7 @@ impl Candidate {
         Ok(content)
     }
 
-    /// The file as YAML. What is remarked on it is told once.
+    /// The file as YAML. Its warnings are added once.
     pub(crate) fn document(&mut self, loader: &mut Loader<'_>) -> Result<Node, Error> {
         if let Some(document) = &self.document {
             return Ok(document.clone());
@@ -114,7 +114,7 @@ impl Candidate {
         Ok(document)
     }
 
-    /// The file as the configuration of the plugin of that name.
+    /// The file as the configuration of a plugin; an error if it names another.
     pub(crate) fn configuration(&mut self, loader: &mut Loader<'_>, plugin: &str) -> Result<Node, Error> {
         let document = self.document(loader)?;
         let named = document.get("plugin").and_then(Node::as_str).unwrap_or_default();
@@ -131,7 +131,7 @@ impl Candidate {
         lines.any(|line| line.starts_with('[') && line.trim_end().ends_with(']'))
     }
 
-    /// Leaves out the errors of plugins that the file was surely not meant for.
+    /// Drops the errors of plugins that the file was clearly not meant for.
     pub(crate) fn relevant(&self, mut failures: Vec<(&'static str, Error)>) -> Vec<(&'static str, Error)> {
         let failed = |name: &str| failures.iter().any(|(plugin, _)| *plugin == name);
         let looks_like_yaml = !self.has_sections()
@@ -163,9 +163,9 @@ fn read_script(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, 
     loader.apply(statements, &source.path).map(|()| true)
 }
 
-/// Hands a configuration over to the plugin it names.
+/// Passes a configuration to the plugin it names.
 fn read_auto(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
-    // What is no YAML at all is told by those who read YAML inventories.
+    // If the file is no YAML, the plugin for YAML inventories reports that.
     let Ok(document) = source.document(loader) else { return Ok(false) };
     let named = document.get("plugin").and_then(Node::as_str).and_then(Plugin::named);
     match named.filter(|plugin| plugin.name != "auto" && plugin.accepts(source)) {
@@ -180,7 +180,7 @@ fn read_yaml(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Er
     loader.apply(statements, &source.path).map(|()| true)
 }
 
-/// What is no YAML may be INI: sections tell more than a name.
+/// A file that is no YAML may be INI: sections are a better sign than the extension.
 fn read_ini(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
     let content = source.content(loader)?;
     if source.extension_is(&["yml", "yaml", "json"]) && !source.has_sections() {

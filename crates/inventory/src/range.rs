@@ -1,15 +1,15 @@
-//! Ranges in names of hosts: `web[01:20:2]`, `db-[a:f]`.
+//! Ranges in host names: `web[01:20:2]`, `db-[a:f]`.
 
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// More hosts than this from one pattern are surely a mistake.
+/// Maximum number of hosts from one pattern; more are surely a mistake.
 const MOST: usize = 1_000_000;
 
-/// What is wrong with a pattern.
+/// Reason why a pattern is invalid.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     pub(crate) reason: String,
-    /// A range was meant, but its bounds are none. A list of hosts on the command line takes such a text for a name, as Ansible does.
+    /// The pattern has a range with invalid bounds. In a host list, Ansible takes such a text as a name.
     pub(crate) is_bounds: bool,
 }
 
@@ -29,7 +29,7 @@ impl Wrong {
     }
 }
 
-/// The names a pattern stands for; the pattern itself when it has no range.
+/// Expands the ranges in a pattern; a pattern without ranges is returned unchanged.
 pub(crate) fn expand(pattern: &str) -> Result<Vec<String>, Wrong> {
     let mut names = vec![String::new()];
     let mut rest = pattern;

@@ -12,7 +12,7 @@ use windlass_yaml::{Key, Mapping, Node, Options, Source, Span, Value};
 use crate::Error;
 use crate::step::{Statements, Step};
 
-/// Runs a script and reads what it prints.
+/// Runs a script and parses its output.
 pub(crate) fn read(path: &Path, timeout: Option<Duration>, options: &Options) -> Result<Statements, Error> {
     let output = run(path, &["--list"], timeout)?;
     let document = parse(&output, options)?;
@@ -74,7 +74,7 @@ fn read_group(
             if ["hosts", "vars", "children"].iter().any(|section| sections.contains_key(section)) {
                 (sections.get("hosts"), sections.get("vars"), sections.get("children"))
             } else {
-                // A mapping of variables alone: the group's name is also its only host.
+                // In a mapping without sections, all keys are variables and the group's only host has its name.
                 whole = Node::list(vec![Node::literal(Arc::clone(&name), key.span.clone())], key.span.clone());
                 (Some(&whole), Some(data), None)
             }
@@ -129,7 +129,7 @@ fn names(section: &str, group: &str, node: &Node) -> Result<Vec<(Arc<str>, Span)
     Ok(names)
 }
 
-/// Takes the wrappers off encrypted and unsafe strings: `{"__ansible_vault": ...}`, `{"__ansible_unsafe": ...}`.
+/// Unwraps encrypted and unsafe strings: `{"__ansible_vault": ...}`, `{"__ansible_unsafe": ...}`.
 fn plain(node: &Node) -> Node {
     let value = match &node.value {
         Value::Map(mapping) if mapping.len() == 1 => {

@@ -1,4 +1,4 @@
-//! What a source says, in the order it says it. A source is read wholly before anything of it enters the inventory.
+//! Statements of a source, in their order. A source is parsed completely before any statement changes the inventory.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::Warning;
 /// One statement of a source.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// There is a group.
+    /// Declares a group.
     Group { name: Arc<str>, span: Span },
-    /// There are hosts in a group, all with the same variables.
+    /// Adds hosts with common variables to a group.
     Hosts { names: Vec<Arc<str>>, group: Arc<str>, port: Option<Node>, variables: Arc<Mapping>, span: Span },
-    /// There is a host.
+    /// Declares a host.
     Host { name: Arc<str>, span: Span },
-    /// A host that was named before is in a group.
+    /// Adds a host that was declared earlier to a group.
     Member { group: Arc<str>, host: Arc<str>, span: Span },
-    /// A host that was named before has variables.
+    /// Sets variables of a host that was declared earlier.
     HostVariables { host: Arc<str>, variables: Arc<Mapping> },
-    /// A group has a variable.
+    /// Sets a variable of a group.
     GroupVariable { group: Arc<str>, key: Key, value: Node },
-    /// A group contains another.
+    /// Makes a group contain another.
     Child { parent: Arc<str>, child: Arc<str>, span: Span },
 }
 
-/// Everything a source says.
+/// All statements of a source, and its warnings.
 #[derive(Debug, Default)]
 pub(crate) struct Statements {
     pub(crate) steps: Vec<Step>,

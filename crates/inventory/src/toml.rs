@@ -30,7 +30,7 @@ pub(crate) fn read(source: &Arc<Source>) -> Result<Statements, Error> {
 
 struct Reader<'a> {
     source: &'a Arc<Source>,
-    /// Where each line begins.
+    /// Offset of the start of each line.
     lines: Vec<usize>,
 }
 

@@ -1,23 +1,23 @@
-//! Words of a line as a POSIX shell splits them, with their columns.
+//! Splits a line into words as a POSIX shell does, with their columns.
 
-/// A word and where it begins.
+/// A word and its columns.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Word {
     pub(crate) text: String,
-    /// For each character of `text`, its column in the line, counted from 0.
+    /// Column in the line of each character of `text`, counting from 0.
     pub(crate) columns: Vec<usize>,
-    /// The column of the word itself.
+    /// Column of the word's start.
     pub(crate) column: usize,
 }
 
-/// Why a line cannot be split.
+/// Reason why a line cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Unfinished {
     pub(crate) message: &'static str,
     pub(crate) column: usize,
 }
 
-/// Splits a line. Quotes and backslashes are taken off; `#` outside quotes begins a comment, even inside a word.
+/// Splits a line and removes quotes and backslashes. An unquoted `#` begins a comment, even inside a word.
 pub(crate) fn split(line: &str) -> Result<Vec<Word>, Unfinished> {
     let mut words = Vec::new();
     let mut current: Option<Word> = None;

@@ -29,7 +29,7 @@ pub(crate) fn read(document: &Node) -> Result<Statements, Error> {
     Ok(statements)
 }
 
-/// Groups nested deeper than this are surely a mistake.
+/// Maximum nesting of groups; more is surely a mistake.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 fn read_group(key: &Key, group: &Node, statements: &mut Statements, depth: usize) -> Result<Option<Arc<str>>, Error> {
@@ -89,7 +89,7 @@ fn read_group(key: &Key, group: &Node, statements: &mut Statements, depth: usize
     Ok(Some(name))
 }
 
-/// The entries of `hosts`, `vars` or `children`; a lone string is a key without a value.
+/// Entries of `hosts`, `vars` or `children`; a lone string is a key without a value.
 fn entries(section: &str, group: &str, node: &Node) -> Result<Arc<Mapping>, Error> {
     match &node.value {
         Value::Map(entries) => Ok(Arc::clone(entries)),

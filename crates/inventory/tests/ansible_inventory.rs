@@ -1,4 +1,4 @@
-//! The same inventories, the same output as `ansible-inventory`: the fixtures are recorded with `record.sh`.
+//! Compares output with that of `ansible-inventory` for the same inventories; `record.sh` records the fixtures.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};

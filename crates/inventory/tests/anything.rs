@@ -1,4 +1,4 @@
-//! Inventories, patterns and host lists made of anything: they are read or refused, and nothing else.
+//! Random inventories, patterns and host lists are read or refused, and nothing panics.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -51,7 +51,7 @@ const PIECES: [&str; 44] = [
     "---",
 ];
 
-/// Texts of these pieces, always the same ones.
+/// Deterministic random texts made of these pieces.
 fn texts(count: usize) -> impl Iterator<Item = String> {
     let mut state = 7u64;
     let mut next = move |below: usize| {

@@ -1,4 +1,4 @@
-//! Host patterns and limits. The results are those of ansible-core.
+//! Host patterns and limits, with the results of ansible-core.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use windlass_inventory::{Error, Inventory, LoadOptions, Warning};
@@ -49,7 +49,7 @@ fn patterns_match_what_they_match_in_ansible() {
         let mut found: Vec<_> =
             inventory.matching(pattern).unwrap().hosts.iter().map(|name| name.to_string()).collect();
         let mut wanted: Vec<_> = expected.split(' ').map(str::to_owned).collect();
-        // The order of groups below a group's children is not defined in Ansible.
+        // Ansible does not define the order of groups below a group's children.
         if pattern.is_empty() || pattern == "all" || pattern == "&eu" {
             found.sort();
             wanted.sort();

@@ -1,4 +1,4 @@
-//! Sources of every kind, and what users see when something is wrong with one.
+//! Sources of every kind, and the messages about invalid ones.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::fs;
@@ -94,7 +94,7 @@ fn layers_come_in_order_of_precedence() {
     let mut other = inventory.clone();
     other.set_playbook_dir(None);
     assert_eq!(shown(&other, "w1", "v"), "host file");
-    // The implicit localhost gets what is for all, but is in no group.
+    // The implicit localhost gets the variables of `all`, but no group contains it.
     let localhost = inventory.host("localhost").unwrap();
     assert!(localhost.is_implicit() && inventory.groups_of(localhost).is_empty());
     assert_eq!(shown(&inventory, "localhost", "v"), "all playbook");

@@ -1,7 +1,7 @@
-# Arguments: the overlay's options, where it is mounted, the script that joins control groups and becomes a command,
+# Arguments: the overlay's options, its mount point, the script that joins control groups and executes a command,
 # the host's control groups, `--`, the command of systemd-nspawn.
 #
-# The mount is made in this private mount namespace: it disappears with the last process of the host, whatever happens.
+# The mount is private to this mount namespace, so it always disappears with the host's last process.
 mount -t overlay windlass-lab -o "$1" "$2"
 join=$3
 shift 3
@@ -9,7 +9,7 @@ shift 3
 while :; do
     status=0
     sh -euc "$join" windlass-lab "$@" || status=$?
-    # This status is a guest's wish to be started again: `reboot` works as on any host.
+    # A guest that exits with this status wants a restart: `reboot` works as on any host.
     [ "$status" = 133 ] || exit "$status"
     for group; do
         [ "$group" != -- ] || break

@@ -1,4 +1,4 @@
-//! The tree every host boots from: Debian without Python, built once and cached by what it is made of.
+//! The tree that every host boots from: Debian without Python. It is built once and cached by its inputs.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ use crate::options::System;
 use crate::state::{State, ignore_missing};
 use crate::{Error, node, wait};
 
-/// What a small Debian server has, and what a Kubernetes node needs besides. No Python: that is the point.
+/// Packages of a small Debian server, and those that a Kubernetes node needs. Python is absent on purpose.
 const PACKAGES: &[&str] = &[
     "bird2",
     "bzip2",
@@ -48,19 +48,19 @@ const PACKAGES: &[&str] = &[
     "xz-utils",
 ];
 
-/// Files put into the base, with their modes.
+/// Files added to the base, with their modes.
 const FILES: &[(&str, u32, &str)] = &[
     ("etc/systemd/system/windlass-lab-remount.service", 0o644, include_str!("../guest/windlass-lab-remount.service")),
     ("usr/local/lib/windlass-lab/remount", 0o755, include_str!("../guest/remount")),
 ];
 
-/// Runs inside the base after the packages are in.
+/// Runs inside the base after the packages are installed.
 const CUSTOMIZE: &str = include_str!("../guest/customize.sh");
 
-/// How long another lab may take to build the same base.
+/// Seconds to wait while another lab builds the same base.
 const SECONDS_TO_BUILD: u64 = 1800;
 
-/// Where the base lies in the cache, whether it is built yet or not.
+/// Path of the base in the cache, whether or not it exists.
 pub(crate) fn path(cache: &Path, system: System) -> PathBuf {
     let mut hash = Sha256::new();
     hash.update(system.suite());
@@ -76,7 +76,7 @@ pub(crate) fn path(cache: &Path, system: System) -> PathBuf {
     cache.join(format!("base-{name}"))
 }
 
-/// Builds the base at `state.base` unless it is there. Two labs that start at once build it once.
+/// Builds the base at `state.base` if it is missing. Concurrent labs build it once.
 pub(crate) fn build(state: &mut State, report: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let base = state.base.clone();
     if base.is_dir() {
@@ -106,7 +106,7 @@ pub(crate) fn build(state: &mut State, report: &mut dyn FnMut(&str)) -> Result<(
     Ok(())
 }
 
-/// Removes what a crash left of a base being built. Its processes are dead by then.
+/// Removes an unfinished base after a crash. Its processes are already dead.
 pub(crate) fn remove_unfinished(state: &State) -> Result<(), Error> {
     let Some(building) = &state.building else { return Ok(()) };
     ignore_missing(fs::remove_dir_all(building)).map_err(Error::io("remove", building))
@@ -134,7 +134,7 @@ fn debootstrap(state: &State, directory: &Path, report: &mut dyn FnMut(&str)) ->
     if let Some(stderr) = child.stderr.take() {
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
-            // Package managers redraw their progress line; only whole messages are worth showing.
+            // Package managers redraw their progress line; only complete messages are shown.
             let line = line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or_default();
             if let Some(message) = line.strip_prefix("I: ") {
                 report(&format!("base: {message}"));

@@ -1,7 +1,8 @@
-//! One control group per host in every hierarchy of the machine, version 1, version 2 or both.
+//! One control group per host in every hierarchy of the machine: version 1, version 2 or both.
 //!
-//! systemd-nspawn starts inside the host's groups and gives the guest a control group namespace rooted there. So two guests never share
-//! `/system.slice` or `/kubepods.slice`, and every process of a host can be found again without having written down a single process id.
+//! systemd-nspawn starts inside the host's groups and gives the guest a control group namespace rooted there. Two
+//! guests therefore never share `/system.slice` or `/kubepods.slice`. It also makes every process of a host easy to
+//! find without recorded process ids.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,13 +14,13 @@ use crate::Error;
 use crate::state::ignore_missing;
 use crate::wait::Deadline;
 
-/// The group all labs of this machine live in.
+/// The parent group of all labs on this machine.
 const ROOT: &str = "windlass-lab";
 
-/// The controllers of version 2 that a host needs.
+/// Controllers of version 2 that a host needs.
 const DELEGATED: &[&str] = &["cpu", "cpuset", "io", "memory", "pids"];
 
-/// How long processes may take to die and groups to empty.
+/// Seconds that processes may take to exit and groups to become empty.
 const SECONDS_TO_DIE: u64 = 30;
 
 /// A mounted control group hierarchy.
@@ -29,7 +30,7 @@ pub(crate) struct Hierarchy {
     unified: bool,
 }
 
-/// The hierarchies in a mount table written as in /proc/self/mountinfo.
+/// Finds the hierarchies in a mount table in the format of /proc/self/mountinfo.
 pub(crate) fn hierarchies(mount_table: &str) -> Vec<Hierarchy> {
     let mut found: Vec<Hierarchy> = Vec::new();
     for line in mount_table.lines() {
@@ -43,7 +44,7 @@ pub(crate) fn hierarchies(mount_table: &str) -> Vec<Hierarchy> {
     found
 }
 
-/// What a host may use at most.
+/// Resource limits of a host.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
     pub(crate) memory: Option<u64>,
@@ -72,7 +73,7 @@ impl Group {
         Self { hierarchies: self.hierarchies.clone(), levels }
     }
 
-    /// Its directory in each hierarchy.
+    /// Directory of the group in each hierarchy.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.hierarchies.iter().map(|hierarchy| self.path_in(hierarchy)).collect()
     }
@@ -81,7 +82,7 @@ impl Group {
         self.levels.iter().fold(hierarchy.mount.clone(), |path, level| path.join(level))
     }
 
-    /// Makes the group in every hierarchy and sets its limits.
+    /// Creates the group in every hierarchy and sets its limits.
     pub(crate) fn create(&self, limits: Limits) -> Result<(), Error> {
         for hierarchy in &self.hierarchies {
             let mut path = hierarchy.mount.clone();
@@ -112,7 +113,7 @@ impl Group {
         Ok(())
     }
 
-    /// Writes the first of `files` that any hierarchy has.
+    /// Writes the first of `files` that exists in any hierarchy.
     fn limit(&self, what: &str, files: &[(&str, String)]) -> Result<(), Error> {
         for path in self.paths() {
             for (name, value) in files {
@@ -127,19 +128,19 @@ impl Group {
         )))
     }
 
-    /// Whether there are groups beside this one, which has been removed: other labs.
+    /// Whether other labs still have groups, after this one was removed.
     pub(crate) fn has_siblings(&self) -> bool {
         self.paths().iter().filter_map(|path| path.parent()).any(Path::exists)
     }
 
-    /// The memory in use, where a hierarchy counts it.
+    /// Memory in use; `None` if no hierarchy counts it.
     pub(crate) fn memory(&self) -> Option<u64> {
         let files = ["memory.current", "memory.usage_in_bytes"];
         let texts = self.paths().into_iter().flat_map(|path| files.map(|file| fs::read_to_string(path.join(file))));
         texts.flatten().find_map(|text| text.trim().parse().ok())
     }
 
-    /// Every process in the group and below it.
+    /// All processes in the group and its descendants.
     pub(crate) fn processes(&self) -> HashSet<Pid> {
         let mut processes = HashSet::new();
         for path in self.paths() {
@@ -148,7 +149,7 @@ impl Group {
         processes
     }
 
-    /// Kills every process in the group and below it, and waits until none is left.
+    /// Kills all processes in the group and its descendants, and waits until none is left.
     pub(crate) fn kill(&self) -> Result<(), Error> {
         let deadline = Deadline::new(format!("the processes of {} to die", self.levels.join("/")), SECONDS_TO_DIE);
         loop {
@@ -157,14 +158,14 @@ impl Group {
                 return Ok(());
             }
             for process in &processes {
-                // Between the listing and the signal it may have ended by itself; the next round sees what is true.
+                // The process may have exited between the listing and the signal; the next round checks again.
                 let _ = kill_process(*process, Signal::KILL);
             }
             deadline.pause(|| format!("Still there: {processes:?}."))?;
         }
     }
 
-    /// Removes the group and all below it, in every hierarchy; its parents too once they are empty.
+    /// Removes the group and its descendants in every hierarchy, and parents that become empty.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         for hierarchy in &self.hierarchies {
             let mut path = self.path_in(hierarchy);
@@ -181,7 +182,7 @@ impl Group {
 
 fn collect_processes(directory: &Path, processes: &mut HashSet<Pid>) {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-    // A zero stands for a process of another process id namespace: not one of ours.
+    // A zero stands for a process of another process id namespace, which is not ours.
     processes.extend(text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)));
     for child in subdirectories(directory) {
         collect_processes(&child, processes);
@@ -200,7 +201,7 @@ fn subdirectories(directory: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-/// A new cpuset group of version 1 is empty and takes no process until it has processors and memory nodes.
+/// A new cpuset group of version 1 is empty. It accepts no process until it has processors and memory nodes.
 fn inherit_cpuset(parent: &Path, group: &Path) -> Result<(), Error> {
     for name in ["cpuset.cpus", "cpuset.mems"] {
         let file = group.join(name);
@@ -212,7 +213,8 @@ fn inherit_cpuset(parent: &Path, group: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Passes on what a kubelet wants, as far as it can be: inside a container some cannot, and only a limit on that one would miss it.
+/// Delegates the controllers that a kubelet needs. Inside a container some are missing, which only affects limits on
+/// them.
 fn delegate_controllers(group: &Path) {
     let controllers = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
     for controller in controllers.split_whitespace().filter(|name| DELEGATED.contains(name)) {

@@ -1,19 +1,19 @@
-//! Runs the programs the lab is made with.
+//! Runs external programs.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use crate::Error;
 
-/// How many lines of a program's output an error repeats.
+/// Number of output lines that an error repeats.
 const LINES_IN_ERROR: usize = 15;
 
-/// Runs `program` with `arguments`; anything but success is an error that starts "Cannot `doing`". Answers its standard output.
+/// Runs a program and returns its standard output. On failure, the error starts with "Cannot `doing`".
 pub(crate) fn run(doing: &str, program: &str, arguments: &[&str]) -> Result<String, Error> {
     run_with_input(doing, program, arguments, "")
 }
 
-/// As [`run`], with `input` on the program's standard input.
+/// Like [`run`], with `input` on the program's standard input.
 pub(crate) fn run_with_input(doing: &str, program: &str, arguments: &[&str], input: &str) -> Result<String, Error> {
     let mut command = Command::new(program);
     command.args(arguments);
@@ -29,7 +29,7 @@ pub(crate) fn run_with_input(doing: &str, program: &str, arguments: &[&str], inp
     })
 }
 
-/// Runs `command` to its end and answers its output whatever its status is.
+/// Runs a command to its end and returns its output, whatever its status.
 pub(crate) fn output_of(doing: &str, command: &mut Command, input: &str) -> Result<Output, Error> {
     let failed = |command: &Command, error: std::io::Error| Error::Command {
         doing: doing.to_owned(),
@@ -41,20 +41,20 @@ pub(crate) fn output_of(doing: &str, command: &mut Command, input: &str) -> Resu
     command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
     let mut child = command.spawn().map_err(|error| failed(command, error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends before it has read everything reports why by its status.
+        // A program that exits before reading all its input reports the reason by its status.
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output().map_err(|error| failed(command, error))
 }
 
-/// The command line as one would type it, for messages.
+/// The command line as a user would type it, for messages.
 pub(crate) fn display(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
     words.join(" ")
 }
 
-/// The last lines of a longer text.
+/// The last lines of a text.
 pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let start = lines.len().saturating_sub(LINES_IN_ERROR);

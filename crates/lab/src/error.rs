@@ -1,48 +1,48 @@
-//! What can go wrong, as sentences for the person at the terminal.
+//! Errors of the lab, worded for the user at the terminal.
 
 use std::path::{Path, PathBuf};
 
 use crate::requirements::Missing;
 
-/// An error of the lab. Every message says what failed, where, and what to do where that is known.
+/// An error of the lab. The message names the failure, its place and, if known, a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The machine lacks something the lab needs.
+    /// The machine lacks requirements of the lab.
     #[error("This machine cannot run the lab:\n{}", list(.0))]
     Requirements(Vec<Missing>),
-    /// A program ended with an error.
+    /// A program failed.
     #[error("Cannot {doing}: `{command}` ended with {status}{}", output(.stderr))]
     Command {
-        /// What the program was run for, as the end of "Cannot ...".
+        /// Purpose of the program, completing the phrase "Cannot ...".
         doing: String,
         /// The command line.
         command: String,
-        /// How it ended.
+        /// Exit status.
         status: String,
-        /// The last lines it wrote to standard error.
+        /// Last lines of its standard error.
         stderr: String,
     },
     /// A file operation failed.
     #[error("Cannot {doing} {path}: {source}.", path = .path.display())]
     Io {
-        /// What was tried, as the end of "Cannot ...".
+        /// The operation, completing the phrase "Cannot ...".
         doing: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// An option has a value that cannot work.
+    /// An option has an impossible value.
     #[error("{0}")]
     Invalid(String),
-    /// A wait reached its deadline.
+    /// A wait exceeded its deadline.
     #[error("Waited {seconds} s for {what}, in vain.{}", after_space(.detail))]
     Deadline {
-        /// What was waited for.
+        /// The awaited event.
         what: String,
-        /// How long.
+        /// The deadline, in seconds.
         seconds: u64,
-        /// What was seen instead; may be empty.
+        /// The state instead; may be empty.
         detail: String,
     },
     /// A host stopped while it was booting.
@@ -50,9 +50,9 @@ pub enum Error {
     Died {
         /// The host.
         node: String,
-        /// The file with everything it printed.
+        /// File with its console output.
         console: PathBuf,
-        /// The last lines of that file.
+        /// Last lines of that file.
         tail: String,
     },
     /// A host booted, but some of its units failed.
@@ -62,17 +62,17 @@ pub enum Error {
     Degraded {
         /// The host.
         node: String,
-        /// The answer of `systemctl is-system-running`.
+        /// Output of `systemctl is-system-running`.
         state: String,
         /// The failed units.
         units: String,
     },
-    /// A lab with other options is up.
+    /// A lab with other options is running.
     #[error("A lab with other options is up in {directory} ({differences}). Remove it with `windlass lab down` first.", directory = .directory.display())]
     Different {
-        /// The directory of that lab.
+        /// Directory of that lab.
         directory: PathBuf,
-        /// What differs.
+        /// The differences.
         differences: String,
     },
     /// There is no lab.
@@ -84,12 +84,12 @@ pub enum Error {
     /// No host has this name.
     #[error("The lab has no host named {name}. Its hosts are {known}.")]
     UnknownNode {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: String,
     },
-    /// A host is not in the state that the operation needs.
+    /// A host is in the wrong state for the operation.
     #[error("The host {node} is {state} already.")]
     Already {
         /// The host.
@@ -100,7 +100,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Adds what was tried and where to an operating system error.
+    /// Adds the operation and its path to an operating system error.
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { doing, path: path.to_owned(), source }
     }

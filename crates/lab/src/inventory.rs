@@ -1,4 +1,4 @@
-//! The lab as an Ansible inventory with Kubespray's group names.
+//! Writes the lab as an Ansible inventory with Kubespray's group names.
 
 use std::fmt::Write;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::Error;
 use crate::state::{Node, State};
 
-/// How an inventory is written.
+/// Format of an inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// Ansible's INI format.
@@ -28,7 +28,7 @@ impl FromStr for Format {
     }
 }
 
-/// How many hosts carry the control plane and etcd: three, if there are as many, because two cannot outvote a lost one.
+/// Number of hosts for the control plane and etcd. Three if possible, because two cannot outvote a lost one.
 const CONTROL_PLANES: usize = 3;
 
 /// Writes the inventory.
@@ -44,7 +44,7 @@ fn control_planes(nodes: &[Node]) -> &[Node] {
     nodes.get(..count).unwrap_or_default()
 }
 
-/// Variables of all hosts. The lab keeps its host keys in a file of its own, so that the user's stays as it is.
+/// Variables of all hosts. The lab has its own known_hosts file, so that the user's stays unchanged.
 fn variables(state: &State) -> [(&'static str, String); 3] {
     let known_hosts = state.known_hosts();
     [
@@ -57,7 +57,7 @@ fn variables(state: &State) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Variables of one host; an etcd member also has its name.
+/// Variables of one host, including its name as an etcd member.
 fn host_variables(state: &State, node: &Node) -> Vec<(&'static str, String)> {
     let mut variables = vec![("ansible_host", node.address.to_string()), ("ip", node.address.to_string())];
     if control_planes(&state.nodes).contains(node) {

@@ -1,4 +1,4 @@
-//! The lab as a whole: up, down, and what can be done with it in between.
+//! Creates, removes and operates a lab.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::state::{Node, Phase, State};
 use crate::wait::lock;
 use crate::{Error, base, network, node, requirements, ssh, sysctl};
 
-/// How long another command on the same lab may take.
+/// Seconds to wait for another command on the same lab.
 const SECONDS_FOR_OTHERS: u64 = 600;
 
 /// A lab that is up.
@@ -20,23 +20,23 @@ pub struct Lab {
     state: State,
 }
 
-/// What is known of one host.
+/// Status of one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
     /// The host.
     pub node: Node,
-    /// Whether it has been started.
+    /// Whether the host is running.
     pub running: bool,
-    /// How many processes it has.
+    /// Number of processes.
     pub processes: usize,
-    /// The memory it uses, in bytes, where the machine counts it.
+    /// Memory in use, in bytes; `None` if the machine does not count it.
     pub memory: Option<u64>,
 }
 
-/// Starts the lab that `options` describe and waits until every host is up.
+/// Creates the lab that `options` describe and waits until every host is up.
 ///
-/// A lab of the same description that is up already is left alone, except that stopped hosts are started and, if it is to have more hosts
-/// than it has, those are added. What an `up` that crashed has left is removed first.
+/// If a matching lab is already up, it starts stopped hosts and adds missing ones. It removes the remains of an `up`
+/// that crashed.
 pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error> {
     options.check()?;
     let base = options.base.clone().unwrap_or_else(|| base::path(&options.cache, options.system));
@@ -76,7 +76,7 @@ pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error>
     Ok(Lab { state })
 }
 
-/// Removes the lab in `directory` and everything it made, in whatever state it is. Answers whether there was one.
+/// Removes the lab in `directory` and everything it created, whatever its state. Returns whether a lab existed.
 pub fn down(directory: &Path, report: &mut dyn FnMut(&str)) -> Result<bool, Error> {
     if !directory.is_dir() {
         return Ok(false);
@@ -92,14 +92,14 @@ pub fn down(directory: &Path, report: &mut dyn FnMut(&str)) -> Result<bool, Erro
     Ok(state.is_some())
 }
 
-/// Where the lab keeps its state unless told otherwise: `WINDLASS_LAB_DIR`, or a directory under /var/lib.
+/// Default directory of the lab's state: `WINDLASS_LAB_DIR`, otherwise a directory under /var/lib.
 #[must_use]
 pub fn default_directory() -> PathBuf {
     Options::default().directory
 }
 
 impl Lab {
-    /// The lab that is up in `directory`.
+    /// Opens the running lab in `directory`.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         match State::read(directory)? {
             Some(state) if state.phase == Phase::Ready => Ok(Self { state }),
@@ -114,42 +114,42 @@ impl Lab {
         &self.state.nodes
     }
 
-    /// What it was made with.
+    /// Options that the lab was created with.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.state.options
     }
 
-    /// The inventory that reaches the hosts.
+    /// The inventory for reaching the hosts.
     #[must_use]
     pub fn inventory(&self, format: Format) -> String {
         inventory::write(&self.state, format)
     }
 
-    /// The file with the inventory in INI format.
+    /// Path of the inventory in INI format.
     #[must_use]
     pub fn inventory_file(&self) -> PathBuf {
         self.state.file("inventory.ini")
     }
 
-    /// The private key that opens every host as root, ops and opspw.
+    /// Path of the private key that grants access to every host as root, ops and opspw.
     #[must_use]
     pub fn private_key(&self) -> PathBuf {
         self.state.private_key()
     }
 
-    /// The file with the hosts' public keys.
+    /// Path of the file with the hosts' public keys.
     #[must_use]
     pub fn known_hosts(&self) -> PathBuf {
         self.state.known_hosts()
     }
 
-    /// The system's SSH client, ready to run a command on a host as `user`: root, ops (sudo without password) or opspw (with).
+    /// An SSH client command for a host, as `user`: root, ops (sudo without a password) or opspw (with a password).
     pub fn ssh(&self, name: &str, user: &str) -> Result<Command, Error> {
         Ok(ssh::client(&self.state, self.node(name)?, user))
     }
 
-    /// What the hosts are doing.
+    /// Status of all hosts.
     pub fn status(&self) -> Result<Vec<NodeStatus>, Error> {
         let status = |node: &Node| {
             let group = node::group(&self.state, node)?;
@@ -159,7 +159,7 @@ impl Lab {
         self.state.nodes.iter().map(status).collect()
     }
 
-    /// Cuts the power of a host. Its disks stay as they are.
+    /// Cuts the power of a host, which keeps its disks.
     pub fn kill(&self, name: &str) -> Result<(), Error> {
         let _lock = self.lock()?;
         let node = self.node(name)?;
@@ -169,7 +169,7 @@ impl Lab {
         node::kill(&self.state, node)
     }
 
-    /// Boots a host again, with the disks and the address it had, and waits until it is up.
+    /// Boots a stopped host with its former disks and address, and waits until it is up.
     pub fn start(&self, name: &str, report: &mut dyn FnMut(&str)) -> Result<(), Error> {
         let _lock = self.lock()?;
         let node = self.node(name)?;
@@ -180,7 +180,7 @@ impl Lab {
         boot(&self.state, std::slice::from_ref(node), Expect::Reachable, report)
     }
 
-    /// Keeps other commands away, and makes sure that none of them has removed the lab meanwhile.
+    /// Locks the lab against other commands, and checks that none has removed it.
     fn lock(&self) -> Result<fs::File, Error> {
         let directory = &self.state.options.directory;
         let lock = lock_lab(directory)?;
@@ -199,7 +199,7 @@ impl Lab {
     }
 }
 
-/// A lab that was up: the same is wanted, so start what stopped, also after the machine itself was started again, and add what is missing.
+/// Resumes a matching lab: starts stopped hosts, also after a reboot of this machine, and adds missing hosts.
 fn resume(mut state: State, options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error> {
     let differences = options.differences(&state.options);
     if !differences.is_empty() {
@@ -221,23 +221,23 @@ fn resume(mut state: State, options: &Options, report: &mut dyn FnMut(&str)) -> 
     if !added.is_empty() {
         in_parallel(&added, |node| node::prepare(&state, node))?;
         describe_hosts(&state)?;
-        // From here on they belong to the lab; had this been interrupted earlier, they would be made again.
+        // The hosts belong to the lab from here on. After an earlier interruption they are created again.
         state.write()?;
         boot(&state, &added, Expect::Running, report)?;
     }
     Ok(Lab { state })
 }
 
-/// What a booted host must be like.
+/// Required state of a booted host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expect {
-    /// A fresh host: every unit has started.
+    /// Every unit has started, as on a fresh host.
     Running,
-    /// A host with a life behind it: units of the user may fail, the host only has to be there.
+    /// The host is reachable, but the user's units may have failed.
     Reachable,
 }
 
-/// Boots hosts side by side and waits for all of them.
+/// Boots hosts in parallel and waits for all of them.
 fn boot(state: &State, nodes: &[Node], expect: Expect, report: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -249,7 +249,7 @@ fn boot(state: &State, nodes: &[Node], expect: Expect, report: &mut dyn FnMut(&s
                     return Err(Error::Degraded { node: node.name.clone(), state: answer, units });
                 }
                 let units = if units.is_empty() { units } else { format!(" ({units})") };
-                // The receiver lives until every sender is gone.
+                // The receiver lives until every sender is dropped.
                 let _ = sender.send(format!("{}: {answer} at {} after {seconds:.1} s{units}", node.name, node.address));
                 Ok(())
             })
@@ -259,7 +259,7 @@ fn boot(state: &State, nodes: &[Node], expect: Expect, report: &mut dyn FnMut(&s
     })
 }
 
-/// Packets between hosts pass this machine's packet filter if it looks at bridges: then it may drop them.
+/// Checks that hosts reach each other. This machine's packet filter may drop their packets if it filters bridges.
 fn check_bridge(state: &State) -> Result<(), Error> {
     let (Some(first), Some(last)) = (state.nodes.first(), state.nodes.last()) else { return Ok(()) };
     let refusal = ssh::reaches(state, last, first.address)?;
@@ -274,7 +274,7 @@ fn check_bridge(state: &State) -> Result<(), Error> {
     )))
 }
 
-/// Does something to all hosts at once; the answer is the first host's error, if any has one.
+/// Runs `work` for all hosts in parallel; returns the error of the first host that failed.
 fn in_parallel(nodes: &[Node], work: impl Fn(&Node) -> Result<(), Error> + Sync) -> Result<(), Error> {
     std::thread::scope(|scope| {
         let work = &work;
@@ -287,7 +287,7 @@ fn in_parallel(nodes: &[Node], work: impl Fn(&Node) -> Result<(), Error> + Sync)
     })
 }
 
-/// Writes the hosts' keys and the inventory.
+/// Writes the files with the hosts' keys and the inventory.
 fn describe_hosts(state: &State) -> Result<(), Error> {
     let keys = state.nodes.iter().map(|node| node::known_hosts(state, node)).collect::<Result<String, Error>>()?;
     let inventory = inventory::write(state, Format::Ini);
@@ -297,7 +297,7 @@ fn describe_hosts(state: &State) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends and removes everything outside the lab's directory, and unfinished work in the cache.
+/// Removes everything outside the lab's directory, and unfinished work in the cache.
 fn remove(state: &State) -> Result<(), Error> {
     let group = node::lab_group(state)?;
     group.kill()?;

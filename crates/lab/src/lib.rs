@@ -1,11 +1,11 @@
-//! Throwaway hosts on this machine: real systemd, real sshd, no Python, in systemd-nspawn containers on a bridge.
+//! Throwaway hosts on this machine: real systemd, real sshd and no Python, in systemd-nspawn containers on a bridge.
 //!
-//! The demo, the tests and rehearsals of upgrades run against them. [`up`] starts a lab, [`Lab`] is what one does with it, [`down`] removes it
-//! with everything it made. Every host has an overlay over one cached Debian base, control groups of its own, host keys of its own, and an
-//! address on the bridge; the hosts reach each other and this machine, and nothing else.
+//! The demo, the tests and rehearsals of upgrades use them. [`up`] starts a lab, [`Lab`] operates it, and [`down`]
+//! removes it completely. Every host has an overlay over a cached Debian base, its own control groups and host keys,
+//! and an address on the bridge. Hosts reach each other and this machine, but nothing else.
 //!
-//! No crash leaves anything that [`down`] does not find: the record is written before a thing is made, mounts live in the mount namespace
-//! of the processes that need them, and processes are found through their control groups.
+//! [`down`] also cleans up after any crash. Resources are recorded before they are created, mounts live in the mount
+//! namespace of the processes that need them, and control groups lead to all processes.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,26 +1,27 @@
-//! The bridge that joins the hosts and this machine. Nothing routes or translates: the hosts have no way out.
+//! The bridge between the hosts and this machine. It has no routing or address translation, so the hosts cannot reach
+//! anything else.
 
 use crate::Error;
 use crate::command::run;
 use crate::options::Network;
 use crate::wait::Deadline;
 
-/// Marks the bridge as made by a lab, so that another link of that name is never touched.
+/// Marks a bridge as created by a lab, so that a foreign link with the same name is never touched.
 const ALIAS: &str = "windlass-lab";
 
 const SECONDS_FOR_LINKS: u64 = 20;
 
-/// The name of this machine's end of a host's link; systemd-nspawn derives it from the machine name.
+/// Name of this machine's end of a host's link; systemd-nspawn derives it from the machine name.
 pub(crate) fn link_of(bridge: &str, number: usize) -> String {
     format!("vb-{}", machine_name(bridge, number))
 }
 
-/// The name systemd-nspawn knows a host by.
+/// Name of a host in systemd-nspawn.
 pub(crate) fn machine_name(bridge: &str, number: usize) -> String {
     format!("{bridge}-{number}")
 }
 
-/// Fails if something that is not a lab's uses the name or the addresses.
+/// Fails if anything but a lab uses the name or the addresses.
 pub(crate) fn check(bridge: &str, network: Network) -> Result<(), Error> {
     if let Some(description) = find(bridge)? {
         if !is_ours(&description) {
@@ -40,13 +41,14 @@ pub(crate) fn check(bridge: &str, network: Network) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the bridge, unless it is there.
+/// Creates the bridge if it is missing.
 pub(crate) fn create(bridge: &str, network: Network) -> Result<(), Error> {
     if find(bridge)?.is_some() {
         return Ok(());
     }
     let doing = format!("create the bridge {bridge}");
-    // With an address of its own the bridge does not take over that of each new port, which would upset the hosts' neighbour tables.
+    // A fixed address keeps the bridge from adopting each new port's, which would invalidate the hosts' neighbour
+    // tables.
     let [a, b, c] = network.prefix();
     let hardware = format!("02:77:6c:{a:02x}:{b:02x}:{c:02x}");
     run(&doing, "ip", &["link", "add", "name", bridge, "address", &hardware, "type", "bridge"])?;
@@ -56,7 +58,7 @@ pub(crate) fn create(bridge: &str, network: Network) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until the kernel has removed a dead host's link; its name is needed again when that host starts.
+/// Waits until the kernel has removed a dead host's link, whose name the host needs when it starts again.
 pub(crate) fn wait_until_gone(link: &str) -> Result<(), Error> {
     let deadline = Deadline::new(format!("the network link {link} to disappear"), SECONDS_FOR_LINKS);
     while find(link)?.is_some() {
@@ -65,16 +67,16 @@ pub(crate) fn wait_until_gone(link: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the bridge and every link that is still in it.
+/// Removes the bridge and all links in it.
 pub(crate) fn remove(bridge: &str) -> Result<(), Error> {
     let Some(description) = find(bridge)? else { return Ok(()) };
-    // A crash can fall between making the bridge and marking it: then it is empty and unmarked, and the lab's record claims it.
+    // A crash between creating and marking the bridge leaves it empty and unmarked, but the lab's record claims it.
     let ports = run("list the links of the bridge", "ip", &["-o", "link", "show", "master", bridge])?;
     if !is_ours(&description) && !ports.trim().is_empty() {
         return Ok(());
     }
     for port in ports.lines().filter_map(link_name) {
-        // The kernel removes the links of a dead host by itself, a little later: losing that race is no error.
+        // The kernel removes a dead host's links itself, with a delay. Losing that race is no error.
         if run("remove a link", "ip", &["link", "delete", "dev", port]).is_err() {
             wait_until_gone(port)?;
         }
@@ -88,7 +90,7 @@ fn link_name(line: &str) -> Option<&str> {
     line.split(": ").nth(1)?.split('@').next()
 }
 
-/// What `ip` says of a link, or nothing if there is none of that name.
+/// Output of `ip` about a link; `None` if it does not exist.
 fn find(link: &str) -> Result<Option<String>, Error> {
     let all = run("list network links", "ip", &["-o", "link", "show"])?;
     Ok(all.lines().find(|line| link_name(line) == Some(link)).map(str::to_owned))

@@ -1,4 +1,4 @@
-//! One host: its disks, its boot, its end.
+//! Creates, boots and kills a host.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -16,20 +16,21 @@ use crate::ssh;
 use crate::state::{Node, State};
 use crate::wait::Deadline;
 
-/// How long a host may take until it is up; a loaded machine is slow.
+/// Seconds that a host may take to boot; a loaded machine is slow.
 const SECONDS_TO_BOOT: u64 = 240;
 
-/// Joins control groups and becomes another program.
+/// Joins control groups and then executes another program.
 const LAUNCH: &str = include_str!("../guest/launch.sh");
 
-/// Mounts the overlay and runs systemd-nspawn, again after a reboot.
+/// Mounts the overlay and runs systemd-nspawn, repeatedly across reboots.
 const BOOT: &str = include_str!("../guest/boot.sh");
 
-/// Directories that must not lie on the overlay: container runtimes mount overlays of their own there, and etcd waits for its disk.
+/// Directories outside the overlay: container runtimes mount their own overlays there, and etcd depends on disk
+/// latency.
 const PLAIN_DIRECTORIES: &[(&str, &str)] =
     &[("containerd", "/var/lib/containerd"), ("docker", "/var/lib/docker"), ("etcd", "/var/lib/etcd")];
 
-/// The directories of a host's disks, parents first.
+/// Directories of a host's disks, parents first.
 const DIRECTORIES: &[&str] = &[
     "work",
     "root",
@@ -41,10 +42,10 @@ const DIRECTORIES: &[&str] = &[
     "upper/home",
 ];
 
-/// Users whose keys open the host, with their ids and homes.
+/// Users that the lab's key gives access to, with their ids and homes.
 const USERS: &[(u32, &str)] = &[(0, "root"), (1000, "home/ops"), (1001, "home/opspw")];
 
-/// The group all of a lab's processes live in.
+/// Parent group of all processes of a lab.
 pub(crate) fn lab_group(state: &State) -> Result<Group, Error> {
     Group::of_lab(&state.options.bridge)
 }
@@ -54,7 +55,8 @@ pub(crate) fn group(state: &State, node: &Node) -> Result<Group, Error> {
     Ok(lab_group(state)?.child(&node.name))
 }
 
-/// A command that runs in `group`, in a session and a mount namespace of its own: it outlives this process, and its mounts die with it.
+/// A command that runs in `group`, in its own session and mount namespace. It outlives this process, and its mounts end
+/// with it.
 pub(crate) fn launch(group: &Group, program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("setsid");
     command.args(["unshare", "--mount", "--propagation", "private", "sh", "-euc", LAUNCH, "windlass-lab"]);
@@ -62,7 +64,7 @@ pub(crate) fn launch(group: &Group, program: &str, arguments: &[&str]) -> Comman
     command
 }
 
-/// Makes the host's disks: what differs from the base goes into the upper layer of its overlay.
+/// Creates the host's disks, and writes what differs from the base to the upper layer of its overlay.
 pub(crate) fn prepare(state: &State, node: &Node) -> Result<(), Error> {
     let directory = state.node_directory(node);
     let upper = directory.join("upper");
@@ -81,7 +83,7 @@ pub(crate) fn prepare(state: &State, node: &Node) -> Result<(), Error> {
         ("etc/hostname", format!("{name}\n")),
         ("etc/machine-id", format!("{machine_id}\n")),
         ("etc/hosts", format!("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n{address} {name}\n")),
-        // With no server named, lookups go to the host itself, where nothing listens: they fail at once instead of hanging.
+        // Without a server, lookups go to the host itself, where nothing listens. They fail at once instead of hanging.
         ("etc/resolv.conf", "# The lab has no name service.\n".to_owned()),
         (
             "etc/systemd/network/10-host0.network",
@@ -98,7 +100,7 @@ pub(crate) fn prepare(state: &State, node: &Node) -> Result<(), Error> {
     authorize(state, &upper)
 }
 
-/// Lets the lab's key in as every user.
+/// Authorizes the lab's key for every user.
 fn authorize(state: &State, upper: &Path) -> Result<(), Error> {
     let public_key = state.file("id_ed25519.pub");
     for (id, home) in USERS {
@@ -115,12 +117,12 @@ fn authorize(state: &State, upper: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The mode is set, not left to the umask: a directory of the upper layer hides the mode of the base's.
+/// Sets the mode regardless of the umask: a directory in the upper layer hides the mode in the base.
 fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::io("set the mode of", path))
 }
 
-/// The lines of known_hosts for a host: every key it has, under its address and its name.
+/// Lines of known_hosts for a host: each of its keys, under its address and its name.
 pub(crate) fn known_hosts(state: &State, node: &Node) -> Result<String, Error> {
     let directory = state.node_directory(node).join("upper/etc/ssh");
     let mut lines = String::new();
@@ -133,13 +135,13 @@ pub(crate) fn known_hosts(state: &State, node: &Node) -> Result<String, Error> {
     Ok(lines)
 }
 
-/// What the thread that waits for a host's systemd-nspawn has learnt.
+/// Set by the thread that waits for a host's systemd-nspawn, with the reason for its end.
 type Ended = Arc<OnceLock<String>>;
 
-/// Starts a host and waits until it is up. Answers the state systemd reports and the seconds it took.
+/// Starts a host and waits until it is up. Returns the state that systemd reports, and the seconds it took.
 pub(crate) fn boot(state: &State, node: &Node) -> Result<(String, f64), Error> {
     let deadline = Deadline::new(format!("the host {} at {} to boot", node.name, node.address), SECONDS_TO_BOOT);
-    // A host that ended by itself has left its control groups.
+    // A host that stopped by itself has left its control groups.
     kill(state, node)?;
     let ended = start(state, node)?;
     let alive = || match ended.get() {
@@ -160,7 +162,8 @@ pub(crate) fn boot(state: &State, node: &Node) -> Result<(String, f64), Error> {
     }
 }
 
-/// Starts systemd-nspawn, in a group beside that of the script which starts it again when the guest reboots. A thread waits for the end.
+/// Starts systemd-nspawn from a script that restarts it when the guest reboots. The script has a separate group, and a
+/// thread waits for its end.
 fn start(state: &State, node: &Node) -> Result<Ended, Error> {
     let group = group(state, node)?;
     let (keeper, host) = (group.child("keeper"), group.child("host"));
@@ -180,7 +183,7 @@ fn start(state: &State, node: &Node) -> Result<Ended, Error> {
     let mut command = launch(&keeper, "sh", &["-euc", BOOT, "windlass-lab", &overlay, &root, LAUNCH]);
     command.args(host.paths()).args(["--", "systemd-nspawn"]);
     command.args(["--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe"]);
-    // There is one clock for all: a host that sets a time zone or runs an NTP daemon would set this machine's.
+    // All hosts share this machine's clock: a host that sets the time or runs an NTP daemon would change it.
     command.args(["--capability=all", "--drop-capability=CAP_SYS_TIME", "--system-call-filter=@known"]);
     command.args(["--bind=/dev/kmsg", "--tmpfs=/tmp", "--resolv-conf=off", "--timezone=off", "--link-journal=no"]);
     command.arg(format!("--directory={root}"));
@@ -212,7 +215,7 @@ fn start(state: &State, node: &Node) -> Result<Ended, Error> {
     Ok(ended)
 }
 
-/// Cuts a host's power: kills every process of it at once, and waits until nothing of it is left but its disks.
+/// Cuts a host's power: kills all its processes and waits until only its disks are left.
 pub(crate) fn kill(state: &State, node: &Node) -> Result<(), Error> {
     let group = group(state, node)?;
     group.kill()?;
@@ -220,12 +223,12 @@ pub(crate) fn kill(state: &State, node: &Node) -> Result<(), Error> {
     network::wait_until_gone(&network::link_of(&state.options.bridge, node.number))
 }
 
-/// Whether any process of the host lives.
+/// Whether any process of the host is alive.
 pub(crate) fn is_running(state: &State, node: &Node) -> Result<bool, Error> {
     Ok(!group(state, node)?.processes().is_empty())
 }
 
-/// The file a host's console is written to.
+/// Path of the host's console output.
 pub(crate) fn console(state: &State, node: &Node) -> std::path::PathBuf {
     state.node_directory(node).join("console.log")
 }

@@ -1,4 +1,4 @@
-//! What the user asks for.
+//! Options of a lab.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,35 +9,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// The longest bridge name: host links are named `vb-BRIDGE-NUMBER` and the kernel allows 15 characters.
+/// Maximum length of a bridge name: links are named `vb-BRIDGE-NUMBER` and the kernel allows 15 characters.
 const BRIDGE_NAME_LENGTH: usize = 9;
 
-/// The most hosts one lab can have; their addresses are .11 to .60.
+/// Maximum number of hosts; their addresses are .11 to .60.
 const MOST_NODES: usize = 50;
 
-/// How a lab is to be made.
+/// Options of a lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
-    /// Where the lab keeps its state and its hosts' disks.
+    /// Directory for the lab's state and its hosts' disks.
     pub directory: PathBuf,
-    /// Where bases are cached.
+    /// Cache directory for bases.
     pub cache: PathBuf,
-    /// How many hosts.
+    /// Number of hosts.
     pub nodes: usize,
-    /// The most memory one host may use, in bytes; without it, the machine's.
+    /// Memory limit of each host, in bytes; `None` means no limit.
     pub memory: Option<u64>,
-    /// The most processor time one host may use, in processors; without it, all.
+    /// Processor limit of each host, in processors; `None` means no limit.
     pub cpus: Option<f64>,
-    /// The system of the tree that the lab builds.
+    /// Operating system of the base.
     #[serde(default)]
     pub system: System,
-    /// A directory tree to boot instead of the one the lab builds.
+    /// Directory tree to boot instead of the lab's own base.
     pub base: Option<PathBuf>,
-    /// Directories of this machine that every host sees, read-only.
+    /// Directories of this machine that every host sees read-only.
     pub mounts: Vec<Mount>,
-    /// The name of the bridge; two labs at once need two names.
+    /// Name of the bridge; concurrent labs need different names.
     pub bridge: String,
-    /// The network of the lab, a /24; two labs at once need two networks.
+    /// Network of the lab, a /24; concurrent labs need different networks.
     pub network: Network,
 }
 
@@ -59,7 +59,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Checks what can be checked without touching the machine.
+    /// Checks the options without touching the machine.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.nodes == 0 || self.nodes > MOST_NODES {
             return Err(Error::Invalid(format!("A lab has 1 to {MOST_NODES} hosts, not {}.", self.nodes)));
@@ -94,7 +94,8 @@ impl Options {
         Ok(())
     }
 
-    /// What differs from a lab made with `other`; empty if that lab is just as good, or will be with more hosts.
+    /// Describes differences from a lab made with `other`. Empty if that lab satisfies these options, or will with more
+    /// hosts.
     pub(crate) fn differences(&self, other: &Self) -> String {
         let mut differences = Vec::new();
         let mut compare = |name: &str, theirs: String, ours: String| {
@@ -125,7 +126,7 @@ impl Options {
     }
 }
 
-/// A release of Debian that hosts run.
+/// Debian release of the hosts.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum System {
     /// Debian 12, bookworm.
@@ -136,7 +137,7 @@ pub enum System {
 }
 
 impl System {
-    /// Name of the suite in Debian's archive.
+    /// Name of the release in Debian's archive.
     pub(crate) fn suite(self) -> &'static str {
         match self {
             Self::Debian12 => "bookworm",
@@ -144,7 +145,7 @@ impl System {
         }
     }
 
-    /// Arguments of the guest's init. From version 256 on, systemd refuses control groups of version 1 without this one.
+    /// Arguments for the guest's init. Since version 256, systemd refuses control groups of version 1 without this one.
     pub(crate) fn init_arguments(self) -> &'static [&'static str] {
         match self {
             Self::Debian12 => &[],
@@ -174,7 +175,7 @@ impl FromStr for System {
     }
 }
 
-/// Paths go into option lists of mount and systemd-nspawn, where colons and commas separate.
+/// Rejects colons and commas in paths, which separate the options of mount and systemd-nspawn.
 fn check_path(path: &Path) -> Result<(), Error> {
     let plain = path.to_str().is_some_and(|text| {
         text.starts_with('/') && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+'))
@@ -192,12 +193,12 @@ fn directory_from(variable: &str, default: &str) -> PathBuf {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map_or_else(|| PathBuf::from(default), PathBuf::from)
 }
 
-/// A directory of this machine shown to every host.
+/// A directory of this machine that every host sees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
-    /// The directory on this machine.
+    /// Path on this machine.
     pub host: PathBuf,
-    /// Where the hosts see it.
+    /// Path on the hosts.
     pub guest: PathBuf,
 }
 
@@ -220,24 +221,24 @@ impl FromStr for Mount {
     }
 }
 
-/// The first three bytes of the lab's /24.
+/// First three bytes of the lab's /24.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network([u8; 3]);
 
 impl Network {
-    /// This machine's address, the hosts' gateway.
+    /// Address of this machine, which is the hosts' gateway.
     #[must_use]
     pub fn gateway(self) -> Ipv4Addr {
         self.address(1)
     }
 
-    /// The address of the host with this number, counted from 1.
+    /// Address of a host by its number, counting from 1.
     #[must_use]
     pub fn node(self, number: usize) -> Ipv4Addr {
         self.address(u8::try_from(number + 10).unwrap_or(u8::MAX))
     }
 
-    /// The first three bytes.
+    /// First three bytes of the network.
     pub(crate) fn prefix(self) -> [u8; 3] {
         self.0
     }
@@ -266,7 +267,7 @@ impl FromStr for Network {
     }
 }
 
-/// Reads a size such as `512M`, `2G` or `2GiB`, in powers of 1024.
+/// Parses a size such as `512M`, `2G` or `2GiB`, in powers of 1024.
 pub fn parse_size(text: &str) -> Result<u64, Error> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {

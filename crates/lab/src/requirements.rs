@@ -1,16 +1,16 @@
-//! What the machine must offer, checked before anything is made.
+//! Checks the machine's requirements before anything is created.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::cgroup;
 
-/// Something the machine lacks, with the way to get it.
+/// A missing requirement and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What is missing, as a sentence without its full stop.
+    /// The missing item, as a sentence without its full stop.
     pub what: String,
-    /// What to do about it, as a sentence without its full stop.
+    /// The remedy, as a sentence without its full stop.
     pub remedy: String,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Programs the lab runs, and the Debian package of each.
+/// Programs that the lab runs, with their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("systemd-nspawn", "systemd-container"),
     ("ip", "iproute2"),
@@ -34,19 +34,19 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chroot", "coreutils"),
 ];
 
-/// Where system programs are, although not every user's PATH leads there.
+/// Directories of system programs, which may be missing from the user's PATH.
 const SYSTEM_DIRECTORIES: &[&str] = &["/usr/sbin", "/sbin"];
 
-/// Programs needed only to build a base.
+/// Programs that are only needed for building a base.
 const BUILD_PROGRAMS: &[(&str, &str)] = &[("mmdebstrap", "mmdebstrap")];
 
-/// The keys that Debian's archive is verified with.
+/// Keyring for verifying Debian's archive.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// How many inotify instances the services of one Kubernetes host keep (measured: systemd 5, kubelet 5, others one each).
+/// Inotify instances that the services of one Kubernetes host use (measured: systemd 5, kubelet 5, others one each).
 const INOTIFY_INSTANCES: usize = 16;
 
-/// Everything this machine lacks; empty when the lab can start. `build` says whether a base has to be built.
+/// All missing requirements; empty if the lab can start. `build` says whether a base has to be built.
 #[must_use]
 pub fn missing(build: bool) -> Vec<Missing> {
     let mut missing = Vec::new();
@@ -73,7 +73,7 @@ pub fn missing(build: bool) -> Vec<Missing> {
     missing
 }
 
-/// A warning where the machine is likely too small for something, though the lab itself starts.
+/// Warns if the machine is likely too small, although the lab itself starts.
 pub(crate) fn warning(nodes: usize) -> Option<String> {
     let path = "/proc/sys/fs/inotify/max_user_instances";
     let limit: usize = read(path).trim().parse().ok()?;

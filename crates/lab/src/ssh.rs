@@ -1,4 +1,4 @@
-//! The lab's own look at its hosts, through the system's SSH client and with verified host keys.
+//! Access to the hosts with the system's SSH client and verified host keys.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -12,14 +12,14 @@ use crate::state::{Node, State};
 const SSH_PORT: u16 = 22;
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// Makes the key pair that opens every host.
+/// Creates the key pair that grants access to every host.
 pub(crate) fn make_key_pair(state: &State) -> Result<(), Error> {
     let file = state.private_key().display().to_string();
     run("make the lab's key", "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-C", "windlass-lab", "-f", &file])?;
     Ok(())
 }
 
-/// A client command for the host, up to and without the remote command. It uses nothing of the user's own configuration.
+/// A client command for the host, without the remote command. It ignores the user's own configuration.
 pub(crate) fn client(state: &State, node: &Node, user: &str) -> Command {
     let mut command = Command::new("ssh");
     command.args(["-F", "none", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes"]);
@@ -29,7 +29,7 @@ pub(crate) fn client(state: &State, node: &Node, user: &str) -> Command {
     command
 }
 
-/// Whether an SSH server greets at the address; if not, why.
+/// Reads the banner of the SSH server at the address; the error says why there is none.
 pub(crate) fn banner(address: Ipv4Addr) -> Result<(), String> {
     let say = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((address, SSH_PORT)), MOMENT).map_err(say)?;
@@ -39,24 +39,24 @@ pub(crate) fn banner(address: Ipv4Addr) -> Result<(), String> {
     if &greeting == b"SSH-" { Ok(()) } else { Err("it greets, but not as SSH does".to_owned()) }
 }
 
-/// What `systemctl is-system-running` says on the host once its boot is over, or what the client says if it does not get that far.
+/// Output of `systemctl is-system-running` once the host has booted, or the client's message if that fails.
 pub(crate) fn system_state(state: &State, node: &Node) -> Result<String, Error> {
     remote(state, node, "systemctl is-system-running --wait")
 }
 
-/// The failed units of the host, in one line.
+/// The failed units of the host, on one line.
 pub(crate) fn failed_units(state: &State, node: &Node) -> Result<String, Error> {
     let text = remote(state, node, "systemctl list-units --state=failed --plain --no-legend")?;
     let units: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     Ok(if units.is_empty() { "no unit has failed".to_owned() } else { format!("failed: {}", units.join(", ")) })
 }
 
-/// Nothing if the host can connect to the SSH port at `address`, else why not.
+/// Empty if the host can connect to the SSH port at `address`, otherwise the reason.
 pub(crate) fn reaches(state: &State, node: &Node, address: Ipv4Addr) -> Result<String, Error> {
     remote(state, node, &format!("timeout 10 bash -c ': < /dev/tcp/{address}/{SSH_PORT}' 2>&1 || echo no answer"))
 }
 
-/// Runs a command on the host and answers what it printed. The client dies with this process and after a while by itself.
+/// Runs a command on the host and returns its output. The client exits with this process, or after a timeout.
 fn remote(state: &State, node: &Node, remote_command: &str) -> Result<String, Error> {
     let client = client(state, node, "root");
     let mut command = Command::new("setpriv");

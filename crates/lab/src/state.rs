@@ -1,4 +1,4 @@
-//! What the lab writes down, always before it makes the thing: whatever a crash leaves is then known to the next run.
+//! Record of a lab. Each resource is recorded before it is created, so the next run can remove the remains of a crash.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -11,11 +11,11 @@ use crate::options::Options;
 
 const FILE: &str = "state.json";
 
-/// How far `up` came.
+/// Progress of `up`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
-    /// It is being made, or the run that made it crashed.
+    /// The lab is being created, or the run that created it crashed.
     Making,
     /// All hosts have been up.
     Ready,
@@ -26,9 +26,9 @@ pub(crate) enum Phase {
 pub(crate) struct State {
     pub(crate) phase: Phase,
     pub(crate) options: Options,
-    /// The tree all hosts boot from.
+    /// The tree that all hosts boot from.
     pub(crate) base: PathBuf,
-    /// A base that is being built, under its temporary name.
+    /// Temporary name of a base that is being built.
     pub(crate) building: Option<PathBuf>,
     pub(crate) nodes: Vec<Node>,
 }
@@ -36,16 +36,16 @@ pub(crate) struct State {
 /// One host of the lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its name: `node1`, `node2` ...
+    /// Name: `node1`, `node2` ...
     pub name: String,
-    /// Its number, counted from 1.
+    /// Number, counting from 1.
     pub number: usize,
-    /// Its address on the lab's bridge.
+    /// Address on the lab's bridge.
     pub address: Ipv4Addr,
 }
 
 impl State {
-    /// The record of a lab that is about to be made.
+    /// Creates the record of a new lab.
     pub(crate) fn new(options: &Options, base: PathBuf) -> Self {
         let options = options.clone();
         let mut state =
@@ -54,7 +54,7 @@ impl State {
         state
     }
 
-    /// Enters the hosts that are missing to `count` into the record. Answers them.
+    /// Adds hosts to the record until it has `count`. Returns the new ones.
     pub(crate) fn grow(&mut self, count: usize) -> Vec<Node> {
         let added: Vec<Node> = (self.nodes.len() + 1..=count)
             .map(|number| Node { name: format!("node{number}"), number, address: self.options.network.node(number) })
@@ -64,7 +64,7 @@ impl State {
         added
     }
 
-    /// The record in `directory`, if there is a lab.
+    /// Reads the record in `directory`; `None` if there is no lab.
     pub(crate) fn read(directory: &Path) -> Result<Option<Self>, Error> {
         let path = directory.join(FILE);
         match fs::read_to_string(&path) {
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Writes the record; a reader sees the old one or the new one, never a part.
+    /// Writes the record atomically.
     pub(crate) fn write(&self) -> Result<(), Error> {
         let path = self.file(FILE);
         let temporary = self.file("state.json.new");
@@ -90,27 +90,27 @@ impl State {
         fs::rename(&temporary, &path).map_err(Error::io("write the record of the lab", &path))
     }
 
-    /// A file of the lab's directory.
+    /// Path of a file in the lab's directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.options.directory.join(name)
     }
 
-    /// The directory of one host's disks.
+    /// Path of the directory with one host's disks.
     pub(crate) fn node_directory(&self, node: &Node) -> PathBuf {
         self.file("nodes").join(&node.name)
     }
 
-    /// The private key that opens every host.
+    /// Path of the private key that grants access to every host.
     pub(crate) fn private_key(&self) -> PathBuf {
         self.file("id_ed25519")
     }
 
-    /// The hosts' public keys.
+    /// Path of the file with the hosts' public keys.
     pub(crate) fn known_hosts(&self) -> PathBuf {
         self.file("known_hosts")
     }
 
-    /// Removes the hosts' disks and every file of the lab, the record last. The lock stays: it is held.
+    /// Removes the hosts' disks and all files of the lab, the record last. Keeps the lock, because the caller holds it.
     pub(crate) fn remove_files(directory: &Path) -> Result<(), Error> {
         let nodes = directory.join("nodes");
         ignore_missing(fs::remove_dir_all(&nodes)).map_err(Error::io("remove", &nodes))?;
@@ -121,17 +121,17 @@ impl State {
         Ok(())
     }
 
-    /// Removes the lock, which the caller holds, and the directory if nothing else is in it.
+    /// Removes the lock, which the caller holds, and the directory unless it has other entries.
     pub(crate) fn remove_directory(directory: &Path) -> Result<(), Error> {
         let lock = directory.join("lock");
         ignore_missing(fs::remove_file(&lock)).map_err(Error::io("remove", &lock))?;
-        // Not empty means that the user keeps something there: it stays.
+        // A directory that is not empty has files of the user, so it stays.
         let _ = fs::remove_dir(directory);
         Ok(())
     }
 }
 
-/// What is not there need not be removed.
+/// Treats a missing file as already removed.
 pub(crate) fn ignore_missing(result: std::io::Result<()>) -> std::io::Result<()> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

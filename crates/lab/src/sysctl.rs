@@ -1,5 +1,5 @@
-//! Settings of the machine's kernel that a guest can reach, because no namespace separates them. A kubelet sets three of them when it starts;
-//! the last lab of the machine sets them back.
+//! Kernel settings that guests can change, because no namespace separates them. A kubelet sets three of them at its
+//! start; the last lab of the machine restores them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::state::ignore_missing;
 
-/// What kubelets and preparations of Kubernetes hosts usually set.
+/// Settings that kubelets and the preparation of Kubernetes hosts usually change.
 const KEYS: &[&str] = &[
     "fs.file-max",
     "fs.inotify.max_user_instances",
@@ -22,10 +22,10 @@ const KEYS: &[&str] = &[
     "vm.swappiness",
 ];
 
-/// Where the values are kept while any lab is up. Gone after a restart of the machine, as the changes are.
+/// File with the original values while any lab is up. Like the changes, it does not survive a reboot.
 const RECORD: &str = "/run/windlass-lab-sysctl.json";
 
-/// Writes down the present values, unless a lab that came before has: what it found is what has to come back.
+/// Records the current values, unless an earlier lab has: only its record has the original values.
 pub(crate) fn remember() -> Result<(), Error> {
     let path = Path::new(RECORD);
     if path.exists() {
@@ -37,7 +37,7 @@ pub(crate) fn remember() -> Result<(), Error> {
     fs::rename(&temporary, path).map_err(Error::io("write", path))
 }
 
-/// Sets back what has changed. For the last lab of the machine to call.
+/// Restores changed values. Only the last lab of the machine may call it.
 pub(crate) fn restore() -> Result<(), Error> {
     let record = Path::new(RECORD);
     let Ok(text) = fs::read_to_string(record) else { return Ok(()) };
@@ -50,7 +50,7 @@ pub(crate) fn restore() -> Result<(), Error> {
     ignore_missing(fs::remove_file(record)).map_err(Error::io("remove", record))
 }
 
-/// The present values of those that this kernel has.
+/// Current values of the settings that this kernel has.
 fn read() -> BTreeMap<String, String> {
     let value = |key: &&str| Some(((*key).to_owned(), fs::read_to_string(path(key)).ok()?.trim().to_owned()));
     KEYS.iter().filter_map(value).collect()

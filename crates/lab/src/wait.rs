@@ -1,4 +1,4 @@
-//! Waiting with a deadline and a name, and the lock between two runs.
+//! Waits with a deadline and a description, and the lock that keeps two runs apart.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use crate::Error;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A wait that knows what it waits for and when to give up.
+/// A wait with a description and a deadline.
 pub(crate) struct Deadline {
     what: String,
     started: Instant,
@@ -17,12 +17,12 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// Starts to wait for `what`, as the end of "Waited for ...".
+    /// Starts a wait for `what`, which completes the phrase "Waited for ...".
     pub(crate) fn new(what: impl Into<String>, seconds: u64) -> Self {
         Self { what: what.into(), started: Instant::now(), seconds }
     }
 
-    /// Sleeps a moment, or gives up with what was seen last.
+    /// Sleeps briefly, or fails after the deadline with the state that `seen` returns.
     pub(crate) fn pause(&self, seen: impl FnOnce() -> String) -> Result<(), Error> {
         if self.started.elapsed() < Duration::from_secs(self.seconds) {
             std::thread::sleep(PAUSE);
@@ -31,13 +31,13 @@ impl Deadline {
         Err(Error::Deadline { what: self.what.clone(), seconds: self.seconds, detail: seen() })
     }
 
-    /// How long the wait has lasted, in seconds.
+    /// Duration of the wait so far, in seconds.
     pub(crate) fn elapsed(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
 }
 
-/// Holds the lock file at `path` until the answer is dropped or the process ends, however it ends. Makes its directory.
+/// Locks the file at `path` until the returned file is dropped or the process exits. Creates its directory.
 pub(crate) fn lock(path: &Path, what: &str, seconds: u64) -> Result<File, Error> {
     let deadline = Deadline::new(format!("{what} to finish (it holds {})", path.display()), seconds);
     loop {
@@ -45,7 +45,7 @@ pub(crate) fn lock(path: &Path, what: &str, seconds: u64) -> Result<File, Error>
             std::fs::create_dir_all(directory).map_err(Error::io("create", directory))?;
         }
         let file = match File::create(path) {
-            // Whoever held the lock has just removed the directory with the lab.
+            // The previous holder has just removed the directory with the lab.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 deadline.pause(String::new)?;
                 continue;
@@ -55,7 +55,7 @@ pub(crate) fn lock(path: &Path, what: &str, seconds: u64) -> Result<File, Error>
         match file.try_lock() {
             Ok(()) => {
                 let held = file.metadata().map_err(Error::io("look at the lock", path))?;
-                // Whoever held the lock before may have removed it with the whole lab: then this one guards nothing.
+                // The previous holder may have removed the file with the lab; a lock on it would protect nothing.
                 if std::fs::metadata(path).is_ok_and(|there| there.ino() == held.ino()) {
                     return Ok(file);
                 }

@@ -1,5 +1,5 @@
-//! A real lab on this machine: boots hosts, cuts their power, kills `up` half-way. Needs root and half a minute, so it runs only with
-//! `WINDLASS_LAB_TESTS=1`; the first run builds the base.
+//! Boots hosts of a real lab on this machine, cuts their power and kills `up` midway. It needs root and half a minute,
+//! so it only runs with `WINDLASS_LAB_TESTS=1`. The first run builds the base.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use windlass_lab::{Format, Lab, Network, Options, down, up};
 
-/// Set for the copy of this test program that only starts a lab, in order to be killed.
+/// Set in the copy of this test program that starts a lab and gets killed.
 const VICTIM: &str = "WINDLASS_LAB_TEST_VICTIM";
 
 fn wanted() -> bool {
     std::env::var_os("WINDLASS_LAB_TESTS").is_some_and(|value| value == "1")
 }
 
-/// Each test has a bridge, a network and a directory of its own, so that they run side by side and beside the user's lab.
+/// Each test has its own bridge, network and directory, so that tests run in parallel and beside the user's lab.
 fn options(directory: &Path, number: u8) -> Options {
     Options {
         directory: directory.join("lab"),
@@ -28,7 +28,7 @@ fn options(directory: &Path, number: u8) -> Options {
     }
 }
 
-/// Removes the lab also when a test fails.
+/// Removes the lab even if a test fails.
 struct Cleanup(PathBuf);
 
 impl Drop for Cleanup {
@@ -37,7 +37,7 @@ impl Drop for Cleanup {
     }
 }
 
-/// Everything on this machine that belongs to the lab: links, control groups, processes, mounts, files.
+/// All resources of the lab on this machine: links, control groups, processes, mounts, files.
 fn leftovers(options: &Options) -> Vec<String> {
     let mut found = Vec::new();
     let links = Command::new("ip").args(["-o", "link", "show"]).output().unwrap();
@@ -61,7 +61,7 @@ fn leftovers(options: &Options) -> Vec<String> {
     found
 }
 
-/// A process that was orphaned by a kill may need a moment to notice; nothing may need more.
+/// A process orphaned by a kill may need a moment to exit; anything longer is a leak.
 fn assert_nothing_is_left(options: &Options) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -106,7 +106,7 @@ fn hosts_are_real_and_survive_a_power_cut() {
         assert_eq!(run_on(&lab, node, "systemctl is-system-running"), "running");
         assert_eq!(run_on(&lab, node, "cat /opt/artifacts/greeting"), "hello");
         assert_eq!(run_on(&lab, node, "ls /usr/bin | grep -c ^python || true"), "0");
-        // What a kubelet writes to: its control groups and the sysctls of its network.
+        // A kubelet writes to its control groups and to the sysctls of its network.
         run_on(&lab, node, "for d in /sys/fs/cgroup/*/; do mkdir $d/pods && rmdir $d/pods || exit 1; done");
         run_on(&lab, node, "sysctl -w net.ipv4.ip_forward=1");
         let other = format!("10.94.1.{}", 12 - number);
@@ -123,14 +123,14 @@ fn hosts_are_real_and_survive_a_power_cut() {
     assert!(!sudo_works("opspw", "sudo -n true"));
     assert!(sudo_works("opspw", "echo windlass | sudo -S -p '' true"));
 
-    // The machine's own settings are within a host's reach; the last lab sets them back.
+    // Hosts can change the machine's settings; the last lab restores them.
     let swappiness = || fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
     let before = swappiness();
     let other = if before.trim() == "61" { 62 } else { 61 };
     run_on(&lab, "node1", &format!("sysctl -w vm.swappiness={other}"));
     assert_ne!(swappiness(), before);
 
-    // The clock is not: it is everybody's.
+    // Hosts cannot change the clock, which everybody shares.
     assert!(!try_on(&lab, "node1", "date --set=now").status.success());
 
     run_on(&lab, "node1", "apt-get update && apt-get install -y lab-hello=1.0");
@@ -144,7 +144,7 @@ fn hosts_are_real_and_survive_a_power_cut() {
     lab.start("node1", &mut |line| eprintln!("{line}")).unwrap();
     assert_eq!(run_on(&lab, "node1", "cat /var/tmp/file"), "kept");
 
-    // The mark is on a file system in memory: once it is gone, the host has booted anew.
+    // The mark is on a file system in memory, so its absence proves a reboot.
     run_on(&lab, "node1", "touch /run/mark && systemctl reboot");
     let deadline = Instant::now() + Duration::from_secs(120);
     while !try_on(&lab, "node1", "test ! -e /run/mark").status.success() {
@@ -171,7 +171,7 @@ fn hosts_are_real_and_survive_a_power_cut() {
 
     assert!(down(&options.directory, &mut |_| {}).unwrap());
     assert_nothing_is_left(&options);
-    // Another test's lab may be up: then that one sets the machine's settings back.
+    // If another test's lab is up, that one restores the machine's settings later.
     if !Path::new("/run/windlass-lab-sysctl.json").exists() {
         assert_eq!(swappiness(), before);
     }
@@ -196,7 +196,7 @@ fn start_a_lab_to_be_killed() {
     }
 }
 
-/// Kills `up` as soon as `reached` says so.
+/// Kills `up` as soon as `reached` returns true.
 fn kill_when(options: &Options, reached: impl Fn() -> bool) {
     let mut victim = victim(options);
     while !reached() {
@@ -215,7 +215,7 @@ fn a_killed_up_leaves_nothing_that_down_does_not_find() {
     let directory = tempfile::tempdir().unwrap();
     let options = options(directory.path(), 2);
     let _cleanup = Cleanup(options.directory.clone());
-    // With the base in the cache, what is killed is the making of the hosts.
+    // With the base in the cache, the kill hits the creation of the hosts.
     up(&options, &mut |line| eprintln!("{line}")).unwrap();
     down(&options.directory, &mut |_| {}).unwrap();
     assert_nothing_is_left(&options);

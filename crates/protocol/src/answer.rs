@@ -5,12 +5,12 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 
-/// The result of a module as its host sent it: not necessarily a mapping.
+/// The result of a module as its host sent it, not necessarily a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer<V> {
     /// A mapping.
     Mapping(V),
-    /// A value of this kind, which is no valid result.
+    /// A value of another type, given with its article; it is no valid result.
     Other(&'static str),
 }
 

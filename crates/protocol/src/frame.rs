@@ -5,42 +5,42 @@ use zeroize::Zeroizing;
 
 use crate::weight::weigh;
 
-/// The largest JSON message that is accepted. Text that something else writes begins with bytes that are a larger number.
+/// Largest accepted JSON message. Stray text on the stream decodes as a larger length.
 pub const MAX_MESSAGE: usize = 160 << 20;
-/// The largest blob in one frame; larger contents travel in several frames.
+/// Largest blob in one frame; larger contents take several frames.
 pub const MAX_BLOB: usize = 16 << 20;
 /// Largest spare buffer that a decoder keeps between two frames, in bytes.
 const KEPT: usize = 256 << 10;
 
-/// What can be wrong with a frame.
+/// Errors of reading and writing frames.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The other side closed or broke the connection.
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),
-    /// The length of a frame is over the limit: the stream is corrupt or hostile.
+    /// The frame's length is over the limit: the stream is corrupt or hostile.
     #[error(
         "a frame of {length} bytes is over the limit of {limit}; something other than the executor wrote to the stream"
     )]
     TooLarge {
-        /// The length the frame announces.
+        /// Announced length.
         length: usize,
-        /// The limit it breaks.
+        /// The limit.
         limit: usize,
     },
     /// The message nests lists and mappings too deep.
     #[error("a message nests lists and mappings deeper than {limit} levels")]
     TooDeep {
-        /// The deepest nesting that is accepted.
+        /// Deepest accepted nesting.
         limit: usize,
     },
     /// The values of the message would need too much memory.
     #[error("a message has so many values that they would need more than {} MiB of memory", .limit >> 20)]
     TooHeavy {
-        /// The largest estimate that is accepted, in bytes.
+        /// Largest accepted estimate, in bytes.
         limit: usize,
     },
-    /// The message is not the JSON that is expected here.
+    /// The message is not the expected JSON.
     #[error("a message could not be read: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -59,7 +59,7 @@ pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Vec<u8>, Error> 
     Ok(buffer)
 }
 
-/// Counts what is written, and keeps it as long as it may still be sent.
+/// Counts written bytes, and keeps them as long as the message may still be sent.
 struct Bounded {
     buffer: Vec<u8>,
     length: usize,
@@ -75,7 +75,7 @@ impl Write for Bounded {
         Ok(bytes.len())
     }
 
-    // JSON is written in very small pieces.
+    // Serde writes JSON in very small pieces.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write(bytes).map(drop)
     }
@@ -120,14 +120,14 @@ fn read_whole(reader: &mut impl Read, length: usize) -> Result<Vec<u8>, Error> {
     if read < length { Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()) } else { Ok(bytes) }
 }
 
-/// Takes frames out of bytes that arrive in arbitrary pieces.
+/// Extracts frames from bytes that arrive in arbitrary pieces.
 #[derive(Debug, Default)]
 pub struct FrameDecoder {
     buffer: Vec<u8>,
     start: usize,
 }
 
-/// A whole frame whose message has been weighed and not yet been decoded.
+/// A complete frame whose message has been weighed but not decoded.
 #[derive(Debug)]
 pub struct RawFrame {
     message: Vec<u8>,
@@ -153,19 +153,19 @@ impl RawFrame {
 }
 
 impl FrameDecoder {
-    /// Adds bytes that have arrived.
+    /// Adds received bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Bytes of the next frame, as its header announces them; `None` before that has arrived.
+    /// Announced size of the next frame, in bytes; `None` until its header has arrived.
     pub fn announced(&self) -> Result<Option<usize>, Error> {
         let Some(header) = self.pending().first_chunk::<8>() else { return Ok(None) };
         let (json, blob) = lengths(header)?;
         Ok(Some(8 + json + blob))
     }
 
-    /// The next whole frame, if one has arrived, with its message not yet decoded.
+    /// The next complete frame, with its message not yet decoded.
     pub fn next_raw(&mut self) -> Result<Option<RawFrame>, Error> {
         let pending = self.pending();
         let Some(header) = pending.first_chunk::<8>() else { return Ok(None) };
@@ -178,7 +178,7 @@ impl FrameDecoder {
         Ok(Some(frame))
     }
 
-    /// The next whole frame, if one has arrived.
+    /// The next complete frame.
     pub fn next_frame<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<u8>)>, Error> {
         self.next_raw()?.map(RawFrame::decode).transpose()
     }

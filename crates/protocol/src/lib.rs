@@ -1,10 +1,11 @@
 //! Frames between the controller and the executor.
 //!
-//! One frame is `u32 json_len, u32 blob_len` (big endian), then a JSON message and raw bytes. Module arguments are dynamic,
-//! so the message is self-describing; file contents travel beside it as they are, never encoded.
+//! A frame is `u32 json_len, u32 blob_len` (big endian), followed by a JSON message and raw bytes. Module arguments are
+//! dynamic, so the message is self-describing. File contents travel beside it unencoded.
 //!
-//! A session starts with the executor printing [`BEGIN_MARKER`] and a random word chosen by the controller, so that a noisy login shell
-//! cannot be mistaken for a frame; everything before the marker is noise and kept for error messages only.
+//! A session starts when the executor prints [`BEGIN_MARKER`] and a random word chosen by the controller. The output of
+//! a noisy login shell can therefore not be mistaken for a frame: everything before the marker only serves error
+//! messages.
 
 mod answer;
 mod frame;
@@ -24,8 +25,8 @@ pub use windlass_secret::Secret;
 /// Printed by the executor, followed by the controller's random word and a newline, before the first frame.
 pub const BEGIN_MARKER: &str = "windlass-begin-";
 
-/// Key of a result whose module ended without an answer of its own, so that it is unknown what it changed.
+/// Result key of a module that ended without an answer, so that its changes are unknown.
 pub const INTERRUPTED: &str = "_windlass_interrupted";
 
-/// Raised with every incompatible change of the messages.
+/// Increased with every incompatible change of the messages.
 pub const PROTOCOL_VERSION: u32 = 4;

@@ -1,16 +1,16 @@
-//! The lock on a host: two runs cannot change one host at once.
+//! The lock on a host, which keeps two runs from changing it at once.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Access to the host that a request needs. Either one run changes a host, or any number of runs read it.
+/// Access that a request needs to its host. One run may change a host at a time, or any number may read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Locking {
-    /// It only reads.
+    /// The request only reads.
     Shared,
-    /// It may change something.
+    /// The request may change the host.
     Exclusive,
 }
 
@@ -28,19 +28,19 @@ pub struct LockTerms {
 /// Holder of a lock. Written on the host by one controller and shown by another, so it is untrusted data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The user who started the run.
+    /// User who started the run.
     pub user: String,
-    /// The machine it was started on.
+    /// Machine it was started on.
     pub machine: String,
-    /// Its process id on that machine.
+    /// Process id on that machine.
     pub pid: u32,
     /// The verb and its playbooks, without options.
     pub command: String,
-    /// When it began, by the clock of that machine.
+    /// Start time, by the clock of that machine.
     pub since: String,
 }
 
-/// Characters that are shown of each text of a holder, at most.
+/// Maximum number of characters shown of each text of a holder.
 const LONGEST: usize = 200;
 
 impl fmt::Display for Holder {
@@ -55,7 +55,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Whether a terminal would act on a character, or show the text around it in another order.
+/// Whether a terminal would interpret a character or reorder the text around it.
 fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -5,29 +5,30 @@ use windlass_secret::Secret;
 
 use crate::{Holder, LockTerms, Locking};
 
-/// What the controller sends. `V` is the value type of the sender: the controller has its own, the executor reads plain JSON.
+/// Messages of the controller. `V` is the sender's value type: the controller has its own, the executor reads plain
+/// JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize"))]
 pub enum ToExecutor<V> {
-    /// The terms on which requests of this connection lock the host. Not answered.
+    /// Terms on which requests of this connection lock the host. Not answered.
     Lock(LockTerms),
-    /// Run a module. The frame's blob holds the contents of [`Request::contents`] that travel along, one after the other.
+    /// Runs a module. The frame's blob holds the inline contents of [`Request::contents`], concatenated.
     Run(Request<V>),
-    /// The next piece of a content that was asked for with [`Event::NeedContent`]; the piece is the blob.
+    /// The next piece of a content requested by [`Event::NeedContent`]; the blob is the piece.
     Content {
-        /// The request it belongs to.
+        /// Request that needs the content.
         id: u64,
         /// Index into [`Request::contents`].
         content: usize,
         /// No further piece follows.
         last: bool,
     },
-    /// Stop a running request: its process group gets SIGTERM, then SIGKILL.
+    /// Stops a running request: its process group gets SIGTERM, then SIGKILL.
     Cancel {
-        /// The request to stop.
+        /// Request to stop.
         id: u64,
     },
-    /// Answer with [`Reply::Pong`] from the process that runs the request.
+    /// Asks the process that runs a request to answer with [`Reply::Pong`].
     Ping {
         /// The request.
         id: u64,
@@ -37,72 +38,72 @@ pub enum ToExecutor<V> {
 /// One module run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request<V> {
-    /// Chosen by the controller, unique on this connection; replies carry it.
+    /// Id chosen by the controller, unique on this connection; replies carry it.
     pub id: u64,
-    /// The module's name, short or fully qualified.
+    /// Module name, short or fully qualified.
     pub module: String,
-    /// The module's arguments, fully templated.
+    /// Module arguments, fully templated.
     pub args: V,
-    /// Predict only: nothing may be changed.
+    /// Predicts only and changes nothing.
     #[serde(default)]
     pub check: bool,
-    /// The whole run is such a prediction, so that what earlier tasks would have made is not there.
+    /// The whole run only predicts, so changes that earlier tasks predicted are missing on the host.
     #[serde(default)]
     pub dry_run: bool,
-    /// Report what changes as a diff.
+    /// Reports changes as a diff.
     #[serde(default)]
     pub diff: bool,
-    /// How large a text may be that a diff is made of, in bytes; 0 is no limit. The executor's own limit if it is not said.
+    /// Maximum size of a text that is diffed, in bytes; 0 means no limit, `None` the executor's own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_diff: Option<u64>,
-    /// The environment of every process the module starts.
+    /// Environment of every process that the module starts.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Seconds after which the run is stopped and failed; 0 is no limit.
+    /// Seconds after which the request is stopped and fails; 0 means no limit.
     #[serde(default)]
     pub timeout: u64,
-    /// Run as another user, in an executor of that user's own.
+    /// Runs as another user, in that user's own executor.
     #[serde(default, rename = "become", skip_serializing_if = "Option::is_none")]
     pub become_user: Option<Become>,
     /// Files of the controller that the module may use, in the order of the blob.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<Content>,
-    /// Send the lines of a running command as [`Event::Output`].
+    /// Sends the lines of a running command as [`Event::Output`].
     #[serde(default)]
     pub stream: bool,
-    /// Run on after an answer that only says where the result will be (`async`).
+    /// Keeps running after an answer that only names the job (`async`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detached: Option<Detached>,
-    /// Its turn among the requests that are sent ahead, without waiting for each other's answers.
+    /// Position among pipelined requests, which are sent without waiting for each other's answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turn>,
-    /// The lock on the host that it needs, on the terms of [`ToExecutor::Lock`].
+    /// Lock that the request needs on the host, on the terms of [`ToExecutor::Lock`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Locking>,
 }
 
-/// A run that outlives its answer, the connection and the executor that started it.
+/// A run that outlives its answer, its connection and the executor that started it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Detached {
-    /// The job's id. The controller chooses its beginning, the executor adds the number of the process.
+    /// Job id. The controller chooses its beginning; the executor appends the process id.
     pub job: String,
-    /// The folder of the job's file; `~` is the home of the user it runs as.
+    /// Folder of the job's file; `~` is the home of the user the job runs as.
     pub directory: String,
-    /// Seconds after which the job is stopped and failed.
+    /// Seconds after which the job is stopped and fails.
     pub limit: u64,
 }
 
-/// Requests with a turn run one after the other, in the order they came.
+/// Position in a sequence of pipelined requests; these run one after the other, in the order of arrival.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Turn {
-    /// Which requests belong together.
+    /// Identifies the sequence.
     pub sequence: u64,
-    /// Its place there: it is not run once one of an earlier step has failed; the answer is then [`Event::NotRun`]. Items of a loop share
-    /// one step.
+    /// Step within the sequence. If a request of an earlier step failed, this one is answered with [`Event::NotRun`].
+    /// Items of a loop share one step.
     pub step: u32,
 }
 
-/// The programs by which one becomes another user.
+/// Programs that switch to another user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BecomeMethod {
@@ -118,7 +119,7 @@ impl BecomeMethod {
     /// Every method.
     pub const ALL: [BecomeMethod; 3] = [BecomeMethod::Sudo, BecomeMethod::Su, BecomeMethod::Doas];
 
-    /// What the method and its program are called.
+    /// Name of the method and of its program.
     pub fn name(self) -> &'static str {
         match self {
             BecomeMethod::Sudo => "sudo",
@@ -127,7 +128,7 @@ impl BecomeMethod {
         }
     }
 
-    /// The method of this name.
+    /// Looks up a method by name.
     pub fn named(name: &str) -> Option<BecomeMethod> {
         BecomeMethod::ALL.into_iter().find(|method| method.name() == name)
     }
@@ -139,20 +140,21 @@ impl std::fmt::Display for BecomeMethod {
     }
 }
 
-/// How another user's executor is started. The password is only ever written to the prompt, never into argv or the environment.
+/// Terms for starting another user's executor. The password only goes to the prompt, never into argv or the
+/// environment.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Become {
-    /// The program that does it.
+    /// Program that switches the user.
     pub method: BecomeMethod,
-    /// The user to become.
+    /// User to become.
     pub user: String,
-    /// Another program than the method's own.
+    /// Program to use instead of the method's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exe: Option<String>,
-    /// Flags instead of the method's own.
+    /// Flags to use instead of the method's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<String>,
-    /// The password to answer the prompt with.
+    /// Password for the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
     /// Seconds to wait for the prompt and for the executor's start.
@@ -165,94 +167,94 @@ impl std::fmt::Debug for Become {
     }
 }
 
-/// A file of the controller that a request refers to by its index.
+/// A file of the controller, referenced by its index in a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Content {
-    /// Where it comes from, for messages.
+    /// Origin, for messages.
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
-    /// Its SHA-1 in hex, which modules compare with what the host has (Ansible's `checksum`).
+    /// SHA-1 in hex, which modules compare with the host's file (Ansible's `checksum`).
     pub sha1: String,
-    /// Its permission bits, for `mode: preserve`.
+    /// Permission bits, for `mode: preserve`.
     pub mode: u32,
-    /// How it reaches the executor.
+    /// Transfer to the executor.
     pub delivery: Delivery,
 }
 
-/// How a content reaches the executor.
+/// Transfer of a content to the executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// In the blob of the request's own frame: small files cost no further round trip.
+    /// Within the blob of the request's own frame: small files cost no further round trip.
     Inline,
     /// Only after [`Event::NeedContent`]: a large file that the host already has is never sent.
     OnDemand,
 }
 
-/// What the executor sends.
+/// Messages of the executor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize"))]
 pub enum Reply<V> {
     /// The first frame of a session.
     Hello(Hello),
-    /// Something that happens while a request runs.
+    /// Progress of a running request.
     Event {
         /// The request.
         id: u64,
-        /// What happened.
+        /// The event.
         event: Event,
     },
-    /// The request is done; exactly one for each request. Of a module that fetches a file the last piece may be in the blob.
+    /// A request is done; sent exactly once for each request. When fetching a file, the blob may hold the last piece.
     Done {
         /// The request.
         id: u64,
-        /// The module's result, as a mapping with Ansible's keys.
+        /// The module's result, a mapping with Ansible's keys.
         result: V,
-        /// How long it took on the host.
+        /// Time spent on the host.
         #[serde(default)]
         spent: Spent,
     },
-    /// The process that runs the request answers a [`ToExecutor::Ping`].
+    /// Answer to [`ToExecutor::Ping`] from the process that runs the request.
     Pong {
         /// The request.
         id: u64,
     },
 }
 
-/// How long a request took on the host, in microseconds.
+/// Time that a request took on the host, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// It waited for its turn.
+    /// Time waiting for its turn.
     pub waited: u64,
-    /// Its module ran.
+    /// Time running its module.
     pub ran: u64,
 }
 
-/// Something that happens while a request runs.
+/// Progress of a running request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// Output of a running command; the bytes are the blob.
+    /// Output of a running command; the blob holds the bytes.
     Output {
-        /// Which of its streams.
+        /// The stream.
         stream: Stream,
     },
-    /// The module needs a content that was not sent along.
+    /// The module needs a content that did not travel with the request.
     NeedContent {
         /// Index into [`Request::contents`].
         content: usize,
     },
-    /// A piece of a file for the controller (`fetch`); the bytes are the blob.
+    /// A piece of a file for the controller (`fetch`); the blob holds the bytes.
     FileData,
     /// A warning for the user.
     Warning {
-        /// A whole sentence.
+        /// Message, as a whole sentence.
         message: String,
     },
-    /// A request of an earlier step of its sequence has failed, so it was not run.
+    /// The request was not run because one of an earlier step in its sequence failed.
     NotRun,
-    /// Another run holds the host's lock; repeated as a sign of life.
+    /// Another run holds the host's lock. Repeated as a sign of life.
     LockWait {
         /// The holder of the lock.
         holder: Holder,
@@ -261,18 +263,18 @@ pub enum Event {
         /// Seconds left before the request is refused.
         left: u64,
     },
-    /// The lock was taken after a wait; the request runs.
+    /// The lock was acquired after a wait; the request runs.
     LockTaken,
-    /// Another run holds the host's lock and was not waited for any longer; nothing was run.
+    /// Another run still held the host's lock at the end of the wait; nothing was run.
     LockRefused {
         /// The holder of the lock.
         holder: Holder,
         /// Seconds waited.
         waited: u64,
     },
-    /// The user's executor could not be started (`become`): nothing was run.
+    /// The other user's executor could not be started (`become`); nothing was run.
     BecomeFailed {
-        /// A whole sentence.
+        /// Message, as a whole sentence.
         message: String,
     },
 }
@@ -287,15 +289,15 @@ pub enum Stream {
     Stderr,
 }
 
-/// Who answers.
+/// Greeting of the executor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
     /// [`crate::PROTOCOL_VERSION`] of the executor.
     pub protocol: u32,
     /// The executor's process id.
     pub pid: u32,
-    /// The user it runs as.
+    /// User id it runs as.
     pub uid: u32,
-    /// `/proc/sys/kernel/random/boot_id`, to notice a reboot between two tasks.
+    /// `/proc/sys/kernel/random/boot_id`, for detecting a reboot between two tasks.
     pub boot_id: String,
 }

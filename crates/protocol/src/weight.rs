@@ -1,4 +1,4 @@
-//! Estimates what a JSON message costs in memory, before anything is built from it.
+//! Estimates the memory that a JSON message needs, before any value is built from it.
 //!
 //! Two bytes of JSON (`[]`) become some eighty bytes of values, so the length of a message does not bound its cost.
 
@@ -8,17 +8,17 @@ use crate::Error;
 
 /// Deepest nesting of lists and mappings in a message.
 pub const MAX_DEPTH: usize = 120;
-/// Largest estimate of the memory for one message, in bytes.
+/// Largest accepted memory estimate for one message, in bytes.
 pub const MAX_WEIGHT: usize = 256 << 20;
 
-/// Bytes of an empty list or mapping, with its place in the one around it.
+/// Bytes for an empty list or mapping and its slot in the surrounding one.
 const CONTAINER: usize = 96;
-/// Bytes that a member of a mapping needs besides its key and its value.
+/// Bytes for a member of a mapping, besides its key and value.
 const MEMBER: usize = 48;
-/// Bytes of a scalar besides its text.
+/// Bytes for a scalar, besides its text.
 const SCALAR: usize = 32;
 
-/// Estimated bytes of memory for the values of a JSON text; an error beyond the limits. The text need not be valid JSON.
+/// Estimates the memory for the values of a JSON text, in bytes; fails beyond the limits. The text may be invalid JSON.
 pub(crate) fn weigh(json: &[u8]) -> Result<usize, Error> {
     let (mut rest, mut depth, mut weight) = (json, 0_usize, 0_usize);
     while let Some((&byte, after)) = rest.split_first() {
@@ -55,7 +55,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
 }
 
-/// The text behind the closing quote of a string.
+/// The text after the closing quote of a string.
 fn after_string(mut text: &[u8]) -> &[u8] {
     while let Some(position) = memchr2(b'"', b'\\', text) {
         let is_end = text.get(position) == Some(&b'"');

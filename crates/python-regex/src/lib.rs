@@ -1,7 +1,7 @@
-//! Python's `re` on top of the crates regex and fancy-regex.
+//! Python's `re`, implemented with the crates regex and fancy-regex.
 //!
-//! A pattern is rewritten into their syntax, then compiled by regex (linear time); what that refuses because of
-//! lookaround or backreferences is compiled by fancy-regex.
+//! A pattern is rewritten into their syntax and compiled by regex, which matches in linear time. If that fails because
+//! of lookaround or backreferences, fancy-regex compiles it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -11,32 +11,32 @@ mod template;
 
 pub use template::Template;
 
-/// The longest text that [`Pattern::replace`] makes, in bytes.
+/// Longest result of [`Pattern::replace`], in bytes.
 const LONGEST_RESULT: usize = 100_000_000;
 
-/// How many matches are looked for at most.
+/// Maximum number of matches.
 const MOST_MATCHES: usize = 5_000_000;
 
-/// How a pattern is meant.
+/// Flags of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags {
     /// Python's `re.IGNORECASE`.
     pub ignore_case: bool,
     /// Python's `re.MULTILINE`.
     pub multi_line: bool,
-    /// Where a match may stand.
+    /// Required position of a match.
     pub anchor: Anchor,
 }
 
-/// Where a match may stand: `search`, `match` or `fullmatch`.
+/// Required position of a match: `search`, `match` or `fullmatch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Anchor {
-    /// Anywhere.
+    /// Anywhere in the text.
     #[default]
     Search,
     /// At the start of the text.
     Match,
-    /// Over the whole text.
+    /// The whole text.
     Full,
 }
 
@@ -62,29 +62,29 @@ pub struct Match<'t> {
 }
 
 impl<'t> Match<'t> {
-    /// Where the whole match starts.
+    /// Start of the whole match.
     pub fn start(&self) -> usize {
         self.groups.first().copied().flatten().map_or(0, |range| range.0)
     }
 
-    /// Where the whole match ends.
+    /// End of the whole match.
     pub fn end(&self) -> usize {
         self.groups.first().copied().flatten().map_or(0, |range| range.1)
     }
 
-    /// The text of a group; none if there is no such group or it took no part.
+    /// The text of a group; `None` if the group does not exist or did not take part.
     pub fn group(&self, index: usize) -> Option<&'t str> {
         let (start, end) = self.range(index)?;
         self.text.get(start..end)
     }
 
-    /// The bytes of the text where a group matched.
+    /// Byte range of a group.
     pub fn range(&self, index: usize) -> Option<(usize, usize)> {
         self.groups.get(index).copied().flatten()
     }
 }
 
-/// The compiled pattern, from the cache if it was compiled before. The error is a sentence without its end.
+/// Compiles a pattern or returns it from the cache. The error is a sentence without its full stop.
 pub fn compile(pattern: &str, flags: Flags) -> Result<Arc<Pattern>, String> {
     type Cache = Mutex<HashMap<(String, Flags), Arc<Pattern>>>;
     const CACHED_PATTERNS: usize = 512;
@@ -105,7 +105,7 @@ pub fn compile(pattern: &str, flags: Flags) -> Result<Arc<Pattern>, String> {
 
 impl Pattern {
     fn new(pattern: &str, flags: Flags) -> Result<Pattern, String> {
-        // A repetition of nothing is called so by Python, and by everybody who looks for the mistake.
+        // Python uses this wording for a repetition of nothing, and users search for it.
         let repeats_nothing = pattern.starts_with('?') || pattern.trim_start_matches('(').starts_with(['*', '+']);
         let fail = |reason: String| match repeats_nothing {
             true => format!("the regular expression '{pattern}' is not valid: nothing to repeat"),
@@ -148,7 +148,7 @@ impl Pattern {
         self.engine(text).find_at(text, position)
     }
 
-    /// Whether there is a match.
+    /// Whether the pattern matches.
     pub fn is_match(&self, text: &str) -> Result<bool, String> {
         match self.engine(text) {
             Engine::Linear(regex) => Ok(regex.is_match(text)),
@@ -156,7 +156,7 @@ impl Pattern {
         }
     }
 
-    /// All matches that do not overlap. As in Python, an empty match may follow directly after another match.
+    /// All non-overlapping matches. As in Python, an empty match may directly follow another match.
     pub fn find_all<'t>(&self, text: &'t str, limit: usize) -> Result<Vec<Match<'t>>, String> {
         let mut found = Vec::new();
         let mut position = 0;
@@ -190,7 +190,7 @@ impl Pattern {
         }
     }
 
-    /// How many groups the pattern has.
+    /// Number of groups.
     pub fn group_count(&self) -> usize {
         match &self.plain {
             Engine::Linear(regex) => regex.captures_len() - 1,
@@ -198,7 +198,7 @@ impl Pattern {
         }
     }
 
-    /// `re.sub`: the text with its first `limit` matches replaced, and how many there were.
+    /// `re.sub`: the text with its first `limit` matches replaced, and the number of replacements.
     pub fn replace(&self, text: &str, template: &Template, limit: usize) -> Result<(String, usize), String> {
         let matches = self.find_all(text, limit)?;
         let mut out = String::with_capacity(text.len());
@@ -247,7 +247,7 @@ impl Engine {
     }
 }
 
-/// `re.escape`: every character that means something in a pattern gets a backslash.
+/// `re.escape`: puts a backslash before every special character.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn groups_that_python_does_not_know_are_refused() {
-        // A group that calls the whole pattern used up the memory.
+        // A group that calls the whole pattern used up all memory.
         for (pattern, reason) in [
             ("~(?P>0)*.|", "unknown extension ?P>"),
             ("(?R)", "unknown extension ?R"),

@@ -6,21 +6,21 @@ use std::str::Chars;
 /// A pattern in the crates' syntax.
 #[derive(Debug)]
 pub(super) struct Translated {
-    /// For a text that does not end with a newline.
+    /// Variant for texts that do not end with a newline.
     pub(super) plain: String,
-    /// Whether a comment may stand at its end.
+    /// Whether the pattern may end with a comment.
     pub(super) verbose: bool,
-    /// For one that does, if that makes a difference.
+    /// Variant for texts that end with a newline, if it differs.
     pub(super) before_newline: Option<String>,
 }
 
-/// The characters that repeat what stands before them.
+/// Repetition operators.
 const REPEATS: [char; 3] = ['*', '+', '?'];
 
-/// How `$` is written while both variants are one text.
+/// Placeholder for `$` while both variants share one text.
 const END: char = '\u{10fffe}';
 
-/// Rewrites a Python pattern; the error is the reason why it is none.
+/// Rewrites a Python pattern; the error is the reason why it is invalid.
 pub(super) fn translate(pattern: &str, multi_line: bool) -> Result<Translated, String> {
     let (body, inline) =
         Translator { rest: pattern.chars().peekable(), out: String::new(), groups: 0, asked: 0 }.run()?;
@@ -38,14 +38,14 @@ pub(super) fn translate(pattern: &str, multi_line: bool) -> Result<Translated, S
 struct Translator<'p> {
     rest: Peekable<Chars<'p>>,
     out: String,
-    /// How many groups capture.
+    /// Number of capturing groups.
     groups: usize,
-    /// The highest group that a condition, `(?(1)yes|no)`, asks for.
+    /// Highest group that a condition, `(?(1)yes|no)`, refers to.
     asked: usize,
 }
 
 impl Translator<'_> {
-    /// The rewritten pattern, and the flags that are switched on in it.
+    /// Returns the rewritten pattern and the flags it switches on.
     fn run(mut self) -> Result<(String, String), String> {
         let mut inline = String::new();
         while let Some(character) = self.rest.next() {
@@ -56,7 +56,7 @@ impl Translator<'_> {
                 '{' => self.brace(),
                 '}' => self.out.push_str("\\}"),
                 ']' => self.out.push_str("\\]"),
-                // Two in a row mean something only if the second makes the first lazy or possessive.
+                // Two in a row are only valid if the second makes the first lazy or possessive.
                 '*' if self.out.ends_with(REPEATS) => {
                     return Err("a repetition is repeated".to_owned());
                 }
@@ -73,7 +73,7 @@ impl Translator<'_> {
         Ok((self.out, inline))
     }
 
-    /// What follows `(?`; answers with the flags it switches on.
+    /// Rewrites the text after `(?` and returns the flags it switches on.
     fn group(&mut self) -> Result<String, String> {
         let rest: String = self.rest.clone().skip(1).collect();
         if rest.starts_with('#') {
@@ -88,7 +88,7 @@ impl Translator<'_> {
         let closed_by = rest[flags.len()..].chars().next();
         let are_flags = !flags.is_empty() && flags.chars().all(|flag| "aiLmsux-".contains(flag));
         if !are_flags || !matches!(closed_by, Some(')' | ':')) {
-            // The crates know more kinds of groups; calls of groups, for one, have no bound there.
+            // The crates support further kinds of groups; calls of groups, for one, are unbounded there.
             if !["P<", "P=", ":", "=", "!", "<=", "<!", ">", "("].iter().any(|kind| rest.starts_with(kind)) {
                 let known = if rest.starts_with(['P', '<']) { 2 } else { 1 };
                 return Err(format!("unknown extension ?{}", rest.chars().take(known).collect::<String>()));
@@ -99,7 +99,7 @@ impl Translator<'_> {
             self.out.push('(');
             return Ok(String::new());
         }
-        // The crates always match by Unicode, so these three flags have nothing to say.
+        // The crates always match by Unicode, so these three flags have no effect.
         let kept: String = flags.chars().filter(|flag| !"auL".contains(*flag)).collect();
         for _ in 0..flags.len() + 2 {
             self.rest.next();
@@ -113,7 +113,7 @@ impl Translator<'_> {
         Ok(kept.split('-').next().unwrap_or_default().to_owned())
     }
 
-    /// `{2}`, `{2,}`, `{,2}` and `{1,2}` repeat; any other brace is a character.
+    /// Rewrites a brace. `{2}`, `{2,}`, `{,2}` and `{1,2}` repeat; any other brace is a literal character.
     fn brace(&mut self) {
         let inside: String = self.rest.clone().take_while(|&character| character != '}').collect();
         let closed = self.rest.clone().nth(inside.chars().count()) == Some('}');
@@ -180,7 +180,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// A backslash and digits: an octal code, or a reference to a group.
+    /// Rewrites a backslash and digits: an octal code, or a reference to a group.
     fn number(&mut self, first: char, in_class: bool) -> Result<(), String> {
         let mut digits = String::from(first);
         let most = if first == '0' || in_class { 3 } else { 2 };
@@ -205,7 +205,7 @@ impl Translator<'_> {
             let code = u32::from_str_radix(&digits, 8).map_err(|_| format!("'\\{digits}' is no octal code"))?;
             self.out.push_str(&format!("\\x{{{code:x}}}"));
         } else {
-            // The group around it keeps a digit that follows from becoming part of the number.
+            // The group keeps a digit that follows from becoming part of the number.
             self.out.push_str(&format!("(?:\\{digits})"));
         }
         Ok(())
@@ -220,7 +220,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// A character that stands for itself.
+    /// Appends a literal character.
     fn literal(&mut self, character: char) {
         if character.is_ascii_punctuation() || character == ' ' || character == '\n' || character == '\t' {
             self.out.push_str(&format!("\\x{:02x}", u32::from(character)));

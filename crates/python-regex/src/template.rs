@@ -1,4 +1,4 @@
-//! The replacement texts of `re.sub`: `\1`, `\g<1>`, `\g<name>` and escapes.
+//! Replacement texts of `re.sub`: `\1`, `\g<1>`, `\g<name>` and escapes.
 
 use super::{Match, Pattern};
 
@@ -15,7 +15,7 @@ enum Piece {
 }
 
 impl Template {
-    /// Reads a replacement text; a group that the pattern does not have is an error.
+    /// Parses a replacement text; a group that the pattern lacks is an error.
     pub fn parse(text: &str, pattern: &Pattern) -> Result<Template, String> {
         let fail = |reason: String| format!("the replacement '{text}' is not valid: {reason}");
         let mut pieces = Vec::new();
@@ -96,7 +96,7 @@ impl Template {
         Ok(Template { pieces })
     }
 
-    /// Appends the replacement for one match. A group that took no part gives nothing.
+    /// Appends the replacement for one match. A group that did not take part yields nothing.
     pub fn expand(&self, matched: &Match<'_>, out: &mut String) {
         for piece in &self.pieces {
             match piece {

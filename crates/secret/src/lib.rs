@@ -1,4 +1,4 @@
-//! Passwords in memory: never printed, overwritten with zeros when they are dropped.
+//! Passwords in memory: never printed, and zeroed on drop.
 
 use std::fmt;
 

@@ -1,9 +1,8 @@
-//! Who runs this program. `/etc/passwd` is read directly: libc's lookups load modules, which a static binary cannot.
+//! The local account. `/etc/passwd` is read directly, because libc's lookups load modules and a static binary cannot.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// The local account.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
     /// The login name.
@@ -15,7 +14,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The account of this process. `HOME` wins over the passwd file, for containers that run under any user id.
+    /// The account of this process. `HOME` overrides the passwd file, for containers that run under an arbitrary user
+    /// id.
     pub(crate) fn current() -> Self {
         let uid = rustix::process::getuid().as_raw();
         let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();

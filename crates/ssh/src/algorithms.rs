@@ -1,4 +1,4 @@
-//! The algorithms offered, and how KexAlgorithms, Ciphers, MACs and HostKeyAlgorithms change them.
+//! Algorithms that this client offers, and their selection with KexAlgorithms, Ciphers, MACs and HostKeyAlgorithms.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use ssh_key::{Algorithm, EcdsaCurve, HashAlg};
 use crate::known_hosts::{Known, Marker};
 use crate::{Error, pattern};
 
-// curve25519 first: it costs a tenth of the processor time of the hybrid exchanges, and a run opens hundreds of connections.
-// The old groups at the end are for servers of RHEL 7's age and are never chosen if the server knows anything else.
+// curve25519 comes first: it costs a tenth of the processor time of the hybrid exchanges, and a run opens hundreds of
+// connections. The old groups at the end are for servers of RHEL 7's age; any newer server chooses another.
 const KEX: &[kex::Name] = &[
     kex::CURVE25519,
     kex::CURVE25519_PRE_RFC_8731,
@@ -27,7 +27,7 @@ const KEX: &[kex::Name] = &[
 
 const KEX_EXTENSIONS: &[kex::Name] = &[kex::EXTENSION_SUPPORT_AS_CLIENT, kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT];
 
-// AES-GCM first: with the processor's AES instructions it is about twice as fast as chacha20.
+// AES-GCM comes first: with the processor's AES instructions, it is about twice as fast as chacha20.
 const CIPHERS: &[cipher::Name] = &[
     cipher::AES_256_GCM,
     cipher::AES_128_GCM,
@@ -56,7 +56,7 @@ const HOST_KEYS: &[Algorithm] = &[
     Algorithm::Rsa { hash: None },
 ];
 
-/// The kinds of host keys, each as a list for HostKeyAlgorithms: a server has at most one key of each.
+/// Kinds of host keys, each as a list for HostKeyAlgorithms. A server has at most one key of each.
 pub(crate) fn key_kinds() -> [&'static str; 5] {
     [
         "ssh-ed25519",
@@ -67,7 +67,7 @@ pub(crate) fn key_kinds() -> [&'static str; 5] {
     ]
 }
 
-/// The configured lists of one host.
+/// Configured algorithm lists of one host.
 pub(crate) struct Lists<'a> {
     pub(crate) kex: Option<&'a str>,
     pub(crate) ciphers: Option<&'a str>,
@@ -75,14 +75,14 @@ pub(crate) struct Lists<'a> {
     pub(crate) host_keys: Option<&'a str>,
 }
 
-/// What to offer a host of which `known` is known.
+/// The algorithms to offer to a host, given its known keys.
 pub(crate) fn preferred(lists: &Lists<'_>, known: &Known) -> Result<Preferred, Error> {
     let mut kex = select("KexAlgorithms", lists.kex, KEX, AsRef::as_ref, |name| kex::Name::try_from(name).ok())?;
     kex.extend_from_slice(KEX_EXTENSIONS);
     let ciphers = select("Ciphers", lists.ciphers, CIPHERS, AsRef::as_ref, |name| cipher::Name::try_from(name).ok())?;
     let macs = select("MACs", lists.macs, MACS, AsRef::as_ref, |name| mac::Name::try_from(name).ok())?;
     let mut keys = select("HostKeyAlgorithms", lists.host_keys, HOST_KEYS, Algorithm::as_str, host_key)?;
-    // The server shows one key. Asking first for those that are known avoids a false alarm about a key of another kind.
+    // The server presents one key. Requesting known algorithms first avoids a false alarm about a key of another kind.
     let known_algorithms = known.algorithms();
     let is_known = |algorithm: &Algorithm| {
         known_algorithms.iter().any(|known| match (known, algorithm) {
@@ -106,8 +106,8 @@ fn host_key(name: &str) -> Option<Algorithm> {
     HOST_KEYS.iter().find(|algorithm| algorithm.as_str() == name).cloned()
 }
 
-/// A list as OpenSSH writes it: names replace the defaults, `+` appends, `-` removes and `^` puts first. Names this client does not
-/// have are passed over, unless nothing is left.
+/// Applies a list in OpenSSH's syntax: names replace the defaults, `+` appends, `-` removes and `^` puts first.
+/// Unsupported names are skipped unless nothing is left.
 fn select<N: Clone + PartialEq>(
     option: &str,
     list: Option<&str>,

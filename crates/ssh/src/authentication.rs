@@ -1,4 +1,4 @@
-//! Proves who we are: named keys, the agent's keys, keys at the usual places, then the password, once.
+//! Authenticates with named keys, the agent's keys, keys in the default places and then the password, once.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use crate::keys::{FileSigner, KeyFile, KeyStore, read_certificate};
 use crate::resolved::Resolved;
 use crate::{Error, Secret, Settings};
 
-/// The rounds of questions a keyboard-interactive server may ask.
+/// Maximum number of keyboard-interactive rounds.
 const MAX_ROUNDS: usize = 5;
 
-/// One thing to try.
+/// One authentication attempt.
 #[derive(Debug, Clone)]
 enum Attempt {
-    /// A key of a file or of the agent, with the certificate to show for it.
+    /// A key from a file or the agent, with an optional certificate.
     Key(Box<Candidate>),
     Password,
     KeyboardInteractive,
@@ -73,7 +73,7 @@ impl Attempt {
 /// Collects the keys to offer.
 struct Offers {
     certificates: Vec<Certificate>,
-    /// What the agent holds.
+    /// Keys in the agent.
     held: Vec<AgentIdentity>,
     candidates: Vec<Candidate>,
 }
@@ -83,7 +83,7 @@ impl Offers {
         let held = self.held.iter().any(|identity| {
             matches!(identity, AgentIdentity::PublicKey { key, .. } if key.key_data() == file.public.key_data())
         });
-        // A key that the agent holds too is signed by the agent, which needs no passphrase.
+        // If the agent has the key too, it signs, which needs no passphrase.
         self.add_key(&file.public, &if held { Holder::Agent } else { Holder::File(file.path.clone()) });
     }
 
@@ -96,7 +96,7 @@ impl Offers {
         }
     }
 
-    /// Adds a key with its certificates first: a server that trusts the authority often does not know the bare key.
+    /// Adds a key after its certificates: a server that trusts the authority often does not know the bare key.
     fn add_key(&mut self, public: &PublicKey, holder: &Holder) {
         let certificates = self.certificates.iter().filter(|found| found.public_key() == public.key_data());
         for certificate in certificates.cloned().collect::<Vec<_>>() {
@@ -149,11 +149,11 @@ impl<'a> Authentication<'a> {
         }
     }
 
-    /// Tries one thing after the other until the server is content.
+    /// Makes one attempt after the other until the server accepts.
     pub(crate) async fn run(mut self) -> Result<(), Error> {
         let mut all = self.attempts().await;
         if !matches!(all.first(), Some(Attempt::Key(_))) {
-            // A password goes only to a method the server has: each way of offering it counts as a login.
+            // A password is only sent by a method that the server supports: each way of offering it counts as a login.
             all.insert(0, Attempt::None);
         }
         let mut queue: VecDeque<Attempt> = all.iter().cloned().collect();
@@ -178,11 +178,11 @@ impl<'a> Authentication<'a> {
                         self.tried.push(attempt.describe());
                     }
                     if partial_success {
-                        // The server wants several proofs: what it did not want before may be right now.
+                        // The server wants several proofs: it may now accept a method that it refused before.
                         all.retain(|other| other.describe() != attempt.describe());
                         queue = all.iter().cloned().collect();
                     } else if method == MethodKind::Password {
-                        // The same password a second time would only bring the account closer to being locked.
+                        // Repeating the same password would only bring the account closer to being locked.
                         queue.retain(|other| other.method() != MethodKind::KeyboardInteractive);
                     }
                 }
@@ -222,7 +222,8 @@ impl<'a> Authentication<'a> {
         attempts
     }
 
-    /// The keys to offer, each once. Named files come first: an agent full of other keys would use up the server's patience.
+    /// The keys to offer, each once. Named files come first: an agent full of other keys would exhaust the server's
+    /// limit.
     async fn candidates(&mut self) -> Vec<Candidate> {
         let resolved = self.resolved;
         let identities = self.agent_identities().await;
@@ -271,7 +272,7 @@ impl<'a> Authentication<'a> {
     async fn ask_agent(&mut self, path: &Path) -> Result<Vec<AgentIdentity>, russh::keys::Error> {
         let mut agent = AgentClient::connect_uds(path).await?;
         if let Some(binding) = self.handle.agent_session_binding() {
-            // Agents that know nothing of bindings refuse this and work all the same.
+            // Agents that do not know bindings refuse this and still work.
             let _ = agent.bind_session(binding, false).await;
         }
         let identities = agent.request_identities().await?;
@@ -295,7 +296,7 @@ impl<'a> Authentication<'a> {
     async fn key(&mut self, user: String, candidate: &Candidate) -> Result<AuthResult, Error> {
         let hash = match candidate.public.algorithm() {
             Algorithm::Rsa { .. } => {
-                // A server that does not say what it takes is old and takes SHA-1 only.
+                // A server that does not announce its signature algorithms is old and only accepts SHA-1.
                 self.handle.best_supported_rsa_hash().await.map_err(|error| self.broken(&error))?.flatten()
             }
             _ => None,
@@ -335,7 +336,7 @@ impl<'a> Authentication<'a> {
         match result {
             Ok(result) => Ok(result),
             Err(complaint) => {
-                // The key was right but could not be used; the others are still tried.
+                // The server accepted the key but it cannot sign; the other keys are still tried.
                 self.complaints.push(complaint);
                 let all = [MethodKind::PublicKey, MethodKind::Password, MethodKind::KeyboardInteractive];
                 Ok(AuthResult::Failure {
@@ -359,7 +360,7 @@ impl<'a> Authentication<'a> {
                 KeyboardInteractiveAuthResponse::InfoRequest { prompts, .. } => prompts,
             };
             if answered && !prompts.is_empty() {
-                // Asked again: the password was wrong. Answering once more would be a second failed login.
+                // A repeated question means that the password was wrong. Answering it would be a second failed login.
                 break;
             }
             answered |= !prompts.is_empty();

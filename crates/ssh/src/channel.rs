@@ -1,4 +1,4 @@
-//! A running command: what it is fed, what it writes, how it ends.
+//! A running command: its input, its output and its exit.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 pub struct Channel {
     /// Its standard input.
     pub input: ChannelInput,
-    /// Its output and its end.
+    /// Its output and its exit.
     pub output: ChannelOutput,
 }
 
@@ -20,7 +20,7 @@ pub struct ChannelInput {
     half: Arc<ChannelWriteHalf<Msg>>,
 }
 
-/// What a command writes and how it ends, in the order it arrives. Dropping it before the end closes the channel.
+/// Output and exit of a command, in the order of arrival. Dropping it before the exit closes the channel.
 #[derive(Debug)]
 pub struct ChannelOutput {
     half: ChannelReadHalf,
@@ -29,25 +29,25 @@ pub struct ChannelOutput {
     terminate: bool,
 }
 
-/// A piece of what a command does.
+/// Event of a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// Bytes of its standard output.
+    /// Bytes from standard output.
     Stdout(Vec<u8>),
-    /// Bytes of its standard error.
+    /// Bytes from standard error.
     Stderr(Vec<u8>),
-    /// It has ended.
+    /// The command ended.
     Exit(Exit),
-    /// The server refused to run it.
+    /// The server refused to run the command.
     Refused,
 }
 
-/// How a command ended.
+/// Exit of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
-    /// With an exit status.
+    /// Exit status.
     Status(u32),
-    /// By a signal, by its name without `SIG`.
+    /// Name of the terminating signal, without `SIG`.
     Signal(String),
 }
 
@@ -63,21 +63,21 @@ impl Channel {
 }
 
 impl ChannelInput {
-    /// Sends bytes; waits while the host does not take them, which may be for ever if it has closed the channel: its output should be read at
-    /// the same time, and tells its end. `false` once the connection is gone.
+    /// Sends bytes and waits until the host accepts them; `false` once the connection is lost. If the host has closed
+    /// the channel, it may wait for ever: read the output at the same time, which reports the exit.
     pub async fn send(&self, bytes: Vec<u8>) -> bool {
         self.half.data_bytes(bytes).await.is_ok()
     }
 
-    /// Ends the standard input.
+    /// Closes the standard input.
     pub async fn finish(&self) {
-        // An error means that the connection is gone, and with it the input.
+        // An error means that the connection is lost, and the input with it.
         let _ = self.half.eof().await;
     }
 }
 
 impl ChannelOutput {
-    /// The next piece; `None` once the channel is closed or the connection lost.
+    /// The next event; `None` once the channel is closed or the connection lost.
     pub async fn next(&mut self) -> Option<Output> {
         loop {
             let message = self.half.wait().await;
@@ -98,7 +98,7 @@ impl ChannelOutput {
         }
     }
 
-    /// Has the command sent SIGTERM if this is dropped before its end. Without that it only loses its streams.
+    /// Makes dropping this before the exit send SIGTERM to the command. Otherwise the command only loses its streams.
     pub fn terminate_on_drop(&mut self) {
         self.terminate = true;
     }
@@ -112,7 +112,7 @@ impl Drop for ChannelOutput {
         }
         let (half, terminate) = (self.write_half.clone(), self.terminate);
         runtime.spawn(async move {
-            // Errors mean that the connection is gone, and the channel with it.
+            // An error means that the connection is lost, and the channel with it.
             if terminate {
                 let _ = half.signal(russh::Sig::TERM).await;
             }

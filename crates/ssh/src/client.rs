@@ -1,4 +1,4 @@
-//! russh's callbacks: the host key is judged here, and the reason of a disconnect is kept for the messages.
+//! Callbacks of russh: they judge the host key and keep the reason of a disconnect for error messages.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,11 +9,11 @@ use ssh_key::PublicKey;
 use crate::Error;
 use crate::host_key::{Accepted, HostKeyPolicy};
 
-/// What the callbacks learn.
+/// Facts recorded by the callbacks.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) accepted: Accepted,
-    /// The key that a scan noted.
+    /// Key recorded by a scan.
     pub(crate) scanned: Option<PublicKey>,
     pub(crate) banner: Option<String>,
     pub(crate) disconnected: Option<String>,
@@ -23,10 +23,10 @@ pub(crate) struct Observed {
 pub(crate) type Shared = Arc<Mutex<Observed>>;
 
 pub(crate) struct Client {
-    /// Judges the key; without it the key is noted and the handshake ends.
+    /// Judges the key. If `None`, the key is recorded and the handshake ends.
     policy: Option<HostKeyPolicy>,
     shared: Shared,
-    /// The key of the first exchange; later exchanges must show the same one.
+    /// Key of the first exchange; later exchanges must present the same one.
     pinned: Option<PublicKey>,
 }
 
@@ -35,13 +35,13 @@ impl Client {
         Self { policy: Some(policy), shared, pinned: None }
     }
 
-    /// Notes the key and ends the handshake.
+    /// Creates a client that records the key and ends the handshake.
     pub(crate) fn scanner(shared: Shared) -> Self {
         Self { policy: None, shared, pinned: None }
     }
 }
 
-/// What ends a session: our own judgement or russh's error.
+/// Reason why a session ended: our own judgement or russh's error.
 #[derive(Debug)]
 pub(crate) enum Failure {
     HostKey(Error),
@@ -100,13 +100,13 @@ impl Handler for Client {
         reply: russh::client::ChannelOpenHandle,
         _session: &mut russh::client::Session,
     ) -> Result<(), Failure> {
-        // Nothing was forwarded, so a server has no business opening channels.
+        // Nothing is forwarded, so the server has no reason to open channels.
         reply.reject(russh::ChannelOpenFailure::AdministrativelyProhibited).await;
         Ok(())
     }
 }
 
-/// Why a connection ended, in words.
+/// Describes why a connection ended.
 pub(crate) fn lost_reason(error: &russh::Error) -> String {
     match error {
         russh::Error::KeepaliveTimeout => "the host does not answer any more".into(),

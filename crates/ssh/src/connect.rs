@@ -1,4 +1,4 @@
-//! Makes connections: the route, the handshake, the authentication, each within its deadline.
+//! Establishes connections: route, handshake and authentication, each with its own deadline.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -21,23 +21,24 @@ use crate::stream::{self, Meter, Metered, ProxyCommand, Transport};
 use crate::user::{Dialogue, HostKeyUser};
 use crate::{Destination, Error, HostKeyChecking, PresentedKey, Settings};
 
-/// How often a server that refuses connections under load is asked: a jump host or a shared sshd refuses more than half of fifty at once.
+/// Attempts at a server that refuses connections under load. A jump host or shared sshd refuses more than half of fifty
+/// simultaneous connections.
 const THROTTLED_ATTEMPTS: u32 = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(400);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A dead peer is noticed after interval times count.
+/// A dead peer is noticed after `ALIVE_INTERVAL * ALIVE_COUNT`.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const ALIVE_COUNT: usize = 4;
 
-/// The stream to the server, and what it depends on.
+/// The stream to the server, with the resources it depends on.
 struct Way {
     transport: Box<dyn Transport>,
     via: Option<Arc<Session>>,
-    /// What a ProxyCommand writes to its standard error.
+    /// Standard error of a ProxyCommand.
     complaints: Option<JoinHandle<String>>,
 }
 
-/// Makes the connections of a run. Jump hosts are connected to once and shared, and private keys are unlocked once.
+/// Connects to the hosts of a run. It connects to each jump host once, and unlocks each private key once.
 #[derive(Debug, Default)]
 pub struct Connector {
     keys: Arc<KeyStore>,
@@ -45,31 +46,31 @@ pub struct Connector {
     jumps: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Weak<Session>>>>>,
 }
 
-/// Connects and authenticates, without anything shared with other connections.
+/// Connects and authenticates without sharing anything with other connections.
 pub async fn connect(destination: &Destination, settings: &Settings) -> Result<Session, Error> {
     Connector::default().connect(destination, settings).await
 }
 
 impl Connector {
-    /// A connector that asks this user about unknown host keys, and warns of keys that were not verified.
+    /// Creates a connector that asks `user` about unknown host keys and reports unverified ones there.
     pub fn for_user(user: Arc<dyn HostKeyUser>) -> Self {
         Self { dialogue: Dialogue::new(user), ..Self::default() }
     }
 
-    /// Connects and authenticates. A connection that cannot be made is tried again as the settings say, with pauses that grow; once the host
-    /// key or a credential was judged, nothing is repeated.
+    /// Connects and authenticates. A failed connection is retried as the settings say, with increasing pauses. After
+    /// the host key or a credential has been judged, nothing is retried.
     pub async fn connect(&self, destination: &Destination, settings: &Settings) -> Result<Session, Error> {
         self.through(destination, settings, None).await
     }
 
-    /// As above, over an existing session to a jump host if there is one.
+    /// Like [`Self::connect`], over an existing session to a jump host if there is one.
     fn through<'a>(
         &'a self,
         destination: &'a Destination,
         settings: &'a Settings,
         via: Option<Arc<Session>>,
     ) -> Pin<Box<dyn Future<Output = Result<Session, Error>> + Send + 'a>> {
-        // Boxed, since a jump host is connected to in the same way.
+        // Boxed for recursion: a jump host is connected to in the same way.
         Box::pin(async move {
             let mut resolved = resolve(destination, settings).await?;
             let mut attempt = 1;
@@ -87,7 +88,7 @@ impl Connector {
                 let throttled =
                     matches!(error, Error::ClosedBeforeBanner { .. } | Error::KeyExchange { transient: true, .. });
                 let allowed = if throttled { resolved.attempts.max(THROTTLED_ATTEMPTS) } else { resolved.attempts };
-                // A jump host has made its own attempts.
+                // Connecting to a jump host has its own retries.
                 if attempt >= allowed || !error.is_transient() || matches!(error, Error::Jump { .. }) {
                     return Err(error);
                 }
@@ -98,7 +99,7 @@ impl Connector {
         })
     }
 
-    /// Asks the user about an unknown key. The connection is made again afterwards, and must then present the same key.
+    /// Asks the user about an unknown key. The next connection must then present the same key.
     async fn confirms(&self, key: &PresentedKey, resolved: &mut Resolved) -> Result<bool, Error> {
         let policy = &mut resolved.policy;
         let is_known = || {
@@ -117,7 +118,7 @@ impl Connector {
         Ok(true)
     }
 
-    /// The key a host presents, or nothing if it has none of the algorithms that are asked for.
+    /// The key a host presents; `None` if it has none of the requested algorithms.
     pub(crate) async fn presented_key(
         &self,
         resolved: &Resolved,
@@ -134,7 +135,7 @@ impl Connector {
         }
     }
 
-    /// A handshake without a login.
+    /// Performs the handshake without a login.
     pub(crate) async fn judged(&self, resolved: &Resolved, settings: &Settings) -> Result<(), Error> {
         let shared = Shared::default();
         let client = Client::new(resolved.policy.clone(), shared.clone());
@@ -146,7 +147,7 @@ impl Connector {
         let meter = Arc::new(Meter::default());
         match handshake(resolved, settings, Metered::new(transport, meter.clone()), client, &meter).await {
             Ok(handle) => {
-                // An error means that the connection is gone already.
+                // An error means that the connection is already lost.
                 let _ = handle.disconnect(russh::Disconnect::ByApplication, "", "").await;
                 Ok(())
             }
@@ -237,7 +238,7 @@ impl Connector {
 
     /// A session to the last of the hops, shared by all hosts behind it.
     async fn jump(&self, hops: &[Destination], settings: &Settings) -> Result<Arc<Session>, Error> {
-        // As with ssh, the options given for the destination are not those of its jump hosts; the policy for host keys is.
+        // As in ssh, the destination's options do not apply to its jump hosts. The host key policy does.
         let settings = Settings {
             arguments: config_file_arguments(&settings.arguments),
             passphrase: settings.passphrase.clone(),
@@ -320,7 +321,7 @@ fn handshake_failure(peer: String, error: &russh::Error, head: &str) -> Error {
         );
         return Error::KeyExchange { peer, reason: lost_reason(error), transient };
     }
-    // What sshd says instead of a banner when it has too many connections, or holds earlier failures against this address.
+    // Sent by sshd instead of a banner if it has too many connections or penalizes this address for earlier failures.
     let throttled = ["MaxStartups", "Not allowed at this time"].iter().any(|sign| head.contains(sign));
     if head.is_empty() || throttled {
         return Error::ClosedBeforeBanner { peer };
@@ -352,7 +353,7 @@ fn config(resolved: &Resolved) -> Result<Config, Error> {
     };
     let mut limits = Limits::default();
     if let Some(limit) = options.rekey_limit {
-        // Below 4 KiB a connection would do nothing else.
+        // Below 4 KiB, a connection would do nothing but rekey.
         let limit = limit.clamp(4096, limits.rekey_write_limit);
         limits = Limits::new(limit, limit, limits.rekey_time_limit);
     }
@@ -368,7 +369,7 @@ fn config(resolved: &Resolved) -> Result<Config, Error> {
     })
 }
 
-/// A pause that doubles with every attempt, with half of it left to chance: a thousand connections must not come back at once.
+/// A pause that doubles with every attempt; half of it is random, so that a thousand connections do not retry at once.
 fn pause(attempt: u32) -> Duration {
     let longest = FIRST_PAUSE.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
     let chance = getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX));

@@ -1,16 +1,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why there is no SSH session. Each message is a whole sentence that tells the cause apart from the others.
+/// Reason why an SSH session failed. Each message is a whole sentence that identifies the cause.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file or option of SSH's configuration is wrong.
+    /// A file or option of the SSH configuration is invalid.
     #[error("{place}: {problem}")]
     Configuration {
-        /// The file and line, or the option.
+        /// File and line, or option.
         place: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// The name has no address.
@@ -18,7 +18,7 @@ pub enum Error {
     Resolve {
         /// The name.
         host: String,
-        /// The resolver's answer.
+        /// The resolver's error.
         reason: String,
     },
     /// The TCP connection failed.
@@ -26,15 +26,15 @@ pub enum Error {
     Tcp {
         /// `host:port`.
         peer: String,
-        /// The system's answer.
+        /// The operating system's error.
         reason: String,
     },
-    /// A phase took longer than its deadline.
+    /// A phase exceeded its deadline.
     #[error("{peer} did not finish the {phase} within {} s", .after.as_secs())]
     Timeout {
         /// `host:port`.
         peer: String,
-        /// The phase by its name.
+        /// The phase.
         phase: Phase,
         /// Its deadline.
         after: Duration,
@@ -48,12 +48,12 @@ pub enum Error {
         /// `host:port`.
         peer: String,
     },
-    /// What answers is not an SSH server.
+    /// The peer is not an SSH server.
     #[error("{peer} does not speak SSH; it answered {answer:?}")]
     NotSsh {
         /// `host:port`.
         peer: String,
-        /// The beginning of its answer.
+        /// Beginning of its answer.
         answer: String,
     },
     /// The key exchange failed.
@@ -61,9 +61,9 @@ pub enum Error {
     KeyExchange {
         /// `host:port`.
         peer: String,
-        /// What went wrong.
+        /// The problem.
         reason: String,
-        /// The connection was merely cut, so that another attempt may work.
+        /// Whether the connection was merely cut, so that another attempt may succeed.
         transient: bool,
     },
     /// Client and server have no algorithm in common.
@@ -71,10 +71,10 @@ pub enum Error {
     NoCommonAlgorithm {
         /// `host:port`.
         peer: String,
-        /// Kind of algorithm that differs.
+        /// Kind of algorithm without a match.
         reason: String,
     },
-    /// Nothing is known about the host's key, and the policy does not accept unknown ones.
+    /// The host's key is unknown, and the policy does not accept unknown keys.
     #[error(
         "the host key of {} is unknown: {} {}; no user name and no password was sent to it. Compare the fingerprint with the host's own and \
          add the key to {} with `windlass hostkeys pin` and the same inventory, or accept the keys of new hosts with `--accept-new-host-keys`",
@@ -87,16 +87,16 @@ pub enum Error {
         .0.host, .0.algorithm, .0.fingerprint
     )]
     HostKeyDeclined(Box<PresentedKey>),
-    /// The host's key is not the one that is known.
+    /// The host's key differs from the known one.
     #[error(
         "THE HOST KEY OF {} HAS CHANGED; no user name and no password was sent to it. It presents {} {}, but {}:{} expects {expected}. \
          Either the host was reinstalled, or someone is between you and it. If the new key is right, remove that line",
         .presented.host, .presented.algorithm, .presented.fingerprint, .presented.file.display(), .presented.line
     )]
     HostKeyChanged {
-        /// What the host presents, and where another key is known.
+        /// The presented key, and the place of the known one.
         presented: Box<PresentedKey>,
-        /// The known key's algorithm and fingerprint.
+        /// Algorithm and fingerprint of the known key.
         expected: String,
     },
     /// The host's key was revoked.
@@ -112,27 +112,27 @@ pub enum Error {
         user: String,
         /// `host:port`.
         peer: String,
-        /// What was offered and what the server accepts.
+        /// Methods that were tried, and those the server accepts.
         tried: String,
-        /// What to do; empty or begins with a separator.
+        /// Remedy; empty or begins with a separator.
         hint: String,
     },
     /// A ProxyCommand could not be started or ended at once.
     #[error("the ProxyCommand `{command}` for {peer} failed: {reason}")]
     ProxyCommand {
-        /// The command after its tokens were replaced.
+        /// The command with its tokens replaced.
         command: String,
         /// `host:port`.
         peer: String,
-        /// What went wrong.
+        /// The problem.
         reason: String,
     },
-    /// A jump host cannot be used.
+    /// The jump host cannot be used.
     #[error("the jump host on the way to {peer} failed: {source}")]
     Jump {
         /// The final destination.
         peer: String,
-        /// What happened to the jump host.
+        /// Error of the jump host.
         source: Box<Error>,
     },
     /// A jump host could not reach the next host.
@@ -153,18 +153,18 @@ pub enum Error {
         /// The server's answer.
         reason: String,
     },
-    /// An established connection is gone.
+    /// An established connection was lost.
     #[error("the connection to {peer} is lost: {reason}")]
     Lost {
         /// `host:port`.
         peer: String,
-        /// Why, as far as it is known.
+        /// Reason, as far as known.
         reason: String,
     },
 }
 
 impl Error {
-    /// The connection could not be made, and a later attempt may well work. Never true once the host key or a credential was judged.
+    /// Whether a later attempt may succeed. Never true once the host key or a credential was judged.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Tcp { .. } | Self::ClosedBeforeBanner { .. } | Self::JumpRefused { .. } => true,
@@ -175,7 +175,7 @@ impl Error {
         }
     }
 
-    /// The server judged and refused the credentials.
+    /// Whether the server refused the credentials.
     pub fn is_authentication(&self) -> bool {
         match self {
             Self::Authentication { .. } => true,
@@ -184,7 +184,7 @@ impl Error {
         }
     }
 
-    /// The host key was not accepted.
+    /// Whether the host key was not accepted.
     pub fn is_host_key(&self) -> bool {
         match self {
             Self::HostKeyUnknown(_)
@@ -201,30 +201,30 @@ impl Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PresentedKey {
-    /// The name looked up.
+    /// Name that was looked up.
     pub host: String,
-    /// The key's algorithm.
+    /// Algorithm of the key.
     pub algorithm: String,
-    /// Its fingerprint.
+    /// Fingerprint of the key.
     pub fingerprint: String,
-    /// The file that decided, or that would hold the key.
+    /// File with the deciding line, or the file the key would be written to.
     pub file: PathBuf,
-    /// The line that decided; 0 if there is none.
+    /// The deciding line; 0 if there is none.
     pub line: usize,
     /// The key itself.
     pub(crate) key: ssh_key::PublicKey,
 }
 
-/// The phases of a connection, each with a deadline of its own.
+/// Phases of a connection, each with its own deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Resolving the name and opening the TCP connection.
     Connect,
     /// Waiting for the server's first line.
     Banner,
-    /// Agreeing on keys.
+    /// Exchanging keys.
     KeyExchange,
-    /// Proving who we are.
+    /// Authenticating.
     Authentication,
     /// Opening a channel.
     Channel,

@@ -1,4 +1,4 @@
-//! Judges the key a server presents, before anything is sent to it.
+//! Judges the key that a server presents, before anything is sent to it.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,47 +10,47 @@ use ssh_key::{Certificate, HashAlg, PublicKey};
 use crate::known_hosts::{self, HostName, Known, Marker};
 use crate::{Error, HostKeyChecking, PresentedKey, pattern};
 
-/// What is known about a host, and what to do with what is not.
+/// The known keys of a host, and the policy for unknown ones.
 #[derive(Debug, Clone)]
 pub(crate) struct HostKeyPolicy {
-    /// The name keys are known under.
+    /// Name under which the host's keys are stored.
     pub(crate) host: HostName,
     /// The known_hosts files.
     pub(crate) files: Vec<PathBuf>,
-    /// Content of the files for this host.
+    /// Entries of the files for this host.
     pub(crate) known: Known,
-    /// The key the user has confirmed during this connection attempt.
+    /// Key that the user confirmed during this connection attempt.
     pub(crate) confirmed: Option<PublicKey>,
     /// The mode.
     pub(crate) checking: HostKeyChecking,
-    /// Where new keys are written.
+    /// File that new keys are written to.
     pub(crate) user_file: PathBuf,
-    /// Write names hashed.
+    /// Whether to hash the names of new keys.
     pub(crate) hash_names: bool,
 }
 
 /// The key was accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Accepted {
-    /// The key is not the known one and was accepted only because checking is off: no password may be sent.
+    /// The key differs from the known one and was accepted only because checking is off: no password may be sent.
     pub(crate) changed: bool,
-    /// A warning for the user, due before anything secret is sent.
+    /// Warning to show to the user before any secret is sent.
     pub(crate) warning: Option<String>,
 }
 
-/// Outcome of comparing a key with the known_hosts files.
+/// Result of comparing a key with the known_hosts files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// This line has the key.
+    /// A line has this key.
     Known {
         /// The file.
         file: PathBuf,
         /// The line.
         line: usize,
     },
-    /// No line says anything about a key of this algorithm.
+    /// No line has a key of this algorithm.
     Unknown,
-    /// This line has another key.
+    /// A line has another key.
     Changed {
         /// The file.
         file: PathBuf,
@@ -59,7 +59,7 @@ pub enum Verdict {
         /// Algorithm and fingerprint of the key in that line.
         expected: String,
     },
-    /// This line revokes the key.
+    /// A line revokes the key.
     Revoked {
         /// The file.
         file: PathBuf,
@@ -69,7 +69,7 @@ pub enum Verdict {
 }
 
 impl HostKeyPolicy {
-    /// Accepts the presented key or says why not.
+    /// Accepts the presented key, or returns the reason for refusing it.
     pub(crate) fn judge(&self, presented: &PublicKeyOrCertificate) -> Result<Accepted, Error> {
         let key = presented.public_key();
         self.refuse_revoked(&key)?;
@@ -83,8 +83,9 @@ impl HostKeyPolicy {
         if is_confirmed || self.knows(&key) {
             return Ok(Accepted::default());
         }
-        // A key under the bare name vouches for `[host]:port`, but a different one there says nothing about this port.
-        // A key of another algorithm than the known ones is as suspicious as a changed one: an impostor would offer just that.
+        // A key under the bare name vouches for `[host]:port`, but a different key there proves nothing about this
+        // port. A key of an algorithm other than the known ones is as suspicious as a changed key, because an impostor
+        // would offer just that.
         let same_algorithm =
             self.known.of(Marker::Host).find(|entry| entry.exact && entry.key.algorithm() == key.algorithm());
         match same_algorithm.or_else(|| self.known.of(Marker::Host).find(|entry| entry.exact)) {
@@ -191,7 +192,7 @@ impl HostKeyPolicy {
         Ok(Accepted { changed: false, warning: (!warnings.is_empty()).then(|| warnings.join("; ")) })
     }
 
-    /// Adds a key to the user's file; a warning if that fails.
+    /// Adds a key to the user's file; returns a warning if that fails.
     pub(crate) fn write(&self, key: &PublicKey) -> Option<String> {
         known_hosts::add(&self.user_file, &self.host.name, key, self.hash_names).err().map(|error| {
             format!(

@@ -1,4 +1,4 @@
-//! Private key files: read once, unlocked once, for all connections of a run.
+//! Private key files, read and unlocked once for all connections of a run.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,22 @@ use ssh_key::{Certificate, HashAlg, PrivateKey, PublicKey, Signature};
 
 use crate::settings::PassphraseSource;
 
-/// The key files of a run. Unlocking one takes a tenth of a second or a person, so it is done once and not once per host.
+/// Key files of a run. Unlocking one takes a tenth of a second or a person's answer, so it happens once, not once per
+/// host.
 #[derive(Debug, Default)]
 pub(crate) struct KeyStore {
     unlocked: Mutex<HashMap<PathBuf, Unlocked>>,
 }
 
-/// The place of one key; whoever comes first unlocks it, the others wait.
+/// Slot of one key. The first connection unlocks it; the others wait.
 type Unlocked = Arc<Mutex<Option<Arc<PrivateKey>>>>;
 
-/// What can be offered without unlocking anything.
+/// The parts of a key file that need no unlocking.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyFile {
     pub(crate) path: PathBuf,
     pub(crate) public: PublicKey,
-    /// The certificate beside it (`KEY-cert.pub`).
+    /// Certificate beside the file (`KEY-cert.pub`).
     pub(crate) certificate: Option<Certificate>,
 }
 
@@ -41,7 +42,7 @@ impl KeyFile {
             PathBuf::from(name)
         };
         let public = match PrivateKey::from_openssh(&text) {
-            // In this format the public half is readable even if the key is encrypted.
+            // In this format, the public half of an encrypted key is readable too.
             Ok(key) => key.public_key().clone(),
             Err(_) => match russh::keys::decode_secret_key(&text, None) {
                 Ok(key) => key.public_key().clone(),
@@ -55,13 +56,14 @@ impl KeyFile {
     }
 }
 
-/// Reads a certificate file; `None` if there is no usable one.
+/// Reads a certificate file; `None` if it is missing or unusable.
 pub(crate) fn read_certificate(path: &Path) -> Option<Certificate> {
     Certificate::from_openssh(windlass_bounds::read_text(path).ok()?.trim()).ok()
 }
 
 impl KeyStore {
-    /// The private key, unlocked. This blocks while a passphrase is asked for; other connections that need the key wait for the answer.
+    /// Unlocks the private key. Blocks while the passphrase is prompted for; other connections that need the key wait
+    /// too.
     fn unlock(&self, path: &Path, passphrase: Option<&PassphraseSource>) -> Result<Arc<PrivateKey>, String> {
         let slot = {
             let mut unlocked = self.unlocked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,14 +95,14 @@ impl KeyStore {
     }
 }
 
-/// Signs with a key file, which is unlocked only when the server wants to see a signature of it.
+/// Signs with a key file. The file is unlocked only when the server asks for a signature.
 pub(crate) struct FileSigner {
     pub(crate) keys: Arc<KeyStore>,
     pub(crate) path: PathBuf,
     pub(crate) passphrase: Option<PassphraseSource>,
 }
 
-/// Why a key could not sign.
+/// Reason why a key could not sign.
 #[derive(Debug)]
 pub(crate) struct SignError(pub(crate) String);
 

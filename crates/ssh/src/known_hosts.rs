@@ -1,4 +1,5 @@
-//! known_hosts files: plain, wildcard, negated and hashed names, `[host]:port`, `@cert-authority`, `@revoked`; several files.
+//! known_hosts files: plain, wildcard, negated and hashed names, `[host]:port`, `@cert-authority`, `@revoked`; several
+//! files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,7 +14,7 @@ use ssh_key::{Algorithm, PublicKey};
 
 use crate::{known_lines, pattern};
 
-/// What a line says about its key.
+/// Role of the key in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marker {
     /// The key is the host's.
@@ -24,34 +25,34 @@ pub(crate) enum Marker {
     Revoked,
 }
 
-/// A line that concerns the host.
+/// A line that applies to the host.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) marker: Marker,
     pub(crate) key: PublicKey,
     pub(crate) file: PathBuf,
     pub(crate) line: usize,
-    /// The line names the host with its port.
+    /// Whether the line names the host with its port.
     pub(crate) exact: bool,
 }
 
-/// The lines of all files that concern one host.
+/// Lines of all files that apply to one host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// The name under which a host's keys are kept.
+/// Name under which a host's keys are stored.
 #[derive(Debug, Clone)]
 pub(crate) struct HostName {
     /// `host` for port 22 and for an alias, else `[host]:port`.
     pub(crate) name: String,
-    /// The bare host, which OpenSSH also tries when nothing is known about `[host]:port`.
+    /// Bare host name, which OpenSSH also looks up if `[host]:port` is unknown.
     pub(crate) fallback: Option<String>,
 }
 
 impl HostName {
-    /// The name for a host and port, or for a HostKeyAlias.
+    /// Creates the name for a host and port, or for a HostKeyAlias.
     pub(crate) fn new(host: &str, port: u16, alias: Option<&str>) -> Self {
         match alias {
             Some(alias) => Self { name: alias.to_lowercase(), fallback: None },
@@ -61,7 +62,7 @@ impl HostName {
     }
 }
 
-/// Reads what the files know about a host. Missing files know nothing; unreadable lines are skipped, as ssh does.
+/// Reads the entries of a host. Missing files are empty; unreadable lines are skipped, as in ssh.
 pub(crate) fn read(files: &[PathBuf], host: &HostName) -> io::Result<Known> {
     let mut known = Known::default();
     for file in files {
@@ -91,7 +92,7 @@ fn entry(line: &str, host: &HostName) -> Option<(Marker, PublicKey, bool)> {
     Some((marker, key, exact))
 }
 
-/// What a line says of its key, and the names it is about; nothing for comments and what is unknown.
+/// The marker and the names of a line; `None` for comments and unknown markers.
 pub(crate) fn names_of<'a>(fields: &mut impl Iterator<Item = &'a str>) -> Option<(Marker, &'a str)> {
     let first = fields.next().filter(|field| !field.starts_with('#'))?;
     Some(match first {
@@ -119,7 +120,7 @@ fn hash_name(salt: &[u8], host: &str) -> Option<Vec<u8>> {
 }
 
 impl Known {
-    /// The algorithms of the known host keys, in the order of the files: what the server is asked for first.
+    /// Algorithms of the known host keys, in file order. The server is asked for these first.
     pub(crate) fn algorithms(&self) -> Vec<Algorithm> {
         let mut algorithms = Vec::new();
         for entry in self.of(Marker::Host) {
@@ -131,7 +132,7 @@ impl Known {
         algorithms
     }
 
-    /// The entries with a marker. Those that name the port come alone if there are any.
+    /// Entries with a marker. If any of them names the port, the others are left out.
     pub(crate) fn of(&self, marker: Marker) -> impl Iterator<Item = &Entry> {
         let exact = self.entries.iter().any(|entry| entry.marker == marker && entry.exact);
         self.entries
@@ -140,7 +141,7 @@ impl Known {
     }
 }
 
-/// Adds a key under a name. Concurrent runs take turns, so that no line is torn; `/dev/null` and the like take nothing.
+/// Adds a key under a name. A lock keeps concurrent runs from tearing lines; `/dev/null` and the like are left alone.
 pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io::Result<()> {
     if file.exists() && !file.is_file() {
         return Ok(());
@@ -158,7 +159,7 @@ pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io:
         .filter_map(|(_, line)| entry(line, &host))
         .any(|(marker, found, _)| marker == Marker::Host && found.key_data() == key.key_data());
     if found {
-        // Another connection to the same host was faster.
+        // Another connection to the same host has already added it.
         return Ok(());
     }
     let mut line = String::new();

@@ -1,7 +1,7 @@
-//! The lines of known_hosts files, by the names in them.
+//! Index of known_hosts lines by host name.
 //!
-//! Every connection asks for the lines about its host, and a file may have one for every host there is: only what is new in a file since it was asked
-//! last is looked through.
+//! Every connection looks up its host, and a file may have a line for each of thousands of hosts. After the first read,
+//! only the lines appended since are parsed.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,25 +12,25 @@ use crate::known_hosts::{HostName, names_of};
 
 static READ: LazyLock<Mutex<HashMap<PathBuf, Index>>> = LazyLock::new(Mutex::default);
 
-/// A file as it was last read.
+/// A file as of its last read.
 #[derive(Debug, Default)]
 struct Index {
     text: Vec<u8>,
     lines: usize,
-    /// Lines with nothing but plain names, by each of them.
+    /// Lines with plain names only, by name.
     plain: HashMap<String, Vec<Line>>,
-    /// Lines with patterns or hashed names, which have to be tried.
+    /// Lines with patterns or hashed names, which are matched one by one.
     others: Vec<Line>,
 }
 
-/// A line: its number, counted from 1, and where it is in the text.
+/// A line's number, counting from 1, and its range in the text.
 #[derive(Debug, Clone)]
 struct Line {
     number: usize,
     place: Range<usize>,
 }
 
-/// The lines of a file, whose whole content this is, that may be about a host, in their order.
+/// Lines of `file` that may concern a host, in order. `text` is the file's whole content.
 pub(crate) fn about(file: &Path, text: Vec<u8>, host: &HostName) -> Vec<(usize, String)> {
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
     let index = read.entry(file.to_owned()).or_default();
@@ -40,7 +40,7 @@ pub(crate) fn about(file: &Path, text: Vec<u8>, host: &HostName) -> Vec<(usize, 
 
 impl Index {
     fn update(&mut self, text: Vec<u8>) {
-        // What ends in the middle of a line may have been continued.
+        // A text without a final line break may have been continued on its last line.
         let has_grown = text.starts_with(&self.text) && self.text.last().is_none_or(|&last| last == b'\n');
         if !has_grown {
             *self = Index::default();
@@ -96,18 +96,18 @@ mod tests {
         index.update(b"# nothing\nweb,DB key\n*.example.com key\n\n|1|salt|hash key\nmai".to_vec());
         assert_eq!(about(&index, "db", 22), [2, 3, 5]);
         assert_eq!(about(&index, "mail", 22), [3, 5]);
-        // The last line is continued.
+        // The last line grows.
         index.update(b"# nothing\nweb,DB key\n*.example.com key\n\n|1|salt|hash key\nmail key\n".to_vec());
         assert_eq!(about(&index, "mail", 22), [3, 5, 6]);
         assert!(about(&index, "mai", 22) == [3, 5]);
-        // Lines are added.
+        // Lines are appended.
         let mut text = index.text.clone();
         text.extend_from_slice(b"@revoked web key\r\n[web]:2222 key\n@other web key\n");
         index.update(text);
         assert_eq!(about(&index, "Web", 22), [2, 3, 5, 7]);
         assert_eq!(about(&index, "web", 2222), [2, 3, 5, 7, 8]);
         assert_eq!(index.about(&HostName::new("web", 2222, None)).last().unwrap().1, "[web]:2222 key");
-        // A line is taken out.
+        // A line is removed.
         index.update(b"mail key\n".to_vec());
         assert_eq!((about(&index, "web", 22), about(&index, "mail", 22)), (vec![], vec![1]));
     }

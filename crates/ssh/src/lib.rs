@@ -1,8 +1,10 @@
 //! SSH transport: connections, host keys, ssh_config.
 //!
-//! [`Connector::connect`] reads ssh_config and known_hosts as OpenSSH does, reaches the host directly, through jump hosts or a ProxyCommand,
-//! judges the host key before anything is sent, and proves who we are. [`Session::exec`] then runs commands.
-//! Every phase has a deadline of its own, and every [`Error`] is a sentence that tells its cause apart from the others.
+//! [`Connector::connect`] reads ssh_config and known_hosts as OpenSSH does. It reaches the host directly, through jump
+//! hosts or with a ProxyCommand. It judges the host key before it sends anything, and then authenticates.
+//! [`Session::exec`] runs commands.
+//!
+//! Every phase has its own deadline, and every [`Error`] is a sentence that identifies its cause.
 
 mod account;
 mod algorithms;

@@ -1,22 +1,22 @@
 //! OpenSSH's patterns: `*`, `?`, comma-separated lists and negation with `!`.
 
-/// How a list of patterns answers for a name.
+/// Result of matching a name against a list of patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// No pattern fits.
+    /// No pattern matches.
     No,
-    /// A pattern fits and no negated one does.
+    /// A pattern matches and no negated one does.
     Yes,
-    /// A negated pattern fits, which overrules every other.
+    /// A negated pattern matches, which overrules every other.
     Negated,
 }
 
-/// Whether `text` fits one pattern of `*` (any run) and `?` (any one character).
+/// Whether `text` matches one pattern of `*` (any run) and `?` (any one character).
 pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut p, mut t) = (0, 0);
-    // Where to resume when the text after the last `*` does not fit: one character further on.
+    // If the text after the last `*` does not match, resume one character further on.
     let mut resume: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -41,13 +41,14 @@ pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     pattern.iter().skip(p).all(|&rest| rest == '*')
 }
 
-/// Whether a name fits a pattern, in upper or lower case. Most patterns are plain names, of which known_hosts may have thousands.
+/// Whether a name matches a pattern, ignoring case. Most patterns are plain names, of which known_hosts may have
+/// thousands.
 fn fits(pattern: &str, name: &str) -> bool {
     let is_plain = pattern.is_ascii() && !pattern.contains(['*', '?']);
     pattern.eq_ignore_ascii_case(name) || (!is_plain && wildcard(&pattern.to_lowercase(), &name.to_lowercase()))
 }
 
-/// How the patterns answer for a name; names are compared in lower case.
+/// Matches a name, in lower case, against a list of patterns.
 pub(crate) fn list<'a>(patterns: impl IntoIterator<Item = &'a str>, name: &str) -> Match {
     let mut answer = Match::No;
     for pattern in patterns {

@@ -1,4 +1,4 @@
-//! A destination with everything decided: settings, arguments and ssh_config put together, tokens replaced.
+//! A destination fully resolved from settings, arguments and ssh_config, with tokens replaced.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use crate::known_hosts::{self, HostName};
 use crate::settings::ConfigFiles;
 use crate::{Destination, Error, HostKeyChecking, Settings};
 
-/// Private keys that are offered if none is configured.
+/// Private keys to offer if none is configured.
 const DEFAULT_IDENTITIES: [&str; 3] = ["~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"];
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How the server is reached.
+/// Route to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// A TCP connection.
+    /// TCP connection.
     Direct,
-    /// The standard input and output of a command.
+    /// Standard input and output of a command.
     Command(String),
-    /// Through other hosts, in this order.
+    /// Jump hosts, in order.
     Jump(Vec<Destination>),
 }
 
-/// Everything that is decided before the first packet.
+/// Everything decided before the first packet.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     pub(crate) host: String,
@@ -33,9 +33,9 @@ pub(crate) struct Resolved {
     pub(crate) user: String,
     pub(crate) route: Route,
     pub(crate) policy: HostKeyPolicy,
-    /// Keys the user named; those come before the agent's.
+    /// Keys the user named; they are offered before the agent's.
     pub(crate) identity_files: Vec<PathBuf>,
-    /// Keys at the usual places, if none was named.
+    /// Keys in the default places, if the user named none.
     pub(crate) default_identity_files: Vec<PathBuf>,
     pub(crate) certificate_files: Vec<PathBuf>,
     pub(crate) agent: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub(crate) struct Resolved {
 }
 
 impl Resolved {
-    /// Reads the files and decides. This blocks: files are read, and a `Match exec` runs a command.
+    /// Reads the files and resolves the destination. Blocks: it reads files, and a `Match exec` runs a command.
     pub(crate) fn new(destination: &Destination, settings: &Settings) -> Result<Self, Error> {
         let account = Account::current();
         let arguments = Arguments::parse(&settings.arguments)?;
@@ -163,7 +163,7 @@ fn route(options: &HostOptions, tokens: &Tokens) -> Result<Route, String> {
     }
 }
 
-/// `[user@]host[:port]`, also as an `ssh://` address.
+/// Parses `[user@]host[:port]`, optionally as an `ssh://` URL.
 fn hop_of(text: &str) -> Result<Destination, String> {
     let rest = text.strip_prefix("ssh://").unwrap_or(text).trim_end_matches('/');
     let (user, place) = match rest.rsplit_once('@') {
@@ -176,7 +176,7 @@ fn hop_of(text: &str) -> Result<Destination, String> {
         (host, tail.strip_prefix(':'))
     } else {
         match place.split_once(':') {
-            // More than one colon: an address of IPv6 without brackets.
+            // More than one colon means an IPv6 address without brackets.
             Some((_, tail)) if tail.contains(':') => (place, None),
             Some((host, port)) => (host, Some(port)),
             None => (place, None),

@@ -1,4 +1,4 @@
-//! Reads the keys a host presents, one handshake for each algorithm, without logging in to it.
+//! Reads the keys that a host presents, in one handshake per algorithm and without a login.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use crate::host_key::{HostKeyPolicy, Verdict, fingerprint};
 use crate::resolved::Resolved;
 use crate::{Destination, Error, HostKeyChecking, Settings, known_hosts};
 
-/// A key of a host, compared with known_hosts.
+/// A host key and its verdict.
 #[derive(Debug, Clone)]
 pub struct HostKey {
-    /// The name known_hosts has for the host: `host` or `[host]:port`.
+    /// Name of the host in known_hosts: `host` or `[host]:port`.
     pub name: String,
-    /// The key's algorithm.
+    /// Algorithm of the key.
     pub algorithm: String,
-    /// Its fingerprint.
+    /// Fingerprint of the key.
     pub fingerprint: String,
-    /// Verdict of known_hosts on the key.
+    /// Result of comparing the key with known_hosts.
     pub verdict: Verdict,
-    /// The file new keys of this host are written to.
+    /// File that new keys of this host are written to.
     pub file: PathBuf,
     hash_names: bool,
     key: PublicKey,
@@ -41,7 +41,7 @@ impl HostKey {
         }
     }
 
-    /// The line of a known_hosts file, without a line break.
+    /// Formats the key as a known_hosts line, without a line break.
     pub fn line(&self) -> Result<String, ssh_key::Error> {
         Ok(format!("{} {}", self.name, PublicKey::new(self.key.key_data().clone(), "").to_openssh()?))
     }
@@ -53,7 +53,8 @@ impl HostKey {
 }
 
 impl Connector {
-    /// All keys of a host, of every algorithm this client accepts. Jump hosts on the way are logged in to, the host itself is not.
+    /// All keys of a host, for every algorithm this client accepts. It logs in to jump hosts on the way, but not to the
+    /// host.
     pub async fn host_keys(&self, destination: &Destination, settings: &Settings) -> Result<Vec<HostKey>, Error> {
         let resolved = resolve(destination, settings).await?;
         let mut keys: Vec<HostKey> = Vec::new();
@@ -72,7 +73,7 @@ impl Connector {
         Ok(keys)
     }
 
-    /// Judges the host's key as a connection would, and ends before the login.
+    /// Judges the host's key as a connection would, and disconnects before the login.
     pub async fn verify_host_key(&self, destination: &Destination, settings: &Settings) -> Result<(), Error> {
         let settings = Settings { host_key_checking: Some(HostKeyChecking::Yes), ..settings.clone() };
         self.judged(&resolve(destination, &settings).await?, &settings).await

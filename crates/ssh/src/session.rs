@@ -10,7 +10,7 @@ use crate::client::{Client, Shared};
 use crate::error::Phase;
 use crate::stream::Meter;
 
-/// A terminal that passes every byte on unchanged: no echo, no line editing, no signals, no translation of line ends.
+/// A terminal that passes every byte on unchanged: no echo, line editing, signals or translation of line ends.
 const RAW_TERMINAL: [(Pty, u32); 14] = [
     (Pty::ECHO, 0),
     (Pty::ECHONL, 0),
@@ -36,7 +36,7 @@ pub struct Session {
     pub(crate) peer: String,
     pub(crate) user: String,
     pub(crate) channel_deadline: Duration,
-    /// The jump host's session this one runs through; it must live as long.
+    /// Session of the jump host that carries this one and must outlive it.
     pub(crate) via: Option<Arc<Session>>,
 }
 
@@ -54,14 +54,14 @@ impl Session {
             if pty {
                 channel.request_pty(false, "dumb", 80, 24, 0, 0, &RAW_TERMINAL).await?;
             }
-            // The answer is not waited for, which saves a round trip: a refusal comes as an event of the channel.
+            // Not waiting for the answer saves a round trip: a refusal arrives as a channel event.
             channel.exec(true, command).await?;
             Ok(channel)
         };
         self.within_deadline(open).await.map(Channel::new)
     }
 
-    /// A stream through this host to another one.
+    /// Opens a stream through this host to another one.
     pub(crate) async fn direct_tcpip(&self, host: &str, port: u16) -> Result<ChannelStream<Msg>, Error> {
         let open = self.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0);
         self.within_deadline(open).await.map(russh::Channel::into_stream)
@@ -80,12 +80,12 @@ impl Session {
         }
     }
 
-    /// The connection is gone.
+    /// Whether the connection is lost.
     pub fn is_closed(&self) -> bool {
         self.handle.is_closed()
     }
 
-    /// Why the connection is gone.
+    /// Reason why the connection was lost.
     pub fn lost(&self) -> Error {
         let known = self.shared.lock().unwrap_or_else(PoisonError::into_inner).disconnected.clone();
         Error::Lost {
@@ -94,7 +94,8 @@ impl Session {
         }
     }
 
-    /// The host presented another key than the known one, or a jump host on the way did, and checking is off: no secret may be sent.
+    /// Whether the host or a jump host presented a key other than the known one while checking is off: no secret may be
+    /// sent.
     pub fn has_changed_host_key(&self) -> bool {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).accepted.changed
             || self.via.as_ref().is_some_and(|via| via.has_changed_host_key())
@@ -115,7 +116,7 @@ impl Session {
         &self.peer
     }
 
-    /// Bytes sent to and received from the server, as they are on the wire.
+    /// Bytes sent to and received from the server, as counted on the wire.
     pub fn bytes(&self) -> (u64, u64) {
         self.meter.bytes()
     }
@@ -125,13 +126,13 @@ impl Session {
         self.handle.rekey_soon().await.map_err(|_| self.lost())
     }
 
-    /// Says goodbye. Dropping a session closes it too.
+    /// Disconnects cleanly. Dropping a session closes it too.
     pub async fn close(&self) {
-        // An error means that the connection is gone already.
+        // An error means that the connection is already lost.
         let _ = self.handle.disconnect(Disconnect::ByApplication, "", "").await;
     }
 
-    /// The jump host's session this one runs through.
+    /// Session of the jump host that carries this one.
     pub fn via(&self) -> Option<&Session> {
         self.via.as_deref()
     }

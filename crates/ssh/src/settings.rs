@@ -4,40 +4,41 @@ use std::time::Duration;
 
 use crate::{HostKeyChecking, Secret};
 
-/// Whom to connect to.
+/// Host to connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Destination {
-    /// A name, an address or an alias of ssh_config.
+    /// A name, an address or an ssh_config alias.
     pub host: String,
-    /// The port, if it does not come from ssh_config.
+    /// Port; `None` takes it from ssh_config.
     pub port: Option<u16>,
-    /// The remote user, if it does not come from ssh_config.
+    /// Remote user; `None` takes it from ssh_config.
     pub user: Option<String>,
 }
 
-/// Answers for the passphrase of a private key file. It may ask a person: it is called on a thread that may block, and once per key.
+/// Provides the passphrase of a private key file. Called once per key on a thread that may block, so it may prompt a
+/// person.
 pub type PassphraseSource = Arc<dyn Fn(&Path) -> Option<Secret> + Send + Sync>;
 
-/// How to connect. What is given here wins over `arguments`, and those win over the ssh_config files.
+/// Connection settings. They override `arguments`, which override the ssh_config files.
 #[derive(Clone, Default)]
 pub struct Settings {
-    /// Options as on ssh's command line (`-o`, `-J`, `-F`, `-i`, `-p`, `-l`).
+    /// Options in the syntax of ssh's command line (`-o`, `-J`, `-F`, `-i`, `-p`, `-l`).
     pub arguments: Vec<String>,
-    /// A private key to offer first.
+    /// Private key to offer first.
     pub identity_file: Option<PathBuf>,
-    /// The password of the remote user.
+    /// Password of the remote user.
     pub password: Option<Secret>,
-    /// Where passphrases of private keys come from.
+    /// Source of passphrases for private keys.
     pub passphrase: Option<PassphraseSource>,
-    /// The policy for host keys, if it does not come from ssh_config (`ask` there by default).
+    /// Host key policy; `None` takes it from ssh_config, whose default is `ask`.
     pub host_key_checking: Option<HostKeyChecking>,
-    /// The deadline of the TCP connection, if it does not come from ssh_config (10 s by default).
+    /// Deadline of the TCP connection; `None` takes it from ssh_config, default 10 s.
     pub connect_timeout: Option<Duration>,
-    /// How often a connection that could not be made is tried again.
+    /// Number of retries after a failed connection.
     pub retries: u32,
-    /// The deadlines of the other phases.
+    /// Deadlines of the other phases.
     pub deadlines: Deadlines,
-    /// Which ssh_config files are read.
+    /// The ssh_config files to read.
     pub config_files: ConfigFiles,
 }
 
@@ -47,14 +48,14 @@ impl std::fmt::Debug for Settings {
     }
 }
 
-/// How long the phases after the TCP connection may take.
+/// Deadlines of the phases after the TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
-    /// The server's banner and the key exchange.
+    /// Server's banner and key exchange.
     pub handshake: Duration,
-    /// The authentication with all its attempts; servers with slow PAM or DNS take many seconds.
+    /// Authentication with all its attempts; servers with slow PAM or DNS take many seconds.
     pub authentication: Duration,
-    /// The opening of a channel.
+    /// Opening of a channel.
     pub channel: Duration,
 }
 
@@ -68,12 +69,12 @@ impl Default for Deadlines {
     }
 }
 
-/// Which ssh_config files are read.
+/// The ssh_config files to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ConfigFiles {
     /// `~/.ssh/config` and `/etc/ssh/ssh_config`.
     #[default]
     Standard,
-    /// None at all.
+    /// No files.
     None,
 }

@@ -1,4 +1,4 @@
-//! The byte stream below SSH: TCP, a ProxyCommand or a channel of a jump host, with its bytes counted.
+//! The byte stream below SSH, with its bytes counted: TCP, a ProxyCommand or a channel of a jump host.
 
 use std::io;
 use std::pin::Pin;
@@ -19,14 +19,14 @@ use crate::Error;
 use crate::config::AddressFamily;
 use crate::resolved::Resolved;
 
-/// How much of the server's first bytes is kept to explain a failure.
+/// Number of the server's first bytes that are kept for explaining a failure.
 const HEAD: usize = 256;
 
-/// Anything SSH can run over.
+/// A transport for SSH.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
-/// Bytes on the wire of one connection.
+/// Bytes of one connection on the wire.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     sent: AtomicU64,
@@ -35,18 +35,18 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Bytes sent and received so far.
+    /// Bytes sent and received.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
     }
 
-    /// The first bytes the server sent.
+    /// First bytes from the server.
     pub(crate) fn head(&self) -> String {
         String::from_utf8_lossy(&self.head.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 }
 
-/// What is read at once: a packet of usual size. It is asked for in two parts, its length and the rest.
+/// Bytes per read, the usual size of a packet. russh reads a packet in two parts, its length and the rest.
 const READ: usize = 4 << 10;
 
 /// Counts the bytes of a transport.
@@ -98,7 +98,7 @@ impl AsyncWrite for Metered {
     }
 }
 
-/// Opens a TCP connection to the first address that takes one.
+/// Opens a TCP connection to the first address that accepts one.
 pub(crate) async fn tcp(resolved: &Resolved) -> Result<TcpStream, Error> {
     let unresolved = |reason: String| Error::Resolve { host: resolved.host.clone(), reason };
     let addresses =
@@ -124,7 +124,7 @@ pub(crate) async fn tcp(resolved: &Resolved) -> Result<TcpStream, Error> {
         };
         match attempt.await {
             Ok(stream) => {
-                // Before the handshake: with Nagle's algorithm each of its small packets waits 40 ms.
+                // Set before the handshake: with Nagle's algorithm, each of its small packets waits 40 ms.
                 stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
                 return Ok(stream);
             }
@@ -134,10 +134,10 @@ pub(crate) async fn tcp(resolved: &Resolved) -> Result<TcpStream, Error> {
     Err(last)
 }
 
-/// How long a ProxyCommand may take to end by itself once its input is closed.
+/// Time a ProxyCommand may take to exit once its input is closed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The standard input and output of a ProxyCommand; dropping them ends it.
+/// Standard input and output of a ProxyCommand; dropping it ends the command.
 pub(crate) struct ProxyCommand {
     input: ChildStdin,
     output: ChildStdout,
@@ -145,7 +145,7 @@ pub(crate) struct ProxyCommand {
 }
 
 impl ProxyCommand {
-    /// Starts the command; the task ends after the command and gives what it wrote to standard error.
+    /// Starts the command. The task ends after the command and returns its standard error.
     pub(crate) fn start(command: &str) -> io::Result<(Self, JoinHandle<String>)> {
         let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
         let mut child = Command::new(shell)
@@ -165,13 +165,13 @@ impl ProxyCommand {
             let mut text = String::new();
             {
                 let mut listening = std::pin::pin!(listen(errors, &mut text));
-                // `gone` ends with an error when the stream is dropped, which is all that is waited for.
+                // `gone` fails when the stream is dropped, which is the only event it signals.
                 tokio::select! {
                     () = &mut listening => drop(gone.await),
                     _ = &mut gone => drop(timeout(LAST_WORDS, listening).await),
                 }
             }
-            // An error means that it has ended by itself.
+            // An error means that it has already exited.
             let _ = child.kill().await;
             text
         });

@@ -1,4 +1,4 @@
-//! The user's part in judging host keys: questions about unknown ones, and warnings about those that were not verified.
+//! Interaction about host keys: questions about unknown keys, and warnings about unverified ones.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -6,19 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Error, PresentedKey};
 
-/// A future of a [`HostKeyUser`]'s method.
+/// Future returned by the methods of [`HostKeyUser`].
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The user of a run.
 pub trait HostKeyUser: Send + Sync {
-    /// Asks whether a key is the host's. `None` if there is nobody to ask. No connection is open meanwhile, and questions come one at a time.
+    /// Asks whether a key belongs to the host; `None` if nobody can answer. No connection is open meanwhile, and only
+    /// one question is asked at a time.
     fn confirm<'a>(&'a self, key: &'a PresentedKey) -> Pending<'a, Option<bool>>;
 
-    /// Shows a warning, and returns once it is shown: a password may be sent afterwards.
+    /// Shows a warning. A password may be sent once this returns.
     fn warn(&self, sentence: String) -> Pending<'_, ()>;
 }
 
-/// The questions and warnings of a run's connections, each made once.
+/// Questions and warnings of a run's connections, each shown once.
 #[derive(Default)]
 pub(crate) struct Dialogue {
     user: Option<Arc<dyn HostKeyUser>>,
@@ -38,7 +39,8 @@ impl Dialogue {
         Self { user: Some(user), ..Self::default() }
     }
 
-    /// Asks about an unknown key. `is_known` repeats the check when the question's turn has arrived. `Ok(false)`: nobody to ask.
+    /// Asks about an unknown key, in turn. `is_known` repeats the check before the question is shown. Returns
+    /// `Ok(false)` if nobody can answer.
     pub(crate) async fn confirm(&self, key: &PresentedKey, is_known: impl FnOnce() -> bool) -> Result<bool, Error> {
         let Some(user) = &self.user else { return Ok(false) };
         let mut declined = self.declined.lock().await;
@@ -59,7 +61,7 @@ impl Dialogue {
         }
     }
 
-    /// Shows a warning, unless it was shown before. `false` if there is nobody to show it to.
+    /// Shows a warning once; `false` if nobody can see it.
     pub(crate) async fn warn(&self, sentence: &str) -> bool {
         let Some(user) = &self.user else { return false };
         if self.shown.lock().unwrap_or_else(PoisonError::into_inner).insert(sentence.to_owned()) {

@@ -1,4 +1,4 @@
-//! Logins with keys, agents, certificates and passwords at a real sshd.
+//! Logins with keys, agents, certificates and passwords on a real sshd.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -71,12 +71,12 @@ async fn an_agent_signs_with_keys_and_for_encrypted_files() {
     settings.arguments.push(format!("-oIdentityAgent={}", agent.socket.display()));
     connect(&sshd.destination(), &settings).await.unwrap();
 
-    // A named file that is encrypted but in the agent needs no passphrase.
+    // An encrypted file needs no passphrase if its key is in the agent.
     run(Command::new("ssh-keygen").args(["-q", "-p", "-P", "", "-N", "locked", "-f"]).arg(sshd.path("id")));
     let named = Settings { identity_file: Some(sshd.path("id")), ..settings.clone() };
     connect(&sshd.destination(), &named).await.unwrap();
 
-    // IdentitiesOnly keeps the agent's other keys back.
+    // IdentitiesOnly withholds the agent's other keys.
     keygen(&sshd.path("stranger"), "");
     let only = Settings {
         identity_file: Some(sshd.path("stranger")),

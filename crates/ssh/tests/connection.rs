@@ -1,4 +1,4 @@
-//! Slow, busy, broken and foreign servers; long transfers with new keys in between.
+//! Slow, busy, broken and foreign servers, and long transfers that rekey.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

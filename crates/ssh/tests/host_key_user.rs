@@ -1,4 +1,4 @@
-//! The user's part in host keys at a real sshd: questions, warnings before the login, scanning and pinning.
+//! Interaction about host keys with a real sshd: questions, warnings before the login, scanning and pinning.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use windlass_ssh::{
     Connector, Destination, Error, HostKeyChecking, HostKeyUser, Pending, PresentedKey, Secret, Settings, Verdict,
 };
 
-/// Answers every question alike, and notes what it saw.
+/// Gives the same answer to every question and records what it was shown.
 #[derive(Default)]
 struct Person {
     answer: Option<bool>,
@@ -24,7 +24,7 @@ struct Person {
     open: AtomicUsize,
     most_open: AtomicUsize,
     log: Option<std::path::PathBuf>,
-    /// Logins were seen by sshd when a warning came.
+    /// Number of warnings that came after sshd had seen a login.
     late: AtomicUsize,
 }
 
@@ -136,7 +136,7 @@ async fn unknown_key_with_checking_off_is_warned_of_once_before_the_login() {
     let person = Arc::new(Person { log: Some(sshd.path("log")), ..Person::default() });
     let connector = Connector::for_user(person.clone());
     let mut settings = Settings { host_key_checking: Some(HostKeyChecking::No), ..sshd.settings() };
-    // Nothing is written down, so it is unknown every time.
+    // Nothing is recorded, so the key stays unknown.
     settings.arguments = vec!["-oUserKnownHostsFile=/dev/null".into(), "-oIdentityAgent=none".into()];
     for _ in 0..2 {
         let session = connector.connect(&sshd.destination(), &settings).await.unwrap();
@@ -166,7 +166,7 @@ async fn changed_key_with_checking_off_gets_no_password() {
     assert!(error.to_string().contains("the password was not sent, since the host key has changed"), "{error}");
     assert!(!sshd.log().contains("Failed password"), "{}", sshd.log());
 
-    // A key proves who we are without giving anything away.
+    // A key authenticates without revealing a secret.
     let session = connector.connect(&sshd.destination(), &off).await.unwrap();
     assert!(session.has_changed_host_key());
     let warned = person.warned.lock().unwrap().clone();

@@ -1,4 +1,4 @@
-//! Host keys at a real sshd: known, new, changed, revoked, hashed, certified; through jump hosts too.
+//! Host keys with a real sshd: known, new, changed, revoked, hashed and certified ones, also through jump hosts.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -149,7 +149,7 @@ async fn jump_hosts_are_verified_too_and_shared() {
         jump.path("id").display(),
         jump.path("known_hosts").display()
     );
-    // The jump host's own block must stop the ProxyJump of the last one.
+    // The jump host's own block must block the ProxyJump of the last one.
     let configuration = configuration.replace("  User root\n", "  User root\n  ProxyJump none\n");
     fs::write(target.path("config"), configuration).unwrap();
     let mut settings = target.settings();

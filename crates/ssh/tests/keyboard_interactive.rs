@@ -1,4 +1,4 @@
-//! A server that only asks questions, as those with PAM do; sshd offers that method only with PAM.
+//! A server that only asks questions, as PAM servers do; sshd offers that method only with PAM.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

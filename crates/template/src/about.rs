@@ -1,4 +1,4 @@
-//! What a template can say about itself.
+//! Variables that describe a template to itself.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -11,7 +11,7 @@ use windlass_yaml::{Node, Span};
 use crate::python::time;
 use crate::{Context, Variable};
 
-/// The variables that only a template sees: the path it was asked for by, where it lies, whose it is, and where the result goes.
+/// Variables that only a template sees: its requested path, its real path, its owner and its destination.
 pub fn of_template(
     context: &Context,
     path: &Path,
@@ -38,7 +38,7 @@ pub fn of_template(
     if matches!(context.variable(name), Ok(None)) {
         let span = Span::synthetic("the setting ansible_managed");
         let text = managed(&context.engine().options().managed, path);
-        // The setting may be a template; the name of a file that is put into it must not be one.
+        // The setting may be a template, but a file name inserted into it must not become one.
         #[expect(clippy::disallowed_methods, reason = "the setting is the project's own text")]
         let text = match path.to_string_lossy().contains('{') {
             true => Node::literal(text, span),
@@ -49,13 +49,13 @@ pub fn of_template(
     variables
 }
 
-/// The present moment, as a date without an offset.
+/// The current time, as a date without an offset.
 pub fn now() -> Value {
     time::now(false)
 }
 
-/// The setting `ansible_managed` as templates see it: times are those of the template's last change; `{file}`, `{host}` and `{uid}` are
-/// the template's variables, and a doubled brace is one.
+/// Expands the setting `ansible_managed`. Times are those of the template's last change; `{file}`, `{host}` and `{uid}`
+/// are variables of the template; a doubled brace stands for a single one.
 fn managed(setting: &str, path: &Path) -> String {
     let variables =
         [("{file}", "{{ template_path }}"), ("{host}", "{{ template_host }}"), ("{uid}", "{{ template_uid }}")];

@@ -1,4 +1,4 @@
-//! The types of ansible-core 2.18: everything is text first, and text that looks like data becomes data.
+//! Types of ansible-core 2.18: every result is text, and text that looks like data becomes data.
 
 use indexmap::IndexMap;
 use minijinja::Value;
@@ -13,7 +13,7 @@ use crate::python::class::Class;
 use crate::python::number::big_integer;
 use crate::python::{repr, text, time, type_name};
 
-/// What a template evaluates to. Only the value of a variable that stands alone keeps its type.
+/// Result of a template. Only the value of a lone variable keeps its type.
 pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
     if let Some(settled) = settled(value)? {
         return Ok(settled);
@@ -34,7 +34,7 @@ pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
     })
 }
 
-/// What a template evaluates to with `jinja2_native`: values stay what they are, and text that spells a value is that value.
+/// Result of a template with `jinja2_native`: values keep their types, and text that spells a value becomes that value.
 pub(crate) fn native(value: &Value) -> Result<Value, Error> {
     if let Some(settled) = settled(value)? {
         return Ok(settled);
@@ -42,7 +42,7 @@ pub(crate) fn native(value: &Value) -> Result<Value, Error> {
     Ok(match value.as_str() {
         Some(text) if value.kind() == ValueKind::String && !value.is_safe() && !text.starts_with([' ', '\t']) => {
             match PythonLiteral::read(text) {
-                // A text keeps its quotes.
+                // Text keeps its quotes.
                 Some(PythonLiteral::String(_)) | None => value.clone(),
                 Some(literal) => data(literal).unwrap_or_else(|| value.clone()),
             }
@@ -51,7 +51,7 @@ pub(crate) fn native(value: &Value) -> Result<Value, Error> {
     })
 }
 
-/// What is the same whatever types are wanted: what leaves an argument out, and nothing at all. What is undefined is an error.
+/// Results that do not depend on the type rules: `omit`, and a missing `else`. An undefined value is an error.
 fn settled(value: &Value) -> Result<Option<Value>, Error> {
     if is_omit(value) {
         return Ok(Some(value.clone()));
@@ -63,7 +63,7 @@ fn settled(value: &Value) -> Result<Option<Value>, Error> {
     Ok(None)
 }
 
-/// What is said of a key or attribute that an object lacks. `path` is how the template wrote it.
+/// Message for a key or attribute that an object lacks. `path` is its spelling in the template.
 pub(crate) fn lacks(object: &Value, key: &Value, path: &str) -> String {
     let class = match object.kind() {
         ValueKind::None => "None".to_owned(),
@@ -77,7 +77,7 @@ pub(crate) fn lacks(object: &Value, key: &Value, path: &str) -> String {
     }
 }
 
-/// How many keys follow `hostvars`.
+/// Number of keys after `hostvars`.
 fn keys_of_hostvars(path: &str) -> usize {
     let mut keys = path.strip_prefix("hostvars").unwrap_or_default();
     let mut count = 0;
@@ -88,7 +88,7 @@ fn keys_of_hostvars(path: &str) -> usize {
     count
 }
 
-/// What is said of a filter or test that is not there.
+/// Message for an unknown filter or test.
 pub(crate) fn not_loaded(name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let reason = match name.rsplit_once('.') {
@@ -100,7 +100,7 @@ pub(crate) fn not_loaded(name: &str) -> String {
     format!("{NOT_LOADED}{name}\": '{reason}'.")
 }
 
-/// The same where the name is only known when the template runs, as in `map('name')`: it has Python's name of the error before it.
+/// Prefixes Python's error name if the filter or test was only looked up at run time, as in `map('name')`.
 pub(crate) fn while_running(error: minijinja::Error) -> minijinja::Error {
     let error = Error::from(error);
     match error.message().starts_with(NOT_LOADED) {
@@ -111,7 +111,7 @@ pub(crate) fn while_running(error: minijinja::Error) -> minijinja::Error {
 
 const NOT_LOADED: &str = "Could not load \"";
 
-/// An error in a template about a filter or test that is not there says which template it is.
+/// Adds the template to an error about an unknown filter or test.
 pub(crate) fn of_template(error: Error, template: &str) -> Error {
     if *error.kind() != ErrorKind::Syntax || !error.message().starts_with(NOT_LOADED) {
         return error;
@@ -121,18 +121,18 @@ pub(crate) fn of_template(error: Error, template: &str) -> Error {
     error.with_sentence(&sentence)
 }
 
-/// Whether an expression ends with a filter whose text stays text, whatever it looks like.
+/// Whether an expression ends with a filter whose result always stays text.
 pub(crate) fn keeps_text(expression: &str) -> bool {
     let Some(last) = last_filter(expression) else { return false };
     gives_text(last.split('(').next().unwrap_or_default().trim())
 }
 
-/// Whether what a filter gives stays text, whatever it looks like.
+/// Whether the result of a filter always stays text.
 pub(crate) fn gives_text(filter: &str) -> bool {
     matches!(filter, "string" | "to_json" | "to_nice_json" | "to_yaml" | "to_nice_yaml" | "ppretty" | "json")
 }
 
-/// What follows the last `|` that stands neither in parentheses nor in quotes.
+/// The part after the last `|` outside parentheses and quotes.
 fn last_filter(expression: &str) -> Option<&str> {
     let (mut found, mut depth, mut quote, mut escaped) = (None, 0i32, None, false);
     for (index, character) in expression.char_indices() {
@@ -151,12 +151,13 @@ fn last_filter(expression: &str) -> Option<&str> {
     found
 }
 
-/// Text that stays text wherever it goes, through variables and loops. Templates escape nothing, so the mark is free for that.
+/// Marks text that always stays text, also through variables and loops. Nothing is escaped, so minijinja's safe mark is
+/// free.
 pub(crate) fn kept(value: Value) -> Value {
     value.as_str().map(|text| Value::from_safe_string(text.to_owned())).unwrap_or(value)
 }
 
-/// The data that text is, if it looks like a list, a dict or a boolean of Python or JSON.
+/// Reads text that looks like a list, dict or boolean of Python or JSON.
 fn literal(text: &str) -> Option<Value> {
     match text {
         "True" => Some(Value::from(true)),
@@ -166,22 +167,22 @@ fn literal(text: &str) -> Option<Value> {
     }
 }
 
-/// The value that text spells out: a number, a boolean, a list, a dict or a string in quotes.
+/// Reads text that spells a number, boolean, list, dict or quoted string.
 pub(crate) fn spelled(text: &str) -> Option<Value> {
     match text {
         "none" => Some(Value::from(())),
-        // A name for Jinja, unlike `true` and `false`.
+        // Jinja takes it as a name, unlike `true` and `false`.
         "null" => None,
         _ => alone(PythonLiteral::read_with_json(text)?),
     }
 }
 
-/// A literal that stands alone as a value; bytes are none then.
+/// Converts a literal that stands alone; `None` for bytes.
 pub(crate) fn alone(literal: PythonLiteral) -> Option<Value> {
     if matches!(literal, PythonLiteral::Bytes(_)) { None } else { data(literal) }
 }
 
-/// A literal as a value; `None` for what no template can have.
+/// Converts a literal; `None` if templates have no such value.
 fn data(literal: PythonLiteral) -> Option<Value> {
     let all = |items: Vec<PythonLiteral>| items.into_iter().map(data).collect::<Option<Vec<_>>>();
     Some(match literal {

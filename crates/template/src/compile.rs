@@ -1,8 +1,8 @@
-//! The environment of the process and what was compiled in it.
+//! The process-wide environment and its cache of compiled texts.
 //!
-//! An expression is compiled once, however many hosts, tasks and runs evaluate it: the environment knows nothing about
-//! them, all of that comes in with the [`Root`](crate::root::Root) of each evaluation. What was not used for long is forgotten and
-//! compiled again.
+//! An expression is compiled once, however many hosts, tasks and runs evaluate it. The environment knows nothing about
+//! them: the [`Root`](crate::root::Root) of each evaluation carries all of that. Texts that have not been used for long
+//! are dropped and recompiled on demand.
 
 use std::fmt;
 use std::io;
@@ -26,13 +26,13 @@ pub(crate) struct Expression {
     compiled: minijinja::Expression<'static, 'static>,
     /// The text as written.
     pub(crate) written: String,
-    /// The variable, if it is only one.
+    /// Name of the variable, if the expression is only that.
     pub(crate) name: Option<String>,
-    /// It changes lists or dicts in place.
+    /// Whether it changes lists or dicts in place.
     pub(crate) mutates: bool,
-    /// A string in it is a template.
+    /// Whether it contains a string that is a template.
     pub(crate) embeds: bool,
-    /// The line it is on, counted from 1.
+    /// Line in the template, counting from 1.
     line: usize,
 }
 
@@ -49,12 +49,12 @@ impl Expression {
         })
     }
 
-    /// Evaluates it over the variables of a root.
+    /// Evaluates the expression with the variables of a root.
     pub(crate) fn evaluate(&self, root: Value) -> Result<Value, Error> {
         guarded(|| self.compiled.eval(root).map_err(|error| self.locate(error.into())))
     }
 
-    /// Adds to an error which expression failed.
+    /// Adds the failed expression to an error.
     pub(crate) fn locate(&self, error: Error) -> Error {
         error.at_line(self.line).with_expression(&self.written)
     }
@@ -65,7 +65,7 @@ impl Expression {
 pub(crate) enum Compiled {
     /// Nothing to evaluate.
     Text(Value),
-    /// `{{ }}` and nothing else.
+    /// `{{ }}` without surrounding text.
     Single(Expression),
     /// `{{ }}` and text.
     Parts(Vec<CompiledPart>),
@@ -82,10 +82,10 @@ pub(crate) enum CompiledPart {
 
 /// A compiled template with blocks.
 pub(crate) struct Template {
-    /// An environment of its own, so that it goes with the template.
+    /// A separate environment, which is dropped with the template.
     environment: Environment<'static>,
     pub(crate) mutates: bool,
-    /// Its output may be a single value.
+    /// Whether the output may be a single value.
     pub(crate) transparent: bool,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Debug for Template {
 /// The name of a template in its environment.
 const NAME: &str = "template";
 
-/// What the names of templates that others include begin with; the rest is their source.
+/// Prefix of the names of included templates; the rest of the name is their source.
 const INCLUDED: &str = "included:";
 
 impl Template {
@@ -108,7 +108,7 @@ impl Template {
         Ok(Template { environment, mutates: parsed.mutates, transparent: parsed.transparent })
     }
 
-    /// Renders it to text, to the only value it printed, or to nothing if it printed nothing at all.
+    /// Renders to text, to the only printed value, or to nothing if nothing was printed.
     pub(crate) fn render(&self, root: Value) -> Result<Value, Error> {
         guarded(|| Ok(self.rendered(root)?))
     }
@@ -130,7 +130,7 @@ impl Template {
     }
 }
 
-/// What a template writes, up to the longest text.
+/// Output of a template, up to the longest allowed text.
 #[derive(Default)]
 struct Output(Vec<u8>);
 
@@ -146,7 +146,7 @@ impl io::Write for Output {
     }
 }
 
-/// A mistake in the engine must not end the run of all hosts.
+/// Catches panics, because a bug in the engine must not end the run of all hosts.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Error::filter(
@@ -155,16 +155,15 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     })
 }
 
-/// The environment.
 fn environment() -> &'static Environment<'static> {
     static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
         let mut environment = Environment::empty();
-        // What the last newline is has been decided before.
+        // The treatment of the last newline has been decided before.
         if let Ok(syntax) = SyntaxConfig::builder().keep_trailing_newline(true).build() {
             environment.set_syntax(syntax);
         }
         environment.set_auto_escape_callback(|_| AutoEscape::None);
-        // Undefined values are marks of ours; what minijinja itself leaves undefined must reach us.
+        // Our undefined values are marks; those of minijinja itself must reach us.
         environment.set_undefined_behavior(UndefinedBehavior::Chainable);
         environment.set_unknown_method_callback(methods::call);
         environment.set_formatter(emission::format);
@@ -180,7 +179,7 @@ fn environment() -> &'static Environment<'static> {
 
 type Cache<T> = Recent<Result<Arc<T>, Error>>;
 
-/// A memory for the whole process.
+/// A cache for the whole process.
 const fn cache<T>() -> LazyLock<Cache<T>> {
     LazyLock::new(|| Recent::new(Cache::<T>::ROOM))
 }
@@ -193,7 +192,7 @@ fn cached<T>(cache: &Cache<T>, text: &str, make: impl FnOnce() -> Result<T, Erro
     cache.keep(text, made)
 }
 
-/// Compiles a text with the usual delimiters, as strings of playbooks and variables are.
+/// Compiles a text with the default delimiters, for strings of playbooks and variables.
 pub(crate) fn text(text: &str) -> Result<Arc<Compiled>, Error> {
     static CACHE: LazyLock<Cache<Compiled>> = cache();
     let dialect = Dialect { escapes: syntax::Escapes::Literal, nested_templates: false };
@@ -208,7 +207,7 @@ pub(crate) fn file(text: &str, options: &TemplateOptions) -> Result<Arc<Compiled
     cached(&CACHE, &key, || compile(text, options, dialect).map_err(|error| error.with_expression("")))
 }
 
-/// Reads a template file that another one includes; the answer is the name to load it by.
+/// Compiles an included template file and returns the name to load it by.
 pub(crate) fn included(text: &str, options: &TemplateOptions) -> Result<Value, Error> {
     static CACHE: LazyLock<Cache<Value>> = cache();
     let dialect = Dialect { escapes: syntax::Escapes::Decoded, nested_templates: false };
@@ -220,7 +219,7 @@ pub(crate) fn included(text: &str, options: &TemplateOptions) -> Result<Value, E
     Ok(Value::clone(&name))
 }
 
-/// Compiles an expression as conditions are written: backslashes escape, and strings may be templates.
+/// Compiles a condition: backslashes escape, and strings may be templates.
 pub(crate) fn condition(text: &str) -> Result<Arc<Expression>, Error> {
     static CACHE: LazyLock<Cache<Expression>> = cache();
     let dialect = Dialect { escapes: syntax::Escapes::Decoded, nested_templates: true };
@@ -234,7 +233,7 @@ pub(crate) fn expression(text: &str) -> Result<Arc<Expression>, Error> {
     cached(&CACHE, text, || Expression::new(syntax::parse_expression(text, dialect)?))
 }
 
-/// The last newline of a template is none of its text, unless that is asked for.
+/// Removes a template's last newline, unless the options keep it.
 fn without_newline<'a>(text: &'a str, options: &TemplateOptions) -> &'a str {
     let without = ["\r\n", "\n", "\r"].iter().find_map(|newline| text.strip_suffix(newline));
     without.filter(|_| !options.keep_trailing_newline).unwrap_or(text)
@@ -243,7 +242,7 @@ fn without_newline<'a>(text: &'a str, options: &TemplateOptions) -> &'a str {
 fn compile(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Compiled, Error> {
     let text = without_newline(text, options);
     Ok(match syntax::parse(text, options, dialect)? {
-        // Only comments: no value at all.
+        // A text of comments only has no value.
         Parsed::Text(rendered) if rendered.is_empty() && !text.is_empty() => Compiled::Text(Value::from(())),
         Parsed::Text(rendered) => Compiled::Text(Value::from(rendered)),
         Parsed::Parts(mut parts) => {
@@ -261,7 +260,7 @@ fn compile(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Co
             }
             Compiled::Parts(compiled)
         }
-        // What minijinja does not accept is to be known now, not when the first host gets here.
+        // Compile now, so that minijinja's errors show before the first host reaches this text.
         Parsed::Template(template) => Compiled::Template(Template::new(template)?),
     })
 }

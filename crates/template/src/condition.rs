@@ -16,23 +16,23 @@ use crate::syntax::{inline_templates, is_template};
 
 use std::sync::Arc;
 
-/// Refusal of an expression that a template makes, in the words of ansible-core 2.19.
+/// Message of ansible-core 2.19 for refusing an expression that a template produced.
 const UNTRUSTED: &str = "Encountered untrusted template or expression. Templates and expressions must be defined by trusted sources such \
                          as playbooks or roles, not untrusted sources such as module results.";
 
-/// How often a condition may stand for another one.
+/// Maximum number of conditions that may refer to one another.
 const INDIRECTIONS: usize = 20;
 
 impl Context {
     /// Evaluates a condition: a boolean, an expression, or a list of conditions that must all be true.
     ///
-    /// An expression must give a boolean (with [`Compat::V2_18`], anything counts as Python's truth). Text that is
-    /// wholly a template may also name a variable that holds the expression, as long as that is the project's text.
+    /// An expression must yield a boolean; with [`Compat::V2_18`], any value has Python's truth. A text that is a
+    /// template as a whole may also name a variable that holds the expression, if that is the project's text.
     pub fn condition(&self, node: &Node) -> Result<bool, Error> {
         self.judged(node, 0)
     }
 
-    /// The project's list that a node like `{{ name }}` refers to. Its items are the project's own text.
+    /// The list in the project that a node such as `{{ name }}` refers to. Its items are the project's text too.
     pub fn list_of_project(&self, node: &Node) -> Option<Vec<Node>> {
         let text = text_of(node)?.trim();
         let mut found = self.inner().indirection(text)?;
@@ -45,7 +45,8 @@ impl Context {
         found.as_list().map(<[Node]>::to_vec)
     }
 
-    /// The same without a word about delimiters: up to 2.18 `assert` renders a single condition before it is judged.
+    /// Like [`Self::condition`], without the warning about delimiters. Up to 2.18, `assert` renders a single condition
+    /// first.
     pub fn condition_with_delimiters(&self, node: &Node) -> Result<bool, Error> {
         self.judged(node, 1)
     }
@@ -72,7 +73,7 @@ impl Context {
 }
 
 impl Inner {
-    /// Evaluates a condition, or the one that the condition that was `written` stands for.
+    /// Evaluates a condition. `written` is the original one if `node` was reached through a reference.
     fn condition(self: &Arc<Self>, node: &Node, written: &Node, depth: usize) -> Result<bool, Error> {
         let classic = self.compat() == Compat::V2_18;
         let lenient = self.takes_any_truth();
@@ -137,7 +138,7 @@ impl Inner {
         self.judge(&value, false)
     }
 
-    /// Says something to the user.
+    /// Warns the user.
     pub(crate) fn warn(&self, sentence: String) {
         if let Some(settings) = &self.engine().options().settings {
             settings.warn(sentence);
@@ -150,7 +151,7 @@ impl Inner {
         }
     }
 
-    /// A condition that is partly a template, which was allowed once: `{{ a }} == {{ b }}`.
+    /// Evaluates a condition with embedded templates, such as `{{ a }} == {{ b }}`, which Ansible once allowed.
     fn condition_with_templates(self: &Arc<Self>, text: &str) -> Result<bool, Error> {
         let expression = match inline_templates(text)? {
             Some(expression) => expression,
@@ -181,7 +182,7 @@ impl Inner {
         if self.compat() == Compat::V2_19 {
             return Err(Error::new(ErrorKind::Conditional, UNTRUSTED));
         }
-        // Names may be composed, as in `ansible_{{ interface }}.mtu`, as long as the result is only a path.
+        // Names may be composed, as in `ansible_{{ interface }}.mtu`, if the result is only a path.
         let made = finish(&self.text(text)?)?;
         match made.as_str().filter(|path| !text.starts_with("{{") && is_path(path)) {
             Some(path) => self.expression(&*compile::expression(path)?, None),
@@ -189,7 +190,7 @@ impl Inner {
         }
     }
 
-    /// The project's node that text like `{{ name }}` or `{{ name.key }}` refers to.
+    /// The node in the project that a text such as `{{ name }}` or `{{ name.key }}` refers to.
     fn indirection(self: &Arc<Self>, text: &str) -> Option<Node> {
         let compiled = compile::text(text).ok()?;
         let Compiled::Single(expression) = compiled.as_ref() else { return None };
@@ -250,12 +251,12 @@ impl Inner {
     }
 }
 
-/// The text of a node that is text of the project.
+/// Text of a node, if it is the project's text.
 fn text_of(node: &Node) -> Option<&str> {
     if let Yaml::String(text) = &node.value { Some(text) } else { None }
 }
 
-/// Whether text is the name of a variable with keys behind it, `a.b[0]['c']`, and so calls nothing.
+/// Whether text is a variable with keys, such as `a.b[0]['c']`, and therefore calls nothing.
 fn is_path(text: &str) -> bool {
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -291,21 +292,21 @@ fn is_path(text: &str) -> bool {
     true
 }
 
-/// Whether text starts and ends with delimiters, so that it is a template as a whole.
+/// Whether text starts and ends with delimiters, which makes it a template as a whole.
 fn is_wholly_template(text: &str) -> bool {
     text.starts_with(crate::header::MARK)
         || (["{{", "{%", "{#"].iter().any(|start| text.starts_with(start))
             && ["}}", "%}", "#}"].iter().any(|end| text.ends_with(end)))
 }
 
-/// Whether a tag begins in the text and ends, which is when Ansible takes it for a template up to 2.18.
+/// Whether the text contains a complete tag. Up to 2.18, Ansible then takes it for a template.
 fn has_tags(text: &str) -> bool {
     [("{{", "}}"), ("{%", "%}"), ("{#", "#}")]
         .iter()
         .any(|(start, end)| text.split_once(start).is_some_and(|(_, rest)| rest.contains(end)))
 }
 
-/// Where the condition is written, as a sentence.
+/// Sentence with the position of the condition.
 fn place(node: &Node) -> String {
     if node.span.is_located() { format!(" It stands at {}.", node.span) } else { String::new() }
 }

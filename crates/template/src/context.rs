@@ -1,4 +1,4 @@
-//! The evaluation context of one host and task.
+//! Evaluation context of one host and task.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,22 +26,22 @@ use crate::syntax::is_template;
 use crate::tracker::{self, Dependencies};
 use crate::{classic, is_omit};
 
-/// Evaluates templates over the variables of one host and task. Cheap to clone.
+/// Evaluates templates with the variables of one host and task. Cheap to clone.
 ///
-/// A variable is rendered when it is first used and then kept: a context sees its variables as they are at one moment.
+/// A variable is rendered on first use and then cached, so a context sees its variables at a single point in time.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
-/// The variables of a context and what was rendered of them.
+/// Variables of a context and their rendered values.
 pub(crate) struct Inner {
     engine: Engine,
     variables: Arc<dyn Scope>,
-    /// What was put on top of another context, and that context.
+    /// Variables that shadow those of another context, and that context.
     layer: Option<Layer>,
     rendered: Mutex<RenderedMap>,
 }
 
-/// Variables are looked for here all the time, so the hash is a fast one; it is seeded at random.
+/// Lookups are frequent, so the hash is a fast one with a random seed.
 type RenderedMap = HashMap<Arc<str>, Rendered, foldhash::fast::RandomState>;
 
 struct Layer {
@@ -54,7 +54,7 @@ struct Layer {
 struct Rendered {
     value: Value,
     dependencies: Arc<Dependencies>,
-    /// It is rendered further when it is used, and so is no good to other contexts.
+    /// The value is rendered further on use, so other contexts cannot share it.
     bound: bool,
 }
 
@@ -89,12 +89,12 @@ impl Inner {
         self.engine.options().compat
     }
 
-    /// Whether what a condition gives counts as Python's truth, and nothing as true.
+    /// Whether conditions follow Python's truth, with an empty condition being true.
     pub(crate) fn takes_any_truth(&self) -> bool {
         self.compat() == Compat::V2_18 || self.engine.options().allow_broken_conditionals
     }
 
-    /// A variable before it is rendered.
+    /// A variable as defined, not yet rendered.
     pub(crate) fn raw(&self, name: &str) -> Option<Variable> {
         let mut current = self;
         while let Some(layer) = &current.layer {
@@ -106,7 +106,7 @@ impl Inner {
         self.variables.get(name)
     }
 
-    /// Where the texts in a variable come from that is data and was not put on top.
+    /// Origin of the text in a data variable.
     pub(crate) fn origin_of_data(&self, name: &str) -> Origin {
         let mut current = self;
         while let Some(layer) = &current.layer {
@@ -158,7 +158,7 @@ impl Inner {
         self.rendered().insert(name, rendered);
     }
 
-    /// A variable, rendered; a mark if its template fails.
+    /// The rendered value of a variable; a mark if its template fails.
     pub(crate) fn value(self: &Arc<Self>, name: &str) -> Option<Value> {
         tracker::touch(name);
         if let Some(found) = self.find_rendered(name) {
@@ -186,7 +186,7 @@ impl Inner {
         }
     }
 
-    /// A node as a value whose containers are rendered when they are used.
+    /// Converts a node to a value whose containers are rendered on use.
     pub(crate) fn lazy(self: &Arc<Self>, node: &Node) -> Result<Value, Error> {
         match &node.value {
             Yaml::String(text) if is_template(text) => self.text(text),
@@ -211,7 +211,7 @@ impl Inner {
         Ok(crate::file::restore_newlines(value, text, "\n"))
     }
 
-    /// Renders what was compiled.
+    /// Renders a compiled text.
     pub(crate) fn render(
         self: &Arc<Self>,
         compiled: &Compiled,
@@ -243,7 +243,7 @@ impl Inner {
         self.printed(value)
     }
 
-    /// What a template or a macro with this output gives.
+    /// Converts the output of a template or macro to the types of the followed ansible-core version.
     pub(crate) fn printed(&self, value: Value) -> Result<Value, Error> {
         match self.compat() {
             Compat::V2_19 => Ok(value),
@@ -252,12 +252,12 @@ impl Inner {
         }
     }
 
-    /// Whether templates give values rather than texts although ansible-core 2.18 is followed.
+    /// Whether templates yield values rather than text even with ansible-core 2.18.
     fn is_native(&self) -> bool {
         self.engine.options().jinja2_native
     }
 
-    /// Whether an expression is a variable that is no template itself.
+    /// Whether an expression is a lone variable that is not a template.
     fn is_plain_variable(&self, expression: &Expression) -> bool {
         match expression.name.as_ref().and_then(|name| self.raw(name)) {
             Some(Variable::Data(_)) => true,
@@ -315,7 +315,7 @@ impl Inner {
         expression.evaluate(Root::value(self, expression.mutates, files))
     }
 
-    /// Renders a template file: its output is text, whatever the line of behaviour.
+    /// Renders a template file, whose output is text with every ansible-core version.
     pub(crate) fn render_file(
         self: &Arc<Self>,
         compiled: &Compiled,
@@ -329,7 +329,7 @@ impl Inner {
         }
     }
 
-    /// Puts it into the words of the line that is followed, and adds the nearest name to an error about an undefined variable.
+    /// Words an error like the followed ansible-core version, and suggests the nearest name for an undefined variable.
     pub(crate) fn suggest(&self, error: Error) -> Error {
         let error = if self.compat() == Compat::V2_18 { error.in_classic_words() } else { error };
         let ErrorKind::Undefined { name } = error.kind() else { return error };
@@ -351,7 +351,7 @@ impl Context {
         &self.0
     }
 
-    /// The context in which a filter, test or function is being called.
+    /// The context of a running filter, test or function.
     pub fn from_state(state: &State<'_, '_>) -> Option<Context> {
         Root::of(state).map(|root| Context(root.context.clone()))
     }
@@ -361,17 +361,17 @@ impl Context {
         &self.0.engine
     }
 
-    /// The names of all variables.
+    /// Names of all variables.
     pub fn names(&self) -> Vec<Arc<str>> {
         self.0.names()
     }
 
-    /// The directories in which lookups search; see [`Scope::search_paths`].
+    /// Directories in which lookups search; see [`Scope::search_paths`].
     pub fn search_paths(&self) -> Vec<PathBuf> {
         self.0.variables.search_paths()
     }
 
-    /// A context with more variables on top. What was rendered below is used again where it cannot differ.
+    /// Creates a context with additional variables. Rendered values are reused unless they depend on these.
     pub fn with(&self, extra: IndexMap<Arc<str>, Variable>) -> Context {
         Context(Arc::new(Inner {
             engine: self.0.engine.clone(),
@@ -381,7 +381,7 @@ impl Context {
         }))
     }
 
-    /// Finishes an evaluation: plain data, or the error with all that is known about it.
+    /// Finishes an evaluation: returns plain data, or an error with all known details.
     fn complete(&self, result: Result<Value, Error>, text: Option<&str>, span: &Span) -> Result<Value, Error> {
         result.and_then(|value| finish(&value)).map_err(|error| {
             let error = match text {
@@ -395,8 +395,8 @@ impl Context {
         })
     }
 
-    /// Renders a node and all in it: lists, mappings (their keys too), templates with the types they evaluate to.
-    /// What is omitted in it is dropped; if all of it is, the error is [`ErrorKind::Omitted`].
+    /// Renders a node with all its content: lists, mappings including their keys, and templates with their resulting
+    /// types. Omitted parts are dropped; if the whole value is omitted, the error is [`ErrorKind::Omitted`].
     pub fn render(&self, node: &Node) -> Result<Value, Error> {
         match &node.value {
             Yaml::List(nodes) => {
@@ -429,7 +429,7 @@ impl Context {
         }
     }
 
-    /// Renders a node without what is undefined in it, however deep.
+    /// Renders a node and drops undefined values at any depth.
     pub fn render_defined(&self, node: &Node) -> Result<Value, Error> {
         match self.0.lazy(node) {
             Ok(value) => finish(&crate::plain::defined(&settled(&value))),
@@ -438,13 +438,13 @@ impl Context {
         }
     }
 
-    /// Renders a node to text, as names and paths are.
+    /// Renders a node to text, for names and paths.
     pub fn render_to_string(&self, node: &Node) -> Result<String, Error> {
         let value = self.render(node)?;
         Ok(if value.is_none() && node.as_str().is_some() { String::new() } else { crate::text(&value) })
     }
 
-    /// Renders a node to text as far as that is possible, as the names of tasks are: what fails stays as written.
+    /// Renders a node to text for the name of a task; expressions that fail stay as written.
     pub fn render_tolerant(&self, node: &Node) -> String {
         let Some(text) = node.as_str() else {
             return self.render_to_string(node).unwrap_or_else(|_| node.scalar_text().unwrap_or_default());
@@ -452,7 +452,7 @@ impl Context {
         if matches!(node.value, Yaml::Literal(_)) || !is_template(text) {
             return text.to_owned();
         }
-        // Up to 2.18, all of it stays.
+        // Up to 2.18, the whole text stays as written.
         if self.0.compat() == Compat::V2_18 {
             return self.render_to_string(node).unwrap_or_else(|_| text.to_owned());
         }
@@ -480,16 +480,16 @@ impl Context {
         }
     }
 
-    /// Evaluates an expression of the project, as if written between `{{` and `}}`. A template of one variable with the project's text
-    /// evaluates the expression in that text. Text that a template makes is data, so it is refused as an expression;
-    /// with [`Compat::V2_18`] it is the value, or the path of a variable.
+    /// Evaluates an expression of the project, as if written between `{{` and `}}`. If it is a template of one variable
+    /// with the project's text, that text is the expression. A template's result is data and is refused as an
+    /// expression; with [`Compat::V2_18`], it is the value, or the path of a variable.
     pub fn evaluate(&self, expression: &Node) -> Result<Value, Error> {
         let written = expression.scalar_text().unwrap_or_default();
         self.complete(self.0.evaluate(expression), Some(&written), &expression.span)
     }
 
-    /// The value of a variable as another host sees it in ansible-core 2.18: a text in it that needs something undefined stays as it is
-    /// written.
+    /// The value of a variable as another host sees it in ansible-core 2.18: a text that needs something undefined
+    /// stays as written.
     pub fn variable_as_far_as_defined(&self, name: &str) -> Result<Option<Value>, Error> {
         let value = self.variable(name);
         let is_defined = match &value {
@@ -521,7 +521,7 @@ impl Context {
         }
     }
 
-    /// The rendered value of a variable, if there is one of that name.
+    /// The rendered value of a variable, if it exists.
     pub fn variable(&self, name: &str) -> Result<Option<Value>, Error> {
         match self.0.value(name) {
             Some(value) => self.complete(Ok(value), None, &Span::none()).map(Some),

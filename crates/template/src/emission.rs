@@ -1,4 +1,4 @@
-//! How a template with blocks prints values.
+//! Prints values in templates with blocks.
 
 use std::cell::RefCell;
 
@@ -13,20 +13,20 @@ use crate::registry::is_classic;
 
 thread_local! {
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
-    /// What the macro or the block that ended last has printed.
+    /// Output of the macro or block assignment that ended last.
     static ENDED: RefCell<Option<Printed>> = const { RefCell::new(None) };
 }
 
-/// What a template, a macro or a block that is set prints.
+/// Output of a template, a macro or a block assignment.
 struct Frame {
     printed: Printed,
-    /// It is not a template's, so what it gives is looked at before it is printed.
+    /// Whether this is the output of a macro or block assignment, which is inspected before it is printed.
     captures: bool,
-    /// The length of the text, with that of the frames around it.
+    /// Length of the text, including that of the surrounding frames.
     total: usize,
 }
 
-/// Prints a value: nothing for None and what is omitted, Python's text for the rest.
+/// Prints a value: nothing for None and omitted values, Python's text for others.
 pub(crate) fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     let value = &returned(state, value)?;
     if value.is_none() || is_omit(value) {
@@ -47,12 +47,12 @@ pub(crate) fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Va
         frame.total = frame.total.saturating_add(text.len());
         frame.total
     });
-    // What macros and blocks print goes into texts of their own, which nobody else counts.
+    // Macros and blocks print to texts of their own, which only this check bounds.
     limits::text(total)?;
     out.write_str(&text).map_err(Error::from)
 }
 
-/// Has a macro give an undefined value that it prints, so that it is an error where it is used. False outside of macros.
+/// Makes the current macro return an undefined value that it prints, so that its use is an error. False outside macros.
 fn leaves(undefined: &Value) -> bool {
     FRAMES.with_borrow_mut(|frames| match frames.last_mut().filter(|frame| frame.captures) {
         Some(frame) => {
@@ -63,7 +63,7 @@ fn leaves(undefined: &Value) -> bool {
     })
 }
 
-/// A macro or a block that is set begins or ends.
+/// Begins or ends a macro or a block assignment.
 pub(crate) fn capture(begins: bool) -> bool {
     FRAMES.with_borrow_mut(|frames| {
         if begins {
@@ -79,7 +79,7 @@ pub(crate) fn capture(begins: bool) -> bool {
     begins
 }
 
-/// What a call or a block that is set gives: the value that a macro printed, if it was the only one, in place of its text.
+/// Result of a call or block assignment. If a macro printed exactly one value, that value replaces its text.
 pub(crate) fn returned(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
     let (Some(ended), Some(text)) = (ENDED.take(), value.as_str()) else { return Ok(value.clone()) };
     let value = match ended {
@@ -94,7 +94,7 @@ pub(crate) fn returned(state: &State<'_, '_>, value: &Value) -> Result<Value, Er
     }
 }
 
-/// Takes away the frames of a rendering, also where it broke off.
+/// Removes the frames of a rendering, even if it failed.
 struct Guard(usize);
 
 impl Drop for Guard {
@@ -104,19 +104,19 @@ impl Drop for Guard {
     }
 }
 
-/// What was printed while something was rendered.
+/// Values printed during a rendering.
 pub(crate) enum Printed {
     /// No value.
     Nothing,
-    /// One value, and its text.
+    /// One value, with its text.
     One(Value, String),
     /// Several values.
     Several,
-    /// What is undefined, and maybe more.
+    /// An undefined value, and possibly others.
     Undefined(Value),
 }
 
-/// Renders and watches what is printed.
+/// Renders and records what is printed.
 pub(crate) fn watch<T>(render: impl FnOnce() -> T) -> (T, Printed) {
     let guard = FRAMES.with_borrow_mut(|frames| {
         frames.push(Frame { printed: Printed::Nothing, captures: false, total: 0 });

@@ -1,4 +1,4 @@
-//! One run's template engine.
+//! The template engine of a run.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -14,42 +14,42 @@ use crate::plugins::Plugins;
 use crate::scope::Scope;
 use crate::settings::Settings;
 
-/// Which line of Ansible's behaviour the types and conditionals follow.
+/// Version of ansible-core whose types and conditionals to follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compat {
-    /// ansible-core 2.18 and before.
+    /// ansible-core 2.18 and earlier.
     V2_18,
     /// ansible-core 2.19 and later.
     #[default]
     V2_19,
 }
 
-/// What a run's engine needs to know.
+/// Options of a run's engine.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Which line of behaviour to follow.
+    /// Version of ansible-core to follow.
     pub compat: Compat,
-    /// Whether a condition may give something else than a boolean, in every line of behaviour.
+    /// Whether conditions may yield values other than booleans, with every version.
     pub allow_broken_conditionals: bool,
-    /// Whether templates give values rather than texts up to ansible-core 2.18; since then they always do.
+    /// Whether templates yield values rather than text with ansible-core 2.18; since 2.19 they always do.
     pub jinja2_native: bool,
-    /// The directory of the playbook.
+    /// Directory of the playbook.
     pub playbook_dir: PathBuf,
-    /// The passwords for vaulted values.
+    /// Passwords for vaulted values.
     pub secrets: Secrets,
-    /// Where decrypted texts are reported, so that they can be masked in what is shown.
+    /// Collects decrypted texts, so that output can mask them.
     pub revealed: Revealed,
-    /// Filters, tests and lookups that are not ours.
+    /// External filters, tests and lookups.
     pub plugins: Option<Arc<dyn Plugins>>,
-    /// The settings of the run.
+    /// Settings of the run.
     pub settings: Option<Arc<dyn Settings>>,
-    /// The limits of programs that lookups start.
+    /// Limits on programs that lookups start.
     pub commands: windlass_bounds::child::Limits,
-    /// What templates see as `ansible_managed` unless the project sets that itself.
+    /// Value of `ansible_managed` unless the project defines it.
     pub managed: String,
 }
 
-/// Every text that was decrypted during a run. Cheap to clone; the clones share the set.
+/// Every text decrypted during a run. Clones share the set.
 #[derive(Clone, Default)]
 pub struct Revealed(Arc<Set>);
 
@@ -60,7 +60,7 @@ struct Set {
 }
 
 impl Revealed {
-    /// Adds a text. Texts without content are not worth masking.
+    /// Adds a text, unless it is blank.
     pub fn insert(&self, text: &str) {
         if text.trim().is_empty() {
             return;
@@ -70,7 +70,7 @@ impl Revealed {
         self.0.count.store(texts.len(), Ordering::Release);
     }
 
-    /// How many there are: whoever masks needs a new copy only when this has grown.
+    /// Number of texts. A masker needs a new copy only when this has grown.
     pub fn count(&self) -> usize {
         self.0.count.load(Ordering::Acquire)
     }
@@ -80,7 +80,7 @@ impl Revealed {
         self.0.texts.lock().unwrap_or_else(PoisonError::into_inner).contains(text)
     }
 
-    /// All of them.
+    /// All texts.
     pub fn texts(&self) -> Vec<Arc<str>> {
         self.0.texts.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -92,16 +92,16 @@ impl fmt::Debug for Revealed {
     }
 }
 
-/// How one template file is read.
+/// Options for reading one template file.
 #[derive(Clone, Debug)]
 pub struct TemplateOptions {
-    /// Drop the first newline after a block tag.
+    /// Drops the first newline after a block tag.
     pub trim_blocks: bool,
-    /// Drop spaces before a block tag that starts a line.
+    /// Drops spaces before a block tag that starts a line.
     pub lstrip_blocks: bool,
-    /// What a newline becomes.
+    /// Replacement for newlines.
     pub newline_sequence: String,
-    /// Keep the last newline; without it, the newlines that a rendered text has too few are put back.
+    /// Keeps the last newline. Otherwise, newlines missing at the end of the rendered text are restored.
     pub keep_trailing_newline: bool,
     /// `{%` and `%}`.
     pub block: (String, String),
@@ -109,11 +109,11 @@ pub struct TemplateOptions {
     pub variable: (String, String),
     /// `{#` and `#}`.
     pub comment: (String, String),
-    /// What starts a line that is a statement, such as `#`.
+    /// Prefix of a line statement, such as `#`.
     pub line_statement_prefix: Option<String>,
-    /// What starts a comment that ends with its line, such as `##`.
+    /// Prefix of a comment that ends with its line, such as `##`.
     pub line_comment_prefix: Option<String>,
-    /// Directories in which templates that are included are searched before the scope's own.
+    /// Directories to search for included templates before the scope's own.
     pub search_paths: Vec<PathBuf>,
 }
 
@@ -136,7 +136,7 @@ impl Default for TemplateOptions {
 }
 
 impl TemplateOptions {
-    /// What distinguishes a template read with these options from one read with others.
+    /// Cache key that distinguishes these options from others.
     pub(crate) fn key(&self) -> String {
         format!(
             "{:?}{:?}{}{}{}{:?}{:?}{:?}{:?}",
@@ -159,32 +159,32 @@ pub struct Engine(Arc<Shared>);
 
 struct Shared {
     options: Options,
-    /// Ciphertext to plain text: deriving a key takes long, and every host asks for the same values.
+    /// Cache of decrypted texts: deriving a key is slow, and every host needs the same values.
     decrypted: Mutex<HashMap<Arc<str>, Arc<str>>>,
 }
 
 impl Engine {
-    /// Makes the engine of a run.
+    /// Creates the engine of a run.
     pub fn new(options: Options) -> Engine {
         Engine(Arc::new(Shared { options, decrypted: Mutex::default() }))
     }
 
-    /// The options it was made with.
+    /// The engine's options.
     pub fn options(&self) -> &Options {
         &self.0.options
     }
 
-    /// The decrypted texts so far.
+    /// Texts decrypted so far.
     pub fn revealed(&self) -> &Revealed {
         &self.0.options.revealed
     }
 
-    /// Opens an evaluation context over the variables of one host and task.
+    /// Opens an evaluation context with the variables of one host and task.
     pub fn scope(&self, variables: Arc<dyn Scope>) -> Context {
         Context::new(self.clone(), variables)
     }
 
-    /// The text of a vaulted value; it is reported to [`Revealed`].
+    /// Decrypts a vaulted value and adds its text to [`Revealed`].
     pub fn decrypt(&self, ciphertext: &Arc<str>) -> Result<Arc<str>, Error> {
         let lock = || self.0.decrypted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = lock().get(ciphertext) {

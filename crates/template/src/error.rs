@@ -1,46 +1,46 @@
-//! What can go wrong when a template is evaluated.
+//! Errors of evaluating templates.
 
 use std::fmt;
 use std::sync::Arc;
 
 use windlass_yaml::{Node, Span};
 
-/// What kind of mistake it is.
+/// Kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The text is not a template that can be parsed.
+    /// The text is not a valid template.
     Syntax,
     /// A variable, key or attribute does not exist.
     Undefined {
-        /// Its name as written.
+        /// Name as written.
         name: String,
     },
-    /// A value is not known yet, in check mode.
+    /// A value is not yet known, in check mode.
     Unknown {
-        /// Why it is not known.
+        /// Reason why it is unknown.
         reason: String,
     },
-    /// A condition did not give a boolean.
+    /// A condition did not yield a boolean.
     Conditional,
-    /// A filter, test, method or operator refused its arguments.
+    /// A filter, test, method or operator rejected its arguments.
     Filter,
-    /// A number was divided by zero.
+    /// Division by zero.
     Division,
     /// A variable refers to itself.
     Recursion {
-        /// The variables from the first to the one that closes the circle.
+        /// Variables from the first to the one that closes the cycle.
         chain: Vec<String>,
     },
     /// A lookup failed.
     Lookup,
     /// A vaulted value could not be decrypted.
     Vault,
-    /// The value as a whole is [`omit`](crate::omit): whoever asked decides what leaving it out means.
+    /// The whole value is [`omit`](crate::omit); the caller decides what omitting it means.
     Omitted,
 }
 
-/// A template could not be evaluated: what is wrong, where, and what was being evaluated.
+/// Evaluation error with its place and the evaluated text.
 #[derive(Clone)]
 pub struct Error(Box<Details>);
 
@@ -48,25 +48,25 @@ pub struct Error(Box<Details>);
 struct Details {
     kind: ErrorKind,
     message: String,
-    /// Ansible's own words, where playbooks compare them.
+    /// Ansible's own message, where playbooks compare it.
     sentence: Option<Arc<str>>,
     hint: Option<String>,
     expression: Option<Arc<str>>,
     span: Option<Span>,
-    /// The line of the template, counted from 1.
+    /// Line in the template, counting from 1.
     line: Option<u32>,
-    /// The variables whose templates were being rendered, innermost first.
+    /// Variables whose templates were being rendered, innermost first.
     variables: Vec<String>,
-    /// The message says which condition it happened in.
+    /// Whether the message names the failed condition.
     names_condition: bool,
-    /// The text that could not be decrypted.
+    /// Ciphertext that could not be decrypted.
     ciphertext: Option<Arc<str>>,
-    /// What ansible-core 2.18 says instead of the message.
+    /// Message of ansible-core 2.18, if different.
     classic: Option<Arc<str>>,
 }
 
 impl Error {
-    /// An error of that kind; the message is a whole sentence.
+    /// Creates an error; the message is a whole sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Details {
             kind,
@@ -83,38 +83,38 @@ impl Error {
         }))
     }
 
-    /// A filter, test, method or operator refused its arguments.
+    /// Creates an error for arguments rejected by a filter, test, method or operator.
     pub fn filter(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Filter, message)
     }
 
-    /// A lookup failed.
+    /// Creates an error for a failed lookup.
     pub fn lookup(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Lookup, message)
     }
 
-    /// The text cannot be parsed.
+    /// Creates an error for a text that cannot be parsed.
     pub(crate) fn syntax(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Syntax, message)
     }
 
-    /// What kind of mistake it is.
+    /// Kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// The sentence, without where it happened.
+    /// The message, without its place.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Ansible's own words for it, which are the whole message of a failed task up to 2.18. There are none where Ansible
-    /// tells of the variable that failed instead.
+    /// Ansible's own message, which is the whole message of a failed task up to 2.18. `None` if Ansible reports the
+    /// failed variable instead.
     pub fn sentence(&self) -> Option<&str> {
         self.0.sentence.as_deref().filter(|_| self.0.variables.is_empty())
     }
 
-    /// What to do about it, when that is known.
+    /// Suggested remedy, if known.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -124,46 +124,46 @@ impl Error {
         self.0.expression.as_deref()
     }
 
-    /// Where the text that failed was written.
+    /// Position of the failed text.
     pub fn span(&self) -> Option<&Span> {
         self.0.span.as_ref()
     }
 
-    /// The variables whose templates were being rendered, innermost first.
+    /// Variables whose templates were being rendered, innermost first.
     pub fn variables(&self) -> &[String] {
         &self.0.variables
     }
 
-    /// The line of the template that failed, counted from 1, as far as it is known.
+    /// Line of the failure in the template, counting from 1, if known.
     pub(crate) fn line(&self) -> Option<u32> {
         self.0.line
     }
 
-    /// Puts the line of the template: an expression alone knows no better.
+    /// Sets the line in the template, which a single expression does not know.
     pub(crate) fn at_line(mut self, line: usize) -> Error {
         self.0.line = u32::try_from(line).ok();
         self
     }
 
-    /// Adds the line of the template, unless one is known.
+    /// Adds the line in the template, unless one is known.
     pub(crate) fn with_line(mut self, line: Option<usize>) -> Error {
         self.0.line = self.0.line.or_else(|| line.and_then(|line| u32::try_from(line).ok()));
         self
     }
 
-    /// Adds the text that could not be decrypted.
+    /// Adds the ciphertext that could not be decrypted.
     pub(crate) fn of_ciphertext(mut self, text: &Arc<str>) -> Error {
         self.0.ciphertext = Some(text.clone());
         self
     }
 
-    /// Adds what ansible-core 2.18 says instead of the message.
+    /// Adds the message of ansible-core 2.18.
     pub(crate) fn with_classic(mut self, sentence: Option<&str>) -> Error {
         self.0.classic = sentence.map(Arc::from);
         self
     }
 
-    /// Up to 2.18, what is undefined is said behind the text of each variable it was met in.
+    /// Prefixes an undefined error with the text of a variable it passed through, as up to 2.18.
     pub(crate) fn through(mut self, node: &Node) -> Error {
         if let (true, Some(text)) = (self.is_undefined(), node.as_str()) {
             let what = self.0.classic.as_deref().unwrap_or_else(|| self.0.message.trim_end_matches('.'));
@@ -172,7 +172,7 @@ impl Error {
         self
     }
 
-    /// Says it as ansible-core 2.18 does.
+    /// Uses the message of ansible-core 2.18.
     pub(crate) fn in_classic_words(mut self) -> Error {
         if let Some(sentence) = self.0.classic.take() {
             self.0.message = format!("{sentence}.");
@@ -180,28 +180,28 @@ impl Error {
         self
     }
 
-    /// The text that could not be decrypted.
+    /// The ciphertext that could not be decrypted.
     pub(crate) fn ciphertext(&self) -> Option<&str> {
         self.0.ciphertext.as_deref()
     }
 
-    /// Whether something does not exist.
+    /// Whether the error is about an undefined value.
     pub fn is_undefined(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Undefined { .. })
     }
 
-    /// Whether something is not known yet, in check mode.
+    /// Whether the error is about a value not yet known, in check mode.
     pub fn is_unknown(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Unknown { .. })
     }
 
-    /// Says it in Ansible's own words, too.
+    /// Adds Ansible's own message.
     pub(crate) fn with_sentence(mut self, sentence: &str) -> Error {
         self.0.sentence = Some(Arc::from(sentence));
         self
     }
 
-    /// Says which condition it happened in, as Ansible did up to 2.18.
+    /// Adds the failed condition to the message, as up to 2.18.
     pub(crate) fn of_condition(mut self, condition: &str) -> Error {
         let evaluating = match self.is_undefined() {
             true => format!("error while evaluating conditional ({condition}): "),
@@ -213,14 +213,14 @@ impl Error {
         self
     }
 
-    /// Leaves Ansible's words out: they are part of a longer sentence.
+    /// Removes Ansible's own message, for errors that become part of a longer sentence.
     pub(crate) fn without_sentence(mut self) -> Error {
         self.0.sentence = None;
         self
     }
 
-    /// What is told up to 2.18 of an argument of a task in which something is undefined: Ansible's sentence, and the rest
-    /// behind a blank line.
+    /// Message up to 2.18 for a task argument with an undefined variable: Ansible's sentence, a blank line and the
+    /// details.
     pub fn undefined_option(&self) -> Option<String> {
         if self.sentence().is_some() || self.0.names_condition {
             return None;
@@ -232,13 +232,13 @@ impl Error {
         Some(told.trim_end().to_owned())
     }
 
-    /// Adds what to do about it, unless that was said already.
+    /// Adds a remedy, unless one is known.
     pub fn with_hint(mut self, hint: Option<String>) -> Error {
         self.0.hint = self.0.hint.or(hint);
         self
     }
 
-    /// Adds the text that failed, unless an inner text was named already.
+    /// Adds the failed text, unless an inner text is known.
     pub(crate) fn with_expression(mut self, expression: &str) -> Error {
         if self.0.expression.is_none() {
             self.0.expression = Some(Arc::from(expression));
@@ -246,7 +246,7 @@ impl Error {
         self
     }
 
-    /// Adds where the text was written, unless a place nearer to the mistake is known.
+    /// Adds the position of the text, unless a closer one is known.
     pub fn with_span(mut self, span: &Span) -> Error {
         if self.0.span.is_none() && span.is_located() {
             self.0.span = Some(span.clone());
@@ -260,7 +260,7 @@ impl Error {
         self
     }
 
-    /// The whole story over several lines: the sentence, the place with its line, and what to do.
+    /// Full report over several lines: message, position, line and remedy.
     pub fn report(&self) -> String {
         let mut text = self.to_string();
         if let Some(span) = &self.0.span {
@@ -282,7 +282,7 @@ impl fmt::Display for Error {
         }
         if let Some(expression) = &self.0.expression {
             write!(f, " While evaluating `{}`", shorten(expression))?;
-            // A circle is told whole in the message.
+            // The message shows a cycle completely.
             if !self.0.variables.is_empty() && !matches!(self.0.kind, ErrorKind::Recursion { .. }) {
                 write!(f, " for `{}`", self.0.variables.join("` for `"))?;
             }
@@ -295,7 +295,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// A template is shown as far as it helps to recognise it.
+/// Shortens a template to a recognisable length.
 fn shorten(text: &str) -> String {
     const LIMIT: usize = 160;
     let line = text.trim();
@@ -313,14 +313,14 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// Lets filters and functions use `?` on our errors; all of it survives the way through minijinja.
+/// Lets filters and functions use `?` on our errors, which pass through minijinja unchanged.
 impl From<Error> for minijinja::Error {
     fn from(error: Error) -> minijinja::Error {
         minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, error.0.message.clone()).with_source(error)
     }
 }
 
-/// Takes our own error out of what minijinja reports, or puts minijinja's words into a sentence.
+/// Extracts our own error from minijinja's, or turns minijinja's message into a sentence.
 impl From<minijinja::Error> for Error {
     fn from(error: minijinja::Error) -> Error {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
@@ -328,7 +328,7 @@ impl From<minijinja::Error> for Error {
             if let Some(ours) = current.downcast_ref::<Error>() {
                 return ours.clone().with_line(error.line());
             }
-            // The source of an error of `std::io` is that of the error in it.
+            // For an error of `std::io`, `source` skips the wrapped error.
             let inner = current.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
             cause = inner.map(|inner| inner as &(dyn std::error::Error + 'static)).or_else(|| current.source());
         }

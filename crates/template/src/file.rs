@@ -1,4 +1,4 @@
-//! Template files: their newlines, and what they include.
+//! Template files: newlines and includes.
 
 use std::sync::Arc;
 
@@ -13,20 +13,21 @@ use crate::header;
 use crate::operators::shown_as;
 
 impl Context {
-    /// Renders the text of a template file. A header `#jinja2: option: value, ...` in its first line changes the
-    /// options; the newlines at its end are kept; other templates are included from the search paths.
+    /// Renders the text of a template file. A first line `#jinja2: option: value, ...` changes the options. Newlines at
+    /// the end are kept. The search paths apply to included templates.
     pub fn template(&self, text: &Text, name: &str, options: &TemplateOptions) -> Result<String, Error> {
         let given = options;
         let (body, options) =
             header::split(text, given, self.inner().compat(), &|sentence| self.inner().warn(sentence))?;
         let starts = [&options.block.0, &options.variable.0, &options.comment.0];
-        // ansible-core 2.18, and any line where there is a header, also make the newlines of a text anew in which nothing is evaluated.
+        // ansible-core 2.18, and every version if the file has a header, normalizes newlines even if nothing is
+        // evaluated.
         let as_it_is = self.inner().compat() == Compat::V2_19 && body.len() == text.len();
         if as_it_is && !starts.iter().any(|start| body.contains(start.as_str())) {
             return Ok(body.to_owned());
         }
         let is_classic = self.inner().compat() == Compat::V2_18;
-        // Since 2.19 the header does not change the newlines that are put back, and none are where nothing was rendered.
+        // Since 2.19, the header does not affect restored newlines, and nothing is restored if nothing was rendered.
         let newline = if is_classic { options.newline_sequence.clone() } else { given.newline_sequence.clone() };
         let options = Arc::new(options);
         let render = || -> Result<String, Error> {
@@ -47,7 +48,7 @@ impl Context {
     }
 }
 
-/// Puts back the newlines at the end that reading the template took away.
+/// Restores newlines at the end that reading the template removed.
 pub(crate) fn restore_newlines(value: Value, source: &str, newline: &str) -> Value {
     let Some(text) = value.as_str() else { return value };
     let count = |text: &str| text.len() - text.trim_end_matches('\n').len();

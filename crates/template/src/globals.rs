@@ -1,4 +1,4 @@
-//! The functions and values every template can use.
+//! Functions and values available to every template.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -37,7 +37,7 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, Value>> = LazyLock::new(|| {
     ])
 });
 
-/// The global of that name.
+/// Looks up a global.
 pub(crate) fn get(name: &str, context: &Arc<Inner>) -> Option<Value> {
     if name == "vars" {
         return Some(Value::from_object(Variables(Arc::downgrade(context))));
@@ -45,14 +45,14 @@ pub(crate) fn get(name: &str, context: &Arc<Inner>) -> Option<Value> {
     FUNCTIONS.get(name).cloned()
 }
 
-/// `vars`: every variable under its name.
+/// `vars`: every variable by name.
 #[derive(Debug)]
 struct Variables(Weak<Inner>);
 
 impl Object for Variables {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let (context, name) = (self.0.upgrade()?, key.as_str()?);
-        // Up to 2.18, a template is given as it is written.
+        // Up to 2.18, a template is returned as written.
         if context.compat() == Compat::V2_18
             && let Some(Variable::Text(node)) = context.raw(name)
             && let Some(text) = node.as_str().filter(|text| is_template(text))
@@ -69,7 +69,7 @@ impl Object for Variables {
     }
 }
 
-/// Whether the value is `vars`, which belongs to one context.
+/// Whether the value is `vars`, which is tied to one context.
 pub(crate) fn is_variables(value: &Value) -> bool {
     value.downcast_object_ref::<Variables>().is_some()
 }
@@ -130,7 +130,7 @@ fn run_lookup(state: &mut State<'_, '_>, arguments: Vec<Value>, query: bool) -> 
     }
 }
 
-/// What `lookup()` makes of a list: its only item, its texts with commas between them, or the list.
+/// Result of `lookup()` for a list: its only item, its texts joined by commas, or the list itself.
 fn join(found: Vec<Value>) -> Value {
     if let [single] = found.as_slice() {
         return single.clone();
@@ -162,7 +162,7 @@ fn now(utc: Option<&Value>, format: Option<&Value>, kwargs: Kwargs) -> Outcome {
     }
 }
 
-/// `range(...)`: its numbers are made when they are asked for.
+/// `range(...)`: generates its numbers on demand.
 #[derive(Debug)]
 struct Range {
     start: i64,
@@ -185,7 +185,7 @@ impl Object for Range {
     }
 }
 
-/// Jinja's sandbox allows no longer ones.
+/// Limit of Jinja's sandbox.
 const LONGEST_RANGE: usize = 100_000;
 
 fn range(first: i64, second: Option<i64>, step: Option<i64>) -> Outcome {
@@ -237,7 +237,7 @@ fn dict(entries: Option<ValueOrKwargs>, named: Kwargs) -> Outcome {
     Ok(Value::from_object(map))
 }
 
-/// `cycler(...)`: gives its items one after the other, again and again.
+/// `cycler(...)`: returns its items in turn, repeatedly.
 #[derive(Debug)]
 struct Cycler {
     items: Vec<Value>,
@@ -278,7 +278,7 @@ fn cycler(items: Rest<Value>) -> Outcome {
     Ok(Value::from_object(Cycler { items: items.to_vec(), position: Mutex::new(0) }))
 }
 
-/// `joiner(separator)`: gives nothing the first time it is called, then the separator.
+/// `joiner(separator)`: returns an empty text on its first call, then the separator.
 #[derive(Debug)]
 struct Joiner {
     separator: Value,
@@ -303,7 +303,7 @@ fn joiner(separator: Option<&Value>) -> Value {
 }
 
 impl Context {
-    /// Runs a lookup as `query()` does: always a list. This is what `with_NAME` loops call.
+    /// Runs a lookup as `query()` does, for `with_NAME` loops. The result is always a list.
     pub fn lookup(&self, name: &str, terms: &[Value], options: &registry::LookupOptions) -> Result<Vec<Value>, Error> {
         let lookup = registry::lookup(name);
         if let Some(plugins) = &self.engine().options().plugins

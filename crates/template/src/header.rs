@@ -1,4 +1,4 @@
-//! The header of a template, `#jinja2: option: value, ...`: its first line, which changes how the others are read.
+//! The header of a template, `#jinja2: option: value, ...`: a first line that changes the options for the rest.
 
 use minijinja::value::ValueKind;
 use windlass_yaml::PythonLiteral;
@@ -7,10 +7,10 @@ use crate::classic;
 use crate::engine::{Compat, TemplateOptions};
 use crate::error::Error;
 
-/// How the line starts.
+/// Prefix of the line.
 pub(crate) const MARK: &str = "#jinja2:";
 
-/// The options that there are.
+/// Known options.
 const OPTIONS: [&str; 12] = [
     "block_end_string",
     "block_start_string",
@@ -26,7 +26,7 @@ const OPTIONS: [&str; 12] = [
     "variable_start_string",
 ];
 
-/// Splits the header from a template and applies it. Up to 2.18, an option that there is not is only told of.
+/// Splits the header from a template and applies it. Up to 2.18, an unknown option only causes a warning.
 pub(crate) fn split<'a>(
     text: &'a str,
     options: &TemplateOptions,
@@ -63,11 +63,11 @@ fn apply(options: &mut TemplateOptions, key: &str, written: &str, compat: Compat
     let wrong = |what: &str| {
         Error::syntax(format!("The option `{key}` in the line `{MARK}` must be {what} instead of `{written}`."))
     };
-    // None has a comma in it: commas end the option.
+    // Values cannot contain a comma, because commas separate the options.
     let value = PythonLiteral::read(written)
         .and_then(classic::alone)
         .ok_or_else(|| wrong("a literal of Python, such as True or '[['"))?;
-    // For 2.18 anything is true or false.
+    // ansible-core 2.18 accepts any value as a boolean.
     let flag = || match value.kind() == ValueKind::Bool || compat == Compat::V2_18 {
         true => Ok(value.is_true()),
         false => Err(wrong("True or False")),

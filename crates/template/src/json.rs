@@ -1,4 +1,4 @@
-//! Between values and JSON.
+//! Conversion between values and JSON.
 
 use indexmap::IndexMap;
 use minijinja::Value;
@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value as Json};
 
 use crate::python::{number, text, time};
 
-/// Data that came as JSON, such as the results of modules.
+/// Converts JSON, such as the results of modules, to data.
 pub fn from_json(json: &Json) -> Value {
     match json {
         Json::Null => Value::from(()),
@@ -27,7 +27,7 @@ pub fn from_json(json: &Json) -> Value {
     }
 }
 
-/// A value as JSON. Keys become text, bytes too, and dates as ISO 8601 has them; numbers JSON has no word for become text.
+/// Converts a value to JSON. Keys and bytes become text, dates become ISO 8601, and numbers beyond JSON become text.
 pub fn to_json(value: &Value) -> Json {
     match value.kind() {
         ValueKind::None | ValueKind::Undefined => Json::Null,

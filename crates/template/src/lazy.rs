@@ -1,6 +1,6 @@
-//! Lists and mappings of the project's text, rendered item by item when they are used.
+//! Lists and mappings of the project, rendered item by item on use.
 //!
-//! That `a.b` has an undefined value in it does not keep `a.c` from being used.
+//! An undefined value in `a.b` therefore does not affect `a.c`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,7 +17,7 @@ use crate::python::time;
 use crate::syntax::is_template;
 use crate::tracker::{self, Dependencies};
 
-/// The items rendered so far, by the address of their nodes, with the variables they depend on.
+/// Rendered items by the address of their nodes, with the variables they depend on.
 #[derive(Debug, Default)]
 struct Cache(Mutex<HashMap<usize, (Value, Arc<Dependencies>)>>);
 
@@ -26,7 +26,7 @@ impl Cache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rendered item. The node is one of a shared container, so that its address stays.
+    /// The rendered item. Its container is shared, so the node's address is stable.
     fn get(&self, context: &Weak<Inner>, node: &Node) -> Value {
         if let Some(value) = scalar(&node.value)
             && node.as_str().is_none_or(|text| !matches!(node.value, Yaml::String(_)) || !is_template(text))
@@ -45,12 +45,12 @@ impl Cache {
         let (value, dependencies) =
             tracker::collect(|| context.lazy(node).unwrap_or_else(|error| mark::failed(error.with_span(&node.span))));
         tracker::depends_on(&dependencies);
-        // Another thread may have been faster; both values are the same.
+        // Another thread may have finished first; both values are the same.
         self.lock().entry(address).or_insert((value, dependencies)).0.clone()
     }
 }
 
-/// A list whose items are rendered when they are used.
+/// A list whose items are rendered on use.
 #[derive(Debug)]
 pub(crate) struct LazyList {
     nodes: Arc<[Node]>,
@@ -67,12 +67,12 @@ impl LazyList {
         Some(self.cache.get(&self.context, self.nodes.get(index)?))
     }
 
-    /// All items; those that fail are marks.
+    /// All items; failed ones are marks.
     pub(crate) fn items(&self) -> Vec<Value> {
         (0..self.nodes.len()).filter_map(|index| self.at(index)).collect()
     }
 
-    /// The text behind an item.
+    /// Unrendered node of an item.
     pub(crate) fn node(&self, index: usize) -> Option<&Node> {
         self.nodes.get(index)
     }
@@ -92,7 +92,7 @@ impl Object for LazyList {
     }
 }
 
-/// A mapping whose values are rendered when they are used.
+/// A mapping whose values are rendered on use.
 #[derive(Debug)]
 pub(crate) struct LazyDict {
     mapping: Arc<Mapping>,
@@ -105,12 +105,12 @@ impl LazyDict {
         Value::from_object(LazyDict { mapping, context: Arc::downgrade(context), cache: Cache::default() })
     }
 
-    /// All entries; values that fail are marks.
+    /// All entries; failed values are marks.
     pub(crate) fn entries(&self) -> Vec<(Value, Value)> {
         self.mapping.iter().map(|(key, node)| (key_value(key), self.cache.get(&self.context, node))).collect()
     }
 
-    /// The text behind a key.
+    /// Unrendered node of a key's value.
     pub(crate) fn node(&self, key: &str) -> Option<&Node> {
         self.mapping.get(key)
     }
@@ -140,12 +140,12 @@ impl Object for LazyDict {
     }
 }
 
-/// A key as a value.
+/// Converts a key to a value.
 pub(crate) fn key_value(key: &Key) -> Value {
     scalar(&key.value).unwrap_or_default()
 }
 
-/// A scalar that is no template as a value; `None` for ciphertext and containers.
+/// Converts a scalar that is no template; `None` for ciphertext and containers.
 pub(crate) fn scalar(value: &Yaml) -> Option<Value> {
     Some(match value {
         Yaml::Null => Value::from(()),
@@ -161,7 +161,7 @@ pub(crate) fn scalar(value: &Yaml) -> Option<Value> {
     })
 }
 
-/// Whether the value is rendered item by item, and so belongs to one context.
+/// Whether the value is rendered on use and therefore tied to one context.
 pub(crate) fn is_lazy(value: &Value) -> bool {
     value.downcast_object_ref::<LazyDict>().is_some() || value.downcast_object_ref::<LazyList>().is_some()
 }

@@ -1,18 +1,18 @@
-//! Jinja as Ansible means it.
+//! Jinja as Ansible uses it.
 //!
-//! [minijinja] runs the templates. What Ansible expects beyond it (undefined values that chain, Python's operators and
-//! methods, lists and dictionaries that can be changed, native types) is built around it: the template's text is
-//! parsed here and handed to minijinja in a form in which every operator is a call to one of our functions.
+//! [minijinja] runs the templates. This crate adds what Ansible expects beyond it: undefined values that chain,
+//! Python's operators and methods, mutable lists and dictionaries, and native types. It parses the template and passes
+//! it to minijinja in a form in which every operator calls one of our functions.
 //!
-//! Trust goes by type. A [`windlass_yaml::Node`] is the project's own text and may hold templates; a [`Value`] is data
-//! and is never a template, whatever it looks like.
+//! Trust follows types. A [`windlass_yaml::Node`] is the project's own text and may contain templates. A [`Value`] is
+//! data and never a template, whatever it looks like.
 //!
-//! What differs from ansible-core 2.19, apart from texts of messages:
+//! Differences from ansible-core 2.19, apart from the wording of messages:
 //!
-//! * `d.items`, `d.keys` without parentheses give the key of that name, not the method.
-//! * Macros always give text, and change the lists and dicts they are given, as up to 2.18.
-//! * `range()` may be a result, `break` and `continue` need no extension, keys of mappings are rendered too.
-//! * Values of a dict that nobody looks at may be undefined in more places (`d.items()`, `d | length`).
+//! * `d.items`, `d.keys` without parentheses return the value of that key, not the method.
+//! * Macros always return text, and can change lists and dicts passed to them, as up to 2.18.
+//! * `range()` may be a result, `break` and `continue` need no extension, and keys of mappings are rendered too.
+//! * Unused values of a dict may be undefined in more places (`d.items()`, `d | length`).
 //! * Macros have no `varargs` and `kwargs`; templates have no `self` and no `{% trans %}`.
 
 pub mod filters;

@@ -1,21 +1,21 @@
-//! How large results may become and how long a template may run: what goes beyond is a mistake that would otherwise
-//! end the run, for want of memory or by never ending.
+//! Limits on the size of results and the run time of templates. Without them, a mistake could exhaust the memory or
+//! never end.
 
 use crate::error::Error;
 
-/// The longest text an expression makes, in bytes.
+/// Longest text of an expression, in bytes.
 pub(crate) const LONGEST_TEXT: usize = 100_000_000;
 
-/// The longest list an expression makes.
+/// Longest list of an expression.
 pub(crate) const LONGEST_LIST: usize = 10_000_000;
 
-/// How many steps one template may take; the smallest loop takes about three for each item.
+/// Maximum number of steps of one template. The smallest loop takes about three for each item.
 pub(crate) const STEPS: u64 = if cfg!(test) { 500_000 } else { 500_000_000 };
 
-/// The deepest nesting that is built up in a namespace.
+/// Deepest nesting of values in a namespace.
 const DEPTH: usize = 1_000;
 
-/// Refuses to make a text of this many bytes.
+/// Refuses texts over the limit, in bytes.
 pub(crate) fn text(length: usize) -> Result<(), Error> {
     if length <= LONGEST_TEXT {
         return Ok(());
@@ -25,7 +25,7 @@ pub(crate) fn text(length: usize) -> Result<(), Error> {
     )))
 }
 
-/// Refuses to make a list of this many items.
+/// Refuses lists over the limit.
 pub(crate) fn list(length: usize) -> Result<(), Error> {
     if length <= LONGEST_LIST {
         return Ok(());
@@ -35,7 +35,7 @@ pub(crate) fn list(length: usize) -> Result<(), Error> {
     )))
 }
 
-/// Passes on a result that is not too large: what a template does with it again and again stays bounded, too.
+/// Passes a result on if its size is within the limits, which also bounds repeated operations.
 pub(crate) fn value(value: minijinja::Value) -> Result<minijinja::Value, Error> {
     match value.as_str() {
         Some(made) => text(made.len())?,
@@ -45,13 +45,13 @@ pub(crate) fn value(value: minijinja::Value) -> Result<minijinja::Value, Error> 
     Ok(value)
 }
 
-/// Refuses widths and precisions of a format that no text could have; `specifications` are those of `%5d` or `{:>5}`.
+/// Refuses widths and precisions beyond any possible text. `specifications` come from formats such as `%5d` or `{:>5}`.
 pub(crate) fn widths<'f>(specifications: impl Iterator<Item = &'f str>) -> Result<(), Error> {
     let mut total = 0usize;
     for specification in specifications {
         for (index, digits) in specification.split(|character: char| !character.is_ascii_digit()).enumerate() {
             let width: usize = if digits.is_empty() { 0 } else { digits.parse().unwrap_or(usize::MAX) };
-            // What follows the point is a precision, for which numbers have less room.
+            // The number after the point is a precision, which has a smaller range.
             if index > 0 && specification.contains('.') && width > usize::from(u16::MAX) {
                 return Err(Error::filter(format!("The precision {digits} of the format is too large.")));
             }
@@ -61,9 +61,9 @@ pub(crate) fn widths<'f>(specifications: impl Iterator<Item = &'f str>) -> Resul
     text(total)
 }
 
-/// Refuses a value that nests so deeply that nothing can be done with it any more.
+/// Refuses values that nest too deeply for any further processing.
 pub(crate) fn nesting(value: &minijinja::Value) -> Result<(), Error> {
-    // Enough to find what a loop has wrapped again and again, little for large data.
+    // Enough to find a value that a loop wraps repeatedly, yet cheap for large data.
     const VISITS: usize = 5_000;
     let mut pending = vec![(value.clone(), 0)];
     for _ in 0..VISITS {

@@ -1,8 +1,8 @@
-//! Values that stand for something else: undefined, not known yet, failed, left out.
+//! Placeholders for values that are undefined, not yet known, failed or omitted.
 //!
-//! A mark travels through a template until something needs the value: printing it, comparing it, iterating over it is
-//! the error the mark stands for. Attributes of a mark are the mark itself, and a filter or function that is given one
-//! answers with it, so that `missing.a.b | default(x)` works however long the chain is.
+//! A mark passes through a template until something needs the value. Printing, comparing or iterating over it is then
+//! an error. Attributes of a mark are the mark itself, and a filter or function returns a mark that it gets as an
+//! argument. So `missing.a.b | default(x)` works for a chain of any length.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -14,30 +14,30 @@ use windlass_yaml::Node;
 use crate::classic;
 use crate::error::{Error, ErrorKind};
 
-/// What a value that cannot be used stands for.
+/// Reason why a value cannot be used.
 #[derive(Clone, Debug)]
 pub(crate) enum Mark {
-    /// A variable, key or attribute that does not exist.
+    /// A variable, key or attribute does not exist.
     Undefined {
-        /// Its name as written.
+        /// Name as written.
         name: String,
-        /// The sentence to fail with.
+        /// Error message.
         message: String,
-        /// The sentence of ansible-core 2.18, if it is another one.
+        /// Message of ansible-core 2.18, if different.
         classic: Option<String>,
-        /// What to do about it.
+        /// Suggested remedy.
         hint: Option<String>,
     },
-    /// A value that is not known yet.
+    /// A value is not yet known.
     Unknown(String),
-    /// A variable or element whose template failed.
+    /// The template of a variable or element failed.
     Failed(Error),
-    /// The result of `x if condition` without an else: prints as nothing.
+    /// Result of `x if condition` without an else; prints as nothing.
     Nothing,
 }
 
 impl Mark {
-    /// The error that using the value is.
+    /// The error of using the value.
     pub(crate) fn error(&self) -> Error {
         match self {
             Mark::Undefined { name, message, classic, hint } => {
@@ -57,7 +57,7 @@ impl Mark {
         }
     }
 
-    /// Whether it stands for something that does not exist, directly or because a template could not find it.
+    /// Whether the mark means a missing value, directly or through a template that needed one.
     fn is_undefined(&self) -> bool {
         match self {
             Mark::Undefined { .. } | Mark::Nothing => true,
@@ -102,12 +102,12 @@ impl Object for Mark {
     }
 }
 
-/// The mark a value is, if it is one.
+/// The mark in a value, if it is one.
 pub(crate) fn mark(value: &Value) -> Option<&Mark> {
     value.downcast_object_ref::<Mark>()
 }
 
-/// The name of what does not exist, if that is what the value stands for.
+/// Name of the missing variable or key, if the value is a mark of one.
 pub(crate) fn name(value: &Value) -> Option<&str> {
     match mark(value)? {
         Mark::Undefined { name, .. } => Some(name),
@@ -126,8 +126,8 @@ pub(crate) fn check(value: &Value) -> Result<(), Error> {
     }
 }
 
-/// Fails if a variable's template came to a mark that using the variable would fail with: the error is to say which
-/// variables it came through, and where.
+/// Fails if a variable's template resulted in an undefined or failed mark. The error can then name the variables it
+/// passed through and their positions.
 pub(crate) fn check_passing(value: &Value, node: &Node) -> Result<(), Error> {
     match mark(value) {
         Some(mark @ (Mark::Undefined { .. } | Mark::Failed(_))) => {
@@ -141,7 +141,8 @@ pub(crate) fn check_passing(value: &Value, node: &Node) -> Result<(), Error> {
     }
 }
 
-/// Whether it is what `x if condition` gives without an else: false as a condition, an empty text as an argument.
+/// Whether the value is the result of `x if condition` without an else. It is false as a condition and empty as an
+/// argument.
 pub(crate) fn is_nothing(value: &Value) -> bool {
     matches!(mark(value), Some(Mark::Nothing))
 }
@@ -155,12 +156,12 @@ fn nameless() -> Error {
     Error::new(ErrorKind::Undefined { name: String::new() }, "A parameter of the macro has no value.")
 }
 
-/// A value that fails with this error when it is used: for objects whose items may fail one by one, such as `hostvars`.
+/// Creates a value that fails with this error on use, for objects such as `hostvars` whose items may fail separately.
 pub fn failed(error: Error) -> Value {
     Value::from_object(Mark::Failed(error))
 }
 
-/// A value of an object that is not ours: what minijinja calls an invalid value is one that fails when it is used.
+/// Converts a value of a foreign object: an invalid value of minijinja becomes one that fails on use.
 pub(crate) fn valid(value: Value) -> Value {
     if value.kind() != ValueKind::Invalid {
         return value;
@@ -171,12 +172,12 @@ pub(crate) fn valid(value: Value) -> Value {
     }
 }
 
-/// An undefined value with its sentence.
+/// Creates an undefined value with its message.
 pub(crate) fn missing(name: impl Into<String>, message: String, hint: Option<String>) -> Value {
     Value::from_object(Mark::Undefined { name: name.into(), message, classic: None, hint })
 }
 
-/// An undefined key or attribute of an object.
+/// Creates an undefined value for a key or attribute of an object.
 pub(crate) fn missing_of(
     object: &Value,
     key: &Value,
@@ -189,26 +190,26 @@ pub(crate) fn missing_of(
     Value::from_object(Mark::Undefined { name, message, classic, hint })
 }
 
-/// The result of `x if condition` without an else.
+/// Creates the result of `x if condition` without an else.
 pub(crate) fn nothing() -> Value {
     static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::from_object(Mark::Nothing));
     NOTHING.clone()
 }
 
-/// An undefined value that remembers the name it was looked up by.
+/// Creates an undefined value that remembers the name it was looked up by.
 pub fn undefined(name: impl Into<String>) -> Value {
     let name = name.into();
     let message = format!("'{name}' is undefined.");
     missing(name, message, None)
 }
 
-/// A value that is not known yet, for check mode: an expression that touches it fails with
+/// Creates a value that is not yet known, for check mode. An expression that uses it fails with
 /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown).
 pub fn unknown(reason: impl Into<String>) -> Value {
     Value::from_object(Mark::Unknown(reason.into()))
 }
 
-/// Whether the value stands for something that does not exist. An unknown value exists.
+/// Whether the value is a mark of something missing. An unknown value is not missing.
 pub fn is_undefined(value: &Value) -> bool {
     value.is_undefined() || mark(value).is_some_and(Mark::is_undefined)
 }
@@ -228,7 +229,7 @@ impl Object for Omit {
 
 static OMIT: LazyLock<Value> = LazyLock::new(|| Value::from_object(Omit));
 
-/// The value of the variable `omit`: what evaluates to it is left out.
+/// The value of the variable `omit`; parts that evaluate to it are left out.
 pub fn omit() -> Value {
     OMIT.clone()
 }

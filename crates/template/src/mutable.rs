@@ -1,4 +1,4 @@
-//! Lists and dictionaries that templates change in place: `{% set _ = list.append(x) %}`.
+//! Lists and dictionaries that templates can change in place: `{% set _ = list.append(x) %}`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 
-/// A list that can be changed.
+/// A mutable list.
 #[derive(Debug)]
 pub(crate) struct MutableList(Mutex<Vec<Value>>);
 
@@ -15,7 +15,7 @@ impl MutableList {
         Value::from_object(MutableList(Mutex::new(items)))
     }
 
-    /// Works on the items. The function must not reach back into the list.
+    /// Runs `work` on the items. It must not access the list otherwise, because the lock is held.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Vec<Value>) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -25,7 +25,7 @@ impl MutableList {
     }
 }
 
-/// Takes nested lists and dictionaries apart one after the other: each inside the other would need a stack as deep.
+/// Drops nested lists and dictionaries iteratively, because recursion would need a stack as deep as the data.
 impl Drop for MutableList {
     fn drop(&mut self) {
         take_apart(std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner)));
@@ -75,7 +75,7 @@ impl Object for MutableList {
     }
 }
 
-/// A dictionary that can be changed.
+/// A mutable dictionary.
 #[derive(Debug)]
 pub(crate) struct MutableDict(Mutex<IndexMap<Value, Value>>);
 
@@ -84,7 +84,7 @@ impl MutableDict {
         Value::from_object(MutableDict(Mutex::new(entries.into_iter().collect())))
     }
 
-    /// Works on the entries. The function must not reach back into the dictionary.
+    /// Runs `work` on the entries. It must not access the dictionary otherwise, because the lock is held.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut IndexMap<Value, Value>) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

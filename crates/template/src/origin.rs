@@ -1,8 +1,8 @@
-//! Where a text comes from, which `type_debug` tells up to ansible-core 2.18: a text of the project, one of a template, one that came from
+//! Origin of texts, which `type_debug` reports up to ansible-core 2.18: text of the project, of a template, or from
 //! outside.
 //!
-//! Texts do not carry that with them. It is followed back instead: from the expression that `type_debug` stands behind to the variable it
-//! begins with, and through the templates that are nothing but another variable.
+//! Texts do not carry their origin. It is traced back from the expression before `type_debug` to its first variable,
+//! and on through templates that consist of a single variable.
 
 use std::sync::Arc;
 
@@ -20,25 +20,25 @@ use crate::registry;
 use crate::scope::Variable;
 use crate::syntax::is_template;
 
-/// How many variables may stand for each other.
+/// Maximum number of variables that may refer to one another.
 const INDIRECTIONS: usize = 20;
 
-/// Where a text comes from.
+/// Origin of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// It is written in a file of the project.
+    /// A file of the project.
     Written,
-    /// It came from outside: a result, a fact, a lookup, or a text marked as unsafe.
+    /// Outside the project: a result, a fact, a lookup, or text marked as unsafe.
     Outside,
-    /// It is an encrypted text of the project.
+    /// An encrypted text of the project.
     Vault,
-    /// A template or Ansible itself has made it.
+    /// The result of a template, or a text made by Ansible itself.
     #[default]
     Made,
 }
 
 impl Origin {
-    /// A word for it.
+    /// Keyword for the origin.
     pub fn word(self) -> &'static str {
         match self {
             Origin::Written => "written",
@@ -48,7 +48,7 @@ impl Origin {
         }
     }
 
-    /// What the word is for.
+    /// Origin for a keyword.
     pub fn of_word(word: &str) -> Origin {
         let all = [Origin::Written, Origin::Outside, Origin::Vault];
         all.into_iter().find(|origin| origin.word() == word).unwrap_or_default()
@@ -56,7 +56,7 @@ impl Origin {
 }
 
 impl Context {
-    /// Where the text comes from that a node evaluates to.
+    /// Origin of the text that a node evaluates to.
     pub fn origin(&self, node: &Node) -> Origin {
         of_node(self.inner(), node, "", 0)
     }
@@ -70,7 +70,7 @@ pub(crate) fn type_debug(state: &mut State<'_, '_>, value: &Value, path: &Value)
     }
 }
 
-/// `path.__class__`. Later lines run templates in Jinja's sandbox, which has no classes.
+/// `path.__class__`. Since 2.19, templates run in Jinja's sandbox, which has no classes.
 pub(crate) fn class_attribute(
     state: &mut State<'_, '_>,
     value: &Value,
@@ -94,7 +94,7 @@ fn class_at(context: &Context, value: &Value, path: &Value) -> &'static str {
     }
 }
 
-/// The name of a value's class up to 2.18, of a text that is not followed back.
+/// Class name of a value up to 2.18, for text whose origin was not traced.
 pub(crate) fn class(value: &Value) -> &'static str {
     match value.kind() {
         ValueKind::String => class_of_text(value, Origin::Made),
@@ -115,7 +115,7 @@ fn class_of_text(value: &Value, origin: Origin) -> &'static str {
     }
 }
 
-/// Where the text at `name.key[0]` comes from.
+/// Origin of the text at `name.key[0]`.
 fn of_path(context: &Arc<Inner>, path: &str, depth: usize) -> Origin {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let (name, keys) = path.split_at(end);
@@ -134,7 +134,7 @@ fn of_node(context: &Arc<Inner>, node: &Node, keys: &str, depth: usize) -> Origi
     match (&node.value, first_key(keys)) {
         _ if depth > INDIRECTIONS => Origin::Made,
         (Yaml::String(text), None) if is_template(text) => of_template(context, text, depth),
-        // What was asked for or stands on the command line is a text of Python.
+        // Answers to prompts and command line values are plain Python strings.
         (Yaml::String(text), None) if !is_template(text) && is_in_file(node) => Origin::Written,
         (Yaml::Literal(_), _) => Origin::Outside,
         (Yaml::Vault(_), None) => Origin::Vault,
@@ -155,7 +155,7 @@ fn is_in_file(node: &Node) -> bool {
     node.span.is_located() && node.span.source.name != "command line"
 }
 
-/// The first of the keys in `.a[0]['b']`, and the others.
+/// The first key in `.a[0]['b']`, and the remaining keys.
 pub(crate) fn first_key(keys: &str) -> Option<(&str, &str)> {
     if let Some(rest) = keys.strip_prefix('.') {
         return Some(rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())));
@@ -186,7 +186,7 @@ fn is_path(expression: &str) -> bool {
         && expression.chars().all(|c| c.is_alphanumeric() || "_.[]'\"".contains(c))
 }
 
-/// Whether an expression calls a lookup or uses a variable from outside, which makes all of it a thing from outside.
+/// Whether an expression calls a lookup or uses a variable from outside; its result is then from outside too.
 fn is_from_outside(context: &Arc<Inner>, expression: &str, depth: usize) -> bool {
     let mut rest = expression;
     while let Some(start) = rest.find(|c: char| c.is_alphabetic() || c == '_') {

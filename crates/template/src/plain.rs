@@ -1,7 +1,7 @@
-//! From the values of a running template to plain data.
+//! Converts values of a running template to plain data.
 //!
-//! Inside a template, containers may be rendered lazily, may be changed in place and may hold undefined values. Filters,
-//! comparisons and results want plain lists and dicts.
+//! Inside a template, containers may be lazy or mutable and may contain undefined values. Filters, comparisons and
+//! results need plain lists and dicts.
 
 use std::cell::Cell;
 
@@ -18,22 +18,22 @@ use crate::mutable::{MutableDict, MutableList};
 use crate::python::class::Class;
 use crate::python::{time, type_name};
 
-/// How deep data may nest.
+/// Maximum nesting of data.
 const DEPTH: usize = 500;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// Undefined values stay where they are; objects that are not ours too.
+    /// Keeps undefined values and foreign objects.
     Argument,
-    /// Undefined values stay where they are; mappings that are not ours are read.
+    /// Keeps undefined values, but reads foreign mappings.
     Subject,
-    /// Undefined values are errors.
+    /// Fails on undefined values.
     Operand,
-    /// The same; tuples and iterables become lists, what is omitted is dropped.
+    /// Like `Operand`; also turns tuples and iterables into lists and drops omitted values.
     Result,
 }
 
-/// Plain containers with undefined values still in them.
+/// Converts containers to plain ones and keeps undefined values.
 pub(crate) fn settled(value: &Value) -> Value {
     match walk(value, Purpose::Argument, 0) {
         Ok(changed) => changed.unwrap_or_else(|| value.clone()),
@@ -41,7 +41,7 @@ pub(crate) fn settled(value: &Value) -> Value {
     }
 }
 
-/// The same for what a filter works on: mappings of other kinds, such as the variables of a host, are plain as well.
+/// Like [`settled`], for the subject of a filter: foreign mappings, such as the variables of a host, become plain too.
 pub(crate) fn settled_subject(value: &Value) -> Value {
     match walk(value, Purpose::Subject, 0) {
         Ok(changed) => changed.unwrap_or_else(|| value.clone()),
@@ -49,14 +49,14 @@ pub(crate) fn settled_subject(value: &Value) -> Value {
     }
 }
 
-/// How often reading an object may lead to reading another one: `hostvars` of a host that has `hostvars`.
+/// Maximum depth of objects read through one another, such as `hostvars` of a host that has `hostvars`.
 const READINGS: usize = 12;
 
 thread_local! {
     static READING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Reads data that may lead to more data to be read.
+/// Reads data that may require further data.
 fn nested<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let depth = READING.get();
     if depth >= READINGS {
@@ -68,12 +68,12 @@ fn nested<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     result
 }
 
-/// Plain containers; an undefined value in them is an error.
+/// Converts containers to plain ones and fails on undefined values.
 pub(crate) fn plain(value: &Value) -> Result<Value, Error> {
     Ok(walk(value, Purpose::Operand, 0)?.unwrap_or_else(|| value.clone()))
 }
 
-/// Plain containers without what is undefined in them; a value that is undefined itself is an empty list.
+/// Converts containers to plain ones without undefined values. A value that is undefined itself becomes an empty list.
 pub(crate) fn defined(value: &Value) -> Value {
     let keep = |value: &Value| (!mark::is_undefined(value)).then(|| defined(value));
     match value.kind() {
@@ -90,7 +90,7 @@ pub(crate) fn defined(value: &Value) -> Value {
     }
 }
 
-/// What is printed as part of a longer text: as in a result, there are no tuples within it.
+/// Converts a value that is printed within a longer text. As in a result, it contains no tuples.
 pub(crate) fn printed(value: &Value) -> Result<Value, Error> {
     match value.as_object().map(|object| object.repr()) {
         Some(ObjectRepr::Plain) | None => Ok(value.clone()),
@@ -98,7 +98,7 @@ pub(crate) fn printed(value: &Value) -> Result<Value, Error> {
     }
 }
 
-/// The final value of a template.
+/// Final value of a template.
 pub(crate) fn finish(value: &Value) -> Result<Value, Error> {
     if is_omit(value) {
         return Err(Error::new(ErrorKind::Omitted, "The value as a whole is omitted."));
@@ -126,7 +126,7 @@ pub(crate) fn undefined_within(value: &Value) -> Option<Value> {
     None
 }
 
-/// Whether a value holds something that is rendered further when it is used, or that a template can still change.
+/// Whether a value contains something that is rendered on use, or that a template can still change.
 pub(crate) fn is_bound(value: &Value) -> bool {
     if value.as_object().is_none() {
         return false;
@@ -143,7 +143,7 @@ pub(crate) fn is_bound(value: &Value) -> bool {
     is_lazy(value) || is_mutable(value) || globals::is_variables(value)
 }
 
-/// `None` when the value is already as wanted.
+/// `None` if the value needs no conversion.
 fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, Error> {
     let Some(object) = value.as_object() else {
         if value.kind() == ValueKind::Invalid {
@@ -204,7 +204,7 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
             walk_items(&items, purpose, depth, true)
         }
         ObjectRepr::Map => nested(|| {
-            // What an object lists but does not have is not there.
+            // Skip keys that an object lists but has no value for.
             let pairs = object.try_iter_pairs().into_iter().flatten();
             let entries: Vec<(Value, Value)> = pairs.filter(|(_, value)| !value.is_undefined()).collect();
             walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true)
@@ -268,7 +268,7 @@ pub(crate) fn is_mutable(value: &Value) -> bool {
     value.downcast_object_ref::<MutableList>().is_some() || value.downcast_object_ref::<MutableDict>().is_some()
 }
 
-/// A list or dict the template may change: its own, or a copy of what it was given.
+/// A mutable list or dict: the template's own, or a copy of its argument.
 pub(crate) fn mutable(value: &Value) -> Value {
     mutable_within(value, 0)
 }

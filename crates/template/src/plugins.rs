@@ -1,4 +1,4 @@
-//! Filters, tests and lookups that are not ours.
+//! External filters, tests and lookups.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::registry::LookupOptions;
 use crate::tracker;
 
-/// What a plugin is.
+/// Kind of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PluginKind {
     /// `value | name`.
@@ -23,7 +23,7 @@ pub enum PluginKind {
 }
 
 impl PluginKind {
-    /// Its word in messages and in Ansible's names of folders.
+    /// The kind in messages and in Ansible's directory names.
     pub fn word(self) -> &'static str {
         match self {
             PluginKind::Filter => "filter",
@@ -33,15 +33,16 @@ impl PluginKind {
     }
 }
 
-/// A source of plugins, asked for every name before ours are looked at.
+/// A source of plugins, which takes precedence over built-in ones.
 pub trait Plugins: Debug + Send + Sync {
-    /// Whether it has the plugin; `native` says whether there is one of ours of that name. An error if it has one that cannot be used.
+    /// Whether the source has the plugin; an error if it is unusable. `native` says whether a built-in one has this
+    /// name.
     fn provides(&self, kind: PluginKind, name: &str, native: bool) -> Result<bool, Error>;
 
-    /// Calls a filter or a test. Nothing among the arguments is undefined.
+    /// Calls a filter or test. No argument is undefined.
     fn call(&self, kind: PluginKind, name: &str, arguments: &[Value]) -> Result<Value, Error>;
 
-    /// Answers a lookup, as a list.
+    /// Runs a lookup, which returns a list.
     fn lookup(
         &self,
         context: &Context,
@@ -51,7 +52,7 @@ pub trait Plugins: Debug + Send + Sync {
     ) -> Result<Vec<Value>, Error>;
 }
 
-/// A filter or test as a function of minijinja.
+/// Wraps a filter or test as a function for minijinja.
 pub(crate) fn function(plugins: &Arc<dyn Plugins>, kind: PluginKind, name: &str) -> Value {
     let (plugins, name) = (Arc::clone(plugins), name.to_owned());
     Value::from_function(move |arguments: Rest<ValueOrKwargs>| -> Result<Value, minijinja::Error> {

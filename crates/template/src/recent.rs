@@ -1,10 +1,10 @@
-//! A memory of what was made of texts, which forgets what nobody asks for any more.
+//! A cache by text that drops entries after a period without use.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// What was made of texts. A generation that is full becomes the old one, and what was not asked for by the time the next one is full
-/// is forgotten: a loop that renders a new text each time does not fill the memory, and what a run uses again and again stays.
+/// A cache with two generations. When the young one is full it replaces the old one, so entries not used meanwhile are
+/// dropped. A loop that renders a new text each time does not fill the memory, and texts in regular use stay.
 pub(crate) struct Recent<T> {
     generations: RwLock<Generations<T>>,
     room: usize,
@@ -13,26 +13,26 @@ pub(crate) struct Recent<T> {
 struct Generations<T> {
     young: HashMap<Box<str>, T>,
     old: HashMap<Box<str>, T>,
-    /// How much of its room the young one has filled.
+    /// Bytes used in the young generation.
     filled: usize,
 }
 
-/// How many bytes an entry takes: those of its text, and what was made of it, which is some times longer.
+/// Estimated bytes of an entry: its text, and its value, which is several times longer.
 fn weight(text: &str) -> usize {
     1024 + 8 * text.len()
 }
 
 impl<T: Clone> Recent<T> {
-    /// Room for the templates of a large project, several times.
+    /// Bytes of a generation, several times the need of a large project.
     pub(crate) const ROOM: usize = 32 << 20;
 
-    /// An empty memory; a generation has so many bytes.
+    /// Creates an empty cache with `room` bytes for each generation.
     pub(crate) fn new(room: usize) -> Recent<T> {
         let generations = Generations { young: HashMap::new(), old: HashMap::new(), filled: 0 };
         Recent { generations: RwLock::new(generations), room }
     }
 
-    /// What was made of a text.
+    /// Looks up an entry.
     pub(crate) fn get(&self, text: &str) -> Option<T> {
         let generations = self.read();
         if let Some(found) = generations.young.get(text) {
@@ -43,7 +43,7 @@ impl<T: Clone> Recent<T> {
         Some(self.keep(text, found))
     }
 
-    /// Keeps what was made of a text; the answer is what somebody else made of it in the meantime, if somebody has.
+    /// Adds an entry; returns the existing one if another thread was faster.
     pub(crate) fn keep(&self, text: &str, made: T) -> T {
         let mut generations = self.write();
         if let Some(found) = generations.young.get(text) {

@@ -1,4 +1,4 @@
-//! How filters, tests and lookups are declared, and how they are found by name.
+//! Declaration of filters, tests and lookups, and their lookup by name.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -22,41 +22,41 @@ use crate::python::percent;
 use crate::suggest::closest;
 use crate::tests::TESTS;
 
-/// One filter or test as the registries list it.
+/// A filter or test in a registry.
 ///
-/// The function behind it is a typed minijinja function (`Value::from_function`). Before it is called, its arguments
-/// are checked and made plain: an undefined or unknown argument is the answer, lazily rendered containers are rendered.
+/// It is implemented as a typed minijinja function (`Value::from_function`). Before the call, its arguments are checked
+/// and made plain: an undefined or unknown argument is returned as the result, and lazy containers are rendered.
 #[derive(Clone, Copy)]
 pub struct Function {
-    /// Its names: plain ones for what Ansible and Jinja ship, dotted ones (`ansible.utils.ipaddr`) for collections.
+    /// Names: plain for Ansible and Jinja, dotted for collections (`ansible.utils.ipaddr`).
     pub names: &'static [&'static str],
-    /// Makes the callable, `|| Value::from_function(f)`.
+    /// Creates the callable, `|| Value::from_function(f)`.
     pub make: fn() -> Value,
-    /// The function wants to see undefined arguments itself (`default`, `defined`).
+    /// Whether the function handles undefined arguments itself (`default`, `defined`).
     pub takes_undefined: bool,
 }
 
 impl Function {
-    /// A function that is never called with an undefined argument.
+    /// Declares a function that is never called with an undefined argument.
     pub const fn new(names: &'static [&'static str], make: fn() -> Value) -> Function {
         Function { names, make, takes_undefined: false }
     }
 
-    /// A function that sees undefined arguments; see [`is_undefined`](crate::is_undefined).
+    /// Declares a function that handles undefined arguments; see [`is_undefined`](crate::is_undefined).
     pub const fn with_undefined(names: &'static [&'static str], make: fn() -> Value) -> Function {
         Function { names, make, takes_undefined: true }
     }
 }
 
-/// The keyword arguments of a lookup, without `wantlist` and `errors`, which are handled before it is called.
+/// Keyword arguments of a lookup, without `wantlist` and `errors`, which the caller handles.
 pub type LookupOptions = IndexMap<String, Value>;
 
-/// A lookup plugin: reads something on the control machine.
+/// A lookup plugin, which reads data on the control machine.
 pub trait Lookup: Sync {
-    /// Its names: plain ones for what Ansible ships, dotted ones for collections.
+    /// Names: plain for Ansible, dotted for collections.
     fn names(&self) -> &'static [&'static str];
 
-    /// Answers for the terms; always a list, as `query()` gives it. The results are data: they are never templated.
+    /// Runs the lookup for the terms and returns a list, as for `query()`. The results are data and never templated.
     fn run(&self, context: &Context, terms: &[Value], options: &LookupOptions) -> Result<Vec<Value>, Error>;
 }
 
@@ -69,7 +69,7 @@ pub fn call_filter(state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -
     }
 }
 
-/// Applies a filter in an expression; what fails is answered with a value that fails where it is used.
+/// Applies a filter in an expression. A failure is returned as a value that fails on use.
 pub(crate) fn apply_filter(
     state: &mut State<'_, '_>,
     name: &str,
@@ -95,13 +95,13 @@ pub fn call_test(state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> 
     Ok(verdict.is_true())
 }
 
-/// Applies a test in an expression; an undefined value is answered with itself.
+/// Applies a test in an expression. An undefined value is returned as the result.
 pub(crate) fn apply_test(
     state: &mut State<'_, '_>,
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
-    // Up to 2.18, an undefined value is merely none of these.
+    // Up to 2.18, these tests are false for an undefined value.
     if let Some(first) = arguments.first()
         && mark::is_undefined(first)
         && matches!(
@@ -150,7 +150,7 @@ fn call(
     }
 }
 
-/// A function of the registry, ready to be called.
+/// A registered function, ready to be called.
 pub(crate) struct Callable {
     function: Value,
     takes_undefined: bool,
@@ -159,7 +159,7 @@ pub(crate) struct Callable {
 impl Callable {
     fn call(&self, state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> Result<Value, minijinja::Error> {
         if self.takes_undefined {
-            // What failed or is not known yet is not merely undefined: no default can stand in for it.
+            // A value that failed or is unknown is not undefined, so no default may replace it.
             if let Some(value) = arguments.first()
                 && mark(value).is_some()
                 && !mark::is_undefined(value)
@@ -171,7 +171,7 @@ impl Callable {
                 && is_classic(state)
                 && let Some(undefined) = undefined_within(&settled(first))
             {
-                // Up to 2.18, a variable with something undefined anywhere in it is undefined as a whole.
+                // Up to 2.18, a variable that contains an undefined value is undefined as a whole.
                 let arguments: Vec<Value> = std::iter::once(undefined).chain(rest.iter().cloned()).collect();
                 return Ok(answer(self.function.call(state, &arguments)));
             }
@@ -185,7 +185,7 @@ impl Callable {
             }
             if let Some(mark) = mark(argument) {
                 match mark.error().ciphertext().filter(|_| index == 0 && name.ends_with("unvault")) {
-                    // The filter has a password of its own.
+                    // The filter has its own password.
                     Some(text) => settled_arguments.push(Value::from(text)),
                     None => return Ok(argument.clone()),
                 }
@@ -214,8 +214,8 @@ impl Callable {
     }
 }
 
-/// Filters and tests that do not need every item of what they are given: what is rendered lazily stays so, and an
-/// undefined item among the others does no harm.
+/// Filters and tests that do not need every item of their subject. Lazy containers stay lazy, and undefined items in
+/// them do not matter.
 const LOOKS_AT_NO_ITEM: [&str; 19] = [
     "length",
     "count",
@@ -238,7 +238,7 @@ const LOOKS_AT_NO_ITEM: [&str; 19] = [
     "batch",
 ];
 
-/// Makes the values plain; the inner error is an undefined one among them.
+/// Makes keyword arguments plain; the inner error is the first undefined one.
 fn keyword_arguments(argument: &Value) -> Result<Result<Value, Value>, minijinja::Error> {
     let kwargs = Kwargs::try_from(argument.clone())?;
     let mut plain = Vec::new();
@@ -252,8 +252,8 @@ fn keyword_arguments(argument: &Value) -> Result<Result<Value, Value>, minijinja
     Ok(Ok(plain.into_iter().collect::<Kwargs>().into()))
 }
 
-/// A function that fails answers with a value that is the error where it is used: if it ran into something undefined,
-/// `default` can follow it, and a result nobody uses does no harm.
+/// Turns an error into a value that fails on use. `default` can then replace it if something was undefined, and an
+/// unused result causes no error.
 fn answer(outcome: Result<Value, minijinja::Error>) -> Value {
     let bounded = outcome.map_err(Error::from).and_then(limits::value);
     bounded.unwrap_or_else(mark::failed)
@@ -271,7 +271,7 @@ fn table(functions: &[Function]) -> Table {
             table.insert((*name).to_owned(), callable());
         }
     }
-    // Filters that moved to a collection are still found by their short names.
+    // Filters that moved to a collection keep their short names.
     for function in functions {
         for name in function.names {
             if let Some((_, short)) = name.rsplit_once('.') {
@@ -295,7 +295,7 @@ pub(crate) fn tests() -> &'static Table {
     TABLE.get_or_init(|| table(TESTS))
 }
 
-/// The lookup of that name.
+/// Finds a lookup by name.
 pub(crate) fn lookup(name: &str) -> Result<&'static dyn Lookup, Error> {
     let plain = name.strip_prefix("ansible.builtin.").or_else(|| name.strip_prefix("ansible.legacy.")).unwrap_or(name);
     LOOKUPS.iter().copied().find(|lookup| lookup.names().contains(&plain)).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What an evaluation sees as its variables, and how functions of templates get back to the context they run in.
+//! Variables as an evaluation sees them, and access from template functions to their context.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,22 +19,22 @@ use crate::mark;
 use crate::operators;
 use crate::plain;
 
-/// The name under which the root finds itself; no template can write it.
+/// Name under which the root finds itself; templates cannot spell it.
 const SELF: &str = "\u{1}root";
 
-/// The variables of one evaluation.
+/// Variables of one evaluation.
 pub(crate) struct Root {
     pub(crate) context: Arc<Inner>,
-    /// The copies of lists and dicts that this evaluation may change, if it changes any.
+    /// Copies of lists and dicts that this evaluation may change, if it changes any.
     owned: Option<Mutex<HashMap<String, Value>>>,
-    /// How the templates that are included are read and where they are searched.
+    /// Options and search paths of included templates.
     pub(crate) files: Option<Arc<TemplateOptions>>,
-    /// In how many templates that do not see the variables the evaluation is.
+    /// Number of surrounding templates that do not see the variables.
     apart: AtomicUsize,
 }
 
 impl Root {
-    /// The root of an evaluation.
+    /// Creates the root of an evaluation.
     pub(crate) fn value(context: &Arc<Inner>, mutates: bool, files: Option<&Arc<TemplateOptions>>) -> Value {
         Value::from_object(Root {
             context: context.clone(),
@@ -44,7 +44,7 @@ impl Root {
         })
     }
 
-    /// The root of the evaluation that a function is called in.
+    /// The root of the evaluation that calls a function.
     pub(crate) fn of(state: &State<'_, '_>) -> Option<Arc<Root>> {
         state.lookup(SELF)?.downcast_object()
     }
@@ -88,14 +88,14 @@ impl Object for Root {
     }
 }
 
-/// Renders a string literal that is a template itself.
+/// Renders a string literal that is itself a template.
 pub(crate) fn nested_template(state: &mut State<'_, '_>, text: &Value) -> Result<Value, minijinja::Error> {
     let context = operators::context(state)?;
     Ok(context.inner().text(text.as_str().unwrap_or_default())?)
 }
 
-/// Reads what a template gave in a condition: text becomes the value it spells or the variable it names. It is never
-/// parsed as an expression, as data is no code.
+/// Reads the result of a template in a condition: text becomes the value it spells, or the variable it names. It is
+/// never parsed as an expression, because data is not code.
 pub(crate) fn reread(state: &mut State<'_, '_>, value: &Value) -> Result<Value, minijinja::Error> {
     let Some(text) = value.as_str() else { return Ok(value.clone()) };
     let text = text.trim();
@@ -120,7 +120,7 @@ pub(crate) fn reread(state: &mut State<'_, '_>, value: &Value) -> Result<Value, 
     Ok(found)
 }
 
-/// A template that does not see the variables begins or ends.
+/// Begins or ends a template that does not see the variables.
 pub(crate) fn apart(state: &mut State<'_, '_>, begins: bool) -> Result<bool, minijinja::Error> {
     if let Some(root) = Root::of(state) {
         match begins {
@@ -131,7 +131,7 @@ pub(crate) fn apart(state: &mut State<'_, '_>, begins: bool) -> Result<bool, min
     Ok(begins)
 }
 
-/// Finds a template to include; the answer is the name minijinja loads it by.
+/// Finds a template to include and returns the name that minijinja loads it by.
 pub(crate) fn include(
     state: &mut State<'_, '_>,
     name: &Value,

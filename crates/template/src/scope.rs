@@ -1,4 +1,4 @@
-//! Where variables come from.
+//! Source of variables.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -10,30 +10,30 @@ use windlass_yaml::Node;
 
 use crate::origin::Origin;
 
-/// A variable before it is used.
+/// A variable as defined, not yet rendered.
 #[derive(Clone, Debug)]
 pub enum Variable {
-    /// Data: facts, results, lookups. Never a template.
+    /// Data, such as facts, results and lookups. Never a template.
     Data(Value),
-    /// Text of the project: its strings may be templates, rendered when the variable is used.
+    /// Text of the project: its strings may be templates, which are rendered on use.
     Text(Node),
 }
 
-/// The variables one host sees for one task.
+/// Variables of one host for one task.
 pub trait Scope: Send + Sync + Debug {
-    /// The variable of that name.
+    /// Looks up a variable.
     fn get(&self, name: &str) -> Option<Variable>;
 
-    /// The names of all variables, for the `varnames` lookup and for suggestions.
+    /// Names of all variables, for the `varnames` lookup and for suggestions.
     fn names(&self) -> Vec<Arc<str>>;
 
-    /// Where the texts in a variable that is data come from.
+    /// Origin of the texts in a data variable.
     fn origin(&self, _name: &str) -> Origin {
         Origin::Made
     }
 
-    /// The directories in which lookups and template includes search, nearest first (a role's directory, then the
-    /// playbook's). Callers append `files`, `templates` or `vars` themselves.
+    /// Directories that lookups and template includes search, nearest first: a role's directory, then the playbook's.
+    /// Callers append `files`, `templates` or `vars` themselves.
     fn search_paths(&self) -> Vec<PathBuf> {
         Vec::new()
     }

@@ -1,15 +1,16 @@
-//! The settings of the run, for the lookup `config`.
+//! Settings of the run, for the lookup `config`.
 
 use std::fmt::Debug;
 
 use minijinja::Value;
 
-/// What knows the settings.
+/// Source of the settings.
 pub trait Settings: Debug + Send + Sync {
-    /// A setting by Ansible's name, and what made it so; `None` if there is none of that name, a sentence if it cannot be read.
+    /// A setting by Ansible's name, with its origin. `None` if it does not exist; the error is a sentence if it is
+    /// unreadable.
     fn get(&self, name: &str) -> Option<Result<(Value, String), String>>;
 
-    /// A setting of a plugin, of that kind and name, and what made it so. The variables of the host go first: `variable` looks one up.
+    /// A plugin's setting, with its origin. Variables of the host take precedence: `variable` looks one up.
     fn of_plugin(
         &self,
         plugin: (&str, &str),
@@ -17,9 +18,9 @@ pub trait Settings: Debug + Send + Sync {
         variable: &dyn Fn(&str) -> Option<Value>,
     ) -> Option<Result<(Value, String), String>>;
 
-    /// Says something to the user.
+    /// Warns the user.
     fn warn(&self, sentence: String);
 
-    /// Says that something will not work any more one day.
+    /// Warns the user about a deprecation.
     fn deprecated(&self, sentence: String);
 }

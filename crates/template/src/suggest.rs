@@ -1,6 +1,6 @@
-//! "Did you mean": the known name nearest to one that does not exist.
+//! "Did you mean": finds the known name nearest to an unknown one.
 
-/// A sentence that names the nearest candidate, if one is near enough to be a slip.
+/// Names the nearest candidate in a sentence, if it is near enough to be a typo.
 pub(crate) fn closest<'a>(wanted: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let limit = match wanted.chars().count() {
         0..=2 => return None,
@@ -15,7 +15,7 @@ pub(crate) fn closest<'a>(wanted: &str, candidates: impl Iterator<Item = &'a str
     Some(format!("Did you mean '{}'?", nearest.1))
 }
 
-/// How many characters must be inserted, removed, replaced or swapped with their neighbour.
+/// Number of characters to insert, remove, replace or swap with their neighbour.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().collect();
     let right: Vec<char> = right.chars().collect();

@@ -1,4 +1,4 @@
-//! What is being rendered on this thread: which variables a value depends on, and whether one refers to itself.
+//! Tracks rendering on this thread: the variables that a value depends on, and variables that refer to themselves.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind};
 
-/// The names of the variables a value was made from.
+/// Names of the variables that a value depends on.
 pub type Dependencies = HashSet<Arc<str>, foldhash::fast::RandomState>;
 
-/// How many variables may be rendered within each other.
+/// Maximum depth of variables rendered within one another.
 const DEPTH: usize = 150;
 
 struct Frame {
-    /// The variable that is being rendered and the context it is rendered in; none for an item of a container.
+    /// The rendered variable and its context; `None` for an item of a container.
     variable: Option<(usize, Arc<str>)>,
     dependencies: Dependencies,
 }
@@ -22,7 +22,7 @@ thread_local! {
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes that a variable was asked for.
+/// Records the use of a variable.
 pub(crate) fn touch(name: &str) {
     FRAMES.with_borrow_mut(|frames| {
         if let Some(frame) = frames.last_mut()
@@ -33,7 +33,7 @@ pub(crate) fn touch(name: &str) {
     });
 }
 
-/// Notes that a value with these dependencies was used.
+/// Records the use of a value with these dependencies.
 pub(crate) fn depends_on(dependencies: &Dependencies) {
     FRAMES.with_borrow_mut(|frames| {
         if let Some(frame) = frames.last_mut() {
@@ -46,39 +46,39 @@ pub(crate) fn depends_on(dependencies: &Dependencies) {
     });
 }
 
-/// Does something, and tells which variables it read.
+/// Runs `work` and returns the variables it read.
 pub fn reading<T>(work: impl FnOnce() -> T) -> (T, Arc<Dependencies>) {
     collect(work)
 }
 
-/// Whether one of the names that were read so far, of what is being done within [`reading`], is one of these.
+/// Whether this [`reading`] scope has read a matching variable so far.
 pub fn has_read(is_one: impl Fn(&str) -> bool) -> bool {
     FRAMES.with_borrow(|frames| frames.last().is_some_and(|frame| frame.dependencies.iter().any(|name| is_one(name))))
 }
 
-/// Stands among what was read for everything that is not a variable: files of this machine, output of programs, answers of the network. What is
-/// read there may be another the next time.
+/// Dependency on anything but variables: files of this machine, output of programs, answers from the network. Its value
+/// may differ the next time.
 pub const OUTSIDE: &str = "(outside)";
 
-/// Stands for the project's own files, except those that are loaded before it runs.
+/// Dependency on the project's files, except those loaded before the run.
 pub const PROJECT: &str = "(project)";
 
-/// Notes that something was read that is not a variable.
+/// Records a read of something other than a variable.
 pub fn reads_outside() {
     touch(OUTSIDE);
 }
 
-/// Notes that a file of the project was read.
+/// Records a read of a file of the project.
 pub fn reads_project() {
     touch(PROJECT);
 }
 
-/// Does something and collects what it depends on.
+/// Runs `work` and collects its dependencies.
 pub(crate) fn collect<T>(work: impl FnOnce() -> T) -> (T, Arc<Dependencies>) {
     within(None, work)
 }
 
-/// Renders a variable, unless it is being rendered already.
+/// Renders a variable; fails if it is already being rendered.
 pub(crate) fn render<T>(
     context: usize,
     name: &Arc<str>,
@@ -103,7 +103,7 @@ pub(crate) fn render<T>(
     }
 }
 
-/// Takes the frame away again, however the work ends.
+/// Removes the frame even if the work panics.
 struct Guard;
 
 impl Drop for Guard {

@@ -1,4 +1,4 @@
-//! Contexts: layers of variables, loops among them, secrets, what check mode does not know, errors, includes.
+//! Contexts: layers of variables, cycles, secrets, unknown values in check mode, errors and includes.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 #![expect(clippy::disallowed_methods, reason = "the templates are the tests' own")]
@@ -54,7 +54,7 @@ fn a_layer_hides_what_was_rendered_below_it() {
     assert_eq!(context.render_to_string(&text("{{ deep.label }}")).unwrap(), "one");
 }
 
-/// A variable that counts how often it is asked for, so that rendering once can be seen.
+/// A scope that counts its lookups, to prove that a variable is rendered once.
 #[derive(Debug)]
 struct Counting(IndexMap<Arc<str>, Variable>, std::sync::atomic::AtomicUsize);
 
@@ -333,7 +333,7 @@ fn ten_thousand_conditions_are_quick() {
         let context = context.with(extra("item", item));
         assert!(context.condition(&condition).unwrap());
     }
-    // Shown with --nocapture; nothing is asserted about the time.
+    // Visible with --nocapture; the test does not assert a time.
     eprintln_if_asked(start.elapsed());
 }
 
@@ -342,7 +342,8 @@ fn eprintln_if_asked(elapsed: std::time::Duration) {
     eprintln!("10,000 conditions: {elapsed:?}");
 }
 
-/// The variables of a host as a controller gives them: each is asked for alone, and one of them is the object itself.
+/// The variables of a host as a controller provides them: each is looked up separately, and one of them is the object
+/// itself.
 #[derive(Debug)]
 struct HostVars;
 
@@ -362,7 +363,7 @@ impl minijinja::value::Object for HostVars {
     }
 }
 
-/// Lists a name it has no value for.
+/// Lists a name that it has no value for.
 #[derive(Debug)]
 struct Listing;
 

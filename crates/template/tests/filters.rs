@@ -1,4 +1,4 @@
-//! Filters, tests and lookups compared with what the real ansible-core 2.19 answered; `filters/record.py` writes the answers.
+//! Compares filters, tests and lookups with the results of ansible-core 2.19, which `filters/record.py` records.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs)]
 #![expect(clippy::disallowed_methods, reason = "the templates are the tests' own")]
@@ -30,10 +30,10 @@ fn context() -> Context {
     Engine::new(Options { playbook_dir: directory(), ..Options::default() }).scope(Arc::new(variables))
 }
 
-/// What is different, if anything is.
+/// Describes the difference, if any.
 fn difference(context: &Context, case: &Json) -> Option<String> {
     let expression = case["e"].as_str().unwrap();
-    // As part of a playbook's text, where a backslash needs no second one.
+    // As part of a playbook, where a backslash needs no escaping.
     let render = |expression: &str| context.render(&Node::of_project(format!("{{{{ {expression} }}}}"), Span::none()));
     let result = render(expression);
     if let Some(failure) = case.get("fails") {
@@ -46,7 +46,7 @@ fn difference(context: &Context, case: &Json) -> Option<String> {
     if found != case["v"] {
         return Some(format!("gives {found}\n    wanted {}", case["v"]));
     }
-    // JSON does not tell tuples from lists and 1 from 1.0: the text does.
+    // JSON does not distinguish tuples from lists, or 1 from 1.0, but the text does.
     let shown = render(&format!("({expression}) | string")).map(|value| text(&value));
     (shown.as_deref().ok() != case["t"].as_str()).then(|| format!("shows {shown:?}\n    wanted {}", case["t"]))
 }
@@ -64,7 +64,7 @@ fn compare(name: &str) {
     assert_eq!(wrong, 0, "{wrong} cases of {name} differ");
 }
 
-/// `RECORDED_FILTERS` names another file with answers, for what one wants to try.
+/// `RECORDED_FILTERS` names another file of results, for experiments.
 #[test]
 fn what_one_tries_is_the_same() {
     if let Ok(path) = std::env::var("RECORDED_FILTERS") {

@@ -1,4 +1,4 @@
-//! Templates that nobody means: too long, or made of anything. They end with an error.
+//! Templates that are too large, too deep or random end with an error.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 #![expect(clippy::disallowed_methods, reason = "the templates are the tests' own")]
@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use windlass_template::{Engine, Options, Variable};
 use windlass_yaml::{Node, Span};
 
-/// Renders on a stack as large as those a run renders on.
+/// Renders on a stack as large as in a run.
 fn rendered_deep(template: String) -> Result<String, String> {
     let render = move || rendered(&template);
     std::thread::Builder::new().stack_size(16 << 20).spawn(render).unwrap().join().unwrap()
@@ -56,7 +56,7 @@ fn data_that_nests_too_deeply_is_refused() {
     };
     refused(wrapped("{% set ns.x = [ns.x] %}"), "nests deeper than");
     refused(wrapped("{% set ns.x = {'a': 1, 'b': ns.x} %}"), "nests deeper than");
-    // Each is changed in place, and taken apart at the end.
+    // Each value is changed in place, and dropped at the end.
     assert_eq!(rendered_deep(wrapped("{% set y = [] %}{% set _ = y.append(ns.x) %}{% set ns.x = y %}")).unwrap(), "1");
     for cycle in
         ["{% set x = [] %}{% set _ = x.append(x) %}{{ x }}", "{% set x = {} %}{% set _ = x.update({'x': x}) %}{{ x }}"]
@@ -171,7 +171,7 @@ fn texts_made_of_anything_do_not_end_the_program() {
         "\\", "1", "1.5", "~", "*", "**", "/", "//", "%", " ", "\n", "raw", "endraw", "macro", "endmacro", "call", "ü",
         "\u{0}", "'x'", "map", "loop",
     ];
-    // A generator of its own, so that a failure can be repeated.
+    // A seeded generator, so that a failure can be repeated.
     let mut state = 1u64;
     let mut next = move |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

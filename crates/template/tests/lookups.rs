@@ -1,4 +1,4 @@
-//! What lookups do with files, commands and the inventory.
+//! Lookups of files, commands and the inventory.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 #![expect(clippy::disallowed_methods, reason = "the expressions are the tests' own")]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records what the real ansible-core answers for the cases of tests/fixtures/*.json.
+"""Records the results of ansible-core for the cases of tests/fixtures/*.json.
 
     /path/to/venv/bin/python record.py fixtures/NAME.json ...
 
-A fixture holds {"vars": project text, "data": untrusted data, "cases": [{"template" | "condition" | "file": text, ...}]}.
-For each case `result` (with `type`) or `error` is written back next to it. Fixtures with "compat": "2.18" are recorded
-when this runs with ansible-core 2.18, all others with 2.19.
+A fixture holds {"vars": project text, "data": untrusted data, "cases": [{"template" | "condition" | "file": text,
+...}]}. It adds `result` (with `type`) or `error` to each case. With ansible-core 2.18, it records fixtures with
+"compat": "2.18"; with 2.19, all others.
 """
 
 import json
@@ -74,7 +74,7 @@ def evaluate(case, variables):
 
 
 def is_undefined(error):
-    """Whether the error, or what caused it, is about something undefined."""
+    """Whether the error, or its cause, is about an undefined value."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -98,7 +98,7 @@ def record(case, variables):
 
 
 def show(case):
-    """One case on one line, so that a change of the fixture reads well."""
+    """Writes each case on its own line, for readable diffs of the fixture."""
     return json.dumps(case, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-//! Compares with what the real ansible-core 2.19 (2.18 in `classic.json`) answered; `record.py` writes the fixtures.
+//! Compares with the results of ansible-core 2.19 (2.18 in `classic.json`); `record.py` records the fixtures.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs)]
 #![expect(clippy::disallowed_methods, reason = "the templates are the tests' own")]
@@ -81,10 +81,10 @@ fn answer(context: &Context, case: &Json) -> Result<Value, Error> {
     context.render(&node(&case["template"]))
 }
 
-/// What is different, if anything is.
+/// Describes the difference, if any.
 fn difference(context: &Context, case: &Json) -> Option<String> {
     let result = answer(context, case);
-    // Where the difference is meant, the fixture says what is ours, and why.
+    // For an intended difference, the fixture has our result and the reason.
     if let Some(ours) = case.get("ours") {
         let found = result.map(|value| to_json(&value)).map_err(|error| error.to_string());
         return (found.as_ref() != Ok(ours)).then(|| format!("gives {found:?}\n    wanted our own {ours}"));
@@ -93,7 +93,7 @@ fn difference(context: &Context, case: &Json) -> Option<String> {
         (Some(wanted), Ok(value)) => {
             let found = to_json(&value);
             let wanted = match wanted {
-                // A template file always gives text.
+                // The result of a template file is always text.
                 Json::Null if case.get("file").is_some() => &Json::String(String::new()),
                 wanted => wanted,
             };

@@ -38,7 +38,7 @@ impl Keys {
     }
 }
 
-/// The plain text, or `None` when the password is not the right one.
+/// Decrypts a body; `None` if the password is wrong.
 pub(crate) fn decrypt(body: &Body, password: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let keys = derive(password, &body.salt);
     // `verify_slice` compares in constant time.

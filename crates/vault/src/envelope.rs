@@ -1,4 +1,4 @@
-//! The text around the ciphertext.
+//! Header and hexadecimal body around the ciphertext.
 
 use crate::{DEFAULT_LABEL, Error};
 
@@ -22,12 +22,12 @@ pub fn is_encrypted(data: &[u8]) -> bool {
     data.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(b";"))
 }
 
-/// The label an envelope was encrypted with, when its header has one.
+/// Label in an envelope's header, if it has one.
 pub fn label(data: &[u8]) -> Option<String> {
     header(data).ok()?.0
 }
 
-/// The label and what follows the header line.
+/// Label in the header, and the data after the header line.
 fn header(data: &[u8]) -> Result<(Option<String>, &[u8]), Error> {
     let data = data.trim_ascii_start();
     if !is_encrypted(data) {
@@ -59,7 +59,7 @@ pub(crate) fn parse(data: &[u8]) -> Result<Envelope, Error> {
     Ok(Envelope { label, body })
 }
 
-/// The bytes hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 fn unhexlified(digits: &[u8]) -> Result<Vec<u8>, Error> {
     hex::decode(digits).map_err(|error| Error::Damaged {
         reason: match error {

@@ -1,7 +1,7 @@
 //! Ansible Vault: envelopes of versions 1.1 and 1.2 (AES256).
 //!
-//! An envelope is a header line and hexadecimal lines. Keys come from PBKDF2-HMAC-SHA256 of the password; the text
-//! is encrypted with AES-256 in counter mode and authenticated with HMAC-SHA256.
+//! An envelope is a header line followed by hexadecimal lines. PBKDF2-HMAC-SHA256 derives the keys from the password.
+//! The text is encrypted with AES-256 in counter mode and authenticated with HMAC-SHA256.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -12,14 +12,14 @@ mod secrets;
 pub use envelope::{is_encrypted, label};
 pub use secrets::{DEFAULT_LABEL, Observer, Secret, Secrets};
 
-/// Why something could not be encrypted or decrypted.
+/// Reason why encryption or decryption failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The data does not begin with a vault header.
     #[error("The data is not vault-encrypted: it does not begin with `$ANSIBLE_VAULT;`.")]
     NotEncrypted,
-    /// The header is not one we know.
+    /// The header names an unsupported version or cipher.
     #[error("The vault header `{header}` is not supported; versions 1.1 and 1.2 with AES256 are.")]
     UnsupportedHeader {
         /// The header line.
@@ -28,33 +28,33 @@ pub enum Error {
     /// The body is damaged.
     #[error("The vault-encrypted data is damaged: {reason}. Restore it from where it was encrypted.")]
     Damaged {
-        /// What is wrong with it.
+        /// Description of the damage.
         reason: &'static str,
     },
-    /// There is no password at all.
+    /// No password was given.
     #[error(
         "Attempting to decrypt vault-encrypted data, but no vault password was given. \
          Give one with --vault-password-file, --vault-id or --ask-vault-pass."
     )]
     NoSecrets,
-    /// No password fits.
+    /// None of the passwords decrypts the data.
     #[error("Decryption failed: none of the vault passwords ({}) decrypts the data{}.", tried.join(", "), wanted_text(wanted.as_deref()))]
     WrongPassword {
-        /// The labels of the passwords that were tried.
+        /// Labels of the passwords that were tried.
         tried: Vec<String>,
-        /// The label the data was encrypted with, when the header has one.
+        /// Label in the envelope's header, if it has one.
         wanted: Option<String>,
     },
-    /// Only the password of the same label may be tried, and there is none.
+    /// Only a password with the envelope's label may be tried, and none was given.
     #[error("The data was encrypted with the vault id `{wanted}`, and no password with that id was given.")]
     NoMatchingLabel {
-        /// The label the data was encrypted with.
+        /// Label in the envelope's header.
         wanted: String,
     },
-    /// The operating system gave no random bytes.
+    /// The operating system provided no random bytes.
     #[error("The operating system gave no random bytes, so nothing can be encrypted: {reason}.")]
     NoRandomness {
-        /// What it said.
+        /// Its error message.
         reason: String,
     },
 }
@@ -63,12 +63,12 @@ fn wanted_text(wanted: Option<&str>) -> String {
     wanted.map(|label| format!(", which was encrypted with the vault id `{label}`")).unwrap_or_default()
 }
 
-/// Decrypts an envelope with the first password that fits; those of the envelope's label are tried first.
+/// Decrypts an envelope with the first password that fits. Passwords with the envelope's label are tried first.
 pub fn decrypt(data: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Error> {
     decrypt_with_secret(data, secrets).map(|(text, _)| text)
 }
 
-/// Decrypts an envelope and tells the password that fitted.
+/// Decrypts an envelope and returns the password that fitted as well.
 pub fn decrypt_with_secret<'s>(data: &[u8], secrets: &'s Secrets) -> Result<(Vec<u8>, &'s Secret), Error> {
     let envelope = envelope::parse(data)?;
     if secrets.is_empty() {
@@ -95,8 +95,7 @@ pub fn encrypt(plain: &[u8], secret: &Secret) -> Result<String, Error> {
     Ok(encrypt_with_salt(plain, secret, &salt))
 }
 
-/// Encrypts with a password and a salt that is given, so that the same text always gives the same envelope
-/// (`vault_encrypt_salt`).
+/// Encrypts with a given salt, so that the same text always yields the same envelope (`vault_encrypt_salt`).
 pub fn encrypt_with_salt(plain: &[u8], secret: &Secret, salt: &[u8]) -> String {
     envelope::format(&cipher::encrypt(plain, secret.password(), salt), secret.label())
 }

@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-/// The label of a password that was given without one.
+/// Label of a password that was given without one.
 pub const DEFAULT_LABEL: &str = "default";
 
 /// A password with its label.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     label: String,
-    /// Overwritten when it is dropped.
+    /// Zeroed on drop.
     password: Zeroizing<Vec<u8>>,
 }
 
 impl Secret {
-    /// A password with a label.
+    /// Pairs a password with a label.
     pub fn new(label: impl Into<String>, password: impl Into<Vec<u8>>) -> Self {
         Self { label: label.into(), password: Zeroizing::new(password.into()) }
     }
 
-    /// The password in the content of a password file or the output of a password program: all of it, without white
-    /// space around it.
+    /// Takes the content of a password file, or the output of a password program, as a password. Surrounding white
+    /// space is dropped.
     pub fn from_file_content(label: impl Into<String>, content: &[u8]) -> Self {
         Self::new(label, content.trim_ascii())
     }
@@ -33,12 +33,12 @@ impl Secret {
         &self.label
     }
 
-    /// Whether the password is empty, which no vault accepts.
+    /// Whether the password is empty; such a password is never valid.
     pub fn is_empty(&self) -> bool {
         self.password.is_empty()
     }
 
-    /// The password, for masking it in what is shown.
+    /// The password, for masking it in output.
     pub fn password(&self) -> &[u8] {
         &self.password
     }
@@ -50,7 +50,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Receiver of every text that is decrypted.
+/// Receives every decrypted text.
 pub type Observer = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// The passwords of a run, in the order they were given.
@@ -68,7 +68,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// No passwords.
+    /// Creates an empty set of passwords.
     pub fn new() -> Self {
         Self::default()
     }
@@ -83,13 +83,13 @@ impl Secrets {
         self.match_labels = match_labels;
     }
 
-    /// Passes every text that is decrypted with these passwords, or with a copy of them, to an observer, so that it
-    /// can be masked before anything shows it.
+    /// Passes every text that these passwords, or a copy of them, decrypt to an observer. It can then be masked before
+    /// anything prints it.
     pub fn observe(&mut self, observer: Observer) {
         self.observer = Some(observer);
     }
 
-    /// No passwords, and the same observer.
+    /// An empty set with the same observer.
     pub fn emptied(&self) -> Secrets {
         Secrets { observer: self.observer.clone(), ..Secrets::default() }
     }
@@ -100,12 +100,12 @@ impl Secrets {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
     }
 
-    /// All of them in order.
+    /// All passwords in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Secret> {
         self.secrets.iter()
     }
@@ -115,7 +115,7 @@ impl Secrets {
         self.secrets.iter().find(|secret| secret.label == label)
     }
 
-    /// The passwords to try for an envelope: those of its label first.
+    /// The passwords to try for an envelope, matching labels first.
     pub(crate) fn in_order_for(&self, label: Option<&str>) -> Vec<&Secret> {
         let label = label.unwrap_or(DEFAULT_LABEL);
         let (mut first, others): (Vec<_>, Vec<_>) = self.secrets.iter().partition(|secret| label == secret.label);

@@ -1,10 +1,10 @@
-//! Texts and passwords made of anything: they come back, and not after a change.
+//! Round trips of random texts and passwords; a changed envelope is refused.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use windlass_vault::{Secret, Secrets, decrypt, encrypt, is_encrypted, label};
 
-/// Bytes of a generator of its own, so that a failure can be repeated.
+/// Generates bytes from a seed, so that a failure can be repeated.
 fn bytes(state: &mut u64, length: usize) -> Vec<u8> {
     let mut next = || {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,4 +1,4 @@
-//! Envelopes written by `ansible-vault`, and what users see when something is wrong.
+//! Envelopes written by `ansible-vault`, and the error messages for invalid ones.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use windlass_vault::{

@@ -1,4 +1,4 @@
-//! From events to nodes.
+//! Builds nodes from parser events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ pub(crate) fn compose(source: &Arc<Source>, options: &Options) -> Result<Loaded,
     Loader::read(source, options)
 }
 
-/// A node that an alias can name, with its size when written out.
+/// A node that an alias can name, with its size after expanding aliases.
 struct Anchored {
     node: Node,
     weight: u64,
 }
 
-/// What a node turned out to be while it is being put together.
+/// Node under construction.
 enum Built {
     Node(Node),
-    /// A plain `<<`, which merges when it is a key.
+    /// A plain `<<`; as a key, it merges.
     Merge(Span),
-    /// A plain `=`, which is text when it is a key.
+    /// A plain `=`; as a key, it is text.
     DefaultValue(Span),
 }
 
@@ -40,24 +40,24 @@ struct Loader<'a, 'p> {
     anchors: HashMap<String, Option<Anchored>>,
     warnings: Vec<Warning>,
     nodes: u64,
-    /// How many `!unsafe` tags surround the current node.
+    /// Number of `!unsafe` tags around the current node.
     literal_depth: usize,
-    /// The newline that was appended to a text that did not end with one.
+    /// The newline appended to a text that did not end with one.
     appended_newline: Option<AppendedNewline>,
 }
 
-/// The reader needs a newline at the end of the text; a block scalar must not get it as content.
+/// The parser needs a newline at the end of the text. A block scalar must not take it as content.
 struct AppendedNewline {
-    /// Its position in bytes.
+    /// Byte offset of the newline.
     index: u64,
     /// Whether the line it ended was blank.
     after_blanks: bool,
-    /// Where it stands; what would come after it is there, too.
+    /// Line of the newline; content that would follow it has this line too.
     line: usize,
     column: usize,
 }
 
-/// What ends a line in YAML 1.1.
+/// Line breaks of YAML 1.1.
 const BREAKS: [char; 5] = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
 impl<'a, 'p> Loader<'a, 'p> {
@@ -129,7 +129,7 @@ impl<'a, 'p> Loader<'a, 'p> {
         }
     }
 
-    /// The node that begins with an event, and its size with every alias written out.
+    /// Reads the node that begins with an event. Also returns its size after expanding aliases.
     fn node(&mut self, event: Event, depth: usize) -> Result<(Built, u64), Error> {
         let span = self.span(event.start_mark);
         if depth > self.options.max_depth {
@@ -157,7 +157,7 @@ impl<'a, 'p> Loader<'a, 'p> {
         }
     }
 
-    /// A block scalar that ended the text without a newline does not have the one that was appended for it.
+    /// Removes the appended newline from a block scalar that ends the text.
     fn without_appended_newline(&self, mut value: String, style: ScalarStyle, end: Mark) -> String {
         let Some(newline) = &self.appended_newline else { return value };
         let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
@@ -166,7 +166,7 @@ impl<'a, 'p> Loader<'a, 'p> {
         }
         if let Some(content) = value.strip_suffix('\n') {
             let last_line = content.rsplit('\n').next().unwrap_or_default();
-            // A blank last line belongs to the scalar where it is indented further or kept by `+`.
+            // A blank last line belongs to the scalar if it is indented further or kept by `+`.
             let blanks_are_content = content.ends_with('\n') || (!last_line.is_empty() && last_line.trim().is_empty());
             if !newline.after_blanks || blanks_are_content {
                 value.pop();
@@ -234,7 +234,7 @@ impl<'a, 'p> Loader<'a, 'p> {
         let value = match tag {
             None | Some("!") if plain => return self.plain(text, span),
             None | Some("!") => self.text(text),
-            // Ansible resolves what stands under its own tags as if it were plain, quoted or not.
+            // Ansible resolves a scalar under its own tags as a plain one, quoted or not.
             Some("!unsafe") => {
                 self.literal_depth += 1;
                 let built = self.plain(text, span);
@@ -360,7 +360,7 @@ impl<'a, 'p> Loader<'a, 'p> {
         }
     }
 
-    /// `!!pairs` and `!!omap`: mappings of one entry each, read as lists of two.
+    /// `!!pairs` and `!!omap`: lists of mappings with one entry each, read as lists of two items.
     fn pairs(&mut self, span: Span, depth: usize) -> Result<(Node, u64), Error> {
         let (list, weight) = self.sequence(span.clone(), depth)?;
         let mut pairs = Vec::new();
@@ -405,7 +405,7 @@ impl<'a, 'p> Loader<'a, 'p> {
         if merged.is_empty() {
             return Ok((own, total));
         }
-        // What is merged stands first, and gives way to what the mapping says itself.
+        // Merged entries stand first; the mapping's own entries replace them.
         merged.extend(own.iter().map(|(key, value)| (key.clone(), value.clone())));
         Ok((merged, total))
     }
@@ -443,7 +443,7 @@ impl<'a, 'p> Loader<'a, 'p> {
     }
 }
 
-/// Puts what stands under `<<` into the merged entries: a mapping, or a list of mappings the first of which wins.
+/// Adds the value of `<<` to the merged entries. It is a mapping, or a list of mappings of which the first wins.
 fn merge(merged: &mut Mapping, value: &Node, span: &Span) -> Result<(), Error> {
     let entries = |mapping: &Arc<Mapping>| -> Vec<(Key, Node)> {
         mapping.iter().map(|(key, value)| (key.clone(), value.clone())).collect()

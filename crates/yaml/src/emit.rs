@@ -1,4 +1,4 @@
-//! Writing YAML byte for byte as PyYAML does with libyaml, which is what `to_yaml` and `to_nice_yaml` show.
+//! Writes YAML byte for byte as PyYAML with libyaml does, for `to_yaml` and `to_nice_yaml`.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -34,13 +34,13 @@ pub enum Item {
     List(Vec<Item>),
     /// A mapping.
     Map(Vec<(Item, Item)>),
-    /// A collection or ciphertext with an identity: where the same identity comes again, an alias is written.
+    /// A collection or ciphertext with an identity; if the identity repeats, an alias is written.
     Shared(usize, Box<Item>),
 }
 
 impl Item {
-    /// A node whose collections and ciphertexts are written once: where one is used again, as an anchor or a variable of many hosts
-    /// is, an alias stands for it, as Python's identity of objects has it.
+    /// Converts a node so that shared collections and ciphertexts are written once, and as an alias after that. Anchors
+    /// and variables of many hosts share content; the result follows Python's object identity.
     pub fn with_aliases(node: &Node) -> Self {
         let (identity, item) = match &node.value {
             Value::List(items) => {
@@ -83,28 +83,28 @@ impl From<&Node> for Item {
     }
 }
 
-/// How to write, with PyYAML's names and defaults.
+/// Options for writing, with PyYAML's names and defaults.
 #[derive(Clone, Debug)]
 pub struct DumpOptions {
     /// Columns of indentation, 2 to 9; others count as 2.
     pub indent: i32,
-    /// The preferred width of lines; negative is unlimited.
+    /// Preferred line width; negative means unlimited.
     pub width: i32,
-    /// Whether mappings are sorted by their keys.
+    /// Whether mappings are sorted by key.
     pub sort_keys: bool,
-    /// `Some(true)` writes everything in braces and brackets, `Some(false)` nothing, `None` the innermost collections.
+    /// `Some(true)` writes every collection in flow style, `Some(false)` none, `None` only the innermost.
     pub default_flow_style: Option<bool>,
-    /// The style of every scalar: `'"'`, `'\''`, `'|'` or `'>'`.
+    /// Style of every scalar: `'"'`, `'\''`, `'|'` or `'>'`.
     pub default_style: Option<char>,
-    /// Whether characters outside ASCII are written as they are.
+    /// Whether characters outside ASCII are written unescaped.
     pub allow_unicode: bool,
     /// Whether `---` is written.
     pub explicit_start: bool,
     /// Whether `...` is written.
     pub explicit_end: bool,
-    /// Whether tags and quotes are written throughout.
+    /// Whether every scalar is tagged and quoted.
     pub canonical: bool,
-    /// Whether texts of several lines are written as blocks, where YAML allows it.
+    /// Whether multi-line texts are written as blocks where YAML allows it.
     pub text_blocks: bool,
 }
 
@@ -174,9 +174,9 @@ fn emit(events: Vec<Event>, options: &DumpOptions, output: &mut Vec<u8>) -> Resu
     emitter.flush()
 }
 
-/// U+FFFE and one of these stand for one character beyond the basic plane: unprintable, and as wide when escaped as that
-/// character's own escape. libyaml escapes those characters, our emitter does not, and the width decides where lines are
-/// folded. It is one that the texts themselves do not have.
+/// U+FFFE followed by one of these replaces a character beyond the basic plane. The pair is unprintable, and its escape
+/// is as wide as that character's own. libyaml escapes those characters and our emitter does not, but the width decides
+/// where lines fold. The mark is chosen so that it does not occur in the texts.
 const ASTRAL_MARKS: RangeInclusive<char> = '\u{86}'..='\u{9f}';
 
 fn restore_astral(text: String, mark: char, astral: Vec<char>) -> String {
@@ -202,20 +202,20 @@ fn escaped(mark: char) -> String {
 
 struct Writer<'a> {
     options: &'a DumpOptions,
-    /// What stands, behind U+FFFE, for a character beyond the basic plane.
+    /// The character after U+FFFE that replaces a character beyond the basic plane.
     mark: char,
-    /// A text has what stands for such a character.
+    /// Whether the texts contain the replacement themselves.
     is_taken: bool,
-    /// The characters for which something stands, in order.
+    /// The replaced characters, in order.
     astral: Vec<char>,
     events: Vec<Event>,
-    /// The shared items by their identity; those that come more than once have an anchor.
+    /// Shared items by identity; repeated ones get an anchor.
     anchors: HashMap<usize, Anchor>,
 }
 
 #[derive(Default)]
 struct Anchor {
-    /// Its number, in the order in which items are met again.
+    /// Anchor number, in the order in which items repeat.
     number: Option<usize>,
     is_written: bool,
 }
@@ -231,7 +231,7 @@ const SEQ: &str = "tag:yaml.org,2002:seq";
 const MAP: &str = "tag:yaml.org,2002:map";
 
 impl Writer<'_> {
-    /// Numbers the shared items that come more than once.
+    /// Numbers the shared items that occur more than once.
     fn find_anchors(&mut self, item: &Item, count: &mut usize) {
         match item {
             Item::Shared(identity, inner) => match self.anchors.get_mut(identity) {
@@ -316,7 +316,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether a scalar leaves its collection in flow style.
+    /// Whether a scalar allows its collection to be in flow style.
     fn is_simple(&self, item: &Item) -> bool {
         self.options.default_style.is_none()
             && !matches!(item, Item::List(_) | Item::Map(_) | Item::Shared(..) | Item::Bytes(_) | Item::Vault(_))
@@ -367,7 +367,7 @@ impl Writer<'_> {
 
     fn in_order<'i>(&self, entries: &'i [(Item, Item)]) -> Vec<&'i (Item, Item)> {
         let mut ordered: Vec<_> = entries.iter().collect();
-        // Python refuses to compare keys of different types, and PyYAML then keeps their order.
+        // Python cannot compare keys of different types; PyYAML then keeps their order.
         let comparable = |pair: &[(Item, Item)]| matches!(pair, [(a, _), (b, _)] if compare(a, b).is_some());
         if self.options.sort_keys && entries.windows(2).all(comparable) {
             ordered.sort_by(|(a, _), (b, _)| compare(a, b).unwrap_or(Ordering::Equal));
@@ -405,11 +405,11 @@ fn float_text(value: f64) -> String {
         return if value > 0.0 { ".inf" } else { "-.inf" }.to_owned();
     }
     let text = python_float(value);
-    // YAML 1.1 takes a number with an exponent for a float only when it has a dot.
+    // YAML 1.1 reads a number with an exponent as a float only if it has a dot.
     if text.contains('.') { text } else { text.replacen('e', ".0e", 1) }
 }
 
-/// Base64 in lines of 76 characters, each ended by a newline.
+/// Base64 in lines of 76 characters, each with a newline.
 fn base64_lines(bytes: &[u8]) -> String {
     bytes.chunks(57).map(|chunk| base64::engine::general_purpose::STANDARD.encode(chunk) + "\n").collect()
 }
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn what_stands_for_a_character_is_in_no_text() {
-        // Texts with the escape of the stand-in were written as that character.
+        // Texts that contain the escape of the stand-in were written as that character.
         for taken in [r"\uFFFE\x86", "\u{fffe}\u{86}"] {
             let item = Item::List(vec![text(taken), text("\u{1f600}")]);
             let written = dump(&item, &DumpOptions::default()).unwrap();

@@ -1,8 +1,8 @@
-//! What can be wrong with a text.
+//! Errors and warnings about a text.
 
 use crate::Span;
 
-/// A text that could not be read, with the place, the line and what to do.
+/// An unreadable text, with position, line and remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", self.render())]
 pub struct Error(Box<Details>);
@@ -20,13 +20,13 @@ struct Details {
 pub enum ErrorKind {
     /// The text is not YAML.
     Syntax,
-    /// The text is YAML, but says something that has no meaning: an unknown tag, a list as a key.
+    /// The text is YAML but has no meaning, such as an unknown tag or a list as a key.
     Meaning,
-    /// The text is too large, too deep or expands too far.
+    /// The text is too large, nests too deep or expands too far.
     Limit,
-    /// A mapping has the same key twice and the options forbid it.
+    /// A mapping repeats a key and the options forbid it.
     DuplicateKey,
-    /// A value could not be written.
+    /// A value cannot be written.
     Emit,
 }
 
@@ -45,17 +45,17 @@ impl Error {
         self.0.kind
     }
 
-    /// What is wrong, one sentence without the place.
+    /// The problem in one sentence, without the position.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Where.
+    /// Position of the problem.
     pub fn span(&self) -> &Span {
         &self.0.span
     }
 
-    /// What to do about it, when that is known.
+    /// Suggested remedy, if known.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -75,34 +75,34 @@ impl Error {
     }
 }
 
-/// Something about a text that is not wrong but surely not meant.
+/// A valid text that surely means something else.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
-    /// A key stands twice in one mapping; the later value is used.
+    /// A mapping repeats a key; the later value is used.
     #[error("{second}: found a duplicate dict key ({key}): it is at line {} already; the value here is used.", .first.line)]
     DuplicateKey {
         /// The key as text.
         key: String,
-        /// Where it stands first.
+        /// First position.
         first: Span,
-        /// Where it stands again.
+        /// Second position.
         second: Span,
     },
-    /// A tag that Ansible is about to drop.
+    /// A tag that Ansible has deprecated.
     #[error("{span}: The tag `{tag}` is deprecated; use {instead} instead.")]
     DeprecatedTag {
         /// The tag as written.
         tag: &'static str,
-        /// What to write instead.
+        /// Its replacement.
         instead: &'static str,
-        /// Where it stands.
+        /// Position of the tag.
         span: Span,
     },
 }
 
 impl Warning {
-    /// Where it is.
+    /// Position of the problem.
     pub fn span(&self) -> &Span {
         match self {
             Self::DuplicateKey { second, .. } => second,

@@ -1,16 +1,16 @@
-//! Errors of the reader as sentences, with advice for the classic mistakes.
+//! Rewords parser errors as sentences and adds advice on common mistakes.
 
 use std::sync::Arc;
 
 use crate::{Error, ErrorKind, Source, Span};
 
-/// Turns an error of the reader into ours.
+/// Converts a parser error.
 pub(crate) fn explain(error: &libyaml_safer::Error, source: &Arc<Source>) -> Error {
     let Some(mark) = error.problem_mark() else {
         return unreadable_character(source)
             .unwrap_or_else(|| Error::new(ErrorKind::Syntax, sentence(error.problem()), place(source, 0, 0)));
     };
-    // The reader notices a line without a colon only where the next one begins.
+    // The parser notices a line without a colon only at the start of the next line.
     if error.problem().contains("could not find expected ':'")
         && let Some(context) = error.context_mark()
     {
@@ -47,7 +47,7 @@ fn sentence(text: &str) -> String {
     format!("{first}{}.", characters.as_str())
 }
 
-/// The first character that YAML does not allow in a text.
+/// The first character that YAML does not allow.
 fn unreadable_character(source: &Arc<Source>) -> Option<Error> {
     for (line, text) in source.text.split('\n').enumerate() {
         let found = text.chars().enumerate().find(|(_, c)| {
@@ -65,7 +65,7 @@ fn unreadable_character(source: &Arc<Source>) -> Option<Error> {
     None
 }
 
-/// Advice on a collection where a key should be: nearly always a template without quotes.
+/// Advice on a collection used as a key, which is nearly always a template without quotes.
 pub(crate) fn for_collection_key(span: &Span) -> Option<String> {
     let line = span.source.line(span.line).filter(|_| !span.source.is_secret())?;
     let before: String = line.chars().take(span.column.saturating_sub(1) as usize).collect();
@@ -152,7 +152,7 @@ fn missing_space(line: &str) -> Option<String> {
     (plain_key && lacks).then(|| format!("A space is missing after the colon: {key}: {rest}"))
 }
 
-/// A line without its space is read as text, and the trouble shows on the next line.
+/// A line without that space is read as text; the parser reports the line after it.
 fn previous_line_lacks_space(span: &Span) -> Option<String> {
     let number =
         (1..span.line).rev().find(|number| span.source.line(*number).is_some_and(|line| !line.trim().is_empty()))?;

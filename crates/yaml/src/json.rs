@@ -1,15 +1,16 @@
-//! JSON with positions. Every file is tried as JSON before it is read as YAML, because YAML 1.1 reads some JSON
-//! differently: `1e3`, tabs as indentation, surrogate pairs.
+//! JSON with positions. Every file is parsed as JSON before YAML, because YAML 1.1 reads some JSON differently: `1e3`,
+//! tabs as indentation, surrogate pairs.
 
 use std::sync::Arc;
 
 use crate::{DuplicateKeys, Key, Mapping, Node, Options, Source, Span, Text, Value, number};
 
-/// Reads a text as JSON; `None` when it is not JSON, which is no error here.
+/// Reads a text as JSON; `None` if it is not JSON, which is no error here.
 pub(crate) fn parse(source: &Arc<Source>, options: &Options) -> Option<Node> {
     let bytes = source.text.as_bytes();
     let start = bytes.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))?;
-    // A scalar is the same in both, except for numbers, and trying those would be wasted on nearly every text.
+    // Scalars other than numbers mean the same in both. Trying JSON for every scalar would be wasted on nearly every
+    // text.
     if !matches!(bytes.get(start)?, b'{' | b'[') || options.duplicate_keys == DuplicateKeys::Error {
         return None;
     }

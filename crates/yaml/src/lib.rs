@@ -1,7 +1,7 @@
 //! YAML 1.1 with positions, as Ansible reads and writes it.
 //!
-//! [`parse`] turns text into [`Node`]s that know the file, line and column they came from and whether their
-//! text may be a template; [`emit::dump`] writes values the way `to_yaml` and `to_nice_yaml` do.
+//! [`parse`] turns text into [`Node`]s that know their file, line and column, and whether their text may be a template.
+//! [`emit::dump`] writes values as `to_yaml` and `to_nice_yaml` do.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 

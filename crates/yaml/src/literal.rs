@@ -1,9 +1,9 @@
-//! Literals of Python (`ast.literal_eval`): `1`, `True`, `[1, 'a']`, `{'a': None}`. INI inventories write their values so, and
-//! ansible-core 2.18 finds them in what templates give.
+//! Python literals (`ast.literal_eval`): `1`, `True`, `[1, 'a']`, `{'a': None}`. INI inventories use them for values,
+//! and ansible-core 2.18 applies them to template results.
 
 use crate::number::python_int_literal;
 
-/// What a literal of Python is.
+/// A Python literal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PythonLiteral {
     /// `None`
@@ -28,17 +28,17 @@ pub enum PythonLiteral {
     Tuple(Vec<Self>),
     /// `{1, 2}`, each item once.
     Set(Vec<Self>),
-    /// `{'a': 1}`. A key may stand in it more than once; the last counts.
+    /// `{'a': 1}`. A key may repeat; the last value counts.
     Dict(Vec<(Self, Self)>),
 }
 
 impl PythonLiteral {
-    /// Reads a text that is one literal and nothing else but blanks and a comment.
+    /// Reads a text that is a single literal, optionally with blanks and a comment.
     pub fn read(text: &str) -> Option<Self> {
         Reader::whole(text, &[])
     }
 
-    /// The same, with the words of JSON too: `true`, `false` and `null`.
+    /// Like [`Self::read`], but also accepts the JSON words `true`, `false` and `null`.
     pub fn read_with_json(text: &str) -> Option<Self> {
         Reader::whole(text, &[("true", Self::Bool(true)), ("false", Self::Bool(false)), ("null", Self::None)])
     }
@@ -62,7 +62,7 @@ const MAX_DEPTH: usize = 100;
 
 struct Reader<'a> {
     rest: &'a str,
-    /// Words beside Python's own.
+    /// Words accepted beside Python's own.
     words: &'a [(&'a str, PythonLiteral)],
     depth: usize,
 }
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// White space and a comment to the end.
+    /// Skips white space and a comment to the end.
     fn blank(&mut self) {
         self.rest = self.rest.trim_start();
         if self.rest.starts_with('#') {
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value, or several with commas between them, which are a tuple even without parentheses.
+    /// A value, or several separated by commas. The latter form a tuple even without parentheses.
     fn top(&mut self) -> Option<PythonLiteral> {
         let first = self.value()?;
         if !self.take(",") {
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         !self.peek().is_some_and(|character| character.is_alphanumeric() || character == '_')
     }
 
-    /// Values between brackets, and whether the last was followed by a comma.
+    /// Values between brackets, and whether a comma followed the last one.
     fn items(&mut self, open: &str, close: &str) -> Option<(Vec<PythonLiteral>, bool)> {
         let mut items = Vec::new();
         self.take(open).then_some(())?;
@@ -246,7 +246,7 @@ impl<'a> Reader<'a> {
         Some(PythonLiteral::Float(if negative { -value } else { value }))
     }
 
-    /// One or more strings; those that stand one behind the other are one.
+    /// One or more strings; adjacent strings are concatenated.
     fn strings(&mut self) -> Option<PythonLiteral> {
         let (is_bytes, mut text) = self.string()?;
         loop {
@@ -260,7 +260,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text of a string, and whether it is one of bytes.
+    /// The text of a string, and whether it is a bytes literal.
     fn string(&mut self) -> Option<(bool, String)> {
         let quote_at = self.rest.find(['"', '\''])?;
         let prefix = self.rest.get(..quote_at)?.to_ascii_lowercase();
@@ -298,7 +298,7 @@ impl<'a> Reader<'a> {
             return Some(());
         }
         let decoded = match character {
-            // The string goes on in the next line.
+            // The string continues on the next line.
             '\n' => return Some(()),
             '\\' | '\'' | '"' => character,
             'n' => '\n',
@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where the number at the start of a text ends.
+/// End of the number at the start of a text.
 fn number_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -355,7 +355,7 @@ fn number_end(text: &str) -> usize {
     end
 }
 
-/// The digits of a float literal without underscores; `None` when it is not one.
+/// The digits of a float literal without underscores; `None` if it is not one.
 fn float_digits(text: &str) -> Option<String> {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (text.get(..at)?, Some(text.get(at + 1..)?)),

@@ -1,14 +1,14 @@
-//! Reading texts.
+//! Reads YAML texts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::{Error, ErrorKind, Node, Source, Span, Warning, compose, json};
 
-/// What to do about a key that stands twice in one mapping.
+/// Treatment of a key that repeats in one mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DuplicateKeys {
-    /// Warn; the later value is used.
+    /// Warn and use the later value.
     #[default]
     Warn,
     /// Refuse the text.
@@ -17,20 +17,20 @@ pub enum DuplicateKeys {
     Ignore,
 }
 
-/// How to read.
+/// Options for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What to do about duplicate keys.
+    /// Treatment of duplicate keys.
     pub duplicate_keys: DuplicateKeys,
     /// Whether text may be a template; if not, every string is read as [`Value::Literal`].
     pub trusted: bool,
-    /// Whether the text is tried as JSON first, as Ansible does with every file.
+    /// Whether the text is parsed as JSON first, as Ansible does with every file.
     pub json: bool,
-    /// The largest text that is read, in bytes.
+    /// Maximum size of a text, in bytes.
     pub max_bytes: usize,
-    /// The largest number of nodes with every alias written out, so that a small text cannot fill the memory.
+    /// Maximum number of nodes after expanding aliases, so that a small text cannot fill the memory.
     pub max_nodes: u64,
-    /// The deepest nesting.
+    /// Maximum nesting.
     pub max_depth: usize,
 }
 
@@ -47,12 +47,12 @@ impl Default for Options {
     }
 }
 
-/// What a text says.
+/// Result of reading a text.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// Its documents; none when it is empty.
+    /// The documents; none if the text is empty.
     pub documents: Vec<Node>,
-    /// What is not wrong but surely not meant.
+    /// Warnings about valid but surely unintended input.
     pub warnings: Vec<Warning>,
 }
 
@@ -68,7 +68,7 @@ pub fn parse(source: Arc<Source>, options: &Options) -> Result<Loaded, Error> {
     {
         return Ok(Loaded { documents: vec![document], warnings: Vec::new() });
     }
-    // No panic of the library is known that a text still reaches. One that is found must not end a run.
+    // No text is known that still makes the library panic. If one turns up, it must not end a run.
     let composed = catch_unwind(AssertUnwindSafe(|| compose::compose(&source, options))).unwrap_or_else(|_| {
         let message = "The text is not valid YAML, in a way the reader cannot describe.";
         Err(Error::new(ErrorKind::Syntax, message, start.clone()))
@@ -76,7 +76,7 @@ pub fn parse(source: Arc<Source>, options: &Options) -> Result<Loaded, Error> {
     composed.map_err(|error| if options.json { with_json_error(error, &source) } else { error })
 }
 
-/// A text that looks like JSON and is neither JSON nor YAML was meant to be JSON: what is wrong with it as such.
+/// A text that looks like JSON but is neither JSON nor YAML was meant to be JSON, so report its JSON error.
 fn with_json_error(error: Error, source: &Arc<Source>) -> Error {
     if error.kind() != ErrorKind::Syntax || !source.text.trim_start().starts_with(['{', '[']) {
         return error;
@@ -87,13 +87,13 @@ fn with_json_error(error: Error, source: &Arc<Source>) -> Error {
     }
 }
 
-/// Reads a text with exactly one document; an empty text is null. Warnings are dropped: use [`parse`] to show them.
+/// Reads a text with exactly one document; an empty text is null. Drops warnings: use [`parse`] to show them.
 pub fn load_one(source: Arc<Source>, options: &Options) -> Result<Node, Error> {
     parse(Arc::clone(&source), options)?.into_one(&source)
 }
 
 impl Loaded {
-    /// The only document, or null when there is none.
+    /// The only document, or null if there is none.
     pub fn into_one(self, source: &Arc<Source>) -> Result<Node, Error> {
         let mut documents = self.documents.into_iter();
         let first = documents.next();

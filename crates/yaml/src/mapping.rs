@@ -10,19 +10,20 @@ use indexmap::{Equivalent, IndexMap};
 use crate::resolve::{Instant, instant};
 use crate::{Node, Span, Value};
 
-/// A key of a mapping: a scalar and where it was written.
+/// A mapping key: a scalar and its position.
 ///
-/// Keys are equal as Python's dict has it: text equals text, and `1`, `1.0` and `true` are one key, as are two ways to write one moment.
+/// Keys compare like those of a Python dict: text equals text; `1`, `1.0` and `true` are one key; so are two spellings
+/// of one moment.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// The scalar.
     pub value: Value,
-    /// Where it was written.
+    /// Position of the scalar.
     pub span: Span,
 }
 
 impl Key {
-    /// A key that is text.
+    /// Creates a text key.
     pub fn string(text: impl Into<Arc<str>>, span: Span) -> Self {
         Self { value: Value::Literal(text.into()), span }
     }
@@ -36,7 +37,7 @@ impl Key {
         }
     }
 
-    /// The key as text, whatever scalar it is, as JSON would write it.
+    /// The key as text, formatted as JSON would.
     pub fn to_text(&self) -> String {
         match &self.value {
             Value::Null => "null".to_owned(),
@@ -47,7 +48,7 @@ impl Key {
         }
     }
 
-    /// The key as a value of its own.
+    /// The key as a node.
     pub fn as_node(&self) -> Node {
         Node { value: self.value.clone(), span: self.span.clone() }
     }
@@ -58,7 +59,7 @@ impl Key {
             Value::Literal(text) => Identity::Text(text),
             Value::Bool(value) => Identity::Int(i64::from(*value)),
             Value::Int(value) => Identity::Int(*value),
-            // In this range every whole float is exactly one integer.
+            // In this range, every whole float equals exactly one integer.
             Value::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => Identity::Int(*value as i64),
             Value::Float(value) => Identity::Float(value.to_bits()),
             Value::BigInt(text) => Identity::Other(1, text.as_bytes()),
@@ -110,14 +111,15 @@ impl Equivalent<Key> for Text<'_> {
     }
 }
 
-/// An ordered mapping from scalar keys to nodes. A variable is looked for in many of them, so the hash is a fast one; it is seeded at random.
+/// An ordered mapping from scalar keys to nodes. Looking up a variable searches many of them, so the hash is a fast one
+/// with a random seed.
 #[derive(Clone, Debug, Default)]
 pub struct Mapping {
     entries: IndexMap<Key, Node, RandomState>,
 }
 
 impl Mapping {
-    /// A mapping without entries.
+    /// Creates an empty mapping.
     pub fn new() -> Self {
         Self::default()
     }
@@ -127,17 +129,17 @@ impl Mapping {
         self.entries.get(&Text(key))
     }
 
-    /// The key as written and the value under a string key.
+    /// The key as written, and the value, for a string key.
     pub fn get_entry(&self, key: &str) -> Option<(&Key, &Node)> {
         self.entries.get_key_value(&Text(key))
     }
 
-    /// The key as written and the value under any key.
+    /// The key as written, and the value, for any key.
     pub fn get_key(&self, key: &Key) -> Option<(&Key, &Node)> {
         self.entries.get_key_value(key)
     }
 
-    /// Whether there is a value under a string key.
+    /// Whether a string key is present.
     pub fn contains_key(&self, key: &str) -> bool {
         self.entries.contains_key(&Text(key))
     }
@@ -162,18 +164,18 @@ impl Mapping {
         self.entries.iter().filter_map(|(key, value)| Some((key.as_str()?, value)))
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are no entries.
+    /// Whether the mapping is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Puts a value under a key. A key that is already there keeps its place in the order, but the new key's span
-    /// counts from then on; the former value is returned.
+    /// Inserts a value and returns the former one. An existing key keeps its place in the order but takes the new key's
+    /// span.
     pub fn insert(&mut self, key: Key, value: Node) -> Option<Node> {
         let Some(index) = self.entries.get_index_of(&key) else {
             self.entries.insert(key, value);
@@ -185,13 +187,13 @@ impl Mapping {
         })
     }
 
-    /// Puts a value under a string key that has the position of the value.
+    /// Inserts a value under a string key, which takes the value's position.
     pub fn insert_str(&mut self, key: &str, value: Node) -> Option<Node> {
         let key = Key::string(key, value.span.clone());
         self.insert(key, value)
     }
 
-    /// Takes out the value under a string key; the order of the others stays.
+    /// Removes the value under a string key and keeps the order of the others.
     pub fn remove(&mut self, key: &str) -> Option<Node> {
         self.entries.shift_remove(&Text(key))
     }

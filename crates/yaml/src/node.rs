@@ -6,31 +6,31 @@ use base64::Engine;
 
 use crate::{Mapping, Span, Text, number, python_timestamp};
 
-/// A value and where it was written. Cloning shares the content.
+/// A value and its position. Clones share the content.
 #[derive(Clone)]
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Where it starts.
+    /// Position of the value's start.
     pub span: Span,
 }
 
-/// What YAML 1.1 with Ansible's tags can say.
+/// The values of YAML 1.1 with Ansible's tags.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `null`, `~` or nothing.
+    /// `null`, `~` or an empty value.
     Null,
     /// `true`, `yes`, `on` and their opposites.
     Bool(bool),
-    /// An integer in the range of 64 bits.
+    /// An integer that fits 64 bits.
     Int(i64),
-    /// An integer out of the range of 64 bits, in decimal.
+    /// An integer that does not fit 64 bits, in decimal.
     BigInt(String),
     /// A floating-point number.
     Float(f64),
     /// Text of the project, which may be a template.
     String(Text),
-    /// Text that is never a template (`!unsafe`, or data read as such).
+    /// Text that is never a template: `!unsafe`, or data.
     Literal(Arc<str>),
     /// The ciphertext of an inline `!vault` string.
     Vault(Arc<str>),
@@ -45,7 +45,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What the value is, with its article, for messages: "a string", "a list".
+    /// The type with its article, for messages: "a string", "a list".
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing (null)",
@@ -63,7 +63,7 @@ impl Value {
 }
 
 impl Node {
-    /// This node over another: mappings are merged at every level, of anything else this one counts.
+    /// Merges this node over another. Mappings merge at every level; any other value replaces the lower one.
     pub fn merged_over(&self, low: &Node) -> Node {
         let (Some(below), Some(above)) = (low.as_map(), self.as_map()) else { return self.clone() };
         let mut merged: Mapping = (**below).clone();
@@ -77,23 +77,23 @@ impl Node {
         Node::map(merged, self.span.clone())
     }
 
-    /// A value at a place.
+    /// Creates a value at a position.
     pub fn new(value: Value, span: Span) -> Self {
         Self { value, span }
     }
 
-    /// A null at a place.
+    /// Creates a null at a position.
     pub fn null(span: Span) -> Self {
         Self::new(Value::Null, span)
     }
 
-    /// Makes text of the project, which may be a template. Never pass data here, nor to [`Text::of_project`].
+    /// Creates text of the project, which may be a template. Never pass data here, nor to [`Text::of_project`].
     #[expect(clippy::disallowed_methods, reason = "the caller answers for it: this method is on the same list")]
     pub fn of_project(text: impl Into<Arc<str>>, span: Span) -> Self {
         Self::new(Value::String(Text::of_project(text)), span)
     }
 
-    /// Text made from this node's own: it may be a template if this node's text may.
+    /// Replaces this node's text. The result may be a template if this node's text may.
     #[expect(clippy::disallowed_methods, reason = "this node is the project's own text")]
     pub fn reworded(&self, text: impl Into<Arc<str>>) -> Self {
         match self.value {
@@ -102,27 +102,27 @@ impl Node {
         }
     }
 
-    /// Text that is never a template.
+    /// Creates text that is never a template.
     pub fn literal(text: impl Into<Arc<str>>, span: Span) -> Self {
         Self::new(Value::Literal(text.into()), span)
     }
 
-    /// A list at a place.
+    /// Creates a list at a position.
     pub fn list(items: Vec<Node>, span: Span) -> Self {
         Self::new(Value::List(items.into()), span)
     }
 
-    /// A mapping at a place.
+    /// Creates a mapping at a position.
     pub fn map(mapping: impl Into<Arc<Mapping>>, span: Span) -> Self {
         Self::new(Value::Map(mapping.into()), span)
     }
 
-    /// What the value is, with its article, for messages.
+    /// The value's type with its article, for messages.
     pub fn kind(&self) -> &'static str {
         self.value.kind()
     }
 
-    /// Whether this is null.
+    /// Whether the value is null.
     pub fn is_null(&self) -> bool {
         matches!(self.value, Value::Null)
     }
@@ -136,17 +136,17 @@ impl Node {
         }
     }
 
-    /// The boolean.
+    /// The value of a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         if let Value::Bool(value) = self.value { Some(value) } else { None }
     }
 
-    /// The integer, if it fits 64 bits.
+    /// The value of an integer that fits 64 bits.
     pub fn as_int(&self) -> Option<i64> {
         if let Value::Int(value) = self.value { Some(value) } else { None }
     }
 
-    /// The number as floating point.
+    /// The value of a number, as floating point.
     pub fn as_float(&self) -> Option<f64> {
         match self.value {
             Value::Float(value) => Some(value),
@@ -165,12 +165,12 @@ impl Node {
         if let Value::Map(mapping) = &self.value { Some(mapping) } else { None }
     }
 
-    /// The value under a string key, when this is a mapping that has it.
+    /// The value under a string key; `None` if this is no mapping or lacks the key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.as_map()?.get(key)
     }
 
-    /// A scalar as plain text, the way Python's `str` shows it; `None` for lists, mappings and ciphertext.
+    /// A scalar as plain text, as Python's `str` shows it; `None` for lists, mappings and ciphertext.
     pub fn scalar_text(&self) -> Option<String> {
         Some(match &self.value {
             Value::Null => "None".to_owned(),
@@ -186,7 +186,7 @@ impl Node {
         })
     }
 
-    /// The same value with every string, at any depth, marked as never being a template.
+    /// Marks every string, at any depth, as never being a template.
     pub fn into_literal(self) -> Self {
         let value = match self.value {
             Value::String(text) => Value::Literal(text.into()),
@@ -199,8 +199,8 @@ impl Node {
         Self { value, span: self.span }
     }
 
-    /// The value as JSON. Dates and ciphertext become strings, bytes base64, keys text; infinities and not-a-number
-    /// become null, because JSON has no word for them.
+    /// Converts to JSON. Dates and ciphertext become strings, bytes become base64, and keys become text. Infinities and
+    /// not-a-number become null, because JSON cannot express them.
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match &self.value {
@@ -223,7 +223,7 @@ impl Node {
         }
     }
 
-    /// A JSON value as data: its strings are never templates. Every part gets the same span.
+    /// Converts a JSON value to data: its strings are never templates. Every part gets the same span.
     pub fn from_json(json: &serde_json::Value, span: &Span) -> Self {
         use serde_json::Value as Json;
         let value = match json {
@@ -247,7 +247,7 @@ impl Node {
     }
 }
 
-/// Equal when the values are; where they were written does not count.
+/// Compares values only; positions do not count.
 impl PartialEq for Node {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value

@@ -1,7 +1,7 @@
 //! Numbers as Python reads and writes them.
 
-/// A float as Python's `repr` writes it: the shortest digits that read back the same, `1e+16` from there on,
-/// `1e-05` below 0.0001.
+/// Formats a float as Python's `repr` does: the shortest digits that read back the same, with an exponent from `1e+16`
+/// up and below 0.0001 (`1e-05`).
 pub fn python_float(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -20,7 +20,7 @@ pub fn python_float(value: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// A whole number read from digits of a base, possibly larger than any machine integer.
+/// An integer of any size, read from digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Whole {
     Small(i64),
@@ -28,7 +28,7 @@ pub(crate) enum Whole {
     Big(String),
 }
 
-/// Reads digits of a base; `None` when there are none or one of them is not a digit of the base.
+/// Reads digits of a base; `None` if there are none or one of them is invalid.
 pub(crate) fn whole(negative: bool, digits: &str, base: u32) -> Option<Whole> {
     if digits.is_empty() {
         return None;
@@ -40,7 +40,7 @@ pub(crate) fn whole(negative: bool, digits: &str, base: u32) -> Option<Whole> {
     Some(number.finish(negative))
 }
 
-/// Reads `12:30:45`: digits of base 60, the first of which may be any size.
+/// Reads `12:30:45`: digits of base 60, of which the first may have any size.
 pub(crate) fn sexagesimal(negative: bool, text: &str) -> Option<Whole> {
     let mut number = Decimal::default();
     for (index, part) in text.split(':').enumerate() {
@@ -56,7 +56,7 @@ pub(crate) fn sexagesimal(negative: bool, text: &str) -> Option<Whole> {
     Some(number.finish(negative))
 }
 
-/// A natural number in limbs of nine decimal digits, the lowest first.
+/// A natural number in limbs of nine decimal digits, lowest limb first.
 #[derive(Default)]
 struct Decimal(Vec<u32>);
 
@@ -108,8 +108,8 @@ impl Decimal {
     }
 }
 
-/// Reads an integer literal of Python source (`10`, `-5`, `0x1f`, `1_000`), as inventory values are read: no
-/// leading zeros. Returns the decimal text.
+/// Reads an integer literal of Python source (`10`, `-5`, `0x1f`, `1_000`) and returns it in decimal. Inventory values
+/// follow the same rules: leading zeros are refused.
 pub(crate) fn python_int_literal(text: &str) -> Option<String> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

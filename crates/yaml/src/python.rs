@@ -1,10 +1,10 @@
-//! Values as Python shows them.
+//! Formats values as Python does.
 
 use std::fmt::Write;
 
 use crate::{Node, Value};
 
-/// A value as Python's `str` shows it: text as it is, text within collections quoted.
+/// Formats a value as Python's `str` does: top-level text as it is, text within collections quoted.
 pub fn python_str(node: &Node) -> String {
     if let Some(text) = node.scalar_text() {
         return text;

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crate::number::{self, Whole};
 use crate::{Text, Value};
 
-/// What a plain scalar turned out to be.
+/// Type that a plain scalar resolves to.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Resolved {
     Value(Value),
-    /// `<<`: merges mappings when it is a key.
+    /// `<<`: as a key, merges mappings.
     Merge,
-    /// `=`: text when it is a key, without meaning as a value.
+    /// `=`: text as a key, meaningless as a value.
     DefaultValue,
-    /// The text has the shape of the named type but no value of it, such as the date 2024-13-45.
+    /// The text has the shape of the named type but is no valid value of it, such as the date 2024-13-45.
     Invalid(&'static str),
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn plain(text: &str) -> Resolved {
     }
 }
 
-/// A scalar of a file; where the file is not trusted, its reader makes it data.
+/// A string scalar. If the file is not trusted, its reader turns it into data.
 #[expect(clippy::disallowed_methods, reason = "the parser reads the project's files")]
 fn string(text: &str) -> Value {
     Value::String(Text::of_project(text))
@@ -41,7 +41,7 @@ fn word(text: &str) -> Value {
         .map_or_else(|| if matches!(text, "null" | "Null" | "NULL") { Value::Null } else { string(text) }, Value::Bool)
 }
 
-/// The booleans YAML 1.1 writes, in lower case, title case or capitals.
+/// Reads a YAML 1.1 boolean in lower case, title case or capitals.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(true),
@@ -64,7 +64,7 @@ fn number_or_date(text: &str) -> Resolved {
     }
 }
 
-/// A cursor over the bytes of a scalar that takes runs of a class.
+/// A cursor over the bytes of a scalar; it consumes runs of a character class.
 struct Scan<'a>(&'a [u8]);
 
 impl Scan<'_> {
@@ -107,7 +107,7 @@ fn sign(byte: u8) -> bool {
     byte == b'+' || byte == b'-'
 }
 
-/// `e+10`, with its sign, or nothing.
+/// Whether the rest is `e+10`, sign included, or nothing.
 fn exponent_or_end(mut scan: Scan<'_>) -> bool {
     if scan.is_done() {
         return true;
@@ -148,7 +148,7 @@ fn looks_like_float(text: &str) -> bool {
     }
 }
 
-/// Takes `:30` as often as it comes.
+/// Consumes repeated `:30` groups.
 fn sixties(scan: &mut Scan<'_>) -> usize {
     let mut count = 0;
     while let [b':', tail @ ..] = scan.0 {
@@ -191,7 +191,7 @@ fn split_sign(text: &str) -> (bool, &str) {
     }
 }
 
-/// The integer in a text, the way `!!int` reads it; `None` when it is not one.
+/// Reads an integer as `!!int` does; `None` if the text is not one.
 pub(crate) fn int_value(text: &str) -> Option<Value> {
     let clean = text.replace('_', "");
     let (negative, digits) = split_sign(&clean);
@@ -214,7 +214,7 @@ pub(crate) fn int_value(text: &str) -> Option<Value> {
     })
 }
 
-/// The number in a text, the way `!!float` reads it; `None` when it is not one.
+/// Reads a number as `!!float` does; `None` if the text is not one.
 pub(crate) fn float_value(text: &str) -> Option<f64> {
     let clean = text.replace('_', "").to_lowercase();
     let (negative, digits) = split_sign(&clean);
@@ -235,7 +235,7 @@ pub(crate) fn float_value(text: &str) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// The boolean in a text, the way `!!bool` reads it.
+/// Reads a boolean as `!!bool` does.
 pub(crate) fn bool_value(text: &str) -> Option<bool> {
     match text.to_lowercase().as_str() {
         "yes" | "true" | "on" => Some(true),
@@ -244,7 +244,7 @@ pub(crate) fn bool_value(text: &str) -> Option<bool> {
     }
 }
 
-/// A date, perhaps with a time.
+/// A date with an optional time.
 #[derive(Debug, PartialEq)]
 struct Moment {
     year: u32,
@@ -281,13 +281,13 @@ impl Moment {
     }
 }
 
-/// Whether a text has the shape of a date or time, and if so whether such a day and time exist.
+/// `None` if a text does not have the shape of a date or time; otherwise whether that date and time exist.
 pub(crate) fn timestamp(text: &str) -> Option<bool> {
     moment(text).map(|moment| moment.exists())
 }
 
-/// A date or time of YAML as Python's `isoformat` writes it, with the separator between date and time (`T`, or a space
-/// as in `str`). A text that is no date or time is returned as it is.
+/// Formats a YAML date or time as Python's `isoformat` does. `separator` stands between date and time: `T`, or a space
+/// as in `str`. Other text is returned unchanged.
 pub fn python_timestamp(text: &str, separator: char) -> String {
     let Some(Moment { year, month, day, time }) = moment(text) else { return text.to_owned() };
     let mut written = format!("{year:04}-{month:02}-{day:02}");
@@ -303,7 +303,7 @@ pub fn python_timestamp(text: &str, separator: char) -> String {
     written
 }
 
-/// When a date or time is. Dates, times without a zone and those with one are never equal, as in Python.
+/// A comparable point in time. As in Python, dates, times without a zone and times with a zone are never equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Instant {
     Date(i64),
@@ -311,10 +311,10 @@ pub(crate) enum Instant {
     Zoned(i64),
 }
 
-/// The instant of a date or time of YAML: days, or microseconds, since 1970.
+/// Converts a YAML date to days since 1970, and a time to microseconds.
 pub(crate) fn instant(text: &str) -> Option<Instant> {
     let Moment { year, month, day, time } = moment(text)?;
-    // Years are counted from March, so that the day of a leap year is their last.
+    // Years start in March here, so that a leap day is the last day of its year.
     let (year, month) = if month > 2 { (i64::from(year), month - 3) } else { (i64::from(year) - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + i64::from((153 * month + 2) / 5 + day) - 719_469;
     let Some(Time { hour, minute, second, microsecond, zone }) = time else { return Some(Instant::Date(days)) };
@@ -335,7 +335,7 @@ fn moment(text: &str) -> Option<Moment> {
     literal(&mut scan, b'-')?;
     let day = digits(&mut scan, 1, 2)?;
     if scan.is_done() {
-        // A date without a time has two digits in each place.
+        // A date without a time needs two digits for month and day.
         return (text.len() == 10).then_some(Moment { year, month, day, time: None });
     }
     if !scan.take(|byte| byte == b'T' || byte == b't') && scan.run(blank) == 0 {
@@ -351,7 +351,7 @@ fn moment(text: &str) -> Option<Moment> {
     scan.is_done().then_some(Moment { year, month, day, time: Some(Time { hour, minute, second, microsecond, zone }) })
 }
 
-/// `.5`: the first six digits count.
+/// Reads `.5`; only the first six digits count.
 fn fraction(scan: &mut Scan<'_>) -> u32 {
     if !scan.take(|byte| byte == b'.') {
         return 0;
@@ -366,7 +366,7 @@ fn fraction(scan: &mut Scan<'_>) -> u32 {
         .fold(0, |sum, byte| sum * 10 + u32::from(byte - b'0'))
 }
 
-/// ` Z`, `+1`, `-05:30` or nothing, in minutes; `None` when it is something else.
+/// Reads ` Z`, `+1`, `-05:30` or nothing, in minutes; `None` for anything else.
 fn zone(scan: &mut Scan<'_>) -> Option<Option<i32>> {
     let blanks = scan.run(blank);
     if scan.is_done() {

@@ -1,26 +1,26 @@
-//! Where a value was written.
+//! Sources of values and positions within them.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-/// A text that was read, with the name users know it by.
+/// A text and the name users know it by.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The path (or other name) as shown to users.
+    /// The path (or other name) shown to users.
     pub name: String,
     /// The whole text.
     pub text: String,
-    /// Whether the text must not be shown, because it was decrypted.
+    /// Whether the text was decrypted and must not be shown.
     is_secret: bool,
 }
 
 impl Source {
-    /// A source to be shared by the spans of everything read from it.
+    /// Creates a source, shared by the spans of everything read from it.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Arc<Self> {
         Arc::new(Self { name: name.into(), text: text.into(), is_secret: false })
     }
 
-    /// A source whose text was decrypted: no excerpt of it is ever shown.
+    /// Creates a source with decrypted text, of which no excerpt is ever shown.
     pub fn secret(name: impl Into<String>, text: impl Into<String>) -> Arc<Self> {
         Arc::new(Self { name: name.into(), text: text.into(), is_secret: true })
     }
@@ -30,7 +30,7 @@ impl Source {
         self.is_secret
     }
 
-    /// The text of a line, counted from 1.
+    /// The text of a line, counting from 1.
     pub fn line(&self, number: u32) -> Option<&str> {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         self.text.split('\n').nth(index).map(|line| line.trim_end_matches('\r'))
@@ -42,26 +42,26 @@ static NOWHERE: LazyLock<Arc<Source>> = LazyLock::new(|| Source::new("<generated
 /// A position in a [`Source`]; cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Span {
-    /// What was read.
+    /// The source.
     pub source: Arc<Source>,
-    /// The line, counted from 1; 0 when the value has no place in a text.
+    /// The line, counting from 1; 0 if the value has no position in a text.
     pub line: u32,
-    /// The column in characters, counted from 1; 0 when the value has no place in a text.
+    /// The column in characters, counting from 1; 0 if the value has no position in a text.
     pub column: u32,
 }
 
 impl Span {
-    /// A position in a text.
+    /// Creates a position in a text.
     pub fn new(source: Arc<Source>, line: u32, column: u32) -> Self {
         Self { source, line, column }
     }
 
-    /// The span of a value that was not read from anywhere.
+    /// The span of a value that has no source.
     pub fn none() -> Self {
         Self { source: Arc::clone(&NOWHERE), line: 0, column: 0 }
     }
 
-    /// The span of a value that comes from something with a name but no text, such as the command line.
+    /// The span of a value whose source has a name but no text, such as the command line.
     pub fn synthetic(name: impl Into<String>) -> Self {
         Self { source: Source::new(name, ""), line: 0, column: 0 }
     }
@@ -71,7 +71,7 @@ impl Span {
         self.line > 0
     }
 
-    /// The line with a caret under the column; empty when there is no such line or it must not be shown.
+    /// The line with a caret under the column; empty if the line does not exist or must not be shown.
     pub fn excerpt(&self) -> String {
         if self.source.is_secret {
             return String::new();
@@ -84,8 +84,8 @@ impl Span {
     }
 }
 
-/// The part of a long line around the column, tabs as single spaces so that the caret stays in place, and the
-/// caret's padding.
+/// The part of a long line around the column, and the padding before the caret. Tabs become single spaces so that the
+/// caret stays in place.
 fn clip(text: &str, column: usize) -> (String, String) {
     const WIDTH: usize = 140;
     let characters: Vec<char> = text.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();

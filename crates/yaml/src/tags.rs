@@ -1,18 +1,19 @@
-//! Tags with a comma right behind them, `[!!str, a]`: libyaml reads them, but the reader ends with a panic where one stands in a flow collection.
-//! With a blank before the comma it reads them as libyaml does.
+//! Separates tags from a comma directly behind them, as in `[!!str, a]`. libyaml accepts that, but our parser panics on
+//! it in a flow collection. With a blank before the comma, it reads the tag as libyaml does.
 
 use std::collections::HashSet;
 
 use libyaml_safer::{Encoding, Scanner, TokenData};
 
-/// The text with a blank between every such tag and its comma, if there are any.
+/// The text with a blank between every such tag and its comma; `None` if nothing changes.
 pub(crate) fn apart(text: &str) -> Option<String> {
     let commas = suspects(text);
     if commas.is_empty() {
         return None;
     }
-    // A blank before a comma that follows no tag changes at most the content of a scalar, so where tags end can be seen. Only a colon before
-    // it would end a key then; a letter in its place does not, and a tag goes on as well.
+    // A blank before a comma that follows no tag only changes the content of a scalar, so the ends of tags stay
+    // visible. A colon before the comma would then end a key, so a letter replaces it; a tag continues over the letter
+    // too.
     let spaced = with_blanks(&with_letters(text, &commas), &commas);
     let mut bytes = spaced.as_bytes();
     let mut scanner = Scanner::new();
@@ -20,7 +21,7 @@ pub(crate) fn apart(text: &str) -> Option<String> {
     scanner.set_input_string(&mut bytes);
     let mut ends = HashSet::new();
     for token in scanner {
-        // Where the text is wrong, to read it comes to the same error.
+        // In an invalid text, reading reports the same error.
         let Ok(token) = token else { return Some(with_blanks(text, &commas)) };
         if matches!(token.data, TokenData::Tag { .. }) {
             ends.insert(token.end_mark.index);
@@ -31,7 +32,7 @@ pub(crate) fn apart(text: &str) -> Option<String> {
     (!behind_tags.is_empty()).then(|| with_blanks(text, &behind_tags))
 }
 
-/// The commas that may stand behind a tag: those with a `!` before them in the same word.
+/// The commas that may follow a tag: those with a `!` earlier in the same word.
 fn suspects(text: &str) -> Vec<usize> {
     let mut commas = Vec::new();
     let (mut is_marked, mut skipped_until) = (false, 0);
@@ -49,7 +50,7 @@ fn suspects(text: &str) -> Vec<usize> {
     commas
 }
 
-/// Where a tag like `!<tag:yaml.org,2002:str>`, whose commas are part of it, ends.
+/// The end of a verbatim tag such as `!<tag:yaml.org,2002:str>`, whose commas belong to it.
 fn end_of_verbatim(text: &str, at: usize) -> usize {
     let inside = text.get(at..).and_then(|rest| rest.strip_prefix("!<")).unwrap_or_default();
     match inside.find(['>', '!', ' ', '\t', '\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
@@ -58,7 +59,7 @@ fn end_of_verbatim(text: &str, at: usize) -> usize {
     }
 }
 
-/// A letter in place of each colon right before one of the commas.
+/// Replaces each colon directly before one of the commas with a letter.
 fn with_letters(text: &str, commas: &[usize]) -> String {
     let mut letters = String::with_capacity(text.len());
     let mut from = 0;

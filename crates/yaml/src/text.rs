@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 /// Text of the project's own files, which may be a template.
 ///
-/// Whoever can make one can run programs on the control machine, so data must never become one. The parser makes them from the files of
-/// the project. [`Text::of_project`] is on clippy's list of disallowed methods: each call must be expected, with the reason why its text
-/// is the project's own.
+/// A template can run programs on the control machine, so data must never become a `Text`. The parser creates it from
+/// project files. [`Text::of_project`] is on clippy's list of disallowed methods: each call needs an `expect` with the
+/// reason why its text belongs to the project.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Text(Arc<str>);
 
 impl Text {
-    /// Vouches that a text is written in the project (or typed by its user) and holds nothing that came from anywhere else.
+    /// Vouches that a text comes from the project or was typed by its user, with nothing mixed in from elsewhere.
     pub fn of_project(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }

@@ -1,11 +1,11 @@
-//! Values and texts made of anything: what is written is read back as the same, and every position lies inside of the text.
+//! Round trips of random values, and positions that stay within the text.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use windlass_yaml::emit::{DumpOptions, Item, dump};
 use windlass_yaml::{Node, Options, Source, Value, load_one, parse};
 
-/// A generator of its own, so that a failure can be repeated.
+/// A seeded generator, so that a failure can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -74,7 +74,7 @@ fn item(random: &mut Random, depth: usize) -> Item {
             let mut keys: Vec<String> = (0..random.below(4)).map(|_| random.text(&TEXTS, 5)).collect();
             keys.sort();
             keys.dedup();
-            // The merge key is no key.
+            // The merge key is not an ordinary key.
             keys.retain(|key| key != "<<");
             Item::Map(keys.into_iter().map(|key| (Item::Str(key), item(random, depth + 1))).collect())
         }
@@ -123,7 +123,7 @@ fn positions_lie_inside_of_the_text() {
     assert!(read > 5_000, "only {read} texts were YAML at all");
 }
 
-/// Lines end as YAML 1.1 has it.
+/// Counts lines as YAML 1.1 does.
 fn lines(text: &str) -> usize {
     let text = text.replace("\r\n", "\n");
     text.matches(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']).count() + 1

@@ -1,10 +1,12 @@
-//! Thousands of hosts on one machine: an SSH server in one process, which answers on every address of 127.0.0.0/8. Each connection has an executor
-//! of its own, a process as on any host. An sshd takes two processes and several megabytes for every login, which 5,000 of them do not find.
+//! Simulates thousands of hosts on one machine: a single SSH server answers on every address of 127.0.0.0/8. Each
+//! connection starts an executor process of its own, as a real host does. An sshd needs two processes and several
+//! megabytes for each login, which is too much for 5,000 of them.
 //!
 //!     simulated-hosts PORT HOST_KEY FOLDER
 //!
-//! Commands are run by /bin/sh as a login shell would, until there is an executor in FOLDER (`.windlass-*/executor-*`). From then on that is
-//! started at once: otherwise the same file would be hashed thousands of times, as each of these hosts has the same disk. Anybody may log in.
+//! /bin/sh runs the commands, as a login shell would, until FOLDER holds an executor (`.windlass-*/executor-*`). After
+//! that the server starts the executor directly: all hosts share one disk, and the shell would hash the same file
+//! thousands of times. Every login is accepted.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -53,7 +55,7 @@ async fn serve(port: &str, key: &str, folder: &str) -> Result<(), Error> {
         stream.set_nodelay(true)?;
         let (config, host) = (config.clone(), Host { folder: folder.clone(), channel: None });
         tokio::spawn(async move {
-            // Errors mean that the controller has gone, and its executor ends by that.
+            // An error means that the controller has disconnected; its executor then ends by itself.
             if let Ok(session) = run_stream(config, stream, host).await {
                 let _ = session.await;
             }
@@ -61,7 +63,6 @@ async fn serve(port: &str, key: &str, folder: &str) -> Result<(), Error> {
     }
 }
 
-/// One connection.
 struct Host {
     folder: Arc<Path>,
     channel: Option<Channel<Msg>>,
@@ -93,7 +94,7 @@ impl Handler for Host {
     }
 }
 
-/// What is run for a command line: the executor itself where it is known, or the shell.
+/// The command to start for a command line: the executor itself if it is known, otherwise the shell.
 fn command_of(line: &str, folder: &Path) -> std::io::Result<Command> {
     // The random word the executor has to repeat comes after the script and the name of the shell.
     let word = line.split("' 'sh' '").nth(1).and_then(|rest| rest.split('\'').next());
@@ -107,7 +108,7 @@ fn command_of(line: &str, folder: &Path) -> std::io::Result<Command> {
     Ok(command)
 }
 
-/// The executor that the command line asks for by its hash.
+/// The executor whose hash the command line names.
 fn executor(folder: &Path, line: &str) -> std::io::Result<Option<PathBuf>> {
     for place in folder.read_dir()? {
         for file in place?.path().read_dir()? {

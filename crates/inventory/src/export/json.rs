@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use windlass_yaml::{Key, Node, Value, python_float, python_timestamp};
 
-/// A value as `ansible-inventory` writes JSON: keys sorted, four columns of indentation, Python's numbers. Ciphertext
-/// stays ciphertext, marked as such.
+/// Formats a value like `ansible-inventory`: keys sorted, four columns of indentation, Python's numbers. Ciphertext is
+/// kept and marked.
 pub fn to_json(node: &Node) -> String {
     let mut json = String::new();
     write_json(node, 0, &mut json);

@@ -1,4 +1,4 @@
-//! What `ansible-inventory` shows: `--list`, `--host` and `--graph`.
+//! Output of `ansible-inventory`: `--list`, `--host` and `--graph`.
 
 mod json;
 mod toml;
@@ -15,27 +15,27 @@ pub use toml::to_toml;
 use crate::change::set_variables;
 use crate::{Error, Group, Host, HostName, Inventory, Layer, LayerOrigin};
 
-/// Which variables are shown where.
+/// Selects the variables to show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variables {
-    /// Every host with all its variables, as a run would see them.
+    /// Every host has all its variables, as in a run.
     #[default]
     Merged,
-    /// Hosts and groups each with their own variables, so that the result is an inventory again (`--export`).
+    /// Hosts and groups have only their own variables, so that the result is an inventory again (`--export`).
     Own,
 }
 
-/// What `--list` says about itself in JSON.
+/// The profile that `--list` names in its JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Nothing, as before ansible-core 2.19.
+    /// None, as before ansible-core 2.19.
     None,
-    /// Its name, and which texts are never templates.
+    /// The profile's name; texts that are never templates are marked.
     #[default]
     Legacy,
 }
 
-/// The whole inventory as `--list` gives it in JSON, which is also what inventory scripts give.
+/// The whole inventory in the JSON form of `--list`, which is also the form of inventory scripts.
 pub fn list(inventory: &Inventory, variables: Variables, profile: Profile) -> Result<Node, Error> {
     let hosts = inventory.matching("all")?.hosts;
     let available: HashSet<&HostName> = hosts.iter().collect();
@@ -100,7 +100,7 @@ fn insert_unless_empty(mapping: &mut Mapping, key: &str, items: Vec<Node>) {
     }
 }
 
-/// The whole inventory in the form of a YAML inventory, as `--list --yaml` gives it.
+/// The whole inventory in the form of a YAML inventory, as for `--list --yaml`.
 pub fn nested_list(inventory: &Inventory, variables: Variables) -> Result<Node, Error> {
     let hosts = inventory.matching("all")?.hosts;
     let mut nester = Nester {
@@ -130,7 +130,7 @@ impl<'i> Nester<'i> {
         let mut shown = Mapping::new();
         let mut children = Mapping::new();
         for child in self.inventory.children_of_group(&group.name) {
-            // What a group holds is only written where it comes first.
+            // The content of a group is only written at its first occurrence.
             if self.seen_groups.contains(&*child.name) {
                 children.insert_str(&child.name, map(Mapping::new()));
             } else {
@@ -165,7 +165,7 @@ impl<'i> Nester<'i> {
     }
 }
 
-/// The whole inventory in the form of a TOML inventory, as `--list --toml` gives it.
+/// The whole inventory in the form of a TOML inventory, as for `--list --toml`.
 pub fn flat_list(inventory: &Inventory, variables: Variables) -> Result<Node, Error> {
     let hosts = inventory.matching("all")?.hosts;
     let available: HashSet<&HostName> = hosts.iter().collect();
@@ -177,7 +177,7 @@ pub fn flat_list(inventory: &Inventory, variables: Variables) -> Result<Node, Er
     Ok(map(result))
 }
 
-/// A group and, behind it, the groups below. Only where a host comes first are its variables written.
+/// Writes a group, then its descendants. A host's variables are only written at its first occurrence.
 fn flat_group<'i>(
     inventory: &'i Inventory,
     group: &'i Group,
@@ -186,7 +186,7 @@ fn flat_group<'i>(
     seen: &mut HashSet<&'i HostName>,
     result: &mut Mapping,
 ) -> Result<(), Error> {
-    // The group's place is before those below it, although what it holds is known only afterwards.
+    // A group precedes its descendants, although its content is only known after them.
     result.insert_str(&group.name, map(Mapping::new()));
     let mut children = Vec::new();
     for child in inventory.children_of_group(&group.name) {
@@ -227,7 +227,7 @@ fn flat_group<'i>(
     Ok(())
 }
 
-/// The variables of the one host that a pattern matches, as `--host` gives them. The limit does not count.
+/// Variables of the single host that a pattern matches, as for `--host`. The limit does not apply.
 pub fn host(inventory: &Inventory, pattern: &str, variables: Variables) -> Result<Node, Error> {
     let hosts = inventory.matching_without_limit(pattern)?.hosts;
     match hosts.as_slice() {
@@ -243,7 +243,7 @@ pub fn host(inventory: &Inventory, pattern: &str, variables: Variables) -> Resul
     }
 }
 
-/// The groups and hosts below a group as a tree, as `--graph` gives it, with or without variables.
+/// The groups and hosts below a group as a tree, as for `--graph`, with or without variables.
 pub fn graph(inventory: &Inventory, group: &str, variables: Option<Variables>) -> Result<String, Error> {
     let Some(group) = inventory.group(group) else {
         let reason = "is not the name of a group, and only groups can be shown as a tree".to_owned();
@@ -293,7 +293,7 @@ fn graph_variables(inventory: &Inventory, vars: &Mapping, depth: usize, lines: &
     Ok(())
 }
 
-/// A value in which ciphertext is replaced by what it says.
+/// Replaces ciphertext in a value with its plain text.
 fn decrypted(inventory: &Inventory, node: &Node) -> Result<Node, Error> {
     let value = match &node.value {
         Value::Vault(ciphertext) => {
@@ -316,7 +316,7 @@ fn decrypted(inventory: &Inventory, node: &Node) -> Result<Node, Error> {
 fn host_variables(inventory: &Inventory, host: &Host, variables: Variables) -> Result<Mapping, Error> {
     let mut layers = inventory.layers(host)?;
     for layer in &mut layers {
-        // Hosts of one range share their variables here, but not in Ansible, and aliases in YAML would show it.
+        // Hosts of one range share variables here but not in Ansible, and YAML aliases would show it.
         if layer.origin == LayerOrigin::HostInventory {
             layer.vars = Arc::new(layer.vars.iter().map(|(key, value)| (key.clone(), unshared(value))).collect());
         }
@@ -349,7 +349,7 @@ fn group_variables(inventory: &Inventory, group: &Group) -> Result<Mapping, Erro
     Ok(vars)
 }
 
-/// The variables of layers in one mapping; later layers win, or with `hashes` complete the dictionaries of earlier ones.
+/// Merges layers into one mapping. Later layers win; with `hashes`, dictionaries are merged.
 pub fn merge(layers: &[Layer], hashes: bool) -> Mapping {
     let Some((first, others)) = layers.split_first() else { return Mapping::new() };
     let mut merged = Arc::clone(&first.vars);
@@ -383,7 +383,7 @@ fn has_literal(node: &Node) -> bool {
     }
 }
 
-/// Marks text that is never a template, which readers of an inventory would otherwise take for one.
+/// Marks text that is never a template, so that readers of the inventory do not expand it.
 fn wrapped_values(vars: &Mapping) -> Mapping {
     vars.iter().map(|(key, value)| (key.clone(), wrapped(value))).collect()
 }
@@ -401,7 +401,7 @@ fn wrapped(node: &Node) -> Node {
     Node::new(value, node.span.clone())
 }
 
-/// A value as `ansible-inventory --yaml` writes it.
+/// Formats a value like `ansible-inventory --yaml`.
 pub fn to_yaml(node: &Node) -> Result<String, Error> {
     let options = DumpOptions { allow_unicode: true, ..DumpOptions::default() };
     Ok(dump(&Item::with_aliases(node), &options)?)

@@ -1,14 +1,15 @@
-//! TOML as `ansible-inventory --toml` writes it.
+//! Writes TOML like `ansible-inventory --toml`.
 
 use windlass_yaml::{Key, Mapping, Node, Span, Value, python_float, python_timestamp};
 
 use crate::Error;
 
-/// A list of tables stays within the line of its key as long as each of them is not longer than this.
+/// A list of tables is written inline if none of its lines would exceed this length.
 const LINE: usize = 100;
 const INDENT: &str = "    ";
 
-/// A mapping as a TOML document: what is no table first, then the tables. Keys that are no texts become some, unless only texts are taken.
+/// Formats a mapping as a TOML document: plain values first, then tables. Other keys become text, or an error with
+/// `only_text_keys`.
 pub fn to_toml(node: &Node, only_text_keys: bool) -> Result<String, Error> {
     if let Some(key) = if only_text_keys { other_key(node) } else { None } {
         let message = format!(
@@ -26,7 +27,7 @@ pub fn to_toml(node: &Node, only_text_keys: bool) -> Result<String, Error> {
     Ok(toml)
 }
 
-/// A key, at any depth, that is no text.
+/// Finds a key, at any depth, that is no text.
 fn other_key(node: &Node) -> Option<&Key> {
     if let Some(items) = node.as_list() {
         return items.iter().find_map(other_key);
@@ -69,7 +70,7 @@ fn table(entries: &Mapping, name: &str, is_item: bool, toml: &mut String) -> Res
     Ok(())
 }
 
-/// Whether a list can be written as a value: unless it is a list of tables some of which are too long for a line.
+/// Whether a list can be written inline: it is no list of tables, or each of its tables fits on a line.
 fn fits_inline(items: &[Node]) -> Result<bool, Error> {
     if !items.iter().all(|item| item.as_map().is_some()) {
         return Ok(true);

@@ -1,20 +1,20 @@
-//! Option strings as ssh's command line has them, which is how Ansible's `ssh_args` and `ansible_ssh_common_args` are written.
+//! Options in the syntax of ssh's command line, used by Ansible's `ssh_args` and `ansible_ssh_common_args`.
 
 use std::path::PathBuf;
 
 use crate::Error;
 
-/// Options of ssh that take a value which matters here or is skipped.
+/// Options of ssh with a value. The parser needs to know them even where it ignores them.
 const WITH_VALUE: &str = "BbcDEeFIiJLlmOoPpQRSWw";
-/// Options without a value; none of them changes how a host is reached by this client, except the address families.
+/// Options without a value. Apart from the address families, none affects how this client reaches a host.
 const FLAGS: &str = "46AaCfGgKkMNnqsTtVvXxYy";
 
-/// The options that matter, in the order they were given.
+/// Relevant options, in the order given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arguments {
-    /// `keyword value` lines, as from `-o`.
+    /// `keyword value` lines, as for `-o`.
     pub(crate) options: Vec<String>,
-    /// `-F`: the only configuration file.
+    /// `-F`: the only configuration file to read.
     pub(crate) config_file: Option<PathBuf>,
 }
 

@@ -1,17 +1,17 @@
-//! Lines of an ssh_config: a keyword, then words that may be quoted.
+//! Lines of an ssh_config: a keyword followed by words, which may be quoted.
 
-/// A line taken apart.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// The keyword in lower case.
+    /// Keyword in lower case.
     pub(super) keyword: String,
-    /// Everything after it as written, for options that are commands.
+    /// The unparsed text after the keyword, for options that are commands.
     pub(super) rest: String,
-    /// The words after it.
+    /// The words after the keyword.
     pub(super) words: Vec<String>,
 }
 
-/// Takes a line apart; `None` for blank lines and comments.
+/// Parses a line; `None` for blank lines and comments.
 pub(super) fn line(text: &str) -> Result<Option<Line>, String> {
     let text = text.trim();
     if text.is_empty() || text.starts_with('#') {
@@ -25,7 +25,7 @@ pub(super) fn line(text: &str) -> Result<Option<Line>, String> {
     Ok(Some(Line { keyword: keyword.to_lowercase(), rest: rest.to_owned(), words: words(rest)? }))
 }
 
-/// Splits words at white space; quotes hold a word together and a backslash protects a quote, a space or itself.
+/// Splits words at white space. Quotes hold a word together; a backslash escapes a quote, a space or itself.
 pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,4 @@
-//! A reader of ssh_config: `Host` and `Match` blocks, `Include`, tokens; the first value of an option wins.
+//! Reads ssh_config: `Host` and `Match` blocks, `Include` and tokens. The first value of an option wins.
 
 mod arguments;
 mod lexer;

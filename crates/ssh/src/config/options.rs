@@ -1,21 +1,21 @@
-//! The options of one host; the first value an option is given wins.
+//! Options of one host; the first value of an option wins.
 
 use std::time::Duration;
 
-/// What to do about host keys (`StrictHostKeyChecking`).
+/// Host key policy (`StrictHostKeyChecking`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HostKeyChecking {
-    /// Only known keys.
+    /// Accepts known keys only.
     Yes,
-    /// Only known keys; the user is asked about unknown ones, if there is a [`crate::HostKeyUser`].
+    /// Accepts known keys only, and asks the [`crate::HostKeyUser`], if any, about unknown ones.
     Ask,
-    /// Unknown keys are accepted and written down, changed ones are refused.
+    /// Accepts and records unknown keys; refuses changed ones.
     AcceptNew,
-    /// Every key is accepted. Passwords are still not sent to a host whose key has changed.
+    /// Accepts every key, but never sends a password to a host whose key has changed.
     No,
 }
 
-/// Which addresses of a name are used (`AddressFamily`).
+/// Address families to use (`AddressFamily`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressFamily {
     Any,
@@ -23,7 +23,7 @@ pub(crate) enum AddressFamily {
     V6,
 }
 
-/// The options this client knows, as read: tokens are not yet replaced.
+/// The options this client supports, with their tokens not yet replaced.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostOptions {
     pub(crate) host_name: Option<String>,
@@ -33,9 +33,9 @@ pub(crate) struct HostOptions {
     pub(crate) certificate_files: Vec<String>,
     pub(crate) identities_only: Option<bool>,
     pub(crate) identity_agent: Option<String>,
-    /// `none` is kept, since it stops a later value.
+    /// `none` is kept, because it blocks a later value.
     pub(crate) proxy_jump: Option<String>,
-    /// `none` is kept, since it stops a later value.
+    /// `none` is kept, because it blocks a later value.
     pub(crate) proxy_command: Option<String>,
     pub(crate) user_known_hosts: Option<Vec<String>>,
     pub(crate) global_known_hosts: Option<Vec<String>>,
@@ -60,7 +60,7 @@ pub(crate) struct HostOptions {
 }
 
 impl HostOptions {
-    /// Takes one option. Options that do not concern this client (forwardings, ControlMaster, ...) are skipped.
+    /// Sets one option. Options that this client does not support (forwardings, ControlMaster, ...) are skipped.
     pub(crate) fn set(&mut self, keyword: &str, rest: &str, words: &[String]) -> Result<(), String> {
         let first = || words.first().cloned().ok_or_else(|| format!("the option `{keyword}` has no value"));
         match keyword {
@@ -75,7 +75,7 @@ impl HostOptions {
             "certificatefile" => push(&mut self.certificate_files, first()?),
             "identitiesonly" => once(&mut self.identities_only, boolean(keyword, &first()?)?),
             "identityagent" => once(&mut self.identity_agent, first()?),
-            // The first of the two wins: a ProxyCommand stops a later ProxyJump and the other way round.
+            // The first of the two wins: a ProxyCommand blocks a later ProxyJump, and vice versa.
             "proxyjump" if self.proxy_command.is_none() => once(&mut self.proxy_jump, first()?),
             "proxycommand" if self.proxy_jump.is_none() => once(&mut self.proxy_command, rest.to_owned()),
             "userknownhostsfile" => once(&mut self.user_known_hosts, words.to_vec()),
@@ -105,7 +105,7 @@ impl HostOptions {
                 once(&mut self.keyboard_interactive, boolean(keyword, &first()?)?);
             }
             "pubkeyauthentication" => {
-                // `unbound` and `host-bound` only say how the agent is told about the host.
+                // `unbound` and `host-bound` only select the extension used with the agent.
                 let text = first()?;
                 let on = matches!(text.as_str(), "unbound" | "host-bound") || boolean(keyword, &text)?;
                 once(&mut self.public_key_authentication, on);
@@ -162,7 +162,7 @@ fn host_key_checking(text: &str) -> Result<HostKeyChecking, String> {
     }
 }
 
-/// Seconds, or numbers with the units s, m, h, d and w.
+/// Parses seconds, or numbers with the units s, m, h, d and w.
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a time such as `30` or `1m30s`");
     let mut seconds = 0;
@@ -191,7 +191,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds))
 }
 
-/// Bytes with the units K, M and G; `None` for `default` and `none`.
+/// Parses bytes with the units K, M and G; `None` for `default` and `none`.
 fn size(text: &str) -> Result<Option<usize>, String> {
     if matches!(text, "default" | "none") {
         return Ok(None);

@@ -8,12 +8,12 @@ use super::{Arguments, HostOptions, Tokens};
 use crate::account::Account;
 use crate::{Error, pattern};
 
-/// How deep files may include each other.
+/// Maximum depth of nested includes.
 const MAX_DEPTH: usize = 16;
-/// How long a `Match exec` command may take.
+/// Deadline of a `Match exec` command.
 const EXEC_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Where options come from.
+/// Configuration files to read.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     /// `~/.ssh/config`, or `None` to read no user file.
@@ -22,16 +22,17 @@ pub(crate) struct Sources {
     pub(crate) system: Option<PathBuf>,
 }
 
-/// Whose options are wanted.
+/// The host whose options are read.
 #[derive(Debug, Clone)]
 pub(crate) struct Query<'a> {
-    /// The host as the user names it.
+    /// Host name as the user gave it.
     pub(crate) host: &'a str,
-    /// The local account.
+    /// Local account.
     pub(crate) account: &'a Account,
 }
 
-/// The options of a host: `options` holds those already decided; then the arguments, the user's file and the system's follow.
+/// Reads the options of a host. Values already in `options` win, then the arguments, the user's file and the system's
+/// file.
 pub(crate) fn read(
     query: &Query<'_>,
     options: HostOptions,
@@ -46,7 +47,7 @@ pub(crate) fn read(
         }
     }
     let files: Vec<&PathBuf> = match &arguments.config_file {
-        // As for ssh, `-F` replaces both files and `none` reads no file at all.
+        // As in ssh, `-F` replaces both files, and `none` reads no file at all.
         Some(path) if path.as_os_str() == "none" => Vec::new(),
         Some(path) => {
             if !path.exists() {
@@ -120,7 +121,7 @@ impl Reader<'_> {
         let home = &self.query.account.home;
         let path = match word.strip_prefix("~/") {
             Some(rest) => home.join(rest),
-            // Relative names are of the directory of the user's or the system's file.
+            // A relative name refers to the directory of the user's or the system's file.
             None => from.parent().unwrap_or(Path::new("/")).join(word),
         };
         let mut found = vec![PathBuf::from("/")];
@@ -167,7 +168,7 @@ impl Reader<'_> {
             let criterion = criterion.to_lowercase();
             let holds = match criterion.as_str() {
                 "all" => true,
-                // Names are never canonicalized by this client.
+                // This client never canonicalizes names.
                 "canonical" => false,
                 "final" => {
                     self.wants_final_pass = true;
@@ -177,7 +178,7 @@ impl Reader<'_> {
                     let value = attached
                         .or_else(|| words.next().cloned())
                         .ok_or_else(|| format!("the `Match {name}` has no value"))?;
-                    // A command is only run if everything before it holds.
+                    // A command only runs if everything before it holds.
                     answer && self.criterion(name, &value)? != negated
                 }
             };
@@ -195,7 +196,7 @@ impl Reader<'_> {
             "user" => &tokens.user,
             "localuser" => &tokens.account.name,
             "exec" => return run(&tokens.expand(value)?),
-            // `tagged` and `localnetwork` depend on things this client does not have.
+            // `tagged` and `localnetwork` depend on features that this client lacks.
             "tagged" | "localnetwork" => return Ok(false),
             _ => return Err(format!("`{name}` is not a criterion of `Match`")),
         };
@@ -237,7 +238,7 @@ fn run(command: &str) -> Result<bool, String> {
             Ok(Some(status)) => return Ok(status.success()),
             Ok(None) if started.elapsed() < EXEC_DEADLINE => std::thread::sleep(Duration::from_millis(5)),
             _ => {
-                // Errors only say that it has ended by itself meanwhile.
+                // An error only means that it has already ended.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!(

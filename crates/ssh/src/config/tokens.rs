@@ -1,28 +1,28 @@
-//! `%h` and the like, `${VARIABLE}` and `~`.
+//! Expands `%h` and other tokens, `${VARIABLE}` and `~`.
 
 use crate::account::{Account, local_host_name};
 
-/// What the tokens stand for.
+/// Values of the tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Tokens {
-    /// `%h`: the name to connect to.
+    /// `%h`: name to connect to.
     pub(crate) host: String,
-    /// `%n`: the name as the user gave it.
+    /// `%n`: name as the user gave it.
     pub(crate) original: String,
-    /// `%k`: the name host keys are known under.
+    /// `%k`: name under which host keys are stored.
     pub(crate) key_alias: String,
     /// `%p`.
     pub(crate) port: u16,
-    /// `%r`: the remote user.
+    /// `%r`: remote user.
     pub(crate) user: String,
-    /// `%j`: the ProxyJump option.
+    /// `%j`: value of ProxyJump.
     pub(crate) jump: String,
-    /// `%u`, `%i` and `%d`: the local user.
+    /// `%u`, `%i` and `%d`: local user.
     pub(crate) account: Account,
 }
 
 impl Tokens {
-    /// Replaces the percent tokens; an unknown one is an error that names it.
+    /// Replaces percent tokens; an error names an unknown token.
     pub(crate) fn expand(&self, text: &str) -> Result<String, String> {
         let mut expanded = String::with_capacity(text.len());
         let mut characters = text.chars();
@@ -54,7 +54,7 @@ impl Tokens {
         Ok(expanded)
     }
 
-    /// Replaces the percent tokens, `${VARIABLE}` and a leading `~`, as options that are paths have them.
+    /// Replaces percent tokens, `${VARIABLE}` and a leading `~`, as in options that are paths.
     pub(crate) fn expand_path(&self, text: &str) -> Result<String, String> {
         let mut expanded = String::with_capacity(text.len());
         let mut rest = text;

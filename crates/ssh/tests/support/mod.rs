@@ -1,4 +1,4 @@
-//! A real sshd on a port of its own, with its own keys and configuration, run by root for one test.
+//! A real sshd on its own port, with its own keys and configuration, run by root for one test.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
@@ -47,7 +47,7 @@ impl Sshd {
         Self { directory, port, child }
     }
 
-    /// Kills the listening server and starts another one on its port. Connections that are open stay so.
+    /// Kills the listening server and starts another on its port. Open connections survive.
     pub fn restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -71,7 +71,7 @@ impl Sshd {
         Destination { host: "127.0.0.1".into(), port: Some(self.port), user: Some("root".into()) }
     }
 
-    /// Settings with the right key, which know nothing about the host yet and accept what is new.
+    /// Settings with the right key; the host is unknown and new keys are accepted.
     pub fn settings(&self) -> Settings {
         Settings {
             arguments: vec![
@@ -95,7 +95,7 @@ impl Sshd {
     }
 }
 
-/// Starts a server with the configuration in this directory, and waits until it listens.
+/// Starts a server with the configuration in this directory and waits until it listens.
 fn serve(directory: &Path, port: u16) -> Child {
     let log = fs::File::options().create(true).append(true).open(directory.join("log")).unwrap();
     let child = Command::new(SSHD)
@@ -133,7 +133,7 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// An ssh-agent with one key; it ends with the value.
+/// An ssh-agent with one key; dropping it ends the agent.
 pub struct Agent {
     child: Child,
     pub socket: PathBuf,
@@ -159,7 +159,7 @@ impl Drop for Agent {
     }
 }
 
-/// Everything a command writes, and its exit status.
+/// All output of a command, and its exit.
 pub async fn output(session: &Session, command: &str, input: &[u8]) -> (String, String, Option<windlass_ssh::Exit>) {
     let mut channel = session.exec(command, false).await.unwrap();
     assert!(channel.input.send(input.to_vec()).await);
@@ -173,13 +173,13 @@ pub async fn output(session: &Session, command: &str, input: &[u8]) -> (String, 
             Output::Refused => panic!("the command was refused"),
         }
     }
-    // This sshd writes its own debug lines there as well.
+    // This sshd writes its own debug lines to the same stream.
     let stderr = String::from_utf8_lossy(&stderr);
     let stderr = stderr.split_inclusive('\n').filter(|line| !line.starts_with("debug1: ")).collect();
     (String::from_utf8_lossy(&stdout).into_owned(), stderr, exit)
 }
 
-/// A throw-away account with the password `right horse`.
+/// A throwaway account with the password `right horse`.
 pub struct User {
     pub name: String,
 }

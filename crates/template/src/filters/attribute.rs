@@ -1,16 +1,16 @@
-//! Attributes of items as Jinja's filters name them: `a.b.0`.
+//! Attributes of items in the syntax of Jinja's filters: `a.b.0`.
 
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome};
 use crate::{Error, ErrorKind, mark, operators, python};
 
-/// The attribute of a value; what is missing is an undefined value.
+/// Attribute of a value; undefined if missing.
 pub(crate) fn get(value: &Value, attribute: &Value) -> Value {
     get_or(value, attribute, None)
 }
 
-/// The attribute of a value, or the default where a step of the way is missing.
+/// Attribute of a value, or the default if a step is missing.
 pub(crate) fn get_or(value: &Value, attribute: &Value, default: Option<&Value>) -> Value {
     let Some(path) = attribute.as_str() else {
         return step(value, attribute).or_else(|| default.cloned()).unwrap_or_else(|| absent(value, attribute));
@@ -32,7 +32,7 @@ pub(crate) fn get_or(value: &Value, attribute: &Value, default: Option<&Value>) 
     current
 }
 
-/// `value[key]`; none if there is no such item.
+/// `value[key]`; `None` if the item does not exist.
 pub(crate) fn step(value: &Value, key: &Value) -> Option<Value> {
     let found = match (key.as_i64(), value.len()) {
         (Some(index), Some(length)) if index < 0 && super::call::is_list(value) => {
@@ -44,7 +44,7 @@ pub(crate) fn step(value: &Value, key: &Value) -> Option<Value> {
     found.ok().filter(|found| !found.is_undefined())
 }
 
-/// The undefined value for a key that is not there.
+/// Creates the undefined value for a missing key.
 pub(crate) fn absent(value: &Value, key: &Value) -> Value {
     match key.as_str() {
         Some(name) => operators::attribute(value, name),
@@ -56,7 +56,7 @@ pub(crate) fn absent(value: &Value, key: &Value) -> Value {
     }
 }
 
-/// The error that using a value is which does not exist.
+/// Error of using an undefined value.
 pub(crate) fn missing(value: &Value) -> minijinja::Error {
     match mark::mark(value) {
         Some(mark) => mark.error().into(),
@@ -64,7 +64,7 @@ pub(crate) fn missing(value: &Value) -> minijinja::Error {
     }
 }
 
-/// Jinja's `attr`: as a dot, but never a key of a dictionary.
+/// Jinja's `attr`: like a dot, but never a key of a dictionary.
 pub(super) fn attr(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let name = args.need("name")?;
     let found = if super::call::is_dict(args.value()) { None } else { step(args.value(), name) };

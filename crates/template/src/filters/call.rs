@@ -1,4 +1,4 @@
-//! How a filter or test gets its arguments: bound to names as Python binds them.
+//! Binds the arguments of filters and tests to names, as Python does.
 
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{State, Value};
@@ -7,24 +7,24 @@ use crate::limits::LONGEST_TEXT;
 use crate::python::{self, number, repr, text, type_name};
 use crate::{Error, is_undefined};
 
-/// What a filter answers.
+/// Result of a filter.
 pub(crate) type Outcome = Result<Value, minijinja::Error>;
 
-/// What a test answers.
+/// Result of a test.
 pub(crate) type Verdict = Result<bool, minijinja::Error>;
 
-/// A filter's or test's own name and those of its arguments.
+/// Names of a filter or test and of its arguments.
 #[derive(Debug)]
 pub(crate) struct Signature {
     /// `filter` or `test`.
     pub(crate) what: &'static str,
     pub(crate) name: &'static str,
-    /// The arguments after the value. What follows a `*` can only be given by name; `*name` takes all that is left,
-    /// `**` any name.
+    /// Names of the arguments after the value. Those after a `*` are keyword-only; `*name` takes the remaining
+    /// positional ones, `**` any keyword.
     pub(crate) parameters: &'static [&'static str],
 }
 
-/// The arguments of one call.
+/// Arguments of one call.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     signature: &'static Signature,
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     extra: Vec<(String, Value)>,
 }
 
-/// One line of a registry: the names, the parameters and the function behind them.
+/// A line of a registry: names, parameters and the function.
 macro_rules! function {
     ($what:literal, $make:ident, $wrap:ident, [$first:literal $(, $name:literal)*], [$($parameter:literal),*], $run:path) => {
         crate::registry::Function::$make(&[$first $(, $name)*], || {
@@ -45,28 +45,28 @@ macro_rules! function {
     };
 }
 
-/// A filter.
+/// Declares a filter.
 macro_rules! filter {
     ($names:tt, $parameters:tt, $run:path) => {
         crate::filters::call::function!("filter", new, callable, $names, $parameters, $run)
     };
 }
 
-/// A filter that sees undefined values itself.
+/// Declares a filter that handles undefined values itself.
 macro_rules! undefined_filter {
     ($names:tt, $parameters:tt, $run:path) => {
         crate::filters::call::function!("filter", with_undefined, callable, $names, $parameters, $run)
     };
 }
 
-/// A test.
+/// Declares a test.
 macro_rules! test {
     ($names:tt, $parameters:tt, $run:path) => {
         crate::filters::call::function!("test", new, verdict, $names, $parameters, $run)
     };
 }
 
-/// A test that sees undefined values itself.
+/// Declares a test that handles undefined values itself.
 macro_rules! undefined_test {
     ($names:tt, $parameters:tt, $run:path) => {
         crate::filters::call::function!("test", with_undefined, verdict, $names, $parameters, $run)
@@ -75,14 +75,14 @@ macro_rules! undefined_test {
 
 pub(crate) use {filter, function, test, undefined_filter, undefined_test};
 
-/// The callable of a filter.
+/// Creates the callable of a filter.
 pub(crate) fn callable(signature: &'static Signature, run: fn(&mut State<'_, '_>, &Arguments) -> Outcome) -> Value {
     Value::from_function(move |state: &mut State<'_, '_>, values: Rest<ValueOrKwargs>| -> Outcome {
         run(state, &Arguments::bind(signature, values.into_values())?)
     })
 }
 
-/// The callable of a test.
+/// Creates the callable of a test.
 pub(crate) fn verdict(signature: &'static Signature, run: fn(&mut State<'_, '_>, &Arguments) -> Verdict) -> Value {
     Value::from_function(move |state: &mut State<'_, '_>, values: Rest<ValueOrKwargs>| -> Verdict {
         run(state, &Arguments::bind(signature, values.into_values())?)
@@ -145,7 +145,7 @@ impl Arguments {
         &self.value
     }
 
-    /// The value as text, whatever it is.
+    /// The value converted to text.
     pub(crate) fn text(&self) -> String {
         text(&self.value)
     }
@@ -155,17 +155,17 @@ impl Arguments {
         self.value.as_str().ok_or_else(|| self.unsuitable("text"))
     }
 
-    /// The items of the value, which must be something that can be iterated over.
+    /// Items of the value, which must be iterable.
     pub(crate) fn items(&self) -> Result<Vec<Value>, minijinja::Error> {
         items(&self.value).ok_or_else(|| self.unsuitable("a list"))
     }
 
-    /// The items of the value, which must be a list.
+    /// Items of the value, which must be a list.
     pub(crate) fn list(&self) -> Result<Vec<Value>, minijinja::Error> {
         if is_list(&self.value) { self.items() } else { Err(self.unsuitable("a list")) }
     }
 
-    /// The pairs of the value, which must be a dictionary.
+    /// Pairs of the value, which must be a dictionary.
     pub(crate) fn pairs(&self) -> Result<Vec<(Value, Value)>, minijinja::Error> {
         pairs(&self.value).ok_or_else(|| self.unsuitable("a dictionary"))
     }
@@ -176,22 +176,22 @@ impl Arguments {
         self.named.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// An argument, if it was given and is not `none`.
+    /// An argument, unless it is missing or `none`.
     pub(crate) fn some(&self, name: &str) -> Option<&Value> {
         self.get(name).filter(|value| !value.is_none())
     }
 
-    /// An argument that must be given.
+    /// A mandatory argument.
     pub(crate) fn need(&self, name: &str) -> Result<&Value, minijinja::Error> {
         self.get(name).ok_or_else(|| self.error(format!("needs the argument '{name}'")))
     }
 
-    /// An argument as text, whatever it is.
+    /// An argument converted to text.
     pub(crate) fn text_of(&self, name: &str) -> Option<String> {
         self.some(name).map(text)
     }
 
-    /// An argument for Python's `re`, which takes text and nothing that could become text.
+    /// An argument for Python's `re`, which must be text already.
     pub(crate) fn expression(&self, name: &str) -> Result<&str, minijinja::Error> {
         match self.get(name) {
             None => Ok(""),
@@ -199,7 +199,7 @@ impl Arguments {
         }
     }
 
-    /// An argument as text that must be given.
+    /// A mandatory argument converted to text.
     pub(crate) fn need_text(&self, name: &str) -> Result<String, minijinja::Error> {
         self.need(name).map(text)
     }
@@ -218,7 +218,7 @@ impl Arguments {
         }
     }
 
-    /// An argument that must be an integer and is at least 0.
+    /// An argument that must be a non-negative integer.
     pub(crate) fn size(&self, name: &str, default: usize) -> Result<usize, minijinja::Error> {
         let size = self.integer(name)?.map_or(default, |number| usize::try_from(number.max(0)).unwrap_or(usize::MAX));
         if size > LONGEST_TEXT {
@@ -227,23 +227,23 @@ impl Arguments {
         Ok(size)
     }
 
-    /// The positional arguments beyond the named ones.
+    /// Positional arguments beyond the named ones.
     pub(crate) fn rest(&self) -> &[Value] {
         &self.rest
     }
 
-    /// The named arguments that the signature does not list.
+    /// Keyword arguments that the signature does not list.
     pub(crate) fn extra(&self) -> &[(String, Value)] {
         &self.extra
     }
 
-    /// An error about this call; the reason continues "The filter 'x' ...".
+    /// Creates an error about this call; the reason continues "The filter 'x' ...".
     pub(crate) fn error(&self, reason: impl AsRef<str>) -> minijinja::Error {
         let Signature { what, name, .. } = self.signature;
         Error::filter(format!("The {what} '{name}' {}.", reason.as_ref().trim_end_matches('.'))).into()
     }
 
-    /// An error about this call in Ansible's own words, which playbooks compare.
+    /// Creates an error about this call in Ansible's own words, which playbooks compare.
     pub(crate) fn says(&self, sentence: impl AsRef<str>) -> minijinja::Error {
         let Signature { what, name, .. } = self.signature;
         let sentence = sentence.as_ref();
@@ -252,33 +252,33 @@ impl Arguments {
             .into()
     }
 
-    /// The same, with what to do or what was given, which Ansible does not tell.
+    /// Like [`Self::says`], with a hint that Ansible lacks.
     pub(crate) fn says_of(&self, sentence: impl AsRef<str>, hint: &str) -> minijinja::Error {
         Error::from(self.says(sentence)).with_hint(Some(hint.to_owned())).into()
     }
 
-    /// An error about this call whose reason is a sentence of its own.
+    /// Creates an error about this call whose reason is a complete sentence.
     pub(crate) fn failed(&self, reason: impl AsRef<str>) -> minijinja::Error {
         self.error(format!("failed: {}", reason.as_ref()))
     }
 
-    /// The same, with what was given.
+    /// Like [`Self::failed`], with a hint.
     pub(crate) fn failed_of(&self, reason: impl AsRef<str>, hint: &str) -> minijinja::Error {
         Error::from(self.failed(reason)).with_hint(Some(hint.to_owned())).into()
     }
 
-    /// The value has the wrong type.
+    /// Error for a value of the wrong type.
     pub(crate) fn unsuitable(&self, expected: &str) -> minijinja::Error {
         self.error(format!("needs {expected} to work on, but was given {}", shown(&self.value)))
     }
 
-    /// An argument has the wrong type.
+    /// Error for an argument of the wrong type.
     pub(crate) fn wrong(&self, name: &str, expected: &str, value: &Value) -> minijinja::Error {
         self.error(format!("needs {expected} as its argument '{name}', but was given {}", shown(value)))
     }
 }
 
-/// A value as an error names it: its type, and its text where that is short.
+/// Describes a value in an error: its type, and its text if that is short.
 pub(crate) fn shown(value: &Value) -> String {
     const LONGEST: usize = 60;
     let name = type_name(value);
@@ -292,7 +292,7 @@ pub(crate) fn shown(value: &Value) -> String {
     if shown.chars().count() > LONGEST { format!("a value of type {name}") } else { format!("the {name} {shown}") }
 }
 
-/// Whether the value is a list or tuple, or something that yields items one by one.
+/// Whether the value is a list, a tuple or another iterable.
 pub(crate) fn is_list(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
 }
@@ -302,7 +302,7 @@ pub(crate) fn is_dict(value: &Value) -> bool {
     value.kind() == ValueKind::Map
 }
 
-/// What Python's `for` would see: items, keys or characters.
+/// Items of Python's `for`: items, keys or characters.
 pub(crate) fn items(value: &Value) -> Option<Vec<Value>> {
     match value.kind() {
         ValueKind::String => {
@@ -313,7 +313,7 @@ pub(crate) fn items(value: &Value) -> Option<Vec<Value>> {
     }
 }
 
-/// The keys and values of a dictionary.
+/// Keys and values of a dictionary.
 pub(crate) fn pairs(value: &Value) -> Option<Vec<(Value, Value)>> {
     if !is_dict(value) {
         return None;
@@ -322,17 +322,17 @@ pub(crate) fn pairs(value: &Value) -> Option<Vec<(Value, Value)>> {
     Some(keys.map(|key| (key.clone(), value.get_item(&key).unwrap_or_default())).collect())
 }
 
-/// A list value.
+/// Creates a list value.
 pub(crate) fn list(items: Vec<Value>) -> Value {
     Value::from(items)
 }
 
-/// A tuple value.
+/// Creates a tuple value.
 pub(crate) fn tuple(items: Vec<Value>) -> Value {
     Value::from(minijinja::value::Tuple::new(items))
 }
 
-/// A dictionary value; of equal keys the last counts.
+/// Creates a dictionary value; the last of equal keys wins.
 pub(crate) fn dict(pairs: impl IntoIterator<Item = (Value, Value)>) -> Value {
     Value::from_pairs(pairs)
 }

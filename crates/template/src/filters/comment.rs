@@ -1,4 +1,4 @@
-//! `comment`: text as a comment of some language.
+//! `comment`: formats text as a comment of some language.
 
 use minijinja::{State, Value};
 

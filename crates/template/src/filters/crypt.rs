@@ -1,4 +1,4 @@
-//! `password_hash`: the hashes of crypt(3).
+//! `password_hash`: hashes of crypt(3).
 
 use md5::{Digest, Md5};
 use minijinja::{State, Value};
@@ -8,7 +8,7 @@ use crate::python::random::Random;
 
 const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// One of the methods of crypt(3).
+/// A method of crypt(3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Md5,
@@ -18,7 +18,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// The method by one of the names that Ansible takes.
+    /// Finds a method by one of Ansible's names.
     pub(crate) fn named(name: &str) -> Option<Method> {
         Some(match name {
             "md5" | "md5_crypt" => Method::Md5,
@@ -29,7 +29,7 @@ impl Method {
         })
     }
 
-    /// How long its salts are.
+    /// Length of its salts.
     pub(crate) fn salt_size(self) -> usize {
         match self {
             Method::Md5 => 8,
@@ -39,7 +39,7 @@ impl Method {
     }
 }
 
-/// What goes into a hash besides the password.
+/// Parameters of a hash, besides the password.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) salt: Option<String>,
@@ -51,7 +51,7 @@ pub(crate) struct Settings {
 pub(super) fn password_hash(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let name = args.text_of("hashtype").unwrap_or_else(|| "sha512".to_owned());
     let Some(method) = Method::named(&name) else {
-        // These are known to Passlib, but need the name of a user, too.
+        // Passlib knows these methods, but they also need a user name.
         let sentence = match name.as_str() {
             "msdcc" | "msdcc2" | "oracle10" | "postgres_md5" => {
                 format!("{name} is not in the list of supported passlib algorithms: md5, blowfish, sha256, sha512")
@@ -73,7 +73,7 @@ pub(super) fn password_hash(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
     encrypt(args.string()?, method, &settings).map(Value::from).map_err(|reason| args.failed(reason))
 }
 
-/// The hash of a password with its method, rounds and salt. The error is a sentence.
+/// Hashes a password with its method, rounds and salt. The error is a sentence.
 pub(crate) fn encrypt(password: &str, method: Method, settings: &Settings) -> Result<String, String> {
     let salt = match settings.salt.as_deref().filter(|salt| !salt.is_empty()) {
         Some(salt) => salt.to_owned(),
@@ -95,7 +95,7 @@ pub(crate) fn encrypt(password: &str, method: Method, settings: &Settings) -> Re
         Method::Sha256 => {
             let rounds = settings.rounds.unwrap_or(535_000);
             let digest = sha_crypt::sha256_crypt(password.as_bytes(), salt.as_bytes(), parameters(rounds)?);
-            // The algorithm's description rotates each group of three bytes by one place more than the last.
+            // The algorithm rotates each group of three bytes by one place more than the previous one.
             let mut out = String::new();
             for group in 0..10 {
                 let places = [group, group + 10, group + 20];
@@ -121,7 +121,7 @@ pub(crate) fn encrypt(password: &str, method: Method, settings: &Settings) -> Re
     }
 }
 
-/// The most rounds of SHA-crypt and the highest cost of bcrypt: each takes some ten seconds. The formats allow far more, which would
+/// Maximum rounds of SHA-crypt and cost of bcrypt; each takes some ten seconds. The formats allow far more, which would
 /// keep a run busy for hours.
 const MOST_ROUNDS: u32 = 20_000_000;
 const HIGHEST_COST: u32 = 17;
@@ -133,7 +133,7 @@ fn parameters(rounds: u32) -> Result<sha_crypt::Params, String> {
     }
 }
 
-/// 5000 rounds are what a hash without a number of rounds means.
+/// A hash without a number of rounds means 5000.
 fn modular(id: &str, rounds: u32, salt: &str, digest: &str) -> String {
     match rounds {
         5000 => format!("${id}${salt}${digest}"),
@@ -141,7 +141,7 @@ fn modular(id: &str, rounds: u32, salt: &str, digest: &str) -> String {
     }
 }
 
-/// Up to three bytes, the last one lowest, as characters of six bits, the lowest first.
+/// Encodes up to three bytes, last byte lowest, as characters of six bits, lowest first.
 fn encode(bytes: &[u8], out: &mut String) {
     let mut bits = bytes.iter().fold(0u32, |bits, byte| (bits << 8) | u32::from(*byte));
     for _ in 0..=bytes.len() {
@@ -176,7 +176,7 @@ fn bcrypt_hash(password: &str, salt: &str, settings: &Settings) -> Result<String
     Ok(hashed.format_for_version(version))
 }
 
-/// A salt by chance.
+/// Generates a random salt.
 pub(crate) fn random_salt(size: usize) -> String {
     let mut random = Random::new(None);
     (0..size).map(|_| char::from(ALPHABET[random.index(ALPHABET.len())])).collect()

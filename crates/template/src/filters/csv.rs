@@ -1,16 +1,16 @@
-//! Comma-separated values as Python's `csv` reads them.
+//! Reads comma-separated values as Python's `csv` does.
 
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome, dict, list};
 use crate::python::text;
 
-/// How the values are separated and quoted.
+/// Separator and quoting of the values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dialect {
     pub(crate) delimiter: char,
     pub(crate) skip_initial_space: bool,
-    /// What does not follow the rules is an error rather than read somehow.
+    /// Whether malformed input is an error, instead of being read leniently.
     pub(crate) strict: bool,
 }
 
@@ -20,7 +20,7 @@ impl Default for Dialect {
     }
 }
 
-/// The rows; empty lines give none.
+/// Reads the rows; empty lines are skipped.
 pub(crate) fn rows(content: &str, dialect: &Dialect) -> Result<Vec<Vec<String>>, String> {
     let mut rows = Vec::new();
     let mut row: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Filters on dictionaries.
+//! Filters for dictionaries.
 
 use indexmap::IndexMap;
 use minijinja::{State, Value};
@@ -8,21 +8,21 @@ use super::call::{Arguments, Outcome, dict, is_dict, is_list, list, pairs};
 use super::sets::flatten_into;
 use crate::python::{python_class, text, type_name};
 
-/// What `combine` does with two lists under one key.
+/// Treatment by `combine` of two lists under one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListMerge {
     Replace,
     Keep,
     Append,
     Prepend,
-    /// Append, without what the new list has from the old one.
+    /// Appends the new list's items that are not in the old one.
     AppendNew,
-    /// Prepend, without what the new list has from the old one.
+    /// Prepends the new list's items that are not in the old one.
     PrependNew,
 }
 
 impl ListMerge {
-    /// Reads the argument `list_merge`.
+    /// Parses the argument `list_merge`.
     pub(crate) fn parse(name: &str) -> Option<ListMerge> {
         Some(match name {
             "replace" => ListMerge::Replace,
@@ -38,7 +38,7 @@ impl ListMerge {
     pub(crate) const NAMES: &str = "replace, keep, append, prepend, append_rp or prepend_rp";
 }
 
-/// Lays the second dictionary over the first.
+/// Merges the second dictionary over the first.
 pub(crate) fn merge(low: &Value, high: &Value, recursive: bool, lists: ListMerge) -> Value {
     let mut merged: IndexMap<Value, Value> = pairs(low).unwrap_or_default().into_iter().collect();
     for (key, new) in pairs(high).unwrap_or_default() {

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// The files (not directories) that match a pattern, in the order of their names.
+/// Files (not directories) that match a pattern, sorted by name.
 pub(crate) fn files(pattern: &str) -> Vec<String> {
     paths(pattern).into_iter().filter(|path| Path::new(path).is_file()).collect()
 }
 
-/// All paths that match a pattern, sorted. Names that begin with a dot match only a pattern that does.
+/// Paths that match a pattern, sorted. Only a pattern with a leading dot matches names with one.
 pub(crate) fn paths(pattern: &str) -> Vec<String> {
     let (root, rest) = match pattern.strip_prefix('/') {
         Some(rest) => ("/".to_owned(), rest.trim_start_matches('/')),
@@ -48,7 +48,7 @@ fn step(base: &str, part: &str, last: bool) -> Vec<String> {
     names.iter().map(|name| join(name)).collect()
 }
 
-/// A matcher for one name: `*`, `?` and `[...]`; braces and backslashes are plain characters.
+/// Compiles a pattern for one name: `*`, `?` and `[...]`. Braces and backslashes are literal.
 pub(crate) fn matcher(pattern: &str) -> Option<GlobMatcher> {
     let mut plain = String::new();
     for character in pattern.chars() {

@@ -1,4 +1,4 @@
-//! What `groupby` yields: a tuple whose two items also have names.
+//! Result of `groupby`: a tuple whose two items also have names.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// A group as a value.
+    /// Creates a group value.
     pub(super) fn value(grouper: Value, members: Vec<Value>) -> Value {
         Value::from_object(Group { grouper, list: Value::from(members) })
     }

@@ -22,7 +22,7 @@ fn decode(args: &Arguments, bytes: Vec<u8>, encoding: &str) -> Result<String, mi
         String::from_utf16_lossy(&units)
     };
     Ok(match plain.as_str() {
-        // Bytes that are no UTF-8 must not stop a play: they are shown by the replacement character.
+        // Bytes that are no UTF-8 must not stop a play, so the replacement character is shown.
         "utf-8" | "utf8" | "" | "ascii" | "us-ascii" => {
             String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
         }
@@ -56,7 +56,7 @@ pub(super) fn b64decode(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         true => (&base64::alphabet::URL_SAFE, "-_="),
         false => (&base64::alphabet::STANDARD, "+/="),
     };
-    // Python skips what is not in the alphabet, such as line breaks.
+    // Python skips characters outside the alphabet, such as line breaks.
     let kept: String =
         args.string()?.chars().filter(|kept| kept.is_ascii_alphanumeric() || extra.contains(*kept)).collect();
     let bytes = GeneralPurpose::new(alphabet, LENIENT)
@@ -65,7 +65,7 @@ pub(super) fn b64decode(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     decode(args, bytes, &args.text_of("encoding").unwrap_or_default()).map(Value::from)
 }
 
-/// The hexadecimal digest of some bytes, by the name of the algorithm.
+/// Hexadecimal digest of bytes, by the algorithm's name.
 pub(crate) fn digest(bytes: &[u8], algorithm: &str) -> Option<String> {
     Some(match algorithm {
         "md5" => hex::encode(Md5::digest(bytes)),
@@ -104,7 +104,7 @@ pub(super) fn md5(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     digest_of(args, "md5")
 }
 
-/// The namespace in which Ansible names things.
+/// Ansible's UUID namespace.
 const ANSIBLE_NAMESPACE: uuid::Uuid = uuid::uuid!("361E6D51-FAEC-444A-9079-341386DA8E2E");
 
 pub(super) fn to_uuid(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {

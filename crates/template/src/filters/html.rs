@@ -1,4 +1,4 @@
-//! Filters on HTML.
+//! Filters for HTML.
 
 use minijinja::{State, Value};
 
@@ -14,7 +14,7 @@ pub(super) fn escape(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(escaped(&args.text())))
 }
 
-/// What is rendered is never HTML by itself, so there is nothing to mark.
+/// Rendered text is never treated as HTML, so nothing needs marking.
 pub(super) fn safe(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(args.text()))
 }
@@ -82,7 +82,7 @@ pub(super) fn urlize(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(out))
 }
 
-/// Whether what follows the scheme begins with a name that ends in letters, `localhost` or an address in numbers.
+/// Whether the text after the scheme begins with a name that ends in letters, `localhost` or a numeric address.
 fn has_host(rest: &str) -> bool {
     let host = &rest[..rest.find(['/', '?', '#', ':']).unwrap_or(rest.len())];
     let last = host.rsplit('.').next().unwrap_or_default();
@@ -90,7 +90,7 @@ fn has_host(rest: &str) -> bool {
     named || host.parse::<std::net::Ipv4Addr>().is_ok() || rest.starts_with('[')
 }
 
-/// One word, as a link if it is an address.
+/// Formats one word, as a link if it is an address.
 fn linked(word: &str, attributes: &str, shortened: &dyn Fn(&str) -> String) -> String {
     let head_length = word.len() - word.trim_start_matches("&lt;").trim_start_matches('(').len();
     let (head, rest) = word.split_at(head_length);

@@ -1,4 +1,4 @@
-//! Files with sections as Python's `configparser` reads and writes them.
+//! Reads and writes files with sections as Python's `configparser` does.
 
 use indexmap::IndexMap;
 use minijinja::{State, Value};
@@ -6,16 +6,16 @@ use minijinja::{State, Value};
 use super::call::{Arguments, Outcome, dict, pairs};
 use crate::python::text;
 
-/// How such a file is read.
+/// Options for reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) case_sensitive: bool,
     pub(crate) allow_no_value: bool,
-    /// Whether `%(name)s` in a value stands for another value.
+    /// Whether `%(name)s` in a value refers to another value.
     pub(crate) interpolate: bool,
 }
 
-/// What such a file says.
+/// Content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Ini {
     options: Options,
@@ -24,7 +24,7 @@ pub(crate) struct Ini {
 }
 
 impl Ini {
-    /// Reads a text; the error says what is wrong in which line.
+    /// Parses a text; the error names the line and the problem.
     pub(crate) fn parse(content: &str, options: &Options) -> Result<Ini, String> {
         let mut ini = Ini { options: *options, ..Ini::default() };
         let mut section: Option<String> = None;
@@ -35,7 +35,7 @@ impl Ini {
             if trimmed.is_empty() || trimmed.starts_with('#') || trimmed.starts_with(';') {
                 continue;
             }
-            // What is indented more than the key before it goes on with its value.
+            // A line indented further than the preceding key continues its value.
             if let (Some((key, depth)), Some(name)) = (&last, &section)
                 && indent > *depth
             {
@@ -76,7 +76,7 @@ impl Ini {
         Ok(ini)
     }
 
-    /// The keys and values of a section, the defaults among them.
+    /// Keys and values of a section, including the defaults.
     pub(crate) fn section(&self, name: &str) -> Option<Vec<(String, Option<String>)>> {
         let own = match name {
             "DEFAULT" => &self.defaults,
@@ -144,7 +144,7 @@ pub(super) fn to_ini(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         }
         out.push('\n');
     }
-    // The last section's empty line is not kept.
+    // The empty line after the last section is dropped.
     out.pop();
     Ok(Value::from(out))
 }

@@ -1,4 +1,4 @@
-//! Jinja's filters on lists.
+//! Jinja's filters for lists.
 
 use std::cmp::Ordering;
 
@@ -110,7 +110,7 @@ pub(crate) fn plus(left: &Value, right: &Value) -> Option<Value> {
     time::add(left, right)
 }
 
-/// The key by which Jinja sorts and groups: attributes joined by commas are compared one after the other.
+/// Key for Jinja's sorting and grouping; attributes separated by commas are compared in order.
 fn sort_key(item: &Value, attribute: Option<&Value>, case_sensitive: bool) -> Result<Value, minijinja::Error> {
     let fold = |value: Value| if case_sensitive { value } else { order::ignore_case(&value) };
     let single = |name: &Value| {
@@ -193,7 +193,7 @@ pub(super) fn groupby(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     for (key, item) in items {
         match groups.last_mut() {
             Some((last, _, members)) if *last == key => members.push(item),
-            // The group is named by the spelling of its first member.
+            // The group's name is the spelling in its first member.
             _ => {
                 let name = attribute::get_or(&item, name, args.some("default"));
                 groups.push((key, name, vec![item]));
@@ -203,7 +203,7 @@ pub(super) fn groupby(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(list(groups.into_iter().map(|(_, name, members)| Group::value(name, members)).collect()))
 }
 
-/// Removes what occurred before, keeping the first of each.
+/// Removes duplicates and keeps the first occurrence.
 pub(super) fn unique(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let case_sensitive = args.flag("case_sensitive", false);
     let demanding = args.some("attribute").is_some() || args.some("case_sensitive").is_some() && !case_sensitive;

@@ -30,9 +30,9 @@ use crate::registry::Function;
 use call::{filter, undefined_filter};
 pub(crate) use lists::plus;
 
-/// All filters. A name without a dot is also reachable as `ansible.builtin.name`.
+/// All filters. A name without a dot is also available as `ansible.builtin.name`.
 ///
-/// Each line: the names, the arguments as Python binds them, the function.
+/// Each line has the names, the arguments as Python binds them, and the function.
 pub const FILTERS: &[Function] = &[
     // Jinja's.
     filter!(["abs"], [], numbers::abs),
@@ -231,7 +231,7 @@ pub const FILTERS: &[Function] = &[
     filter!(["win_splitdrive"], [], paths::win_splitdrive),
     filter!(["zip"], ["*others", "strict"], sets::zip),
     filter!(["zip_longest"], ["*others", "fillvalue"], sets::zip_longest),
-    // Those of ansible.utils on addresses; the plain names are what older playbooks write.
+    // ansible.utils, for addresses; older playbooks use the plain names.
     filter!(
         ["ansible.utils.cidr_merge", "ansible.netcommon.cidr_merge", "cidr_merge"],
         ["action"],
@@ -292,7 +292,7 @@ pub const FILTERS: &[Function] = &[
     ),
     filter!(["ansible.utils.slaac", "ansible.netcommon.slaac", "slaac"], ["query"], network::subnet::slaac),
     filter!(["ansible.utils.usable_range", "usable_range"], [], network::subnet::usable_range),
-    // Those of ansible.utils on data.
+    // ansible.utils, for data.
     filter!(["ansible.utils.fact_diff", "fact_diff"], ["after", "plugin", "common", "other"], utils::diff::fact_diff),
     filter!(["ansible.utils.get_path", "get_path"], ["path", "wantlist"], utils::paths::get_path),
     filter!(
@@ -304,7 +304,7 @@ pub const FILTERS: &[Function] = &[
     filter!(["ansible.utils.remove_keys", "remove_keys"], ["target", "matching_parameter"], utils::keys::remove),
     filter!(["ansible.utils.replace_keys", "replace_keys"], ["target", "matching_parameter"], utils::keys::replace),
     filter!(["ansible.utils.to_paths", "to_paths"], ["prepend", "wantlist"], utils::paths::to_paths),
-    // Those of community.general; the plain names are what older playbooks write.
+    // community.general; older playbooks use the plain names.
     filter!(["community.general.accumulate"], [], general::misc::accumulate),
     filter!(["community.general.counter", "counter"], [], general::dicts::counter),
     filter!(["community.general.crc32"], [], general::misc::crc32),

@@ -1,4 +1,4 @@
-//! Filters on numbers, and what draws by chance.
+//! Filters for numbers and for random values.
 
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
@@ -38,7 +38,7 @@ pub(super) fn int(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     };
     Ok(match parsed {
         Some(number) => integer(number),
-        // A float too large for any integer is whole already.
+        // A float too large for any integer has no fraction.
         None if as_float(value).is_some_and(f64::is_finite) => value.clone(),
         None => args.get("default").cloned().unwrap_or_else(|| Value::from(0)),
     })
@@ -89,7 +89,7 @@ pub(super) fn log(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     }))
 }
 
-/// One of the numbers that `function` calculates with.
+/// An operand of `function` as a float.
 fn operand(args: &Arguments, function: &str, value: &Value) -> Result<f64, minijinja::Error> {
     let wrong = || {
         let class = type_name(value);
@@ -100,7 +100,7 @@ fn operand(args: &Arguments, function: &str, value: &Value) -> Result<f64, minij
 
 pub(super) fn pow(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let power = operand(args, "pow", args.need("exponent")?)?;
-    // `math.pow` always answers with a float.
+    // `math.pow` always returns a float.
     let number = operand(args, "pow", args.value())?;
     if number < 0.0 && power.fract() != 0.0 {
         return Err(args.failed("a negative number has no such power"));

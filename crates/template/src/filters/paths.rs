@@ -1,4 +1,4 @@
-//! Paths on the control machine and on Windows.
+//! Filters for paths on the control machine and on Windows.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub(super) fn splitext(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(tuple(vec![Value::from(&path[..cut]), Value::from(&path[cut..])]))
 }
 
-/// `os.path.normpath`: without `.`, doubled slashes and the steps that `..` takes back.
+/// `os.path.normpath`: removes `.`, doubled slashes, and steps that `..` reverts.
 pub(crate) fn normalized(path: &str) -> String {
     let slashes = match path.len() - path.trim_start_matches('/').len() {
         0 => 0,
@@ -73,7 +73,7 @@ pub(super) fn realpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     tracker::reads_outside();
     let mut rest: Vec<std::ffi::OsString> = Vec::new();
     let mut existing = PathBuf::from(absolute(args.string()?));
-    // What does not exist cannot be a link: the part that does is resolved, the remainder appended.
+    // A missing path cannot be a link: resolve the part that exists and append the rest.
     loop {
         if let Ok(resolved) = existing.canonicalize() {
             let full = rest.iter().rev().fold(resolved, |path, part| path.join(part));
@@ -108,7 +108,7 @@ pub(super) fn relpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(if relative.is_empty() { ".".to_owned() } else { relative.join("/") }))
 }
 
-/// `os.path.join`: an absolute part starts anew.
+/// `os.path.join`: an absolute part replaces everything before it.
 pub(crate) fn join(parts: &[String]) -> String {
     let mut joined = String::new();
     for part in parts {
@@ -124,7 +124,7 @@ pub(crate) fn join(parts: &[String]) -> String {
     joined
 }
 
-/// The items of the value, each of which must be text.
+/// Items of the value, which must be texts.
 fn paths(args: &Arguments) -> Result<Vec<String>, minijinja::Error> {
     let path = |item: Value| item.as_str().map(str::to_owned).ok_or_else(|| args.unsuitable("a list of paths"));
     args.items()?.into_iter().map(path).collect()
@@ -200,7 +200,7 @@ pub(super) fn expandvars(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(variables_expanded(args.string()?)))
 }
 
-/// `os.path.expandvars`: `$NAME` and `${NAME}`; what is not set stays as it is.
+/// `os.path.expandvars`: expands `$NAME` and `${NAME}`; unset variables stay as written.
 pub(crate) fn variables_expanded(path: &str) -> String {
     let mut out = String::new();
     let mut rest = path;
@@ -232,7 +232,7 @@ pub(super) fn fileglob(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(list(found.into_iter().map(Value::from).collect()))
 }
 
-/// The drive of a Windows path, `C:` or `\\server\share`, and what follows.
+/// Splits a Windows path after its drive, `C:` or `\\server\share`.
 fn split_drive(path: &str) -> (&str, &str) {
     let separator = |character| character == '\\' || character == '/';
     if path.as_bytes().get(1) == Some(&b':') && path.is_char_boundary(2) {

@@ -1,4 +1,4 @@
-//! Regular expressions.
+//! Filters for regular expressions.
 
 use minijinja::{State, Value};
 
@@ -57,7 +57,7 @@ pub(super) fn regex_search(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(list(groups.into_iter().map(|group| Value::from(matched.group(group))).collect()))
 }
 
-/// The group that `\1` or `\g<name>` asks for.
+/// Number of the group that `\1` or `\g<name>` refers to.
 fn group_of(args: &Arguments, pattern: &Pattern, wanted: &Value) -> Result<usize, minijinja::Error> {
     let wanted = wanted.as_str().ok_or_else(|| args.wrong("args", "text", wanted))?;
     let number = if let Some(name) = wanted.strip_prefix("\\g<").and_then(|rest| rest.strip_suffix('>')) {

@@ -34,7 +34,7 @@ pub(super) fn map(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(list(mapped))
 }
 
-/// What is gone through; nothing, if there is nothing of any kind.
+/// Items to process; a value that is false in Python has none.
 fn subjects(args: &Arguments) -> Result<Vec<Value>, minijinja::Error> {
     if truth(args.value()) { args.items() } else { Ok(Vec::new()) }
 }
@@ -93,7 +93,7 @@ fn pick(state: &mut State<'_, '_>, args: &Arguments, by_attribute: bool, wanted:
     Ok(list(kept))
 }
 
-/// The arguments of a filter or test called by name; the first place is for the value.
+/// Arguments for a filter or test called by name; the first place is left for the value.
 fn call_arguments(positional: &[Value], named: &[(String, Value)]) -> Vec<Value> {
     let mut arguments = vec![Value::UNDEFINED];
     arguments.extend_from_slice(positional);

@@ -1,4 +1,4 @@
-//! JSON and YAML.
+//! Filters for JSON and YAML.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn json(args: &Arguments, indent: Option<usize>, sort_keys: bool) -> Outcome {
     dump(args.value(), &options).map(Value::from).map_err(|reason| args.failed(reason))
 }
 
-/// The spaces that `indent` asks for.
+/// Indentation requested by `indent`.
 fn indentation(args: &Arguments, default: usize) -> Result<String, minijinja::Error> {
     const MOST: usize = 1_000;
     match args.size("indent", default)? {
@@ -57,7 +57,7 @@ fn indentation(args: &Arguments, default: usize) -> Result<String, minijinja::Er
     }
 }
 
-/// Jinja's own: sorted, and safe inside HTML.
+/// Jinja's own `tojson`: sorted keys, and safe inside HTML.
 pub(super) fn tojson(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let indent = args.some("indent").map(|_| indentation(args, 0)).transpose()?;
     let options = DumpOptions {
@@ -76,7 +76,7 @@ pub(super) fn from_json(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     load(text).map_err(|reason| args.error(format!("cannot read its value as JSON: {reason}")))
 }
 
-/// The value as YAML's writer takes it.
+/// Converts a value for the YAML writer.
 fn item(value: &Value) -> Result<Item, String> {
     Ok(match value.kind() {
         ValueKind::None => Item::Null,
@@ -114,7 +114,7 @@ fn yaml(args: &Arguments, mut options: YamlOptions) -> Outcome {
     };
     options.indent = number("indent", options.indent)?;
     options.width = match args.get("width") {
-        // A float such as `inf` or `1e9` is what people write for "never".
+        // Users write a float such as `inf` or `1e9` for "never".
         Some(width) if number::as_float(width).is_some_and(|width| width > f64::from(i32::MAX)) => i32::MAX,
         Some(width) if width.kind() == ValueKind::Number && !width.is_integer() => {
             number::as_float(width).map_or(options.width, |width| width as i32)
@@ -164,7 +164,7 @@ pub(super) fn from_yaml_all(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
     }
 }
 
-/// What was read, as data.
+/// Converts a parsed node to data.
 pub(crate) fn value_of(node: &Node) -> Value {
     use windlass_yaml::Value as Yaml;
     match &node.value {

@@ -1,4 +1,4 @@
-//! Lists as sets, and lists combined with lists.
+//! Filters for lists as sets and for combinations of lists.
 
 use indexmap::IndexSet;
 use minijinja::{State, Value};
@@ -9,7 +9,7 @@ use crate::python::{order, repr, text};
 
 type Set = IndexSet<Value>;
 
-/// Both lists with their members as set keys.
+/// Both lists, with their members as set keys.
 fn both(args: &Arguments) -> Result<(Vec<Value>, Vec<Value>), minijinja::Error> {
     let other = args.need("other")?;
     let other = items(other).ok_or_else(|| args.wrong("other", "a list", other))?;
@@ -59,7 +59,7 @@ pub(super) fn flatten(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(list(flat))
 }
 
-/// Replaces lists by their items, down to `levels` below the first.
+/// Flattens nested lists, down to `levels` below the first.
 pub(crate) fn flatten_into(items: &[Value], levels: Option<i128>, skip_nulls: bool, flat: &mut Vec<Value>) {
     for item in items {
         let null = item.is_none() || matches!(item.as_str(), Some("None" | "null"));
@@ -98,10 +98,10 @@ fn columns(args: &Arguments) -> Result<Vec<Vec<Value>>, minijinja::Error> {
     Ok(columns)
 }
 
-/// More results than this are a mistake rather than a wish.
+/// Maximum number of results; more are surely a mistake.
 pub(crate) const MOST_RESULTS: usize = 5_000_000;
 
-/// And more lists to combine.
+/// Maximum number of lists to combine.
 const MOST_LISTS: usize = 1_000;
 
 pub(super) fn product(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -163,7 +163,7 @@ pub(super) fn permutations(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(list(results))
 }
 
-/// Long results count for several.
+/// Whether there are too many results; long ones count several times.
 fn too_many(results: usize, size: usize) -> bool {
     results.saturating_mul(size.max(4) / 4) > MOST_RESULTS
 }
@@ -223,18 +223,18 @@ pub(super) fn subelements(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         .map(list)
 }
 
-/// What happens to an element in which the path of `subelements` leads nowhere.
+/// Treatment of an element in which the path of `subelements` is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// It is an error.
+    /// The element is an error.
     Error,
-    /// It is left out where a key is missing; that something is no dictionary is an error.
+    /// The element is skipped if a key is missing, but an error if a step is no dictionary.
     KeysSkipped,
-    /// It is left out.
+    /// The element is skipped.
     Skipped,
 }
 
-/// Pairs of each element and one of the items of the list at `path` in it.
+/// Pairs each element with each item of the list at `path` in it.
 pub(crate) fn subelement_pairs(elements: &[Value], path: &[Value], missing: Missing) -> Result<Vec<Value>, String> {
     let mut pairs = Vec::new();
     for element in elements {

@@ -1,4 +1,4 @@
-//! Jinja's filters on text.
+//! Jinja's filters for text.
 
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
@@ -53,7 +53,7 @@ pub(super) fn trim(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     }))
 }
 
-/// What Python's `str.strip()` removes: Unicode space and the four information separators.
+/// Whether Python's `str.strip()` removes the character: Unicode space and the four information separators.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }
@@ -63,7 +63,7 @@ pub(super) fn center(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let width = args.size("width", 80)?;
     let length = value.chars().count();
     let missing = width.saturating_sub(length);
-    // Python puts the odd space to the left if the width is odd as well.
+    // Python puts the odd space to the left if the width is odd too.
     let left = missing / 2 + (missing & width & 1);
     Ok(Value::from(format!("{}{value}{}", " ".repeat(left), " ".repeat(missing - left))))
 }
@@ -189,10 +189,10 @@ pub(super) fn split(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(parts))
 }
 
-/// Ansible's `bool`: the words and numbers that mean yes are true, those that mean no are false.
+/// Ansible's `bool`: words and numbers for yes are true, those for no are false.
 pub(super) fn boolean(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.value();
-    // Up to ansible-core 2.18, nothing stays nothing.
+    // Up to ansible-core 2.18, none stays none.
     if value.is_none()
         && Context::from_state(state).is_some_and(|context| context.engine().options().compat == Compat::V2_18)
     {
@@ -228,7 +228,7 @@ pub(super) fn default(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(if replaced { args.get("default_value").cloned().unwrap_or_else(|| Value::from("")) } else { value.clone() })
 }
 
-/// A variable that must be there is not: the places of the error and names like it stay those of any undefined variable.
+/// Error for a missing mandatory variable. It keeps the position and suggestions of an ordinary undefined variable.
 fn mandatory_is_missing(value: &Value) -> crate::Error {
     let error = crate::Error::from(super::attribute::missing(value));
     let crate::ErrorKind::Undefined { name } = error.kind().clone() else { return error };
@@ -261,7 +261,7 @@ pub(super) fn quote(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     }))
 }
 
-/// Ansible's containers are none that Python's `pprint` would break into lines: they are shown as `repr()` does.
+/// Python's `pprint` does not break Ansible's containers into lines, so they are shown as by `repr()`.
 pub(super) fn pprint(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(repr(args.value())))
 }

@@ -1,4 +1,4 @@
-//! Filters on URLs.
+//! Filters for URLs.
 
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
@@ -6,7 +6,7 @@ use minijinja::{State, Value};
 use super::call::{Arguments, Outcome, dict, is_list, items};
 use crate::python::{number, text};
 
-/// The parts of a URL as `urlsplit` names them.
+/// Parts of a URL, with the names of `urlsplit`.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) scheme: String,
@@ -17,7 +17,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Splits a URL; nothing is decoded.
+    /// Splits a URL without decoding it.
     pub(crate) fn split(url: &str) -> Parts {
         let url = url.trim_start_matches(|character: char| character <= ' ');
         let url: String = url.chars().filter(|character| !matches!(character, '\t' | '\r' | '\n')).collect();
@@ -101,7 +101,7 @@ pub(super) fn urlsplit(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     }
 }
 
-/// Percent-encodes all but letters, digits, `_.-~` and what is declared safe.
+/// Percent-encodes everything except letters, digits, `_.-~` and the characters in `safe`.
 pub(crate) fn quoted(value: &str, safe: &str) -> String {
     let mut out = String::new();
     for byte in value.bytes() {

@@ -10,7 +10,7 @@ use windlass_vault::{DEFAULT_LABEL, Secret, Secrets, decrypt, encrypt, encrypt_w
 use super::call::{Arguments, Outcome};
 use crate::context::Context;
 
-/// The secret that the arguments give, with its label.
+/// The secret in the arguments, with its label.
 fn secret(args: &Arguments) -> Result<Secret, minijinja::Error> {
     let password = args.need("secret")?;
     let Some(password) = password.as_str() else {
@@ -21,7 +21,7 @@ fn secret(args: &Arguments) -> Result<Secret, minijinja::Error> {
     Ok(Secret::new(label, password.as_bytes()))
 }
 
-/// A text that was just encrypted, as an object of Python that shows what is in it (`wrap_object`).
+/// A freshly encrypted text, as a Python object that prints its plain text (`wrap_object`).
 #[derive(Debug)]
 pub(crate) struct Wrapped(pub(crate) String);
 
@@ -51,7 +51,7 @@ pub(super) fn unvault(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     if !is_encrypted(value.as_bytes()) {
         return Ok(args.value().clone());
     }
-    // The observer of decrypted texts receives this too.
+    // The observer also receives this decrypted text.
     let of_run = Context::from_state(state).map(|context| context.engine().options().secrets.emptied());
     let mut secrets: Secrets = of_run.unwrap_or_default();
     secrets.push(secret(args)?);

@@ -1,4 +1,4 @@
-//! `wordwrap`: Python's `textwrap` as Jinja calls it.
+//! `wordwrap`: Python's `textwrap` as called by Jinja.
 
 use minijinja::{State, Value};
 
@@ -21,7 +21,7 @@ pub(super) fn wordwrap(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(paragraphs.join(&separator)))
 }
 
-/// Wraps one line. Space inside is kept, space where a line breaks is dropped.
+/// Wraps one line. Spaces within a line are kept; spaces at a break are dropped.
 fn wrap(line: &str, width: usize, break_long_words: bool, break_on_hyphens: bool) -> Vec<String> {
     let mut chunks: Vec<String> = chunks(line, break_on_hyphens);
     chunks.reverse();
@@ -70,7 +70,7 @@ fn wrap(line: &str, width: usize, break_long_words: bool, break_on_hyphens: bool
     lines
 }
 
-/// Words, runs of space, and words cut after the hyphens inside them.
+/// Splits into words, runs of spaces, and parts of words after hyphens.
 fn chunks(line: &str, break_on_hyphens: bool) -> Vec<String> {
     let mut chunks = Vec::new();
     let mut rest = line;
@@ -90,7 +90,7 @@ fn chunks(line: &str, break_on_hyphens: bool) -> Vec<String> {
         let word = |found: Option<char>| letter(found) || found.is_some_and(char::is_alphanumeric);
         let mut start = 0;
         for (index, &(position, character)) in characters.iter().enumerate() {
-            // A hyphen parts a word only if there are letters on both sides, so that `-1` and `a--b` stay whole.
+            // A hyphen only splits a word with letters on both sides, so `-1` and `a--b` stay whole.
             let before = letter(at(index.checked_sub(1))) && word(at(index.checked_sub(2)));
             let next = at(Some(index + 2));
             let after = letter(at(Some(index + 1))) && (letter(next) || next == Some('-'));

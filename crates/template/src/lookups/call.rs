@@ -1,4 +1,4 @@
-//! What every lookup needs: its options, its terms as text, and where files are.
+//! Common parts of lookups: options, terms as text, and file search.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use crate::python::{text, truth};
 use crate::registry::LookupOptions;
 use crate::{Context, Error, Lookup};
 
-/// One lookup as the registry lists it.
+/// A lookup in the registry.
 pub(super) struct Entry {
     pub(super) names: &'static [&'static str],
     pub(super) run: fn(&Call<'_>) -> Answer,
 }
 
-/// What a lookup answers: always a list.
+/// Result of a lookup, always a list.
 pub(super) type Answer = Result<Vec<Value>, Error>;
 
 impl Lookup for Entry {
@@ -40,7 +40,7 @@ pub(super) struct Call<'c> {
 }
 
 impl Call<'_> {
-    /// An error about this call; the reason continues "The lookup 'x' ...".
+    /// Creates an error about this call; the reason continues "The lookup 'x' ...".
     pub(super) fn error(&self, reason: impl AsRef<str>) -> Error {
         Error::lookup(format!("The lookup '{}' {}.", self.name, reason.as_ref().trim_end_matches('.')))
     }
@@ -50,7 +50,7 @@ impl Call<'_> {
         self.terms.iter().map(text).collect()
     }
 
-    /// An option, if it was given and is not `none`.
+    /// An option, unless it is missing or `none`.
     pub(super) fn option(&self, name: &str) -> Option<&Value> {
         self.options.get(name).filter(|value| !value.is_none())
     }
@@ -60,7 +60,7 @@ impl Call<'_> {
         self.option(name).map_or_else(|| default.to_owned(), text)
     }
 
-    /// An option that says yes or no, as a boolean or in words.
+    /// An option that is a boolean or a word such as `yes`.
     pub(super) fn flag(&self, name: &str, default: bool) -> bool {
         match self.option(name) {
             None => default,
@@ -71,8 +71,8 @@ impl Call<'_> {
         }
     }
 
-    /// The file of that name: as it is if it is absolute, else the first that exists in `subdirectory` of, or directly
-    /// in, the directories of the role and the playbook.
+    /// Finds a file. An absolute path is used as it is. Otherwise, the directories of the role and the playbook are
+    /// searched, each first in its `subdirectory`.
     pub(super) fn find(&self, subdirectory: &str, name: &str) -> Option<PathBuf> {
         let name = home_expanded(name);
         let tidy = |path: PathBuf| PathBuf::from(normalized(&path.to_string_lossy()));
@@ -89,7 +89,7 @@ impl Call<'_> {
             .find(|path| path.exists())
     }
 
-    /// The same, as an error where there is none.
+    /// Like [`Self::find`], but a missing file is an error.
     pub(super) fn need_file(&self, subdirectory: &str, name: &str) -> Result<PathBuf, Error> {
         self.find(subdirectory, name).ok_or_else(|| {
             let searched: Vec<String> = match Path::new(name).is_absolute() {
@@ -110,7 +110,7 @@ impl Call<'_> {
         })
     }
 
-    /// The directories in which lookups search, nearest first; the playbook's is always the last.
+    /// Directories to search, nearest first; the playbook's is always the last.
     pub(super) fn directories(&self) -> Vec<PathBuf> {
         let mut directories = self.context.search_paths();
         let playbook = &self.context.engine().options().playbook_dir;
@@ -120,12 +120,12 @@ impl Call<'_> {
         directories
     }
 
-    /// The text of a file.
+    /// Reads a UTF-8 file.
     pub(super) fn read(&self, path: &Path) -> Result<String, Error> {
         self.read_as(path, "utf-8")
     }
 
-    /// The text of a file in this encoding, by one of Python's names for it.
+    /// Reads a file in an encoding, given by its Python name.
     pub(super) fn read_as(&self, path: &Path, encoding: &str) -> Result<String, Error> {
         let mut bytes = Vec::new();
         std::fs::File::open(path)
@@ -149,14 +149,14 @@ impl Call<'_> {
             }
         };
         if encrypted {
-            // What was secret in the file must not show up in the output.
+            // Secrets in the file must not appear in the output.
             self.context.engine().revealed().insert(text.trim());
         }
         Ok(text)
     }
 }
 
-/// The words that mean yes.
+/// Whether a word means yes.
 pub(super) fn is_yes(word: &str) -> bool {
     matches!(word.trim().to_lowercase().as_str(), "yes" | "on" | "1" | "true" | "y" | "t")
 }

@@ -1,4 +1,4 @@
-//! `config`: the settings of the run, by Ansible's names.
+//! `config`: settings of the run, by Ansible's names.
 
 use minijinja::Value;
 

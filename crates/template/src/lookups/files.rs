@@ -1,4 +1,4 @@
-//! Lookups that read or find files of the control machine.
+//! Lookups that find or read files on the control machine.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -45,7 +45,7 @@ pub(super) fn fileglob(call: &Call<'_>) -> Answer {
     Ok(found.into_iter().map(Value::from).collect())
 }
 
-/// The texts of an option: a list, or one text with separators.
+/// Texts of an option, which is a list or a text with separators.
 fn parts(value: &Value, separators: &[char]) -> Vec<String> {
     let split = |value: &Value| text(value).split(separators).map(str::trim).map(str::to_owned).collect::<Vec<_>>();
     match is_list(value) {
@@ -54,7 +54,7 @@ fn parts(value: &Value, separators: &[char]) -> Vec<String> {
     }
 }
 
-/// The candidates that the terms of `first_found` name, and whether finding none is all right.
+/// Candidates named by the terms of `first_found`, and whether a missing file is acceptable.
 fn candidates(call: &Call<'_>, terms: &[Value], files: &mut Vec<String>, skip: &mut bool) -> Result<(), crate::Error> {
     for term in terms {
         if is_list(term) {
@@ -124,7 +124,7 @@ pub(super) fn filetree(call: &Call<'_>) -> Answer {
     Ok(entries)
 }
 
-/// Directories before what is in them, by name.
+/// Lists directories before their content, by name.
 fn walk(call: &Call<'_>, root: &Path, directory: &Path, entries: &mut Vec<Value>) -> Result<(), crate::Error> {
     let failed = |error: std::io::Error| call.error(format!("cannot read '{}': {error}", directory.display()));
     let mut paths: Vec<_> = fs::read_dir(directory)
@@ -166,7 +166,7 @@ fn walk(call: &Call<'_>, root: &Path, directory: &Path, entries: &mut Vec<Value>
     Ok(())
 }
 
-/// The name for a number in a table such as /etc/passwd, or the number.
+/// The name for a numeric id in a table such as /etc/passwd, or the number.
 pub(crate) fn name_of(table: &str, id: u32) -> String {
     let id = id.to_string();
     let content = windlass_bounds::read_text(table).unwrap_or_default();

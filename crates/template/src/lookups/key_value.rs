@@ -1,6 +1,6 @@
-//! The old way to give a lookup its options: `term option=value option='a value'` in one text.
+//! Parses options within a term, the older syntax: `term option=value option='a value'`.
 
-/// The text before the options, and the options. Quotes keep spaces together.
+/// Returns the text before the options, and the options. Quotes keep spaces together.
 pub(super) fn parse(text: &str) -> (String, Vec<(String, String)>) {
     let mut words = Vec::new();
     let mut options = Vec::new();
@@ -17,7 +17,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Words, with what is quoted left whole.
+/// Splits into words and keeps quoted text together.
 fn split(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

@@ -1,4 +1,4 @@
-//! Lookups that make lists of lists, mostly used as `with_name`.
+//! Lookups that build lists of lists, mostly used as `with_name`.
 
 use minijinja::Value;
 
@@ -11,7 +11,7 @@ use crate::python::number;
 use crate::python::random::Random;
 use crate::python::{text, truth};
 
-/// Replaces the lists among the items by their items, one level deep.
+/// Flattens nested lists by one level.
 fn flattened_once(items: &[Value]) -> Vec<Value> {
     let mut flat = Vec::new();
     for item in items {
@@ -23,7 +23,7 @@ fn flattened_once(items: &[Value]) -> Vec<Value> {
     flat
 }
 
-/// The lists that the terms are.
+/// The terms as lists.
 fn lists(call: &Call<'_>) -> Result<Vec<Vec<Value>>, crate::Error> {
     if call.terms.is_empty() {
         return Err(crate::Error::lookup("with_nested requires at least one element in the nested list"));
@@ -75,7 +75,7 @@ pub(super) fn dict(call: &Call<'_>) -> Answer {
     Ok(entries)
 }
 
-/// Every combination of one item of each list, the last list running fastest.
+/// Every combination of one item from each list; the last list varies fastest.
 fn combinations(call: &Call<'_>) -> Result<Vec<Vec<Value>>, crate::Error> {
     let mut rows: Vec<Vec<Value>> = vec![Vec::new()];
     for list in &lists(call)? {
@@ -127,7 +127,7 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
         .filter(|flags| is_dict(flags))
         .and_then(|flags| step(flags, &Value::from("skip_missing")))
         .is_some_and(|skip| skip.as_str().map_or_else(|| truth(&skip), super::call::is_yes));
-    // What a skipped loop registered has no items, and so has what a loop registered of an item it skipped.
+    // The registered result of a skipped loop, or of a skipped item, has no items.
     let skipped = |element: &Value| step(element, &Value::from("skipped")).is_some_and(|skipped| truth(&skipped));
     if is_dict(elements) && skipped(elements) {
         return Ok(Vec::new());
@@ -142,7 +142,7 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
     let missing = if skip_missing { Missing::Skipped } else { Missing::Error };
     let found =
         subelement_pairs(&elements, &path, missing).map_err(|reason| call.error(format!("failed: {reason}")))?;
-    // The element comes without the list whose items stand beside it.
+    // The element is returned without the list that its partner comes from.
     let pair = |pair: Value| {
         let mut parts: Vec<Value> = pair.try_iter().into_iter().flatten().collect();
         if let Some(element) = parts.first_mut() {
@@ -153,7 +153,7 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
     Ok(found.into_iter().map(pair).collect())
 }
 
-/// A dictionary without what is at a path in it.
+/// Removes the value at a path from a dictionary.
 fn without(value: &Value, path: &[Value]) -> Value {
     let Some((first, rest)) = path.split_first() else {
         return value.clone();
@@ -175,7 +175,7 @@ pub(super) fn random_choice(call: &Call<'_>) -> Answer {
     })
 }
 
-/// What a sequence counts through.
+/// Parameters of a sequence.
 #[derive(Clone, Debug, Default)]
 struct Sequence {
     start: Option<i128>,
@@ -204,13 +204,13 @@ impl Sequence {
             "end" => self.end = Some(number),
             "count" => self.count = Some(number),
             "stride" => self.stride = Some(number),
-            // `set` is only called with names it knows.
+            // `set` is only called with known names.
             _ => {}
         }
         Ok(())
     }
 
-    /// `5`, `2-8`, `2-8/2` or `4:host%02d`.
+    /// Parses `5`, `2-8`, `2-8/2` or `4:host%02d`.
     fn shortcut(&mut self, term: &str) -> bool {
         let (numbers, format) = match term.split_once(':') {
             Some((numbers, format)) => (numbers, Some(format.to_owned())),
@@ -239,7 +239,7 @@ impl Sequence {
 
     fn run(&self, call: &Call<'_>) -> Answer {
         const MOST: i128 = 10_000_000;
-        // Playbooks compare these sentences, which are Ansible's.
+        // Playbooks compare these messages, which are Ansible's.
         let wrong = |sentence: &str| Err(crate::Error::lookup(sentence));
         let start = self.start.unwrap_or(1);
         let format = self.format.as_deref().unwrap_or("%d");
@@ -289,7 +289,7 @@ impl Sequence {
     }
 }
 
-/// Refuses options that `sequence` does not have.
+/// Refuses options unknown to `sequence`.
 fn known<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), crate::Error> {
     let options = ["start", "end", "count", "stride", "format"];
     let others: Vec<String> = names.filter(|name| !options.contains(name)).map(|name| format!("'{name}'")).collect();

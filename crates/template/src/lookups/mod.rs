@@ -15,7 +15,7 @@ mod variables;
 use crate::registry::Lookup;
 use call::Entry;
 
-/// Lookups that are made of nothing but their arguments and variables. All others read something that may be different the next time.
+/// Lookups that only depend on their arguments and variables. All others read data that may change between calls.
 const COMPUTED: &[&str] = &[
     "cartesian",
     "dict",
@@ -32,7 +32,7 @@ const COMPUTED: &[&str] = &[
     "vars",
 ];
 
-/// Whether a lookup, by its full or plain name, reads something other than variables.
+/// Whether a lookup, by its full or plain name, reads anything but variables.
 pub(crate) fn reads_outside(name: &str) -> bool {
     !COMPUTED.contains(&name.strip_prefix("ansible.builtin.").unwrap_or(name))
 }
@@ -65,7 +65,7 @@ pub const LOOKUPS: &[&dyn Lookup] = &[
     &Entry { names: &["url"], run: url::url },
     &Entry { names: &["varnames"], run: variables::varnames },
     &Entry { names: &["vars"], run: variables::vars },
-    // Those of community.general; the plain names are what older playbooks write.
+    // community.general; older playbooks use the plain names.
     &Entry { names: &["community.general.cartesian", "cartesian"], run: loops::cartesian },
     &Entry { names: &["community.general.filetree", "filetree"], run: files::filetree },
     &Entry { names: &["community.general.flattened", "flattened"], run: loops::flattened },

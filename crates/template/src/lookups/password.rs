@@ -1,4 +1,4 @@
-//! `password`: makes a password once and keeps it in a file.
+//! `password`: generates a password once and keeps it in a file.
 
 use std::fs;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::filters::paths::{home_expanded, normalized};
 use crate::python::random::Random;
 use crate::python::{number, text};
 
-/// The options of one term.
+/// Options of one term.
 struct Wanted {
     path: PathBuf,
     length: usize,
@@ -26,7 +26,7 @@ struct Wanted {
     ident: Option<String>,
 }
 
-/// What the file holds.
+/// Content of the file.
 #[derive(Default)]
 struct Stored {
     password: String,
@@ -35,7 +35,7 @@ struct Stored {
 }
 
 pub(super) fn password(call: &Call<'_>) -> Answer {
-    // Hosts that are worked on at the same time must agree on the password.
+    // Hosts in parallel must agree on the password.
     static LOCK: Mutex<()> = Mutex::new(());
     let _held = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     call.texts().iter().map(|term| one(call, &wanted(call, term)?).map(Value::from)).collect()
@@ -61,7 +61,7 @@ fn wanted(call: &Call<'_>, term: &str) -> Result<Wanted, crate::Error> {
         None => sets(&["ascii_letters", "digits", ".,:-_"]),
         Some(chars) => match chars.as_str() {
             Some(chars) => {
-                // A doubled comma stands for a comma that is one of the characters.
+                // A doubled comma stands for a literal comma.
                 let comma = if chars.contains(",,") { Some(",") } else { None };
                 let single = chars.replace(",,", ",");
                 let parts: Vec<&str> =
@@ -89,7 +89,7 @@ fn wanted(call: &Call<'_>, term: &str) -> Result<Wanted, crate::Error> {
     Ok(Wanted { path, length, characters, seed: option("seed"), encrypt: word("encrypt"), ident: word("ident") })
 }
 
-/// The characters that names such as `digits` and literal characters stand for. Quotes are never part of them.
+/// Expands names such as `digits`, and literal characters, to a set of characters without quotes.
 fn sets(parts: &[&str]) -> Vec<char> {
     const LOWER: &str = "abcdefghijklmnopqrstuvwxyz";
     const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -156,7 +156,7 @@ fn one(call: &Call<'_>, wanted: &Wanted) -> Result<String, crate::Error> {
     }
 }
 
-/// `password salt=... ident=...`.
+/// Parses `password salt=... ident=...`.
 fn parse(content: &str) -> Stored {
     let Some((password, rest)) = content.rsplit_once(" salt=") else {
         return Stored { password: content.to_owned(), ..Stored::default() };
@@ -179,7 +179,7 @@ fn write(path: &Path, stored: &Stored) -> std::io::Result<()> {
     content.push('\n');
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // Whoever reads the file meanwhile sees the old or the new password, never half of one.
+    // A concurrent reader must see the old or the new password, never a part.
     let partial = path.with_extension(format!("windlass-{}", std::process::id()));
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
     file.write_all(content.as_bytes())?;
@@ -187,7 +187,7 @@ fn write(path: &Path, stored: &Stored) -> std::io::Result<()> {
     fs::rename(&partial, path)
 }
 
-/// A text of characters by chance, with at least so many of each kind.
+/// A random text with a minimum number of characters of each kind.
 pub(super) fn random_string(call: &Call<'_>) -> Answer {
     const KINDS: [(&str, &str, &str); 4] = [
         ("upper", "min_upper", "ascii_uppercase"),

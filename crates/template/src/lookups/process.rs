@@ -1,4 +1,4 @@
-//! Lookups that ask the control machine: commands and the environment.
+//! Lookups of command output and of the environment.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use windlass_bounds::child::{self, Limits};
 use super::call::{Answer, Call};
 use crate::limits::LONGEST_TEXT;
 
-/// What a command prints. It runs in the playbook's directory.
+/// Output of a command that runs in the playbook's directory.
 fn output(call: &Call<'_>, command: &str) -> Result<String, crate::Error> {
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(command);

@@ -1,4 +1,4 @@
-//! `csvfile` and `ini`: values out of files with rows or sections.
+//! `csvfile` and `ini`: values from files with rows or sections.
 
 use minijinja::Value;
 
@@ -9,7 +9,7 @@ use crate::filters::ini::{self, Ini};
 use crate::python::number;
 use crate::python::regex::{Anchor, Flags, compile};
 
-/// An option given inside the term counts before one given by name.
+/// An option within the term takes precedence over a keyword argument.
 fn option(call: &Call<'_>, given: &[(String, String)], name: &str, default: &str) -> String {
     let inline = given.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     inline.unwrap_or_else(|| call.text(name, default))

@@ -25,7 +25,7 @@ fn options(call: &Call<'_>, path: &Path) -> TemplateOptions {
     set(&mut options.variable.1, "variable_end_string");
     set(&mut options.comment.0, "comment_start_string");
     set(&mut options.comment.1, "comment_end_string");
-    // These are all that the lookup takes; the action `template` takes more.
+    // The lookup accepts no other options; the action `template` accepts more.
     if call.context.engine().options().compat == Compat::V2_19 {
         options.trim_blocks = call.flag("trim_blocks", options.trim_blocks);
     }
@@ -48,13 +48,13 @@ fn one(call: &Call<'_>, term: &str) -> Result<Value, crate::Error> {
     let context = call.context.with(variables);
     let options = options(call, &path);
     let starts = [&options.block.0, &options.variable.0, &options.comment.0];
-    // Unlike the action, the lookup leaves a text as it is in which nothing is to be evaluated.
+    // Unlike the action, the lookup keeps a text unchanged if nothing in it is evaluated.
     let is_plain =
         !content.starts_with(crate::header::MARK) && !starts.iter().any(|start| content.contains(start.as_str()));
     #[expect(clippy::disallowed_methods, reason = "the lookup names the file as a template")]
     let written = Text::of_project(content.as_str());
     let rendered = if is_plain { content } else { context.template(&written, &path.to_string_lossy(), &options)? };
-    // Until ansible-core 2.18, what looks like a list or a dictionary became one, unless it was to stay text wherever it goes.
+    // Up to 2.18, text that looks like a list or dictionary became one, unless it was marked to stay text.
     let run = context.engine().options();
     let is_classic = run.compat == Compat::V2_18;
     let converts = is_classic && call.flag("convert_data", true);

@@ -1,4 +1,4 @@
-//! `url`: what a web server answers.
+//! `url`: content from a web server.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::call::{Answer, Call};
 use crate::filters::call::pairs;
 use crate::python::{number, text};
 
-/// Larger answers are not what a lookup is for.
+/// Maximum size of a response, in bytes.
 const LARGEST: u64 = 64 << 20;
 
 pub(super) fn url(call: &Call<'_>) -> Answer {

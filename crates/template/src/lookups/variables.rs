@@ -1,4 +1,4 @@
-//! Lookups in the variables of the host.
+//! Lookups of the host's variables.
 
 use minijinja::Value;
 
@@ -48,7 +48,7 @@ pub(super) fn varnames(call: &Call<'_>) -> Answer {
     Ok(found)
 }
 
-/// The hosts that a pattern such as `web:&prod:!web1` names, by the variable `groups`.
+/// Hosts that match a pattern such as `web:&prod:!web1`, according to the variable `groups`.
 pub(super) fn inventory_hostnames(call: &Call<'_>) -> Answer {
     let groups = call.context.variable("groups")?.and_then(|groups| pairs(&groups)).unwrap_or_default();
     let groups: Vec<(String, Vec<String>)> = groups
@@ -57,7 +57,7 @@ pub(super) fn inventory_hostnames(call: &Call<'_>) -> Answer {
         .collect();
     let mut chosen: Vec<String> = Vec::new();
     let mut parts: Vec<String> = call.texts().iter().flat_map(|term| patterns(term)).collect();
-    // What adds comes first, then what limits, then what takes away.
+    // Additions apply first, then intersections, then exclusions.
     parts.sort_by_key(|part| match part.chars().next() {
         Some('&') => 1,
         Some('!') => 2,
@@ -85,7 +85,7 @@ pub(super) fn inventory_hostnames(call: &Call<'_>) -> Answer {
     Ok(chosen.into_iter().map(Value::from).collect())
 }
 
-/// The patterns joined by commas or, outside brackets, colons.
+/// Splits patterns at commas, or at colons outside brackets.
 fn patterns(term: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut inside = false;
@@ -104,7 +104,7 @@ fn patterns(term: &str) -> Vec<String> {
     parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-/// The hosts of one name, glob or `~regex`, of a group or a host, perhaps with an index or a range.
+/// Hosts that match one name, glob or `~regex` of groups or hosts, optionally with an index or range.
 fn matching(call: &Call<'_>, groups: &[(String, Vec<String>)], part: &str) -> Result<Vec<String>, crate::Error> {
     let (name, range) = match part.split_once('[') {
         Some((name, range)) if range.ends_with(']') && !part.starts_with('~') => {
@@ -155,7 +155,7 @@ fn matching(call: &Call<'_>, groups: &[(String, Vec<String>)], part: &str) -> Re
     })
 }
 
-/// The variables whose names match, merged into one list or dictionary.
+/// Merges the variables with matching names into one list or dictionary.
 pub(super) fn merge_variables(call: &Call<'_>) -> Answer {
     let kind = call.text("pattern_type", "regex");
     let mut names = call.context.names();

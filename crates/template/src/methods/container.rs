@@ -1,4 +1,4 @@
-//! The methods of list, tuple, dict, numbers and bytes.
+//! Methods of list, tuple, dict, numbers and bytes.
 
 use minijinja::Value;
 use minijinja::value::{Tuple, ValueKind};
@@ -10,7 +10,7 @@ use crate::mutable::{MutableDict, MutableList};
 use crate::operators::equal;
 use crate::python::{number, order, repr};
 
-/// Calls a method of a list or tuple; `None` when there is no such method.
+/// Calls a method of a list or tuple; `None` if it does not exist.
 pub(super) fn list(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<Option<Value>, Error> {
     let items = || -> Result<Vec<Value>, Error> { Ok(value.try_iter()?.collect()) };
     let result = match name {
@@ -117,7 +117,7 @@ fn change_list(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<O
     Ok(Some(result))
 }
 
-/// Calls a method of a dict; `None` when there is no such method.
+/// Calls a method of a dict; `None` if it does not exist.
 pub(super) fn dict(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<Option<Value>, Error> {
     let keys = || -> Result<Vec<Value>, Error> { Ok(value.try_iter()?.collect()) };
     let get = |key: &Value| value.as_object().and_then(|object| object.get_value(key)).map(mark::valid);
@@ -203,7 +203,7 @@ fn change_dict(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<O
     Ok(Some(result))
 }
 
-/// The entries of a dict, or of a list of pairs.
+/// Entries of a dict, or of a list of pairs.
 fn pairs(value: &Value, arguments: &Arguments<'_>) -> Result<Vec<(Value, Value)>, Error> {
     let mut entries = Vec::new();
     if value.kind() == ValueKind::Map {
@@ -223,7 +223,7 @@ fn pairs(value: &Value, arguments: &Arguments<'_>) -> Result<Vec<(Value, Value)>
     Ok(entries)
 }
 
-/// Calls a method of a number; `None` when there is no such method.
+/// Calls a method of a number; `None` if it does not exist.
 pub(super) fn number(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<Option<Value>, Error> {
     let integer = i128::try_from(value.clone()).ok();
     let operand = || -> Result<i128, Error> {
@@ -249,7 +249,7 @@ pub(super) fn number(value: &Value, name: &str, arguments: &Arguments<'_>) -> Re
     })
 }
 
-/// Calls a method of bytes; `None` when there is no such method.
+/// Calls a method of bytes; `None` if it does not exist.
 pub(super) fn bytes(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<Option<Value>, Error> {
     let content = value.as_bytes().unwrap_or_default();
     match name {

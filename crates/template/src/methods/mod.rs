@@ -1,4 +1,4 @@
-//! The methods of Python's str, list, dict and numbers, which templates call on values.
+//! Methods of Python's str, list, dict and numbers, which templates call on values.
 
 mod container;
 mod string;
@@ -12,7 +12,7 @@ use crate::mark::{self, mark};
 use crate::plain;
 use crate::python::type_name;
 
-/// Calls a method: the callback of the environment for what the value itself does not know.
+/// Calls a method. The environment calls this for methods that the value itself lacks.
 pub(crate) fn call(
     _state: &mut State<'_, '_>,
     value: &Value,
@@ -20,13 +20,13 @@ pub(crate) fn call(
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
     mark::check(value)?;
-    // As a filter does, a method that is given an undefined value answers with it.
+    // Like a filter, a method returns an undefined argument as its result.
     if let Some(undefined) = arguments.iter().find(|argument| mark(argument).is_some()) {
         return Ok(undefined.clone());
     }
     match find(value, name, arguments) {
         Ok(Some(result)) => Ok(limits::value(result).unwrap_or_else(mark::failed)),
-        // A callable under that key, or nothing at all.
+        // Either that key holds a callable, or the method does not exist.
         Ok(None) if value.as_object().is_some_and(|object| object.get_value(&Value::from(name)).is_some()) => {
             Err(minijinja::Error::from(minijinja::ErrorKind::UnknownMethod))
         }
@@ -37,7 +37,7 @@ pub(crate) fn call(
             format!("'{name}' is undefined: object of type '{}' has no attribute '{name}'.", type_name(value)),
             None,
         )),
-        // What fails is an error where its result is used, if it is used.
+        // A failure is only an error if the result is used.
         Err(error) => Ok(mark::failed(error)),
     }
 }
@@ -54,12 +54,12 @@ fn find(value: &Value, name: &str, arguments: &[Value]) -> Result<Option<Value>,
     }
 }
 
-/// An argument as plain data; lists and dicts the template can change stay themselves.
+/// Converts an argument to plain data, except lists and dicts that the template can change.
 fn kept(argument: &Value) -> Result<Value, Error> {
     if plain::is_mutable(argument) { Ok(argument.clone()) } else { plain::plain(argument) }
 }
 
-/// What a value has besides its keys: `.real` of numbers, the parts of dates.
+/// Attributes of a value beside its keys: `.real` of numbers, the parts of dates.
 pub(crate) fn attribute(value: &Value, name: &str) -> Option<Value> {
     match (value.kind(), name) {
         (ValueKind::Number, "real") => Some(value.clone()),
@@ -68,7 +68,7 @@ pub(crate) fn attribute(value: &Value, name: &str) -> Option<Value> {
     }
 }
 
-/// The arguments of a method call.
+/// Arguments of a method call.
 pub(crate) struct Arguments<'a> {
     method: &'a str,
     positional: Vec<Value>,
@@ -91,7 +91,7 @@ impl<'a> Arguments<'a> {
         Ok(split)
     }
 
-    /// The arguments under their names, `None` for those not given. Names in front of `required` must be given.
+    /// Binds arguments to names; `None` for missing ones. The first `required` names are mandatory.
     fn bind<const N: usize>(&self, names: [&str; N], required: usize) -> Result<[Option<Value>; N], Error> {
         if self.positional.len() > N {
             return Err(self.error(&format!("takes at most {N} arguments, not {}", self.positional.len())));
@@ -119,7 +119,7 @@ impl<'a> Arguments<'a> {
         Error::filter(format!("The method `{}` {what}.", self.method))
     }
 
-    /// The text of an argument that must be text.
+    /// Text of an argument, which must be text.
     fn text(&self, value: &Value) -> Result<String, Error> {
         match value.as_str() {
             Some(text) => Ok(text.to_owned()),
@@ -131,7 +131,7 @@ impl<'a> Arguments<'a> {
         value.map_or_else(|| Ok(default.to_owned()), |value| self.text(value))
     }
 
-    /// The number of an argument that must be an integer.
+    /// Integer of an argument, which must be an integer.
     fn integer(&self, value: &Value) -> Result<i128, Error> {
         match i128::try_from(value.clone()) {
             Ok(number) => Ok(number),

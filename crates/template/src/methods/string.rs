@@ -1,4 +1,4 @@
-//! The methods of str.
+//! Methods of str.
 
 use minijinja::Value;
 use minijinja::value::{Tuple, ValueKind};
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::limits;
 use crate::python::{braces, number, split_lines, split_lines_with_ends};
 
-/// Calls a method of a text; `None` when there is no such method.
+/// Calls a method of a text; `None` if it does not exist.
 pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<Option<Value>, Error> {
     let value = match name {
         "upper" => Value::from(text.to_uppercase()),
@@ -231,7 +231,7 @@ fn partition(text: &str, arguments: &Arguments<'_>, from_end: bool) -> Result<Va
     Ok(Value::from(Tuple::from(parts.map(Value::from))))
 }
 
-/// The text searched for, the part of the text to search in, and where that part starts, in characters.
+/// The text to find, the part of the text to search, and the start of that part in characters.
 fn within(text: &str, arguments: &Arguments<'_>) -> Result<(String, String, usize), Error> {
     let [part, start, end] = arguments.bind(["sub", "start", "end"], 1)?;
     let part = arguments.text_or(part.as_ref(), "")?;
@@ -277,7 +277,7 @@ fn fix(text: &str, arguments: &Arguments<'_>, judge: fn(&str, &str) -> bool) -> 
     Ok(Value::from(judge(text, &arguments.text(&wanted)?)))
 }
 
-/// Pads to a width; the function says how much of what is missing goes to the left.
+/// Pads to a width. `left` computes the share of the padding on the left.
 fn pad(text: &str, arguments: &Arguments<'_>, left: fn(usize, usize) -> usize) -> Result<Value, Error> {
     let [width, fill] = arguments.bind(["width", "fillchar"], 1)?;
     let width = usize::try_from(arguments.integer_or(width.as_ref(), 0)?).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `+ - * / // % **` on numbers, texts and lists.
+//! `+ - * / // % **` for numbers, texts and lists.
 
 use minijinja::Value;
 use minijinja::value::{Tuple, ValueKind};
@@ -24,7 +24,7 @@ fn numbers(left: &Value, right: &Value) -> Option<Pair> {
     }
 }
 
-/// The integer a value is; booleans are numbers to Python.
+/// The value as an integer. As in Python, booleans are numbers.
 pub(super) fn integer(value: &Value) -> Option<i128> {
     match value.kind() {
         ValueKind::Bool => Some(i128::from(value.is_true())),
@@ -96,7 +96,7 @@ pub(super) fn multiply(left: &Value, right: &Value) -> Result<Value, Error> {
     }
     let items: Vec<Value> = repeated.try_iter()?.collect();
     limits::list(items.len().saturating_mul(count))?;
-    // Nothing, however often, is nothing, and need not be counted to the end.
+    // Repeating an empty list yields an empty list, so the count does not matter.
     let count = if items.is_empty() { 0 } else { count };
     let many: Vec<Value> = std::iter::repeat_n(items, count).flatten().collect();
     Ok(if repeated.is_tuple() { Value::from(Tuple::from(many)) } else { Value::from(many) })
@@ -161,7 +161,7 @@ pub(super) fn modulo(left: &Value, right: &Value) -> Result<Value, Error> {
 
 pub(super) fn power(left: &Value, right: &Value) -> Result<Value, Error> {
     match numbers(left, right) {
-        // These stay small, whatever the exponent.
+        // Powers of 0 and 1 stay small for any exponent.
         Some(Pair::Integers(base @ (0 | 1), exponent)) if exponent > 0 => Ok(number::integer(base)),
         Some(Pair::Integers(-1, exponent)) if exponent >= 0 => Ok(number::integer(1 - 2 * (exponent % 2))),
         Some(Pair::Integers(base, exponent)) if exponent >= 0 => {

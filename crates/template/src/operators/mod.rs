@@ -1,4 +1,4 @@
-//! What the operators of expressions do: Python's rules, with undefined values failing where they are needed.
+//! Operators of expressions. They follow Python's rules and fail on undefined values where they need them.
 
 mod arithmetic;
 mod sequence;
@@ -22,7 +22,7 @@ use crate::syntax;
 
 type Outcome = Result<Value, minijinja::Error>;
 
-/// Gives the environment the filters that the written expressions use.
+/// Registers the filters that generated expressions use.
 pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter("__add", |left: &Value, right: &Value| operator(left, right, arithmetic::add));
     environment.add_filter("__sub", |left: &Value, right: &Value| operator(left, right, arithmetic::subtract));
@@ -152,7 +152,7 @@ fn ordering(sign: &str, left: &Value, right: &Value, judge: fn(Ordering) -> bool
     }
 }
 
-/// An operator between values of types it does not work on.
+/// Error for an operator on values of unsuitable types.
 fn unsupported(sign: &str, left: &Value, right: &Value) -> Error {
     Error::filter(format!(
         "The operator `{sign}` does not work between values of type '{}' and '{}'.",
@@ -189,7 +189,7 @@ pub(crate) fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
     }
 }
 
-/// `a ~ b`: the texts one after the other.
+/// `a ~ b`: concatenates texts.
 fn tilde(items: &Value) -> Result<Value, Error> {
     let mut text = String::new();
     for item in items.try_iter()? {
@@ -203,7 +203,7 @@ fn tilde(items: &Value) -> Result<Value, Error> {
     Ok(Value::from(text))
 }
 
-/// The text of a value where it becomes part of a longer text.
+/// Text of a value within a longer text.
 pub(crate) fn shown(value: &Value) -> Result<String, Error> {
     if let Some(text) = value.as_str() {
         return Ok(text.to_owned());
@@ -215,7 +215,7 @@ pub(crate) fn shown(value: &Value) -> Result<String, Error> {
     Ok(crate::python::text(&plain::printed(value)?))
 }
 
-/// The same where ansible-core 2.18 is followed, which prints tuples as Python does.
+/// Like [`shown`]; with ansible-core 2.18 (`classic`), tuples are printed as Python does.
 pub(crate) fn shown_as(value: &Value, classic: bool) -> Result<String, Error> {
     if !classic || !matches!(value.kind(), ValueKind::Seq | ValueKind::Map) || mark(value).is_some() {
         return shown(value);
@@ -233,7 +233,7 @@ pub(crate) fn slice(text: &Value, start: &Value, stop: &Value) -> Result<Value, 
     sequence::slice(text, start, stop, &Value::from(()))
 }
 
-/// The context a filter of an expression runs in.
+/// The context that a filter of an expression runs in.
 pub(crate) fn context(state: &State<'_, '_>) -> Result<Context, Error> {
     Context::from_state(state)
         .ok_or_else(|| Error::new(ErrorKind::Filter, "This is only possible in a template of a run."))

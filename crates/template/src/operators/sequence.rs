@@ -10,7 +10,7 @@ use crate::methods;
 use crate::python::{number, repr, text, type_name};
 use crate::suggest::closest;
 
-/// `object.name`: the key of that name.
+/// `object.name`: the value of that key.
 pub(super) fn attribute(object: &Value, name: &Value, path: Option<&str>) -> Value {
     let name = name.as_str().unwrap_or_default();
     if mark(object).is_some() {
@@ -65,7 +65,7 @@ fn offset(index: i128, length: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < length)
 }
 
-/// The undefined value for a key that is not there.
+/// Creates the undefined value for a missing key.
 fn missing(object: &Value, key: &Value, path: Option<&str>) -> Value {
     if object.is_undefined() {
         return mark::undefined(path.map_or_else(|| text(key), str::to_owned));
@@ -123,7 +123,7 @@ pub(super) fn slice(object: &Value, start: &Value, stop: &Value, step: &Value) -
     Ok(if object.is_tuple() { Value::from(Tuple::from(sliced)) } else { Value::from(sliced) })
 }
 
-/// The indices of a slice, as Python's `slice.indices` gives them.
+/// Indices of a slice, as from Python's `slice.indices`.
 fn indices(start: Option<i128>, stop: Option<i128>, step: i128, length: usize) -> impl Iterator<Item = usize> {
     let length = length as i128;
     let (low, high) = if step > 0 { (0, length) } else { (-1, length - 1) };
@@ -143,7 +143,7 @@ fn indices(start: Option<i128>, stop: Option<i128>, step: i128, length: usize) -
     })
 }
 
-/// What a `for` goes through.
+/// Items that a `for` loop iterates over.
 pub(super) fn iterate(object: &Value) -> Result<Value, Error> {
     check(object)?;
     match object.kind() {

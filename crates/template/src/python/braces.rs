@@ -1,4 +1,4 @@
-//! Python's `template.format(...)`: fields in braces, with paths, conversions and formats that hold fields themselves.
+//! Python's `template.format(...)`: fields in braces with paths, conversions and nested format fields.
 
 use minijinja::Value;
 use minijinja::formatting::{FormatStyle, format as format_values};
@@ -9,22 +9,24 @@ use crate::limits;
 
 use super::{python_class, repr, text, type_name};
 
-/// Fills the values into the template. The error is a reason.
+/// Formats the values. The error is a reason.
 pub(crate) fn format(template: &str, positional: &[Value], named: &[(String, Value)]) -> Result<String, String> {
     let mut filled = Filled { positional, named, numbering: None };
     filled.text(template, 2)
 }
 
-/// The values, and how fields without a name are numbered.
+/// Values, and the numbering of unnamed fields.
 struct Filled<'v> {
     positional: &'v [Value],
     named: &'v [(String, Value)],
-    /// Not known before the first field; then the next number, or nothing if the template numbers its fields itself.
+    /// `None` before the first field. Then the next automatic number, or `Some(None)` if the fields have explicit
+    /// numbers.
     numbering: Option<Option<usize>>,
 }
 
 impl Filled<'_> {
-    /// A template, or a format, which may hold fields, but those no others: `depth` is how deep they may still be.
+    /// Formats a template or a nested format. `depth` is the remaining depth of fields; formats of nested fields have
+    /// none.
     fn text(&mut self, template: &str, depth: usize) -> Result<String, String> {
         let mut out = String::with_capacity(template.len());
         let mut rest = template;
@@ -51,7 +53,7 @@ impl Filled<'_> {
         Ok(out)
     }
 
-    /// What stands between two braces: `name!conversion:format`.
+    /// Formats the text between two braces: `name!conversion:format`.
     fn field(&mut self, field: &str, depth: usize) -> Result<String, String> {
         let (name, conversion, format) = parts(field)?;
         let value = self.value(name)?;
@@ -70,7 +72,7 @@ impl Filled<'_> {
         if format.is_empty() { Ok(text(&value)) } else { shaped(&value, &format) }
     }
 
-    /// The value of `name.attribute[key]`.
+    /// Value of `name.attribute[key]`.
     fn value(&mut self, path: &str) -> Result<Value, String> {
         let end = path.find(['.', '[']).unwrap_or(path.len());
         let (name, mut rest) = path.split_at(end);
@@ -109,7 +111,7 @@ impl Filled<'_> {
         Ok(value)
     }
 
-    /// The index of a field, which is written or the next one.
+    /// Index of a field, explicit or automatic.
     fn index(&mut self, written: &str) -> Result<usize, String> {
         let switched = |from: &str, to: &str| Err(format!("cannot switch from {from} to {to}"));
         let (manual, automatic) = ("manual field specification", "automatic field numbering");
@@ -130,7 +132,7 @@ impl Filled<'_> {
     }
 }
 
-/// Where the brace stands that closes a field.
+/// Position of the brace that closes a field.
 fn end_of_field(text: &str) -> Option<usize> {
     let mut open = 0usize;
     for (index, character) in text.char_indices() {
@@ -144,7 +146,7 @@ fn end_of_field(text: &str) -> Option<usize> {
     None
 }
 
-/// The name, the conversion and the format of a field; what is in brackets belongs to the name.
+/// Name, conversion and format of a field; text in brackets belongs to the name.
 fn parts(field: &str) -> Result<(&str, Option<&str>, &str), String> {
     let mut in_brackets = false;
     let end = field.find(|character: char| {
@@ -170,7 +172,7 @@ fn parts(field: &str) -> Result<(&str, Option<&str>, &str), String> {
     }
 }
 
-/// A value in a format that is not empty. minijinja's formatting lacks `%`, `n` and a sign before what fills the width.
+/// Formats a value with a non-empty format. minijinja lacks `%`, `n` and a sign before the padding.
 fn shaped(value: &Value, format: &str) -> Result<String, String> {
     limits::widths(std::iter::once(format)).map_err(|error| error.message().to_owned())?;
     if !matches!(value.kind(), ValueKind::String | ValueKind::Number | ValueKind::Bool) {
@@ -197,7 +199,7 @@ fn shaped(value: &Value, format: &str) -> Result<String, String> {
     Ok(place.put(&number))
 }
 
-/// How a number is put into its width.
+/// Alignment of a number within its width.
 struct Place {
     fill: char,
     align: Option<char>,
@@ -205,7 +207,7 @@ struct Place {
 }
 
 impl Place {
-    /// The place a format asks for, and the format without it.
+    /// Alignment in a format, and the format without it.
     fn of(format: &str) -> (Place, String) {
         let is_align = |character: &char| "<>=^".contains(*character);
         let characters: Vec<char> = format.chars().collect();
@@ -246,7 +248,7 @@ impl Place {
     }
 }
 
-/// Text with escapes for what is not ASCII.
+/// Escapes characters outside ASCII.
 fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

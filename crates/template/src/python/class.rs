@@ -1,4 +1,4 @@
-//! Python's classes as values, which `__class__` gives.
+//! Python's classes as values, for `__class__`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use minijinja::Value;
 use minijinja::value::{DynObject, Enumerator, Object, ObjectRepr};
 
-/// A class, by its name.
+/// A class, identified by name.
 #[derive(Debug)]
 pub(crate) struct Class(pub(crate) &'static str);
 

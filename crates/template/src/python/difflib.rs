@@ -1,13 +1,13 @@
-//! Unified diffs as Python's `difflib` makes them: the same lines are found to be equal, in the same order.
+//! Unified diffs that match Python's `difflib`: it finds the same equal lines in the same order.
 
 use std::collections::HashMap;
 
 use super::split_lines_with_ends;
 
-/// From this many lines on, a line that makes up more than a hundredth of them is no place to begin a match at.
+/// From this many lines on, a match cannot begin at a line that makes up more than a hundredth of them.
 const MANY: usize = 200;
 
-/// What happens to two ranges of lines, as half-open ranges of both sides.
+/// Change between two ranges of lines, as half-open ranges of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     equal: bool,
@@ -15,8 +15,8 @@ struct Step {
     after: (usize, usize),
 }
 
-/// The unified diff of two texts with so many lines around each change; empty if they are equal. A last line without
-/// its newline is marked and differs from one with it.
+/// Unified diff of two texts with `context` lines around each change; empty if they are equal. A last line without its
+/// newline is marked, and differs from one with it.
 pub fn unified_diff(before: &str, after: &str, context: usize, names: (&str, &str)) -> String {
     let (before, after) = (marked_lines(before), marked_lines(after));
     let mut out = String::new();
@@ -62,7 +62,7 @@ fn range(start: usize, end: usize) -> String {
     }
 }
 
-/// The ranges that are equal and those that are not, alternating.
+/// Alternating equal and different ranges.
 fn steps(before: &[String], after: &[String]) -> Vec<Step> {
     let mut steps = Vec::new();
     let (mut i, mut j) = (0, 0);
@@ -78,7 +78,7 @@ fn steps(before: &[String], after: &[String]) -> Vec<Step> {
     steps
 }
 
-/// The steps in hunks: what is equal for longer than twice the context separates two of them.
+/// Groups steps into hunks. An equal range longer than twice the context separates two hunks.
 fn groups(steps: &[Step], context: usize) -> Vec<Vec<Step>> {
     let mut groups = Vec::new();
     let mut group: Vec<Step> = Vec::new();
@@ -117,11 +117,11 @@ fn groups(steps: &[Step], context: usize) -> Vec<Vec<Step>> {
     groups
 }
 
-/// Finds equal blocks: the longest first, then on either side of it.
+/// Finds equal blocks: the longest first, then those on either side of it.
 struct Matcher<'a> {
     before: &'a [String],
     after: &'a [String],
-    /// Where each line stands in `after`; without those that are too frequent.
+    /// Positions of each line in `after`, without lines that are too frequent.
     places: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Matcher<'a> {
         Matcher { before, after, places }
     }
 
-    /// The equal blocks in order (start before, start after, length), neighbours joined, and an empty one at the end.
+    /// Equal blocks in order (start before, start after, length), with neighbours joined and an empty block at the end.
     fn blocks(&self) -> Vec<(usize, usize, usize)> {
         let (before, after) = (self.before.len(), self.after.len());
         let mut found = Vec::new();
@@ -168,10 +168,10 @@ impl<'a> Matcher<'a> {
         blocks
     }
 
-    /// The longest block that is equal in these ranges; of several the first.
+    /// The first of the longest equal blocks within these ranges.
     fn longest(&self, left: (usize, usize), right: (usize, usize)) -> (usize, usize, usize) {
         let (mut start, mut other, mut length) = (left.0, right.0, 0);
-        // How long the equal lines are that end at the line before, by where they end in `after`.
+        // Lengths of the equal runs that end at the previous line, by their end in `after`.
         let mut ending: HashMap<usize, usize> = HashMap::new();
         for (i, line) in self.before.iter().enumerate().take(left.1).skip(left.0) {
             let mut next = HashMap::new();
@@ -190,7 +190,7 @@ impl<'a> Matcher<'a> {
             }
             ending = next;
         }
-        // Lines that are too frequent to begin at may still be at either end.
+        // Frequent lines cannot begin a match but may extend it on either end.
         let equal = |i: usize, j: usize| self.before.get(i) == self.after.get(j);
         while start > left.0 && other > right.0 && equal(start - 1, other - 1) {
             (start, other, length) = (start - 1, other - 1, length + 1);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn empty_lines_are_matched_where_python_matches_them() {
-        // The longest equal block wins, then what is left of it and right of it.
+        // The longest equal block wins, then the blocks to the left and right of it.
         let (before, after) = ("x\n\n#1\n\n#2\n\ny\n", "x\n\n\ny\n\nz\n");
         let expected = "--- before\n+++ after\n@@ -1,7 +1,6 @@\n x\n \n-#1\n-\n-#2\n \n y\n+\n+z\n";
         assert_eq!(diff(before, after), expected);

@@ -1,19 +1,19 @@
-//! Text in encodings of Python's; the common ones.
+//! Encodes text in Python's common encodings.
 
-/// Why a text cannot be encoded.
+/// Reason why a text cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodingError {
-    /// There is no such encoding, or it is not known here.
+    /// The encoding does not exist or is not supported.
     #[error(
         "the encoding '{0}' is not known; there are utf-8, utf-8-sig, utf-16, utf-32, ascii, latin-1, iso-8859-15 and windows-1252"
     )]
     Unknown(String),
-    /// The encoding cannot say what the text says.
+    /// The encoding lacks a character of the text.
     #[error("the text has characters that '{0}' lacks")]
     Lacking(String),
 }
 
-/// What the bytes from 0x80 are in Windows' Western encoding; five of them are nothing.
+/// Characters for the bytes from 0x80 in Windows-1252; five of them are unassigned.
 const WINDOWS_1252: [Option<char>; 32] = [
     Some('€'),
     None,
@@ -49,7 +49,7 @@ const WINDOWS_1252: [Option<char>; 32] = [
     Some('Ÿ'),
 ];
 
-/// The bytes of a text in an encoding.
+/// Encodes a text.
 pub fn encode(text: &str, encoding: &str) -> Result<Vec<u8>, EncodingError> {
     let narrow = |byte_of: fn(char) -> Option<u8>| {
         let bytes = text.chars().map(byte_of).collect::<Option<Vec<u8>>>();
@@ -75,7 +75,7 @@ pub fn encode(text: &str, encoding: &str) -> Result<Vec<u8>, EncodingError> {
     }
 }
 
-/// Latin-1 but for eight characters, of which the euro is one.
+/// Latin-1 except for eight characters, one of which is the euro sign.
 fn iso_8859_15(character: char) -> Option<u8> {
     const OWN: [(char, u8); 8] =
         [('€', 0xa4), ('Š', 0xa6), ('š', 0xa8), ('Ž', 0xb4), ('ž', 0xb8), ('Œ', 0xbc), ('œ', 0xbd), ('Ÿ', 0xbe)];

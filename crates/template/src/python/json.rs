@@ -5,10 +5,10 @@ use minijinja::value::ValueKind;
 
 use super::{float, order, text, type_name};
 
-/// The keyword arguments of `json.dumps`.
+/// Keyword arguments of `json.dumps`.
 #[derive(Clone, Debug)]
 pub(crate) struct DumpOptions {
-    /// The text of one level of indentation; none puts all on one line.
+    /// One level of indentation; `None` writes everything on one line.
     pub(crate) indent: Option<String>,
     pub(crate) item_separator: String,
     pub(crate) key_separator: String,
@@ -32,7 +32,7 @@ impl Default for DumpOptions {
     }
 }
 
-/// Writes a value as JSON. The error is a sentence without its subject.
+/// Formats a value as JSON. The error is a sentence without its subject.
 pub(crate) fn dump(value: &Value, options: &DumpOptions) -> Result<String, String> {
     let mut out = String::new();
     write(value, options, 0, &mut out)?;
@@ -149,8 +149,8 @@ fn quote(text: &str, ensure_ascii: bool, out: &mut String) {
     out.push('"');
 }
 
-/// Reads JSON as Python does: besides the standard also `NaN` and `Infinity`; integers keep their size; of equal keys
-/// the last counts. The error says what was expected and where.
+/// Parses JSON as Python does: it also accepts `NaN` and `Infinity`, integers keep their size, and the last of equal
+/// keys wins. The error says what was expected at which position.
 pub(crate) fn load(source: &str) -> Result<Value, String> {
     let mut reader = Reader { source, position: 0, depth: 0 };
     reader.space();

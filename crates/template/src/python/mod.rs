@@ -1,4 +1,4 @@
-//! Python's view of values: how it shows, orders, parses and matches them.
+//! Python's rules for displaying, ordering, parsing and matching values.
 
 pub(crate) mod braces;
 pub(crate) mod class;

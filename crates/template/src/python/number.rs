@@ -3,8 +3,8 @@
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
-/// Reads text as `int(text, base)` does: surrounding space, a sign, underscores between digits, a prefix that fits the
-/// base. Base 0 takes the base from the prefix.
+/// Reads text as `int(text, base)` does: surrounding space, a sign, underscores between digits, and a prefix that fits
+/// the base. Base 0 takes the base from the prefix.
 pub(crate) fn parse_int(text: &str, base: u32) -> Option<i128> {
     let text = text.trim_matches(char::is_whitespace);
     let (negative, digits) = match text.as_bytes().first()? {
@@ -52,7 +52,7 @@ pub(crate) fn parse_float(text: &str) -> Option<f64> {
     }
 }
 
-/// `int(value)` for numbers and text; a float loses its fraction.
+/// `int(value)` for numbers and text; a float is truncated.
 pub(crate) fn to_int(value: &Value) -> Option<i128> {
     match value.kind() {
         ValueKind::Bool => Some(i128::from(value.is_true())),
@@ -77,20 +77,20 @@ pub(crate) fn to_float(value: &Value) -> Option<f64> {
 pub(crate) fn as_float(value: &Value) -> Option<f64> {
     match value.kind() {
         ValueKind::Bool => Some(if value.is_true() { 1.0 } else { 0.0 }),
-        // Through i128, because minijinja refuses an integer that a float cannot hold exactly.
+        // Convert through i128, because minijinja refuses integers that a float cannot represent exactly.
         ValueKind::Number if value.is_integer() => i128::try_from(value.clone()).ok().map(|number| number as f64),
         ValueKind::Number => f64::try_from(value.clone()).ok(),
         _ => None,
     }
 }
 
-/// A float without its fraction, if an integer can hold it.
+/// Truncates a float; `None` if no integer can hold the result.
 pub(crate) fn float_to_int(number: f64) -> Option<i128> {
     const LARGEST: f64 = 1.7e38;
     (number.abs() < LARGEST).then_some(number.trunc() as i128)
 }
 
-/// An integer as the smallest kind of value that holds it.
+/// Converts an integer to the smallest kind of value that holds it.
 pub(crate) fn integer(number: i128) -> Value {
     match i64::try_from(number) {
         Ok(small) => Value::from(small),
@@ -98,7 +98,7 @@ pub(crate) fn integer(number: i128) -> Value {
     }
 }
 
-/// An integer written in decimal digits, as exact as a value can be.
+/// Converts decimal digits to the most exact value possible.
 pub(crate) fn big_integer(digits: &str) -> Value {
     match digits.parse::<i128>() {
         Ok(number) => Value::from(number),
@@ -106,16 +106,16 @@ pub(crate) fn big_integer(digits: &str) -> Value {
     }
 }
 
-/// `round(number, digits)`: halves go to the even neighbour, judged on the exact binary value.
+/// `round(number, digits)`: halves round to even, based on the exact binary value.
 pub(crate) fn round(number: f64, digits: i32) -> f64 {
     if !number.is_finite() {
         return number;
     }
     if digits >= 0 {
-        // Formatting rounds the exact value, half to even, as Python's own rounding does.
+        // Formatting rounds the exact value half to even, as Python does.
         format!("{number:.*}", digits.unsigned_abs() as usize).parse().unwrap_or(number)
     } else if digits < -f64::MAX_10_EXP {
-        // Nothing is left of any number, but its sign.
+        // Only the sign remains.
         number * 0.0
     } else {
         let scale = 10f64.powi(-digits);
@@ -126,7 +126,7 @@ pub(crate) fn round(number: f64, digits: i32) -> f64 {
     }
 }
 
-/// Digits without the underscores that Python allows between them; none where one stands elsewhere, or a sign.
+/// Removes the underscores that Python allows between digits; `None` for misplaced underscores or a sign.
 fn without_underscores(digits: &str) -> Option<String> {
     let misplaced = digits.starts_with('_') || digits.ends_with('_') || digits.contains("__");
     if digits.is_empty()

@@ -7,8 +7,8 @@ use minijinja::value::ValueKind;
 
 use super::{number, type_name};
 
-/// `left < right` and its relatives: numbers with numbers, text with text, lists item by item; anything else has no
-/// order, and the answer is the sentence that says so.
+/// Compares as `left < right` does: numbers with numbers, text with text, lists item by item. Other types have no
+/// order, and the error says so.
 pub(crate) fn compare(left: &Value, right: &Value) -> Result<Ordering, String> {
     let numeric = |value: &Value| matches!(value.kind(), ValueKind::Bool | ValueKind::Number);
     if numeric(left) && numeric(right) {
@@ -37,7 +37,7 @@ pub(crate) fn compare(left: &Value, right: &Value) -> Result<Ordering, String> {
     Err(format!("a value of type {} and one of type {} have no order", type_name(left), type_name(right)))
 }
 
-/// Sorts as `sorted()` does: stable, and an error where two values have no order.
+/// Sorts as `sorted()` does: stably, with an error for values without an order.
 pub(crate) fn sort<T: Clone>(items: &mut [T], reverse: bool, key: impl Fn(&T) -> &Value) -> Result<(), String> {
     sort_by(items, |left, right| {
         let ordering = compare(key(left), key(right))?;
@@ -45,7 +45,7 @@ pub(crate) fn sort<T: Clone>(items: &mut [T], reverse: bool, key: impl Fn(&T) ->
     })
 }
 
-/// Sorts stably by an order that may fail or be inconsistent, as with versions and NaN. The sorting of slices panics then.
+/// Sorts stably by an order that may fail or be inconsistent, as for versions and NaN; `slice::sort_by` may panic then.
 pub(crate) fn sort_by<T: Clone>(
     items: &mut [T],
     mut compare: impl FnMut(&T, &T) -> Result<Ordering, String>,
@@ -81,7 +81,7 @@ fn merge<T>(
     Ok(merged)
 }
 
-/// The value to hash in place of this one: Python calls `True` and `1` the same key.
+/// Value to hash instead of this one: in Python, `True` and `1` are the same key.
 pub(crate) fn hash_key(value: &Value) -> Value {
     match value.kind() {
         ValueKind::Bool => Value::from(i64::from(value.is_true())),
@@ -89,7 +89,7 @@ pub(crate) fn hash_key(value: &Value) -> Value {
     }
 }
 
-/// Text in lower case, anything else as it is: how Jinja compares when case does not count.
+/// Lowercases text and keeps other values, for Jinja's case-insensitive comparisons.
 pub(crate) fn ignore_case(value: &Value) -> Value {
     match value.as_str() {
         Some(text) => Value::from(text.to_lowercase()),

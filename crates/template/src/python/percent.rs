@@ -12,7 +12,7 @@ use crate::{limits, mark};
 
 use super::{number, repr, text};
 
-/// Fills the values into the template: by position, or by name from one dictionary. The error is a reason.
+/// Formats the values, by position or by name from a single dictionary. The error is a reason.
 pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String> {
     check(template)?;
     let is_named = starts(template).iter().any(|start| template[*start..].starts_with('('));
@@ -27,8 +27,8 @@ pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String>
         .map_err(|error| error.detail().unwrap_or("the format does not fit its values").to_owned())
 }
 
-/// Values of which those are no longer undefined that the template shows by `%r`: up to ansible-core 2.18, that tells what an undefined
-/// value is.
+/// Replaces undefined values that the template formats with `%r`: up to ansible-core 2.18, that shows the undefined
+/// value's representation.
 pub(crate) fn with_representations(template: &str, values: &[Value]) -> Vec<Value> {
     let kinds = starts(template).into_iter().map(|start| template[start..].chars().find(char::is_ascii_alphabetic));
     let mut values = values.to_vec();
@@ -45,7 +45,7 @@ pub(crate) fn with_representations(template: &str, values: &[Value]) -> Vec<Valu
     values
 }
 
-/// What stands for an undefined value.
+/// Representation of an undefined value.
 #[derive(Debug)]
 struct Representation(String);
 
@@ -59,7 +59,7 @@ impl Object for Representation {
     }
 }
 
-/// Where formats begin, behind their `%`.
+/// Starts of the formats, after their `%`.
 fn starts(template: &str) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut position = 0;
@@ -73,7 +73,7 @@ fn starts(template: &str) -> Vec<usize> {
     starts
 }
 
-/// Refuses widths that no text could have, and what minijinja's formatting cannot take apart.
+/// Refuses widths beyond any possible text, and formats that minijinja cannot parse.
 pub(crate) fn check(template: &str) -> Result<(), String> {
     let mut specifications = Vec::new();
     for start in starts(template) {
@@ -91,7 +91,7 @@ pub(crate) fn check(template: &str) -> Result<(), String> {
     limits::widths(specifications.into_iter()).map_err(|error| error.message().to_owned())
 }
 
-/// Containers are shown as Python shows them; numbers stay numbers for `%d` and its kin.
+/// Converts containers to Python's representation; numbers stay numbers for `%d` and similar formats.
 fn plain(value: &Value) -> Value {
     match value.kind() {
         ValueKind::String | ValueKind::Number | ValueKind::Bool => value.clone(),
@@ -100,7 +100,7 @@ fn plain(value: &Value) -> Value {
     }
 }
 
-/// The dictionary that a template with names takes, its values plain.
+/// The dictionary for a template with names, with plain values.
 fn entries(value: &Value) -> Value {
     match crate::filters::call::pairs(value) {
         Some(entries) => Value::from_pairs(entries.into_iter().map(|(key, value)| (key, plain(&value)))),
@@ -108,7 +108,7 @@ fn entries(value: &Value) -> Value {
     }
 }
 
-/// How many values a template without names takes.
+/// Number of values that a template without names takes.
 fn wanted(template: &str) -> usize {
     let stars = |start: &usize| {
         template[*start..]
@@ -118,12 +118,12 @@ fn wanted(template: &str) -> usize {
     starts(template).iter().map(|start| 1 + stars(start)).sum()
 }
 
-/// Python lets lists and dictionaries be left over: they could be looked up by name.
+/// Whether Python accepts the value as an unused argument, because names could be looked up in it.
 fn is_mapping(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Map | ValueKind::Seq) && !value.is_tuple()
 }
 
-/// Names in ASCII for those that are not: minijinja's formatting takes them apart byte by byte.
+/// Replaces names outside ASCII, because minijinja parses formats byte by byte.
 fn renamed<'t>(template: &'t str, values: &mut [Value]) -> Result<Cow<'t, str>, String> {
     let mut out = String::new();
     let mut copied = 0;
@@ -148,7 +148,7 @@ fn renamed<'t>(template: &'t str, values: &mut [Value]) -> Result<Cow<'t, str>, 
     Ok(template.into())
 }
 
-/// Rewrites what minijinja's formatting lacks: `%r`, and `%d` of a float.
+/// Rewrites formats that minijinja lacks: `%r`, and `%d` of a float.
 fn adapted(template: &str, values: &mut [Value]) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
@@ -172,7 +172,7 @@ fn adapted(template: &str, values: &mut [Value]) -> String {
                 *value = Value::from(repr(value));
                 out.push('s');
             }
-            // A whole number is asked for: a float loses its fraction.
+            // An integer format truncates a float.
             ("d" | "i" | "u", Some(value)) if value.kind() == ValueKind::Number && !value.is_integer() => {
                 if let Some(whole) = number::to_int(value) {
                     *value = number::integer(whole);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_is_no_format_is_refused() {
-        // The second was taken apart in the middle of a character.
+        // minijinja splits the second one within a character.
         assert_eq!(format("%-\u{9f}s", &[Value::from(1)]).unwrap_err(), "unsupported format character '\u{9f}' (0x9f)");
         assert_eq!(format("%(.f|%-p\u{9f}L*1s", &[Value::from(1)]).unwrap_err(), "incomplete format key");
         let named = Value::from_pairs([("größe", Value::from(1.5))]);

@@ -1,5 +1,5 @@
-//! CPython's `random.Random`: the Mersenne Twister with Python's ways to seed it and to draw from it, so that a seed
-//! gives the same choice here as there.
+//! CPython's `random.Random`: the Mersenne Twister with Python's seeding and drawing, so that a seed yields the same
+//! choices.
 
 use minijinja::Value;
 use sha2::{Digest, Sha512};
@@ -17,7 +17,7 @@ pub(crate) struct Random {
 
 #[derive(Debug)]
 enum Source {
-    /// The operating system's, when there is no seed.
+    /// The operating system's generator, if there is no seed.
     System,
     Seeded {
         state: Box<[u32; SIZE]>,
@@ -26,7 +26,7 @@ enum Source {
 }
 
 impl Random {
-    /// `random.Random(seed)`; without a seed `random.SystemRandom()`.
+    /// `random.Random(seed)`, or `random.SystemRandom()` without a seed.
     pub(crate) fn new(seed: Option<&Value>) -> Random {
         let key = match seed {
             None => return Random { source: Source::System },
@@ -69,7 +69,7 @@ impl Random {
         }
     }
 
-    /// An index into something of that length, which must not be 0.
+    /// An index into `length` items; `length` must not be 0.
     pub(crate) fn index(&mut self, length: usize) -> usize {
         self.below(length as u128) as usize
     }
@@ -84,7 +84,7 @@ impl Random {
 
     fn word(&mut self) -> u32 {
         match &mut self.source {
-            // Without a working random device nothing that depends on chance may go on.
+            // Without random numbers, nothing that depends on them may continue.
             Source::System => getrandom::u32().expect("the operating system gives random numbers"),
             Source::Seeded { state, index } => {
                 if *index >= SIZE {

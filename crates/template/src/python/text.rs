@@ -1,11 +1,11 @@
-//! Values as Python shows and judges them: `str()`, `repr()`, `bool()`, `type()`.
+//! Python's `str()`, `repr()`, `bool()` and `type()` for values.
 
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
 use super::class::Class;
 
-/// The text of a value as Python's `str()` gives it.
+/// Text of a value, as from Python's `str()`.
 pub fn text(value: &Value) -> String {
     match value.as_str() {
         Some(string) => string.to_owned(),
@@ -13,19 +13,19 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// The text of a value as Python's `repr()` gives it.
+/// Text of a value, as from Python's `repr()`.
 pub fn repr(value: &Value) -> String {
     let mut out = String::new();
     write_repr(value, &mut out);
     out
 }
 
-/// Whether Python calls the value true.
+/// Whether the value is true in Python.
 pub fn truth(value: &Value) -> bool {
     value.is_true()
 }
 
-/// The name of the value's Python class, as `type_debug` gives it.
+/// Name of the value's Python class, as reported by `type_debug`.
 pub fn type_name(value: &Value) -> &'static str {
     match value.kind() {
         ValueKind::Undefined => "UndefinedMarker",
@@ -47,12 +47,12 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The value's class as Python's `str(type(value))` shows it.
+/// The value's class, as from Python's `str(type(value))`.
 pub(crate) fn python_class(value: &Value) -> String {
     format!("<class '{}'>", type_name(value))
 }
 
-/// A float as Python's `repr()` shows it: the shortest text that reads back as the same number.
+/// Formats a float as Python's `repr()` does: the shortest text that reads back as the same number.
 pub(crate) fn float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
@@ -167,7 +167,7 @@ fn write_bytes(bytes: &[u8], out: &mut String) {
     out.push(quote);
 }
 
-/// Python escapes control, format, private-use and unassigned characters and every space but the ASCII one.
+/// Python escapes control, format, private-use and unassigned characters, and every space except the ASCII one.
 fn is_printable(character: char) -> bool {
     if character == ' ' {
         return true;
@@ -185,7 +185,7 @@ pub(crate) fn split_lines(value: &str) -> Vec<&str> {
     split_lines_with_ends(value).into_iter().map(|line| line.trim_end_matches(is_break)).collect()
 }
 
-/// `str.splitlines(True)`: the lines with what ends them.
+/// `str.splitlines(True)`: the lines with their terminators.
 pub(crate) fn split_lines_with_ends(value: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = value;

@@ -1,4 +1,4 @@
-//! Python's `datetime` and `timedelta` as far as templates use them, and `strftime`.
+//! Python's `datetime` and `timedelta`, as far as templates use them, and `strftime`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,11 +14,11 @@ use minijinja::{Error, ErrorKind, State, Value};
 /// A Python `datetime`, naive unless it has an offset, or a `date`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DateTime {
-    /// The civil date and time.
+    /// Civil date and time.
     pub(crate) civil: civil::DateTime,
-    /// The distance from UTC, if the text or clock it came from had one.
+    /// Offset from UTC, if the source has one.
     pub(crate) offset: Option<Offset>,
-    /// It is Python's `date`: a day without a time.
+    /// Whether this is a Python `date`, a day without a time.
     pub(crate) day: bool,
 }
 
@@ -41,12 +41,12 @@ pub(crate) fn is_timedelta(value: &Value) -> bool {
     value.downcast_object_ref::<TimeDelta>().is_some()
 }
 
-/// The date and time as `isoformat()` gives it; empty for another value.
+/// Formats a date and time as `isoformat()` does; empty for other values.
 pub(crate) fn iso_format(value: &Value) -> String {
     value.downcast_object_ref::<DateTime>().map(|time| time.iso('T')).unwrap_or_default()
 }
 
-/// The order of two dates or two spans of time.
+/// Orders two dates or two time spans.
 pub(crate) fn compare(left: &Value, right: &Value) -> Option<Ordering> {
     if let (Some(left), Some(right)) = (left.downcast_object_ref::<DateTime>(), right.downcast_object_ref::<DateTime>())
     {
@@ -56,7 +56,7 @@ pub(crate) fn compare(left: &Value, right: &Value) -> Option<Ordering> {
     Some(left.0.cmp(&right.0))
 }
 
-/// `left - right`, where one of them is a date or a span of time.
+/// `left - right`, if one of them is a date or time span.
 pub(crate) fn subtract(left: &Value, right: &Value) -> Option<Value> {
     if let Some(from) = left.downcast_object_ref::<DateTime>() {
         if let Some(other) = right.downcast_object_ref::<DateTime>() {
@@ -69,7 +69,7 @@ pub(crate) fn subtract(left: &Value, right: &Value) -> Option<Value> {
     Some(Value::from_object(TimeDelta(left.0.checked_sub(right.0)?)))
 }
 
-/// `left + right`, where one of them is a date or a span of time.
+/// `left + right`, if one of them is a date or time span.
 pub(crate) fn add(left: &Value, right: &Value) -> Option<Value> {
     let (left, right) = if is_datetime(right) { (right, left) } else { (left, right) };
     let span = right.downcast_object_ref::<TimeDelta>()?;
@@ -79,7 +79,7 @@ pub(crate) fn add(left: &Value, right: &Value) -> Option<Value> {
     Some(Value::from_object(TimeDelta(left.downcast_object_ref::<TimeDelta>()?.0.checked_add(span.0)?)))
 }
 
-/// `datetime.strptime(text, format)`: what the format leaves out is that of the first of January 1900, midnight.
+/// `datetime.strptime(text, format)`: missing parts default to midnight of 1 January 1900.
 pub(crate) fn parse(text: &str, format: &str) -> Result<Value, String> {
     let fail = |reason: String| format!("the time '{text}' does not match the format '{format}': {reason}");
     let parsed = BrokenDownTime::parse(format, text).map_err(|error| fail(error.to_string()))?;
@@ -95,7 +95,7 @@ pub(crate) fn parse(text: &str, format: &str) -> Result<Value, String> {
     Ok(Value::from_object(DateTime { civil: date.to_datetime(time), offset: parsed.offset(), day: false }))
 }
 
-/// A date, with a time or alone, as YAML 1.1 writes it.
+/// Parses a date, with or without a time, in YAML 1.1's syntax.
 pub(crate) fn parse_yaml(text: &str) -> Option<Value> {
     const PATTERN: &str = r"^(\d{4})-(\d\d?)-(\d\d?)(?:[Tt]|[ \t]+)(\d\d?):(\d\d):(\d\d)(?:\.(\d*))?(?:[ \t]*(?:(Z)|([-+]\d\d?)(?::(\d\d))?))?$";
     if let Ok(date) = text.parse::<civil::Date>()
@@ -123,26 +123,26 @@ pub(crate) fn parse_yaml(text: &str) -> Option<Value> {
     Some(Value::from_object(DateTime { civil, offset, day: false }))
 }
 
-/// `time.strftime(format, ...)` of a number of seconds since 1970, or of now.
+/// `time.strftime(format, ...)` for seconds since 1970, or for the current time.
 pub(crate) fn format_seconds(format: &str, seconds: Option<f64>, utc: bool) -> Result<String, String> {
     let moment = match seconds {
         Some(seconds) => Timestamp::from_second(seconds.floor() as i64).map_err(|error| error.to_string())?,
         None => Timestamp::now(),
     };
     let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
-    // What C's `gmtime` answers is in a zone named GMT.
+    // The result of C's `gmtime` is in a zone named GMT.
     let format = if utc { format.replace("%Z", "GMT") } else { format.to_owned() };
     format_zoned(&format, &moment.to_zoned(zone))
 }
 
-/// A moment given in seconds since 1970 and nanoseconds, in local time, as exact as Python's: to the microsecond.
+/// Converts seconds since 1970 and nanoseconds to local time, with Python's precision of a microsecond.
 pub(crate) fn from_seconds(seconds: i64, nanos: i64) -> Value {
     let micros = i32::try_from(nanos / 1000 * 1000).unwrap_or_default();
     let moment = Timestamp::new(seconds, micros).unwrap_or(Timestamp::UNIX_EPOCH);
     Value::from_object(DateTime { civil: moment.to_zoned(TimeZone::system()).datetime(), offset: None, day: false })
 }
 
-/// `now(utc)`: the present moment as a date without an offset.
+/// `now(utc)`: the current time as a date without an offset.
 pub(crate) fn now(utc: bool) -> Value {
     let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
     let civil = Timestamp::now().to_zoned(zone).datetime();
@@ -155,7 +155,7 @@ fn format_zoned(format: &str, moment: &Zoned) -> Result<String, String> {
     formatted(format, &BrokenDownTime::from(moment))
 }
 
-/// What is no directive stays as it is.
+/// Formats a time; text other than directives is kept.
 fn formatted(format: &str, time: &BrokenDownTime) -> Result<String, String> {
     let mut out = String::new();
     let config = Config::new().lenient(true);
@@ -163,7 +163,7 @@ fn formatted(format: &str, time: &BrokenDownTime) -> Result<String, String> {
     Ok(out)
 }
 
-/// The directives that Python means differently: by the C locale, and `%f` always with six digits.
+/// Rewrites directives with another meaning in Python: those of the C locale, and `%f`, which always has six digits.
 fn prepared(format: &str) -> String {
     let mut out = String::with_capacity(format.len());
     let mut rest = format;
@@ -245,7 +245,7 @@ impl Object for DateTime {
         Ok(match method {
             "strftime" => {
                 let (format,): (&str,) = from_args(args)?;
-                // Without an offset `%z` and `%Z` are empty, and `%s` is the moment in local time.
+                // Without an offset, `%z` and `%Z` are empty, and `%s` assumes local time.
                 let shown = match self.offset {
                     Some(_) => format_zoned(format, &self.zoned()?),
                     None => {

@@ -1,11 +1,11 @@
-//! The ways in which Ansible's `version` test compares version numbers.
+//! Version comparison of Ansible's `version` test.
 
 use std::cmp::Ordering;
 
-/// How version numbers are read.
+/// Syntax of version numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// Numbers and letters in any shape, as `distutils.version.LooseVersion`.
+    /// Numbers and letters in any order, as `distutils.version.LooseVersion`.
     Loose,
     /// `1.2.3` with an optional `a1` or `b1`, as `distutils.version.StrictVersion`.
     Strict,
@@ -31,7 +31,7 @@ enum Part<'v> {
     Text(&'v str),
 }
 
-/// Runs of digits, runs of lower-case letters, and whatever stands between them, without the dots.
+/// Splits into runs of digits, runs of lower-case letters, and the text between them without dots.
 fn loose_parts(version: &str) -> Vec<Part<'_>> {
     let kind = |byte: u8| match byte {
         b'0'..=b'9' => 0,
@@ -99,7 +99,7 @@ fn strict(version: &str) -> Result<Strict, String> {
     }
 }
 
-/// A part before the release: numbers order by value and stand before letters.
+/// An identifier of a pre-release: numbers sort by value and before letters.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identifier {
     Number(u64),
@@ -151,7 +151,7 @@ impl Semantic {
     }
 }
 
-/// The parts of a PEP 440 version in the order in which they count. `Phase` orders what is absent rightly.
+/// Parts of a PEP 440 version in order of significance. `Phase` sorts absent parts correctly.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Pep440 {
     epoch: u64,
@@ -164,14 +164,14 @@ struct Pep440 {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// Before everything: a development release of the final one.
+    /// First: a development release of the final version.
     Earliest,
     At(char, u64),
-    /// After everything: not there.
+    /// Last: absent.
     Latest,
 }
 
-/// In a local version, letters stand before numbers.
+/// In a local version, letters sort before numbers.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Local {
     Text(String),

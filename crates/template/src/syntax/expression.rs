@@ -1,11 +1,11 @@
-//! Parses expressions by Jinja's grammar and writes them for minijinja.
+//! Parses expressions in Jinja's grammar and generates code for minijinja.
 
 use crate::error::Error;
 
 use super::token::{Kind, Token};
 use super::{error_at, quote};
 
-/// How deep expressions may nest.
+/// Maximum nesting of expressions.
 const DEPTH: usize = 200;
 
 /// Reads tokens and writes code.
@@ -14,24 +14,24 @@ pub(super) struct Parser<'a> {
     pub(super) tokens: &'a [Token<'a>],
     pub(super) position: usize,
     depth: usize,
-    /// Strings that are templates are rendered wherever they stand.
+    /// Whether strings that are templates are rendered everywhere.
     nested_templates: bool,
-    /// Inside the arguments of a lookup.
+    /// Nesting of lookup arguments.
     pub(super) lookups: usize,
-    /// Literals become lists and dictionaries that can be changed.
+    /// Whether literals become mutable lists and dictionaries.
     pub(super) mutates: bool,
-    /// A string that is a template was met.
+    /// Whether a string that is a template was found.
     pub(super) embeds: bool,
-    /// It is part of a template with blocks, where calls may be those of macros.
+    /// Whether this is part of a template with blocks, where calls may call macros.
     pub(super) has_macros: bool,
 }
 
-/// A written expression, as far as what follows it needs to know.
+/// Generated code, with the facts that later parts need.
 pub(super) struct Code {
     pub(super) text: String,
-    /// The chain of names it is, for messages.
+    /// The chain of names, for messages.
     pub(super) path: Option<String>,
-    /// A name alone.
+    /// Whether it is a lone name.
     pub(super) bare: bool,
 }
 
@@ -40,7 +40,7 @@ impl Code {
         Code { text, path: None, bare: false }
     }
 
-    /// The code where a method is called on it. A filter needs no parentheses in front of another one, but here.
+    /// The code as the object of a method call. Only there does a filter need parentheses.
     pub(super) fn operand(&self) -> String {
         if self.bare { self.text.clone() } else { format!("({})", self.text) }
     }
@@ -79,14 +79,14 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// Takes the operator if it is next.
+    /// Consumes the operator if it is next.
     pub(super) fn accept(&mut self, operator: &str) -> bool {
         let found = self.peek_is(operator);
         self.position += usize::from(found);
         found
     }
 
-    /// Takes the word if it is next.
+    /// Consumes the word if it is next.
     pub(super) fn accept_word(&mut self, word: &str) -> bool {
         let found = self.peek_name() == Some(word);
         self.position += usize::from(found);
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Fails unless all is read.
+    /// Fails unless all tokens are consumed.
     pub(super) fn end(&self) -> Result<(), Error> {
         if self.position < self.tokens.len() { Err(self.unexpected("the end of the expression")) } else { Ok(()) }
     }
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
         self.position >= self.tokens.len()
     }
 
-    /// The name, if the whole expression is one.
+    /// The name, if the whole expression is a single one.
     pub(super) fn single_name(&self) -> Option<String> {
         match self.tokens {
             [token] => match token.name()? {
@@ -150,12 +150,12 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// An expression, or several with commas between them: a tuple.
+    /// Parses an expression, or a tuple of several separated by commas.
     pub(super) fn tuple(&mut self) -> Result<String, Error> {
         self.tuple_of(Self::condition)
     }
 
-    /// The same without inline conditions, as after `in`.
+    /// Like [`Self::tuple`], without inline conditions, as after `in`.
     pub(super) fn tuple_without_condition(&mut self) -> Result<String, Error> {
         self.tuple_of(|parser| parser.or().map(|code| code.text))
     }
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
         Ok(tuple_code(&items))
     }
 
-    /// An expression.
+    /// Parses an expression.
     pub(super) fn condition(&mut self) -> Result<String, Error> {
         self.nested(|parser| Ok(parser.conditional()?.text))
     }
@@ -190,8 +190,8 @@ impl<'a> Parser<'a> {
         Ok(Code::new(format!("({})", self.branches(code.text)?)))
     }
 
-    /// What follows `value` in `value if test else ...`. Branches follow each other without more parentheses, because
-    /// minijinja limits how deep expressions nest.
+    /// Parses the rest of `value if test else ...`. Branches do not nest in parentheses, because minijinja limits the
+    /// depth of expressions.
     fn branches(&mut self, value: String) -> Result<String, Error> {
         let mut code = value;
         while self.accept_word("if") {
@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
         while self.accept_word(word) {
             operands.push(operand(self)?.text);
         }
-        // The last operand is the value; those before it are judged.
+        // The last operand is the value; earlier ones are tested.
         let separator = format!("|__check {word} ");
         Ok(Code::new(format!("({})", operands.join(&separator))))
     }
@@ -388,7 +388,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Expressions with commas between them, up to a bracket.
+    /// Parses expressions separated by commas, up to a bracket.
     fn items(&mut self, close: &str) -> Result<Vec<String>, Error> {
         let mut items = Vec::new();
         while !self.accept(close) {

@@ -1,8 +1,8 @@
-//! From the text of a template to what minijinja runs.
+//! Translates templates for minijinja.
 //!
-//! The text is cut into pieces, its expressions are parsed, and both are written again in the form minijinja gets: every
-//! operator, attribute and subscript is a filter of [`operators`](crate::operators), so that they do what Python does
-//! and see undefined values; white space control and custom delimiters are already applied.
+//! The text is split into pieces, its expressions are parsed, and both are rewritten for minijinja. Every operator,
+//! attribute and subscript becomes a filter of [`operators`](crate::operators), so that it behaves like Python and sees
+//! undefined values. White space control and custom delimiters are already applied.
 
 mod expression;
 mod lines;
@@ -20,34 +20,34 @@ use crate::engine::TemplateOptions;
 use crate::error::Error;
 use expression::Parser;
 
-/// How the string literals of expressions are read.
+/// Treatment of string literals in expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Dialect {
-    /// What a backslash in a string literal of `{{ }}` means.
+    /// Meaning of a backslash in a string literal of `{{ }}`.
     pub(crate) escapes: Escapes,
-    /// String literals that are templates themselves are rendered everywhere, not only as terms of lookups.
+    /// Whether string literals that are templates are rendered everywhere, not only as terms of lookups.
     pub(crate) nested_templates: bool,
 }
 
-/// What a text turned out to be.
+/// A parsed text.
 #[derive(Debug)]
 pub(crate) enum Parsed {
     /// Nothing to evaluate.
     Text(String),
-    /// Only `{{ }}` and text: one part for each.
+    /// Only `{{ }}` and text, as a list of parts.
     Parts(Vec<Part>),
     /// A template with blocks.
     Template(Template),
 }
 
-/// A template in minijinja's terms.
+/// A template translated for minijinja.
 #[derive(Debug)]
 pub(crate) struct Template {
-    /// What minijinja compiles.
+    /// Source for minijinja.
     pub(crate) source: String,
-    /// Lists and dictionaries are changed in place.
+    /// Whether lists and dictionaries are changed in place.
     pub(crate) mutates: bool,
-    /// Its output can be a single value: nothing in it prints in a way of its own.
+    /// Whether the output can be a single value, because nothing prints in a special way.
     pub(crate) transparent: bool,
 }
 
@@ -60,24 +60,24 @@ pub(crate) enum Part {
     Expression(Expression),
 }
 
-/// An expression in minijinja's terms.
+/// An expression translated for minijinja.
 #[derive(Debug)]
 pub(crate) struct Expression {
-    /// What minijinja compiles.
+    /// Source for minijinja.
     pub(crate) code: String,
-    /// The text between the delimiters, trimmed, as written.
+    /// Text between the delimiters as written, trimmed.
     pub(crate) written: String,
     /// The name, if the expression is a single variable.
     pub(crate) name: Option<String>,
-    /// Lists and dictionaries are changed in place.
+    /// Whether lists and dictionaries are changed in place.
     pub(crate) mutates: bool,
-    /// A string in it is a template.
+    /// Whether a string in it is a template.
     pub(crate) embeds: bool,
-    /// The line it is on, counted from 1.
+    /// Line in the template, counting from 1.
     pub(crate) line: usize,
 }
 
-/// Whether the text can be anything else than literal text, with the usual delimiters.
+/// Whether the text has anything but literal text, with the default delimiters.
 pub(crate) fn is_template(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr_brace(bytes) || text.starts_with(crate::header::MARK)
@@ -87,11 +87,11 @@ fn memchr_brace(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|pair| pair[0] == b'{' && matches!(pair[1], b'{' | b'%' | b'#'))
 }
 
-/// The filter that reads the text a template gave in a condition as the value or variable it names.
+/// Filter that reads a template's result in a condition as the value or variable it names.
 pub(crate) const REREAD: &str = "__reread";
 
-/// A condition with templates in it as one expression: what is between `{{` and `}}` is evaluated as it stands, in
-/// place of text that would be parsed once more. `None` when there are blocks in it.
+/// Rewrites a condition with templates as one expression: the text between `{{` and `}}` is inserted as it is, instead
+/// of being parsed twice. `None` if the condition has blocks.
 pub(crate) fn inline_templates(text: &str) -> Result<Option<String>, Error> {
     let mut out = String::with_capacity(text.len() + 16);
     let mut quote = None;
@@ -119,7 +119,7 @@ pub(crate) fn inline_templates(text: &str) -> Result<Option<String>, Error> {
     Ok(Some(out))
 }
 
-/// Parses a single expression, as conditions are.
+/// Parses a single expression, such as a condition.
 pub(crate) fn parse_expression(text: &str, dialect: Dialect) -> Result<Expression, Error> {
     let (tokens, _) = token::tokenize(text, 0, None, dialect.escapes)?;
     expression(text, text, &tokens, dialect)
@@ -135,7 +135,7 @@ fn expression(text: &str, written: &str, tokens: &[token::Token<'_>], dialect: D
     Ok(Expression { code, written: written.trim().to_owned(), name, mutates, embeds: parser.embeds, line })
 }
 
-/// Whether a method that changes its object is called.
+/// Whether a mutating method is called.
 fn mutates(tokens: &[token::Token<'_>]) -> bool {
     tokens.windows(3).any(|window| {
         window[0].is(".")
@@ -185,7 +185,7 @@ pub(crate) fn parse(text: &str, options: &TemplateOptions, dialect: Dialect) -> 
     Ok(Parsed::Template(template(text, pieces, dialect)?))
 }
 
-/// Parses the text of a template that must become one, whatever it holds.
+/// Parses a text that must become a template, whatever its content.
 pub(crate) fn parse_template(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Template, Error> {
     let text = &*lines::rewrite(text, options);
     template(text, scan::scan(text, options, dialect.escapes)?, dialect)
@@ -200,8 +200,8 @@ fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Temp
     let mut transparent = true;
     let (mut read, mut written_so_far) = (Lines::default(), Lines::default());
     let mut padding = |written: &str, source: &str| {
-        // The newlines to put into a tag so that it is on its line in spite of the newlines that white space control
-        // took away: the lines of errors are right then.
+        // Newlines to insert into a tag so that it keeps its line despite white space control. Errors then name the
+        // right lines.
         let offset = written.as_ptr().addr().saturating_sub(text.as_ptr().addr());
         let leading = written.len() - written.trim_start().len();
         let line = read.at(text, offset + leading);
@@ -211,7 +211,7 @@ fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Temp
     let (mut sets, mut names, mut included) = (Vec::new(), Vec::new(), Vec::new());
     for piece in pieces {
         match piece {
-            // As a value it counts for the length of what is printed.
+            // A captured text counts towards the length of the output.
             Piece::Text(text) if captured > 0 => {
                 let _ = write!(source, "{{{{ {} }}}}", quote(&text));
             }
@@ -265,7 +265,7 @@ fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Temp
             }
         }
     }
-    // minijinja's macros take along only what they name; what they include may name anything.
+    // minijinja's macros only capture the variables they name, but an included template may use any.
     let uses: String = names.iter().map(|name| format!("{{{{ {name} }}}}")).collect();
     for place in included.into_iter().rev() {
         source.insert_str(place, &format!("{{% if false %}}{uses}{{% endif %}}"));
@@ -273,15 +273,15 @@ fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Temp
     Ok(Template { source, mutates, transparent })
 }
 
-/// The line an offset is on, counted from 1.
+/// Line of an offset, counting from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// How deep blocks may nest.
+/// Maximum nesting of blocks.
 const BLOCKS: usize = 200;
 
-/// Counts lines while a text is gone through once.
+/// Counts lines in a single pass over a text.
 #[derive(Default)]
 struct Lines {
     offset: usize,
@@ -289,7 +289,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The line an offset is on, counted from 1; offsets must not decrease.
+    /// Line of an offset, counting from 1; offsets must not decrease.
     fn at(&mut self, text: &str, offset: usize) -> usize {
         let passed = text.as_bytes().get(self.offset..offset).unwrap_or_default();
         self.newlines += passed.iter().filter(|byte| **byte == b'\n').count();
@@ -298,7 +298,7 @@ impl Lines {
     }
 }
 
-/// Writes text so that minijinja sees no tag in it, whatever follows.
+/// Writes text so that minijinja finds no tag in it, whatever follows.
 fn write_text(text: &str, source: &mut String) {
     let mut rest = text;
     while let Some(position) = rest.find('{') {
@@ -314,7 +314,7 @@ fn write_text(text: &str, source: &mut String) {
     source.push_str(rest);
 }
 
-/// A string as a literal of minijinja's.
+/// Formats a string as a literal for minijinja.
 fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -331,7 +331,7 @@ fn quote(text: &str) -> String {
     out
 }
 
-/// A syntax error with its place in the text.
+/// Creates a syntax error with its position in the text.
 fn error_at(text: &str, offset: usize, message: impl Into<String>) -> Error {
     let before = &text[..offset.min(text.len())];
     let line = before.matches('\n').count() + 1;

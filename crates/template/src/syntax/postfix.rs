@@ -1,4 +1,4 @@
-//! What follows an expression: attributes, subscripts, calls, filters and tests.
+//! Parses postfix operations of an expression: attributes, subscripts, calls, filters and tests.
 
 use crate::error::Error;
 
@@ -6,7 +6,7 @@ use super::expression::{Code, Parser};
 use super::quote;
 use super::token::Kind;
 
-/// How many attributes, subscripts and calls may follow each other: each of them knows the names before it.
+/// Maximum length of a chain of attributes, subscripts and calls. Each of them stores the names before it.
 const CHAIN: usize = 1000;
 
 impl Parser<'_> {
@@ -36,7 +36,7 @@ impl Parser<'_> {
                 let is_block = object.bare && object.text == "self";
                 Ok(self.called(format!("{}.{name}({arguments})", object.operand()), !is_block))
             }
-            // What it gives of a text depends on where that comes from.
+            // The class of a text depends on its origin.
             Kind::Name("__class__") => {
                 let path = object.path.unwrap_or_default();
                 Ok(Code::new(format!("{}|__class({})", object.text, quote(&path))))
@@ -92,12 +92,12 @@ impl Parser<'_> {
         })
     }
 
-    /// A call, which may be that of a macro.
+    /// A call, possibly of a macro.
     fn called(&self, call: String, may_be_macro: bool) -> Code {
         Code::new(if self.has_macros && may_be_macro { format!("{call}|__returned") } else { call })
     }
 
-    /// What is between the parentheses of a call.
+    /// Parses the arguments between the parentheses of a call.
     fn arguments(&mut self) -> Result<String, Error> {
         self.expect("(")?;
         let mut arguments: Vec<String> = Vec::new();
@@ -144,7 +144,7 @@ impl Parser<'_> {
                 let path = code.path.filter(|_| self.peek_name() == Some("type_debug"));
                 let filtered = self.filter(&code.text)?;
                 match path.filter(|_| filtered.ends_with("|__filter(\"type_debug\")")) {
-                    // What it says of a text depends on where that comes from.
+                    // The type name of a text depends on its origin.
                     Some(path) => Code::new(format!("{}|__type_debug({})", code.text, quote(&path))),
                     None => Code::new(filtered),
                 }
@@ -158,7 +158,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A filter after its `|`, applied to some code.
+    /// Parses a filter after its `|`, applied to some code.
     pub(super) fn filter(&mut self, value: &str) -> Result<String, Error> {
         let name = self.dotted_name()?;
         if name == super::REREAD {
@@ -200,7 +200,7 @@ impl Parser<'_> {
     }
 }
 
-/// `object.name` or `object[key]`: the name of the whole chain goes along for messages.
+/// `object.name` or `object[key]`; the name of the whole chain is passed along for messages.
 fn access(object: Code, filter: &str, key: &str, suffix: &str) -> Code {
     let path = object.path.map(|path| path + suffix);
     let text = match &path {

@@ -1,4 +1,4 @@
-//! Cuts the text of a template into literal text and tags, with white space control applied.
+//! Splits a template into literal text and tags, and applies white space control.
 
 use crate::engine::TemplateOptions;
 use crate::error::Error;
@@ -13,14 +13,14 @@ pub(crate) enum Piece<'a> {
     Text(String),
     /// `{{ }}`.
     Variable {
-        /// What is between the delimiters.
+        /// Text between the delimiters.
         written: &'a str,
         /// Its tokens.
         tokens: Vec<Token<'a>>,
     },
     /// `{% %}`.
     Block {
-        /// What is between the delimiters.
+        /// Text between the delimiters.
         written: &'a str,
         /// Its tokens.
         tokens: Vec<Token<'a>>,
@@ -34,11 +34,11 @@ enum Tag {
     Comment,
 }
 
-/// Cuts the text.
+/// Splits the text.
 pub(crate) fn scan<'a>(text: &'a str, options: &TemplateOptions, escapes: Escapes) -> Result<Vec<Piece<'a>>, Error> {
     let mut pieces = Vec::new();
     let mut position = 0;
-    // Whether the text that follows stands at the start of a line.
+    // Whether the following text is at the start of a line.
     let mut line_start = true;
     let mut tags = Tags::new(text, options);
     while let Some((start, tag, length)) = tags.next(position) {
@@ -76,7 +76,7 @@ pub(crate) fn scan<'a>(text: &'a str, options: &TemplateOptions, escapes: Escape
                 let (tokens, end) = tokenize(text, inner, Some(&options.variable.1), escapes)?;
                 let Some(end) = end else { return Err(error_at(text, start, "the tag is never closed")) };
                 pieces.push(Piece::Variable { written: &text[inner..end.inner], tokens });
-                // Only the minus sign means something here.
+                // Only a minus sign has a meaning here.
                 end_sign = end.sign.filter(|sign| *sign == '-');
                 position = end.position;
             }
@@ -101,7 +101,7 @@ pub(crate) fn scan<'a>(text: &'a str, options: &TemplateOptions, escapes: Escape
     Ok(pieces)
 }
 
-/// Where the text goes on after a tag, white space control applied.
+/// Start of the text after a tag, with white space control applied.
 fn after_tag(text: &str, position: usize, sign: Option<char>, trim: bool) -> usize {
     let rest = &text[position..];
     match sign {
@@ -125,10 +125,10 @@ fn push_text(literal: &str, options: &TemplateOptions, pieces: &mut Vec<Piece<'_
     pieces.push(Piece::Text(text));
 }
 
-/// Finds tags one after the other.
+/// Finds tags in order.
 struct Tags<'a> {
     text: &'a str,
-    /// Each delimiter, and where it comes next: a long text is searched once for each.
+    /// Each delimiter with its next position, so that a long text is searched once for each.
     delimiters: [(&'a str, Tag, usize); 3],
 }
 
@@ -145,7 +145,7 @@ impl<'a> Tags<'a> {
         }
     }
 
-    /// The first tag after a position, which never goes back: the longest delimiter wins where several match.
+    /// The next tag from `position`, which must not decrease. If several delimiters match, the longest wins.
     fn next(&mut self, position: usize) -> Option<(usize, Tag, usize)> {
         for (delimiter, _, next) in &mut self.delimiters {
             if *next < position {
@@ -163,7 +163,7 @@ struct Raw<'a> {
     end: usize,
 }
 
-/// `{% raw %}` to `{% endraw %}`, when the block that starts here is one.
+/// Parses `{% raw %}` to `{% endraw %}`, if such a block starts here.
 fn raw_block<'a>(text: &'a str, inner: usize, options: &TemplateOptions) -> Result<Option<Raw<'a>>, Error> {
     let (block_start, block_end) = (options.block.0.as_str(), options.block.1.as_str());
     let Some(after) = text[inner..].trim_start().strip_prefix("raw") else { return Ok(None) };

@@ -1,20 +1,20 @@
-//! Parses the statements of `{% %}` and writes them for minijinja.
+//! Parses the statements in `{% %}` and generates code for minijinja.
 
 use crate::error::Error;
 
 use super::expression::Parser;
 
-/// A statement for minijinja.
+/// A statement translated for minijinja.
 #[derive(Default)]
 pub(super) struct Statement {
     pub(super) code: String,
-    /// What is printed up to its end goes elsewhere.
+    /// Whether it captures output up to its end.
     pub(super) captures: bool,
-    /// It prints in a way of its own, so the template gives text.
+    /// Whether it prints in a special way, which makes the template's result text.
     pub(super) opaque: bool,
-    /// The target of a block that is set as it is, without filters.
+    /// Target of a block assignment without filters.
     pub(super) sets: Option<String>,
-    /// The names it assigns to.
+    /// Names that it assigns.
     pub(super) names: Vec<String>,
 }
 
@@ -25,18 +25,18 @@ impl From<String> for Statement {
 }
 
 impl Statement {
-    /// A statement that prints in a way of its own.
+    /// A statement that prints in a special way.
     fn opaque(code: String) -> Statement {
         Statement { code, opaque: true, ..Statement::default() }
     }
 
-    /// The begin of a macro, which minds what it prints.
+    /// The beginning of a macro, which records its output.
     fn body(code: &str, names: Vec<String>) -> Statement {
         Statement { code: format!("{code} %}}{{% {BEGIN}"), captures: true, names, ..Statement::default() }
     }
 }
 
-/// What macros and blocks that are set begin and end with.
+/// Code at the beginning of macros and block assignments.
 const BEGIN: &str = "set __capture = true|__capture";
 pub(super) const END: &str = "set __capture = false|__capture";
 
@@ -97,7 +97,7 @@ fn word_of(parser: &mut Parser<'_>, word: &str) -> Result<(), Error> {
     if parser.accept_word(word) { Ok(()) } else { Err(parser.unexpected(&format!("`{word}`"))) }
 }
 
-/// Names to assign to: `a`, `a, b`, `(a, b)`, `namespace.a`.
+/// Parses assignment targets: `a`, `a, b`, `(a, b)`, `namespace.a`.
 fn target(parser: &mut Parser<'_>) -> Result<String, Error> {
     let mut names = Vec::new();
     let mut comma = false;
@@ -139,7 +139,7 @@ fn for_loop(parser: &mut Parser<'_>) -> Result<String, Error> {
     Ok(code)
 }
 
-/// An assignment, or the begin of a block that is assigned.
+/// Parses an assignment, or the beginning of a block assignment.
 fn set(parser: &mut Parser<'_>) -> Result<Statement, Error> {
     let target = target(parser)?;
     let is_name = |word: &&str| !word.is_empty() && !word.contains('.');
@@ -147,7 +147,7 @@ fn set(parser: &mut Parser<'_>) -> Result<Statement, Error> {
     if parser.accept("=") {
         let value = parser.tuple()?;
         let value = if parser.mutates { format!("({value}|__own)") } else { value };
-        // What outlives a loop's turn may be wrapped once more in every turn.
+        // A namespace outlives a loop's iteration, so each iteration might wrap its values once more.
         let value = if target.contains('.') { format!("({value}|__shallow)") } else { value };
         return Ok(Statement { names, ..format!("set {target} = {value}").into() });
     }
@@ -161,7 +161,7 @@ fn set(parser: &mut Parser<'_>) -> Result<Statement, Error> {
     Ok(Statement { captures: true, names, ..Statement::opaque(code) })
 }
 
-/// A filter that is applied to a captured block: ` | __filter("name", arguments)`.
+/// Parses a filter on a captured block: ` | __filter("name", arguments)`.
 fn bare_filter(parser: &mut Parser<'_>) -> Result<String, Error> {
     Ok(format!(" {}", parser.filter("")?))
 }
@@ -200,7 +200,7 @@ fn call(parser: &mut Parser<'_>) -> Result<Statement, Error> {
     } else {
         String::new()
     };
-    // minijinja wants the call itself here.
+    // minijinja requires the call itself here.
     parser.has_macros = false;
     Ok(Statement::body(&format!("call{parameters} {}", parser.condition()?), Vec::new()))
 }
@@ -230,7 +230,7 @@ fn with(parser: &mut Parser<'_>) -> Result<String, Error> {
     Ok(code)
 }
 
-/// `with context` and `without context`, or what holds if neither is there.
+/// Parses `with context` or `without context`; `default` applies if neither is there.
 fn has_context(parser: &mut Parser<'_>, default: bool) -> bool {
     match parser.peek_name() {
         Some(word @ ("with" | "without")) => {
@@ -242,7 +242,8 @@ fn has_context(parser: &mut Parser<'_>, default: bool) -> bool {
     }
 }
 
-/// A statement whose template does not see the variables. minijinja always gives the context, so they are put away meanwhile.
+/// Wraps a statement whose template must not see the variables. minijinja always passes the context, so they are hidden
+/// meanwhile.
 fn apart(code: &str) -> String {
     format!("set __apart = true|__apart %}}{{% {code} %}}{{% set __apart = false|__apart")
 }

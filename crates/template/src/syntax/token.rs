@@ -1,20 +1,20 @@
-//! The tokens of expressions.
+//! Tokens of expressions.
 
 use std::borrow::Cow;
 
 use super::error_at;
 use crate::error::Error;
 
-/// What a backslash in a string literal means.
+/// Meaning of a backslash in a string literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Escapes {
-    /// It starts an escape sequence, as in Python.
+    /// A backslash starts an escape sequence, as in Python.
     Decoded,
-    /// It is a backslash: YAML has read the escape sequences already.
+    /// A backslash is literal, because YAML has already decoded escape sequences.
     Literal,
 }
 
-/// A token and where it is.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind<'a>,
@@ -33,35 +33,35 @@ pub(crate) enum Kind<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// Whether it is that operator.
+    /// Whether the token is this operator.
     pub(crate) fn is(&self, operator: &str) -> bool {
         matches!(self.kind, Kind::Operator(own) if own == operator)
     }
 
-    /// The name it is.
+    /// The token's name, if it is one.
     pub(crate) fn name(&self) -> Option<&'a str> {
         if let Kind::Name(name) = self.kind { Some(name) } else { None }
     }
 }
 
-/// Where a tag ends.
+/// End of a tag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
-    /// After the delimiter.
+    /// Position after the delimiter.
     pub(crate) position: usize,
-    /// Before the delimiter and its sign.
+    /// Position before the delimiter and its sign.
     pub(crate) inner: usize,
     /// `-`, `+` or nothing before the delimiter.
     pub(crate) sign: Option<char>,
 }
 
-/// Longest first.
+/// Sorted by length, longest first.
 const OPERATORS: [&str; 29] = [
     "**", "//", "==", "!=", "<=", ">=", "<", ">", "=", "+", "-", "*", "/", "%", "~", "|", ".", ",", ":", ";", "(", ")",
     "[", "]", "{", "}", "&", "^", "!",
 ];
 
-/// Reads tokens from `start` to the delimiter, or to the end of the text when there is none.
+/// Reads tokens from `start` to the delimiter, or to the end of the text if there is none.
 pub(crate) fn tokenize<'a>(
     text: &'a str,
     start: usize,
@@ -178,7 +178,7 @@ fn number(text: &str, position: usize, after_dot: bool) -> Result<(Kind<'_>, usi
     Ok((Kind::Integer(if trimmed.is_empty() { "0" } else { trimmed }.to_owned()), end))
 }
 
-/// A text in which every newline is `\n`, as Jinja reads it.
+/// Normalizes every newline to `\n`, as Jinja does.
 pub(crate) fn newlines(text: &str) -> Cow<'_, str> {
     match text.contains('\r') {
         true => text.replace("\r\n", "\n").replace('\r', "\n").into(),
@@ -204,7 +204,7 @@ fn string(text: &str, position: usize, quote: char, escapes: Escapes) -> Result<
     Err(error_at(text, position, format!("the string that starts with {quote} is never closed")))
 }
 
-/// Python's escape sequences; an unknown one stays as it is.
+/// Decodes Python's escape sequences; unknown ones are kept.
 fn unescape(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Ansible's tests on values.
+//! Ansible's tests of values.
 
 use std::collections::HashSet;
 
@@ -46,7 +46,7 @@ pub(super) fn any(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(args.items()?.iter().any(truth))
 }
 
-/// Whether the value is true, with the words for yes and no understood if that is wanted.
+/// Whether the value is true; optionally, words such as `yes` and `no` count too.
 fn is_truthy(args: &Arguments) -> bool {
     let value = args.value();
     if args.flag("convert_bool", false) {
@@ -124,7 +124,7 @@ pub(super) fn urn(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(Parts::split(&args.text()).scheme == "urn")
 }
 
-/// Values have been decrypted before a template sees them: those are meant that came out of a vault.
+/// Values are decrypted before a template sees them, so this tests whether a value came from a vault.
 pub(super) fn vault_encrypted(state: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     let Some(text) = args.value().as_str() else { return Ok(false) };
     Ok(Context::from_state(state).is_some_and(|context| context.engine().revealed().contains(text)))

@@ -1,4 +1,4 @@
-//! Tests on files of the control machine.
+//! Tests of files on the control machine.
 
 use std::fs;
 use std::io::Read;

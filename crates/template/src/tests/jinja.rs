@@ -15,7 +15,7 @@ pub(super) fn boolean(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
 }
 
 pub(super) fn callable(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    // Functions and macros are the only values of no other kind.
+    // Functions and macros are the only values of this kind.
     Ok(args.value().kind() == ValueKind::Plain && !crate::is_omit(args.value()))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn undefined(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(crate::is_undefined(args.value()))
 }
 
-/// Whether the value, which must be a number, leaves this remainder when divided.
+/// Whether the value, which must be a number, has this remainder when divided.
 fn leaves(args: &Arguments, divisor: &Value, remainder: i128) -> Verdict {
     let exact =
         |value: &Value| (value.is_integer() || value.kind() == ValueKind::Bool).then(|| to_int(value)).flatten();
@@ -121,7 +121,7 @@ pub(super) fn is_in(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     contains(container, args.value()).ok_or_else(|| args.wrong("seq", "text, a list or a dictionary", container))
 }
 
-/// `value in container`; none if the container cannot contain anything.
+/// `value in container`; `None` if the container cannot contain anything.
 pub(super) fn contains(container: &Value, value: &Value) -> Option<bool> {
     if let Some(text) = container.as_str() {
         return value.as_str().map(|part| text.contains(part));
@@ -162,7 +162,7 @@ pub(super) fn none(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(args.value().is_none())
 }
 
-/// Python's `is`: for what is compared in templates that means the same type and an equal value.
+/// Python's `is`. For values in templates, that means the same type and an equal value.
 pub(super) fn sameas(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     let other = args.need("other")?;
     Ok(crate::type_name(args.value()) == crate::type_name(other) && args.value() == other)

@@ -10,9 +10,9 @@ mod version;
 use crate::filters::call::{test, undefined_test};
 use crate::registry::Function;
 
-/// All tests. A name without a dot is also reachable as `ansible.builtin.name`.
+/// All tests. A name without a dot is also available as `ansible.builtin.name`.
 ///
-/// Each line: the names, the arguments as Python binds them, the function.
+/// Each line has the names, the arguments as Python binds them, and the function.
 pub const TESTS: &[Function] = &[
     // Jinja's.
     test!(["boolean"], [], jinja::boolean),
@@ -45,7 +45,7 @@ pub const TESTS: &[Function] = &[
     test!(["true"], [], jinja::is_true),
     undefined_test!(["undefined"], [], jinja::undefined),
     test!(["upper"], [], jinja::upper),
-    // Ansible's on the results of tasks.
+    // Ansible's, for the results of tasks.
     test!(["changed", "change"], [], results::changed),
     test!(["failed", "failure"], [], results::failed),
     test!(["finished"], [], results::finished),
@@ -55,7 +55,7 @@ pub const TESTS: &[Function] = &[
     test!(["succeeded", "success", "successful"], [], results::succeeded),
     test!(["timedout"], [], results::timedout),
     test!(["unreachable"], [], results::unreachable),
-    // Ansible's on values.
+    // Ansible's, for values.
     test!(["all"], [], core::all),
     test!(["any"], [], core::any),
     test!(["contains"], ["value"], core::contains),
@@ -72,7 +72,7 @@ pub const TESTS: &[Function] = &[
     test!(["urn"], [], core::urn),
     test!(["vault_encrypted"], [], core::vault_encrypted),
     test!(["version", "version_compare"], ["version", "operator", "strict", "version_type"], version::version),
-    // Ansible's on files of the control machine.
+    // Ansible's, for files of the control machine.
     test!(["abs", "is_abs"], [], files::absolute),
     test!(["directory", "is_dir"], [], files::directory),
     test!(["exists"], [], files::exists),
@@ -82,7 +82,7 @@ pub const TESTS: &[Function] = &[
     test!(["mount", "is_mount"], [], files::mount),
     test!(["same_file", "is_same_file"], ["other"], files::same_file),
     test!(["vaulted_file"], [], files::vaulted_file),
-    // Those of ansible.utils.
+    // ansible.utils.
     test!(["ansible.utils.in_any_network"], ["networks"], network::in_any_network),
     test!(["ansible.utils.in_network"], ["network"], network::in_network),
     test!(["ansible.utils.in_one_network"], ["networks"], network::in_one_network),

@@ -1,4 +1,4 @@
-//! The tests of ansible.utils on addresses.
+//! Tests of ansible.utils for addresses.
 
 use std::net::{Ipv4Addr, ToSocketAddrs};
 
@@ -32,7 +32,7 @@ pub(super) fn supernet_of(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(matches!((network(args), other(args)?), (Some(outer), Some(inner)) if outer.contains(&inner)))
 }
 
-/// In how many of the networks the value lies.
+/// Number of networks that contain the value.
 fn matches(args: &Arguments) -> Result<usize, minijinja::Error> {
     let networks = listed(args.need("networks")?);
     let inner = network(args);
@@ -108,7 +108,7 @@ pub(super) fn multicast(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(address(args).is_some_and(|address| address.is_multicast()))
 }
 
-/// The address, or the IPv4 address that it stands for.
+/// The address, or the IPv4 address that it maps.
 fn unmapped(args: &Arguments) -> Option<Network> {
     let address = address(args)?;
     Some(match address.is_in(&["::ffff:0:0/96"]) {

@@ -1,4 +1,4 @@
-//! Tests on the results of tasks.
+//! Tests of task results.
 
 use minijinja::{State, Value};
 
@@ -38,7 +38,7 @@ pub(super) fn skipped(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     flag(args, "skipped")
 }
 
-/// The result of a loop has changed something if one of its items did.
+/// A loop's result is changed if one of its items is.
 pub(super) fn changed(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     if let Some(changed) = field(args, "changed")? {
         return Ok(truth(&changed));
@@ -61,7 +61,7 @@ pub(super) fn timedout(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     }
 }
 
-/// A task that is not asynchronous has started and finished.
+/// A synchronous task counts as started and finished.
 pub(super) fn started(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(field(args, "started")?.is_none_or(|started| truth(&started)))
 }

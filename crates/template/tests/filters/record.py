@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Asks the real ansible-core for the answers to the expressions in *.jsonl beside this file, and writes them there.
+"""Evaluates the expressions in *.jsonl beside this file with ansible-core, and records the results there.
 
     ANSIBLE_COLLECTIONS_PATH=... /path/to/ansible/bin/python record.py [file ...]
 
-Each line is {"e": expression}; the answer is added as "v" (as JSON) and "t" (as text), or as "fails".
+Each line is {"e": expression}. The result is added as "v" (JSON) and "t" (text), or as "fails".
 """
 import json
 import pathlib

@@ -1,4 +1,4 @@
-//! Filters that make dictionaries.
+//! Filters that build dictionaries.
 
 use indexmap::IndexMap;
 use minijinja::{State, Value};
@@ -60,7 +60,7 @@ pub(in crate::filters) fn lists_mergeby(_: &mut State<'_, '_>, args: &Arguments)
         return Err(args.error(format!("knows no list_merge '{name}', only {}", ListMerge::NAMES)));
     };
     let recursive = args.flag("recursive", false);
-    // One list of lists stands for the lists themselves.
+    // A single list of lists stands for its items.
     let mut all: Vec<Vec<Value>> = Vec::new();
     for term in std::iter::once(args.value()).chain(others) {
         if !is_list(term) {

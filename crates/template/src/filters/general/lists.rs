@@ -1,4 +1,4 @@
-//! `lists_union` and its kin: lists as sets whose order is kept.
+//! `lists_union` and similar filters: lists as sets that keep their order.
 
 use indexmap::IndexSet;
 use minijinja::{State, Value};
@@ -7,7 +7,7 @@ use crate::filters::call::{Arguments, Outcome, is_list, items, list, shown};
 use crate::filters::sets::flatten_into;
 use crate::python::order;
 
-/// All lists that are given; `flatten` unpacks one list of lists.
+/// All given lists; `flatten` unpacks a single list of lists.
 fn given(args: &Arguments) -> Result<Vec<Vec<Value>>, minijinja::Error> {
     let mut terms: Vec<Value> = std::iter::once(args.value().clone()).chain(args.rest().iter().cloned()).collect();
     if args.flag("flatten", false) {
@@ -45,7 +45,7 @@ fn distinct(items: impl IntoIterator<Item = Value>) -> Vec<Value> {
     items.into_iter().filter(|item| seen.insert(order::hash_key(item))).collect()
 }
 
-/// Those of the items that are, or are not, among the others.
+/// Items that are among the others, or are not.
 fn among(items: Vec<Value>, others: &[Value], wanted: bool) -> Vec<Value> {
     let others = keys(others);
     items.into_iter().filter(|item| others.contains(&order::hash_key(item)) == wanted).collect()

@@ -37,7 +37,7 @@ pub(in crate::filters) fn random_mac(_: &mut State<'_, '_>, args: &Arguments) ->
         return Err(args.failed(format!("'{prefix}' is no beginning of a hardware address")));
     }
     let mut random = Random::new(args.some("seed"));
-    // The first random digit of the address is never 0.
+    // The first random digit of the address must not be 0.
     const LOWEST: u128 = 68_719_476_736;
     const HIGHEST: u128 = 1_099_511_627_775;
     let digits = format!("{:x}", LOWEST + random.below(HIGHEST - LOWEST + 1));

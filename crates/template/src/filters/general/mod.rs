@@ -1,4 +1,4 @@
-//! The filters of community.general.
+//! Filters of community.general.
 
 pub(super) mod dicts;
 pub(super) mod jmespath;

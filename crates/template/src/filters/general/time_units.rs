@@ -17,7 +17,7 @@ const UNITS: [(&str, &[&str], f64); 8] = [
     ("y", &["y", "year", "years"], 31_536_000.0),
 ];
 
-/// The seconds of one unit; years and months have as many days as the arguments say.
+/// Seconds of one unit; the arguments define the days of years and months.
 fn seconds_of(args: &Arguments, unit: &str) -> Result<f64, minijinja::Error> {
     let found = UNITS.iter().find(|(_, names, _)| names.contains(&unit));
     let Some((name, _, seconds)) = found else {
@@ -36,7 +36,7 @@ fn seconds_of(args: &Arguments, unit: &str) -> Result<f64, minijinja::Error> {
     })
 }
 
-/// The sum of parts such as `1d 2h`.
+/// Sums parts such as `1d 2h`.
 fn total(args: &Arguments) -> Result<f64, minijinja::Error> {
     let value = args.text();
     let mut seconds = 0.0;

@@ -1,23 +1,23 @@
-//! IP addresses with their networks.
+//! IP addresses and their networks.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address of either version with the length of its network's prefix.
+/// An address of either version and the prefix length of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Network {
     pub(crate) is_v6: bool,
-    /// The address as a number.
+    /// Address as a number.
     pub(crate) address: u128,
     pub(crate) prefix: u32,
 }
 
 impl Network {
-    /// A single address.
+    /// Creates a single address.
     pub(crate) fn host(is_v6: bool, address: u128) -> Network {
         Network { is_v6, address, prefix: if is_v6 { 128 } else { 32 } }
     }
 
-    /// Reads `address`, `address/prefix` or, for IPv4, `address/netmask` and `address/hostmask`.
+    /// Parses `address`, `address/prefix` or, for IPv4, `address/netmask` and `address/hostmask`.
     pub(crate) fn parse(text: &str) -> Option<Network> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
@@ -37,27 +37,27 @@ impl Network {
         (network.prefix <= network.bits()).then_some(network)
     }
 
-    /// Reads a network whose address is its first, as Python's `ip_network` demands.
+    /// Parses a network whose address is its first, as Python's `ip_network` requires.
     pub(crate) fn parse_strict(text: &str) -> Option<Network> {
         Network::parse(text).filter(|network| network.address == network.first())
     }
 
-    /// Reads an address without a prefix.
+    /// Parses an address without a prefix.
     pub(crate) fn parse_address(text: &str) -> Option<Network> {
         if text.contains('/') { None } else { Network::parse(text) }
     }
 
-    /// 32 or 128.
+    /// Bits of an address: 32 or 128.
     pub(crate) fn bits(&self) -> u32 {
         if self.is_v6 { 128 } else { 32 }
     }
 
-    /// 4 or 6.
+    /// IP version: 4 or 6.
     pub(crate) fn version(&self) -> u32 {
         if self.is_v6 { 6 } else { 4 }
     }
 
-    /// The bits that tell hosts of the network apart.
+    /// Bits that distinguish hosts of the network.
     pub(crate) fn host_mask(&self) -> u128 {
         match self.bits() - self.prefix {
             128 => u128::MAX,
@@ -69,32 +69,32 @@ impl Network {
         if self.is_v6 { u128::MAX } else { u128::from(u32::MAX) }
     }
 
-    /// The netmask as a number.
+    /// Netmask as a number.
     pub(crate) fn net_mask(&self) -> u128 {
         self.all_ones() & !self.host_mask()
     }
 
-    /// The network's first address.
+    /// First address of the network.
     pub(crate) fn first(&self) -> u128 {
         self.address & !self.host_mask()
     }
 
-    /// The network's last address.
+    /// Last address of the network.
     pub(crate) fn last(&self) -> u128 {
         self.address | self.host_mask()
     }
 
-    /// How many addresses the network has; the number for `::/0` does not fit and is one too small.
+    /// Number of addresses. The number for `::/0` does not fit and is one too small.
     pub(crate) fn size(&self) -> u128 {
         self.host_mask().saturating_add(1)
     }
 
-    /// The broadcast address; networks of one or two addresses have none.
+    /// Broadcast address; networks of one or two addresses have none.
     pub(crate) fn broadcast(&self) -> Option<u128> {
         (self.bits() - self.prefix > 1).then_some(self.last())
     }
 
-    /// The first and last address that hosts may have.
+    /// First and last address that hosts may have.
     pub(crate) fn usable(&self) -> Option<(u128, u128)> {
         match self.size() {
             0 | 1 => None,
@@ -103,22 +103,22 @@ impl Network {
         }
     }
 
-    /// The network with its address set to its first.
+    /// The network, with its first address as the address.
     pub(crate) fn subnet(&self) -> Network {
         Network { address: self.first(), ..*self }
     }
 
-    /// The same address in a network of another prefix.
+    /// The same address with another prefix.
     pub(crate) fn with_prefix(&self, prefix: u32) -> Network {
         Network { prefix, ..*self }
     }
 
-    /// Whether the other network lies in this one.
+    /// Whether the other network is part of this one.
     pub(crate) fn contains(&self, other: &Network) -> bool {
         self.is_v6 == other.is_v6 && self.first() <= other.first() && other.last() <= self.last()
     }
 
-    /// An address of this version as text.
+    /// Formats an address of this version.
     pub(crate) fn show(&self, address: u128) -> String {
         match u32::try_from(address) {
             Ok(address) if !self.is_v6 => Ipv4Addr::from(address).to_string(),
@@ -126,12 +126,12 @@ impl Network {
         }
     }
 
-    /// The address as text.
+    /// Formats the address.
     pub(crate) fn ip(&self) -> String {
         self.show(self.address)
     }
 
-    /// `address/prefix`.
+    /// Formats `address/prefix`.
     pub(crate) fn cidr(&self) -> String {
         format!("{}/{}", self.ip(), self.prefix)
     }
@@ -142,17 +142,17 @@ impl Network {
         networks.iter().filter_map(|network| Network::parse(network)).any(|network| network.contains(&address))
     }
 
-    /// Whether the address is one of a group's.
+    /// Whether the address is a multicast address.
     pub(crate) fn is_multicast(&self) -> bool {
         self.is_in(&["224.0.0.0/4", "ff00::/8"])
     }
 
-    /// Whether the address is the host's own.
+    /// Whether the address is a loopback address.
     pub(crate) fn is_loopback(&self) -> bool {
         self.is_in(&["127.0.0.0/8", "::1/128"])
     }
 
-    /// Whether the address may be reached from anywhere, by IANA's registries of special addresses.
+    /// Whether the address is globally reachable, according to IANA's registries of special addresses.
     pub(crate) fn is_global(&self) -> bool {
         const NOT_GLOBAL: [&str; 26] = [
             "0.0.0.0/8",
@@ -195,7 +195,7 @@ impl Network {
     }
 }
 
-/// The length of the prefix that a netmask or a hostmask stands for.
+/// Prefix length of a netmask or hostmask.
 pub(crate) fn mask_length(mask: Ipv4Addr) -> Option<u32> {
     let bits = u32::from(mask);
     if bits.leading_ones() + bits.trailing_zeros() == 32 {

@@ -5,7 +5,7 @@ use minijinja::{State, Value};
 use crate::filters::call::{Arguments, Outcome};
 use crate::python::number::integer;
 
-/// Reads a hardware address of six or eight bytes in one of its usual spellings.
+/// Parses a hardware address of six or eight bytes in one of its usual notations.
 pub(crate) fn parse(text: &str) -> Option<Vec<u8>> {
     let part = |text: &str, width: usize| (text.len() <= width && !text.is_empty()).then(|| format!("{text:0>width$}"));
     let split = |separator: char, count: usize, width: usize| {

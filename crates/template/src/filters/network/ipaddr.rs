@@ -8,10 +8,10 @@ use crate::filters::call::{Arguments, Outcome, is_list, list};
 use crate::python::number::{self, integer};
 use crate::python::{text, truth};
 
-/// What is asked about one address.
+/// Query about one address.
 struct Question<'q> {
     network: Network,
-    /// The address as it was given.
+    /// Address as given.
     given: &'q str,
     /// Whether it was given with a prefix.
     has_prefix: bool,
@@ -27,12 +27,12 @@ fn said(text: impl Into<String>) -> Answer {
     Ok(Value::from(text.into()))
 }
 
-/// The address as it was given, if the condition holds.
+/// The address as given, if the condition holds.
 fn given_if(question: &Question<'_>, holds: bool) -> Answer {
     if holds { said(question.given) } else { none() }
 }
 
-/// The queries by name. What a query does not apply to is answered by `none`, in a few cases by `false`.
+/// Queries by name. If a query does not apply, the answer is `none`, in a few cases `false`.
 const QUERIES: &[(&str, fn(&Question<'_>) -> Answer)] = &[
     ("", |q| said(if q.has_prefix { q.network.cidr() } else { q.network.ip() })),
     ("6to4", six_to_four),
@@ -132,7 +132,7 @@ fn unsigned(number: u128) -> Value {
     i128::try_from(number).map_or_else(|_| Value::from(number), integer)
 }
 
-/// `address` for what a host can have, `network` for the first address of a network.
+/// `address` for the address of a host, `network` for the first address of a network.
 fn kind(network: &Network) -> &'static str {
     if network.size() == 1 || network.address != network.first() { "address" } else { "network" }
 }
@@ -156,7 +156,7 @@ fn host(question: &Question<'_>) -> Answer {
     if is_host(&question.network) { said(question.network.cidr()) } else { none() }
 }
 
-/// The usable addresses; only something with a prefix has any.
+/// The usable addresses, if any; an error without a prefix.
 fn usable(question: &Question<'_>) -> Result<Option<(u128, u128)>, String> {
     match question.has_prefix {
         true => Ok(question.network.usable()),
@@ -189,7 +189,7 @@ fn to_v4(question: &Question<'_>) -> Answer {
     if !network.is_v6 {
         return said(question.given);
     }
-    // Both the mapped (`::ffff:a.b.c.d`) and the old compatible (`::a.b.c.d`) form.
+    // Both the mapped form (`::ffff:a.b.c.d`) and the old compatible form (`::a.b.c.d`).
     match network.address >> 32 {
         0 | 0xffff => {
             let v4 = Network {
@@ -248,7 +248,7 @@ fn reverse_name(network: &Network) -> String {
     }
 }
 
-/// What a value says about an address: the address, and whether it had a prefix.
+/// Reads an address from a value, and whether it had a prefix.
 pub(crate) fn read(value: &Value, version: Option<u32>) -> Option<(Network, String, bool)> {
     let shown = text(value);
     if !truth(value) || value.kind() == ValueKind::Bool {
@@ -316,7 +316,7 @@ fn answer(args: &Arguments, version: Option<u32>) -> Outcome {
     answers(value, &query, version).map_err(failed)
 }
 
-/// The answer for one address, or those of a list that are not `none` or `false`.
+/// The answer for one address. For a list, all answers other than `none` and `false`.
 fn answers(value: &Value, query: &Value, version: Option<u32>) -> Answer {
     if !is_list(value) {
         return ask(value, query, version);
@@ -343,7 +343,7 @@ pub(in crate::filters) fn ipv6(_: &mut State<'_, '_>, args: &Arguments) -> Outco
     answer(args, Some(6))
 }
 
-/// IPv6 addresses get brackets, everything else stays as it is.
+/// Puts IPv6 addresses in brackets and keeps everything else.
 pub(in crate::filters) fn ipwrap(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let wrap = |value: &Value| match ask(value, &Value::from("wrap"), None) {
         Ok(wrapped) if truth(&wrapped) => wrapped,

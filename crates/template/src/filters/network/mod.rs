@@ -1,4 +1,4 @@
-//! The filters of ansible.utils on IP and hardware addresses.
+//! Filters of ansible.utils for IP and hardware addresses.
 
 pub(crate) mod address;
 pub(super) mod hardware;

@@ -1,4 +1,4 @@
-//! Networks in networks, and arithmetic with addresses.
+//! Subnets, and arithmetic with addresses.
 
 use minijinja::{State, Value};
 
@@ -9,7 +9,7 @@ use crate::filters::call::{Arguments, Outcome, dict, is_list, list, shown};
 use crate::python::number::{self, integer};
 use crate::python::text;
 
-/// More addresses than this are a mistake rather than a wish.
+/// Maximum number of addresses; more are surely a mistake.
 const MOST_ADDRESSES: u128 = 1 << 20;
 
 fn network(args: &Arguments, value: &Value) -> Result<Network, minijinja::Error> {
@@ -47,7 +47,7 @@ pub(in crate::filters) fn ipsubnet(_: &mut State<'_, '_>, args: &Arguments) -> O
         Some(index) => Some(number::to_int(index).ok_or_else(|| args.wrong("index", "an integer", index))?),
     };
     if value.size() == 1 {
-        // The networks around one address, from the wanted prefix to the narrowest.
+        // Networks around one address, from the wanted prefix to the narrowest.
         let count = i128::from(value.prefix) - i128::from(prefix);
         let index = index.unwrap_or(0);
         let place = if index < 0 { count + index } else { index };
@@ -169,7 +169,7 @@ pub(in crate::filters) fn cidr_merge(_: &mut State<'_, '_>, args: &Arguments) ->
     }
 }
 
-/// The fewest networks with the same addresses.
+/// The smallest list of networks with the same addresses.
 fn merged(mut networks: Vec<Network>) -> Vec<Network> {
     networks.sort_by_key(|network| (network.is_v6, network.first(), network.prefix));
     let mut kept: Vec<Network> = Vec::new();
@@ -178,7 +178,7 @@ fn merged(mut networks: Vec<Network>) -> Vec<Network> {
             continue;
         }
         kept.push(network);
-        // Two halves make a whole, which may be half of a larger one.
+        // Two halves make one network, which may be half of a larger one.
         while let [.., one, other] = kept.as_slice()
             && one.is_v6 == other.is_v6
             && one.prefix == other.prefix
@@ -282,7 +282,7 @@ pub(in crate::filters) fn ip4_hex(_: &mut State<'_, '_>, args: &Arguments) -> Ou
     Ok(Value::from(bytes.join(&delimiter)))
 }
 
-/// Networks given as a list or as one text.
+/// Networks from a list or from a single text.
 pub(crate) fn listed(value: &Value) -> Vec<String> {
     match is_list(value) {
         true => value.try_iter().into_iter().flatten().map(|item| text(&item)).collect(),

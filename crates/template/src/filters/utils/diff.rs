@@ -1,4 +1,4 @@
-//! `fact_diff`: what differs between two values, as a unified diff.
+//! `fact_diff`: differences between two values, as a unified diff.
 
 use minijinja::{State, Value};
 
@@ -44,6 +44,6 @@ pub(in crate::filters) fn fact_diff(_: &mut State<'_, '_>, args: &Arguments) -> 
     };
     let (before, after) = (lines(args, args.value(), &skip)?, lines(args, after, &skip)?);
     let out = unified_diff(&before, &after, CONTEXT, ("before", "after"));
-    // What the collection answers with is the text of a list.
+    // The collection returns the text of a list.
     Ok(Value::from(repr(&list(out.split('\n').map(Value::from).collect()))))
 }

@@ -1,4 +1,4 @@
-//! `keep_keys`, `remove_keys` and `replace_keys`, of ansible.utils (through all levels) and of community.general (one).
+//! `keep_keys`, `remove_keys` and `replace_keys` of ansible.utils (all levels) and of community.general (one level).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::filters::call::{Arguments, Outcome, dict, is_dict, is_list, list, pai
 use crate::python::regex::{Flags, Pattern, compile};
 use crate::python::text;
 
-/// How the wanted keys are named.
+/// Selects keys.
 enum Matcher {
     Equal(Vec<String>),
     StartsWith(Vec<String>),
@@ -33,7 +33,7 @@ impl Matcher {
         })
     }
 
-    /// Which of the targets the key fits.
+    /// Index of the target that matches the key.
     fn find(&self, key: &Value) -> Option<usize> {
         let key = text(key);
         match self {
@@ -53,7 +53,7 @@ fn targets(args: &Arguments) -> Result<Vec<String>, minijinja::Error> {
     })
 }
 
-/// What `replace_keys` replaces by what.
+/// Old and new names for `replace_keys`.
 fn renames(args: &Arguments) -> Result<(Vec<String>, Vec<String>), minijinja::Error> {
     let target = args.need("target")?;
     let mut found = (Vec::new(), Vec::new());
@@ -70,7 +70,7 @@ fn renames(args: &Arguments) -> Result<(Vec<String>, Vec<String>), minijinja::Er
     Ok(found)
 }
 
-/// Whether there is nothing left to show of a value that had parts.
+/// Whether a container has nothing left to show.
 fn is_empty(value: &Value) -> bool {
     (is_dict(value) || is_list(value)) && value.len() == Some(0)
 }
@@ -123,7 +123,7 @@ pub(in crate::filters) fn replace(_: &mut State<'_, '_>, args: &Arguments) -> Ou
     Ok(replaced(args.value(), &matcher, &after))
 }
 
-/// A renamed key moves to the end.
+/// Replaces keys; a renamed key moves to the end.
 fn replaced(value: &Value, matcher: &Matcher, after: &[String]) -> Value {
     if is_list(value) {
         return list(value.try_iter().into_iter().flatten().map(|item| replaced(&item, matcher, after)).collect());
@@ -143,7 +143,7 @@ fn replaced(value: &Value, matcher: &Matcher, after: &[String]) -> Value {
     dict(same)
 }
 
-/// The dictionaries of the list that the flat filters work on.
+/// Dictionaries of the list that the flat filters process.
 fn rows(args: &Arguments) -> Result<Vec<Vec<(Value, Value)>>, minijinja::Error> {
     let row = |item: Value| pairs(&item).ok_or_else(|| args.unsuitable("a list of dictionaries"));
     args.list()?.into_iter().map(row).collect()

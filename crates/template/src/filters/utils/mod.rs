@@ -1,4 +1,4 @@
-//! The filters of ansible.utils on data.
+//! Filters of ansible.utils for data.
 
 pub(super) mod diff;
 pub(super) mod keys;

@@ -7,7 +7,7 @@ use crate::filters::call::{Arguments, Outcome, dict, is_dict, is_list, list};
 use crate::python::text;
 use crate::registry::call_test;
 
-/// The keys of a path such as `a.b[0]['c d']`.
+/// Keys of a path such as `a.b[0]['c d']`.
 fn parse(path: &str) -> Option<Vec<Value>> {
     let mut keys = Vec::new();
     let mut rest = path;

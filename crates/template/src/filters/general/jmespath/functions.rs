@@ -1,4 +1,4 @@
-//! The functions of JMESPath.
+//! Functions of JMESPath.
 
 use std::cmp::Ordering;
 
@@ -211,7 +211,7 @@ fn whole(number: f64) -> Value {
     number::float_to_int(number).map_or_else(|| Value::from(number), number::integer)
 }
 
-/// Each item with what the expression gives for it.
+/// Pairs each item with the expression's result for it.
 fn keyed(items: Vec<Value>, expression: &Ast) -> Result<Vec<(Value, Value)>, String> {
     items.into_iter().map(|item| Ok((evaluate(expression, &item)?, item))).collect()
 }

@@ -1,7 +1,7 @@
-//! `json_query`: JMESPath over values as they are.
+//! `json_query`: JMESPath on template values.
 //!
-//! The crate jmespath reads the expression. It is evaluated here, because the crate's own values would sort the keys of
-//! dictionaries and lose large numbers.
+//! The crate jmespath parses the expression. Evaluation happens here, because the crate's own values would sort the
+//! keys of dictionaries and lose large numbers.
 
 mod functions;
 
@@ -14,7 +14,7 @@ use crate::filters::attribute::step;
 use crate::filters::call::{Arguments, Outcome, dict, is_dict, is_list, list, pairs};
 use crate::python::{json, number, order};
 
-/// What an expression gives, or the sentence that says why it gives nothing.
+/// Result of an expression; the error is a sentence.
 type Found = Result<Value, String>;
 
 pub(in crate::filters) fn json_query(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -27,7 +27,7 @@ pub(in crate::filters) fn json_query(_: &mut State<'_, '_>, args: &Arguments) ->
     evaluate(&ast, args.value()).map_err(|reason| args.failed(format!("{reason} in '{expression}'")))
 }
 
-/// A literal such as `` `WA` `` that is no JSON stands for text, as it does in Python.
+/// Quotes literals that are no JSON, such as `` `WA` ``, because Python reads them as text.
 fn with_quoted_literals(expression: &str) -> String {
     let mut out = String::with_capacity(expression.len());
     let mut characters = expression.chars();
@@ -75,7 +75,7 @@ fn null() -> Value {
     Value::from(())
 }
 
-/// JMESPath's truth: false, null and what is empty are false; numbers, also 0, are true.
+/// JMESPath's truth: false, null and empty values are false; all numbers, also 0, are true.
 fn truth(value: &Value) -> bool {
     match value.kind() {
         ValueKind::Bool => value.is_true(),
@@ -85,7 +85,7 @@ fn truth(value: &Value) -> bool {
     }
 }
 
-/// The items of a list; none for anything else.
+/// Items of a list; `None` for other values.
 fn items(value: &Value) -> Option<Vec<Value>> {
     is_list(value).then(|| value.try_iter().into_iter().flatten().collect())
 }
@@ -205,12 +205,12 @@ fn sliced(items: &[Value], start: Option<i32>, stop: Option<i32>, step: i32) -> 
     Ok(list(taken))
 }
 
-/// Booleans equal only booleans, though Python would call `1` and `true` equal.
+/// Booleans only equal booleans, although Python considers `1` and `true` equal.
 fn equal(left: &Value, right: &Value) -> bool {
     (left.kind() == ValueKind::Bool) == (right.kind() == ValueKind::Bool) && left == right
 }
 
-/// Only numbers have an order, as in the specification; of anything else it is unknown.
+/// As in the specification, only numbers have an order; other comparisons yield null.
 fn compare(comparator: &Comparator, left: &Value, right: &Value) -> Value {
     let ordered = |test: fn(std::cmp::Ordering) -> bool| {
         let comparable = left.kind() == ValueKind::Number && right.kind() == ValueKind::Number
@@ -230,7 +230,7 @@ fn compare(comparator: &Comparator, left: &Value, right: &Value) -> Value {
     }
 }
 
-/// The value of a number.
+/// Number as a float.
 fn float(value: &Value) -> Option<f64> {
     if value.kind() == ValueKind::Number { number::as_float(value) } else { None }
 }
