@@ -5,10 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+static INLINE_CODE: LazyLock<Regex> = LazyLock::new(|| Regex::new("`([^`]+)`").unwrap());
+static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[([^\]]*)\]\(([^)\s]+)\)").unwrap());
+static SEPARATOR: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"[;|]|&&|<\(|\$\(|\s>\s").unwrap());
+static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| Regex::new("[A-Z]{2}").unwrap());
 
 /// A page, with the parts that are checked.
 #[derive(Default)]
@@ -65,9 +71,8 @@ impl Page {
 
     /// Code blocks, and code within prose.
     fn all_code(&self) -> Vec<(usize, String)> {
-        let inline = Regex::new("`([^`]+)`").unwrap();
         let of_prose = self.prose.iter().flat_map(|(number, line)| {
-            inline.captures_iter(line).map(|found| (*number, found[1].to_owned())).collect::<Vec<_>>()
+            INLINE_CODE.captures_iter(line).map(|found| (*number, found[1].to_owned())).collect::<Vec<_>>()
         });
         self.code.iter().cloned().chain(of_prose).collect()
     }
@@ -79,8 +84,7 @@ impl Page {
 
 /// The anchor of a heading, as GitHub and mdBook build it.
 fn slug(heading: &str) -> String {
-    let link = Regex::new(r"\[([^\]]*)\]\([^)]*\)").unwrap();
-    let text = link.replace_all(heading.trim(), "$1").to_lowercase();
+    let text = LINK.replace_all(heading.trim(), "$1").to_lowercase();
     text.chars()
         .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'))
         .map(|letter| if letter == ' ' { '-' } else { letter })
@@ -128,12 +132,11 @@ fn clean(path: &Path) -> PathBuf {
 
 /// Targets of links within the repository: the path below its root, and the anchor.
 fn links(page: &Page) -> Vec<(usize, PathBuf, Option<String>)> {
-    let (inline, link) = (Regex::new("`[^`]*`").unwrap(), Regex::new(r"\]\(([^)\s]+)\)").unwrap());
     let mut found = Vec::new();
     for (number, line) in &page.prose {
         // Links may have code as their text, so only the marks of code are removed there.
-        let text = inline.replace_all(line, "code");
-        for target in link.captures_iter(&text).map(|found| found[1].to_owned()) {
+        let text = INLINE_CODE.replace_all(line, "code");
+        for target in LINK.captures_iter(&text).map(|found| found[2].to_owned()) {
             if target.contains("://") || target.starts_with("mailto:") {
                 continue;
             }
@@ -190,11 +193,13 @@ fn summary_lists_every_page_of_docs() {
 
 #[test]
 fn command_in_code_has_known_verbs_and_options() {
+    let mut windlass = windlass::cli::command();
+    windlass.build();
     let mut problems = Vec::new();
     for page in pages() {
         for (number, line) in page.all_code() {
             for words in commands(&line, "windlass") {
-                problems.extend(unknown_word(&words).map(|text| page.problem(number, &text)));
+                problems.extend(unknown_word(&windlass, &words).map(|text| page.problem(number, &text)));
             }
         }
     }
@@ -204,8 +209,7 @@ fn command_in_code_has_known_verbs_and_options() {
 /// The words behind a program's name, for each command of a line that starts with it.
 fn commands(line: &str, program: &str) -> Vec<Vec<String>> {
     let line = line.split(" #").next().unwrap_or_default();
-    let separator = Regex::new(r"[;|]|&&|<\(|\$\(|\s>\s").unwrap();
-    separator
+    SEPARATOR
         .split(line)
         .filter_map(|command| {
             let command = command.trim().trim_start_matches("$ ").trim_start_matches("sudo ").trim_end_matches(')');
@@ -216,9 +220,8 @@ fn commands(line: &str, program: &str) -> Vec<Vec<String>> {
 }
 
 /// The first verb or option that the command line does not have.
-fn unknown_word(words: &[String]) -> Option<String> {
-    let mut command = windlass::cli::command();
-    command.build();
+fn unknown_word(windlass: &clap::Command, words: &[String]) -> Option<String> {
+    let mut command = windlass;
     let mut words = words.iter().peekable();
     while let Some(word) = words.next_if(|word| !word.starts_with('-')) {
         if !command.has_subcommands() {
@@ -229,12 +232,12 @@ fn unknown_word(words: &[String]) -> Option<String> {
             return None;
         }
         match command.find_subcommand(word) {
-            Some(found) => command = found.clone(),
+            Some(found) => command = found,
             None => return Some(format!("`{word}` is no verb of `{}`", command.get_name())),
         }
     }
     words
-        .find(|word| word.starts_with('-') && word.len() > 1 && *word != "--" && !has_option(&command, word))
+        .find(|word| word.starts_with('-') && word.len() > 1 && *word != "--" && !has_option(command, word))
         .map(|word| format!("`{}` has no option `{word}`", command.get_name()))
 }
 
@@ -305,17 +308,13 @@ fn playbook_named_exists() {
 fn path_named_in_prose_exists() {
     let name =
         Regex::new(r"^(?:benches|crates|docs|fuzz|inventory|lab|modules|roles|src|tests|tools)/[\w./-]*$").unwrap();
-    let is_placeholder = |path: &str| {
-        path.split('/')
-            .any(|part| part.chars().any(char::is_uppercase) && !part.contains('.') || part.starts_with("NAME"))
-    };
     let mut problems = Vec::new();
     for page in pages() {
         let code = page.all_code();
         // Commands in code blocks name files of users.
         for (number, text) in code.iter().skip(page.code.len()) {
             let is_made_by_runs = text.starts_with("inventory/mycluster") || text.starts_with("fuzz/corpus");
-            if name.is_match(text) && !is_placeholder(text) && !is_made_by_runs && !exists_from(&page, text) {
+            if name.is_match(text) && !PLACEHOLDER.is_match(text) && !is_made_by_runs && !exists_from(&page, text) {
                 problems.push(page.problem(*number, &format!("`{text}` does not exist")));
             }
         }
