@@ -53,6 +53,7 @@ check:
 	@# Advisories are left out, because their database needs the network.
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --offline check bans licenses sources; \
 	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi
+	@if mdbook --version > /dev/null 2>&1; then mdbook build docs; else echo 'check: mdbook is not installed; the book was not built'; fi
 
 unit:
 	@tools/programs
