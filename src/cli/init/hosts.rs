@@ -99,7 +99,7 @@ pub(super) fn cluster(planes: &[Host], workers: &[Host], login: &Login) -> Strin
     text += &login.vars();
     text += "  children:\n";
     // An even number of members tolerates no more failures than one member fewer.
-    let members = planes.len() - usize::from(planes.len() % 2 == 0);
+    let members = planes.len() - usize::from(planes.len().is_multiple_of(2));
     let nodes = if workers.is_empty() { planes } else { workers };
     for (group, hosts) in [("kube_control_plane", planes), ("etcd", &planes[..members]), ("kube_node", nodes)] {
         let names: Vec<String> = hosts.iter().map(|host| format!("{}: ", host.name)).collect();
