@@ -194,7 +194,7 @@ impl Which {
             "vars",
         ];
         if !KINDS.contains(&self.kind.as_str()) {
-            return Err(Error::argument(format!("there is no type `{}` of plugins with settings", self.kind))
+            return Err(Error::argument(format!("`{}` is not a plugin type with settings", self.kind))
                 .hint(format!("there are {}", KINDS.join(", "))));
         }
         if !matches!(self.kind.as_str(), "all" | "callback") {

@@ -81,9 +81,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         kind if plugins::TYPES.contains(&kind) => return plugin_pages(arguments),
         kind => {
             let known = plugins::TYPES.iter().copied().chain(["module", "role"]);
-            return Err(
-                Error::argument(format!("there is no type `{kind}` of plugins")).maybe_hint(did_you_mean(kind, known))
-            );
+            return Err(Error::argument(format!("`{kind}` is not a plugin type")).maybe_hint(did_you_mean(kind, known)));
         }
     }
     if arguments.list || arguments.list_files {
@@ -335,7 +333,7 @@ fn as_json(spec: &Spec) -> Value {
         .collect();
     json!({
         "doc": {
-            "attributes": {"check_mode": {"description": "Can predict in check mode what it would change.", "support": support}},
+            "attributes": {"check_mode": {"description": "Can predict its changes in check mode.", "support": support}},
             "author": ["Windlass"],
             "collection": spec.collection,
             "description": spec.description,

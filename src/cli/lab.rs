@@ -120,7 +120,7 @@ pub(super) fn run(arguments: LabArguments) -> Result<(), Error> {
         Verb::Up(arguments) => {
             let lab = up(&arguments.options(), &mut progress)?;
             progress(&format!(
-                "inventory: {}; a shell: `windlass lab ssh node1`; the end: `windlass lab down`",
+                "inventory: {}; open a shell with `windlass lab ssh node1`, remove the hosts with `windlass lab down`",
                 lab.inventory_file().display()
             ));
         }

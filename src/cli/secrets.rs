@@ -13,7 +13,7 @@ use crate::settings::Settings;
 /// Asks at the terminal without echo. Without a terminal, reads a line of standard input.
 pub(super) fn ask(prompt: &str) -> Result<String> {
     let failed =
-        |reason: String| Error::new(format!("'{}' cannot be asked: {reason}", prompt.trim_end_matches([':', ' '])));
+        |reason: String| Error::new(format!("cannot ask for '{}': {reason}", prompt.trim_end_matches([':', ' '])));
     if std::fs::File::open("/dev/tty").is_ok() {
         return rpassword::prompt_password(prompt).map_err(|error| failed(error.to_string()));
     }

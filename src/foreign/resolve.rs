@@ -137,7 +137,7 @@ impl Modules {
         let full = format!("{namespace}.{collection}");
         let Some(folder) = self.collection(namespace, collection) else {
             return Resolution::Unknown(Some(format!(
-                "the collection {full} is not installed; `ansible-galaxy collection install {full}` puts it where it is searched"
+                "the collection {full} is not installed; install it with `ansible-galaxy collection install {full}`"
             )));
         };
         let mut modules = folder.join("plugins/modules");
@@ -169,7 +169,7 @@ impl Modules {
             Some(Route::Redirect(target)) => match self.look_up(&target, &[]) {
                 Resolution::Unknown(reason) => {
                     let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                    Resolution::Unknown(Some(format!("{name} is {target} now{reason}")))
+                    Resolution::Unknown(Some(format!("{name} has moved to {target}{reason}")))
                 }
                 found => found,
             },

@@ -59,7 +59,7 @@ impl LineEditor {
     /// Appends the lines to the history file.
     pub(super) fn save(&mut self) -> Result<()> {
         self.editor.append_history(&self.history).map_err(|error| {
-            Error::new(format!("The lines that were typed cannot be kept in {}: {error}", self.history.display()))
+            Error::new(format!("The history cannot be written to {}: {error}", self.history.display()))
         })
     }
 }
