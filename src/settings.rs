@@ -483,10 +483,10 @@ fn fact_cache(config: &Config) -> Result<Option<PathBuf>> {
         Some("jsonfile") => match config.paths("fact_caching_connection").unwrap_or_default().into_iter().next() {
             Some(folder) => Ok(Some(folder)),
             None => {
-                Err(Error::usage("fact_caching = jsonfile needs fact_caching_connection: the folder for the files"))
+                Err(Error::usage("fact_caching = jsonfile needs fact_caching_connection: the directory of the files"))
             }
         },
-        _ => Err(Error::usage(format!("there is no fact_caching '{plugin}'; there are memory and jsonfile"))),
+        _ => Err(Error::usage(format!("fact_caching '{plugin}' is not supported; use memory or jsonfile"))),
     }
 }
 

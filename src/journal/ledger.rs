@@ -149,7 +149,7 @@ impl Ledger {
         let path = state.ledger_file(project);
         let fail = |error: std::io::Error| {
             Error::new(format!("the ledger of handlers {} cannot be used: {error}", path.display()))
-                .hint("set WINDLASS_JOURNAL_DIR to another directory, or give --no-journal")
+                .hint("set WINDLASS_JOURNAL_DIR to another directory, or use --no-journal")
         };
         for _ in 0..PATIENCE * 10 {
             let mut file =

@@ -48,7 +48,7 @@ pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
         let record = match serde_json::from_slice::<Record>(line) {
             Ok(record) => record,
             Err(_) if is_last => break,
-            Err(error) => return Err(damage(format!("the line is no record of a journal: {error}"))),
+            Err(error) => return Err(damage(format!("the line is not a journal record: {error}"))),
         };
         match (record, &header) {
             (Record::Run(read), None) if read.version == VERSION => header = Some(*read),

@@ -169,7 +169,7 @@ impl Replay {
 }
 
 fn sentence(at: &At, host: &str, reason: Withheld) -> String {
-    format!("{} on {host} would have to be run a second time: {}", at.task, reason.reason())
+    format!("{} on {host} would have to run a second time: {}", at.task, reason.reason())
 }
 
 /// Whether a run can continue from an outcome.

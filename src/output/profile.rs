@@ -19,7 +19,7 @@ pub(super) const TASKS_OPTIONS: &[CallbackOption] = &[
         default: Some("20"),
         env: &["PROFILE_TASKS_TASK_OUTPUT_LIMIT"],
         ini: &[("callback_profile_tasks", "task_output_limit")],
-        doc: "How many tasks the summary has; `all` for all.",
+        doc: "Number of tasks in the summary, or `all`.",
     },
     CallbackOption {
         name: "sort_order",
@@ -27,7 +27,7 @@ pub(super) const TASKS_OPTIONS: &[CallbackOption] = &[
         default: Some("descending"),
         env: &["PROFILE_TASKS_SORT_ORDER"],
         ini: &[("callback_profile_tasks", "sort_order")],
-        doc: "The order of the summary: descending, ascending or none.",
+        doc: "Order of the summary: descending, ascending or none.",
     },
     CallbackOption {
         name: "summary_only",
@@ -35,7 +35,7 @@ pub(super) const TASKS_OPTIONS: &[CallbackOption] = &[
         default: Some("false"),
         env: &["PROFILE_TASKS_SUMMARY_ONLY"],
         ini: &[("callback_profile_tasks", "summary_only")],
-        doc: "Show the summary and nothing with the tasks.",
+        doc: "Show only the summary.",
     },
 ];
 
@@ -45,7 +45,7 @@ pub(super) const ROLES_OPTIONS: &[CallbackOption] = &[CallbackOption {
     default: Some("false"),
     env: &["PROFILE_ROLES_SUMMARY_ONLY"],
     ini: &[("callback_profile_roles", "summary_only")],
-    doc: "Show the summary and nothing with the tasks.",
+    doc: "Show only the summary.",
 }];
 
 /// Measures the time since the start, and since the last line.

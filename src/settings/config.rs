@@ -250,7 +250,7 @@ fn parse_ini(text: &str) -> Result<IniValues, (usize, String)> {
             return Err((index + 1, format!("expected `key = value` or `[section]`, found '{content}'")));
         };
         if section.is_empty() {
-            return Err((index + 1, "a setting stands before the first [section]".to_owned()));
+            return Err((index + 1, "a setting precedes the first [section]".to_owned()));
         }
         let key = (section.clone(), key.trim().to_lowercase());
         values.insert(key.clone(), unquoted(value.trim()).to_owned());

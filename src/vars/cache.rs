@@ -76,7 +76,7 @@ impl FactCache<'_> {
                 self.write(&file, &state.facts)
             };
             if let Err(error) = written {
-                problems.push(format!("the facts of {host} cannot be kept in {}: {error}", file.display()));
+                problems.push(format!("the facts of {host} cannot be cached in {}: {error}", file.display()));
             }
         }
         problems
