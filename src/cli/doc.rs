@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_a_task_may_have_has_a_page() {
+    fn every_action_name_has_a_page() {
         let mut pages = 0;
         for spec in action::specs() {
             for name in spec.full_names().chain([spec.name.to_owned()]) {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snippet_names_all_options() {
+    fn snippet_contains_all_options() {
         let snippet = as_snippet(action::spec("assert").unwrap());
         assert!(snippet.starts_with("- name: Fail unless conditions hold\n  assert:\n"), "{snippet}");
         assert!(snippet.contains("      that:                  # (required) A condition"), "{snippet}");

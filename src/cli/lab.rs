@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_size_is_refused_with_an_example() {
+    fn invalid_size_refused_with_example() {
         let error = options(&["lab", "up", "--memory", "much"]).unwrap_err().to_string();
         assert!(error.contains("such as 2G"), "{error}");
     }

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_project_goes_before_ours_and_ours_before_ansible_cores() {
+    fn project_outranks_builtin_and_builtin_outranks_ansible_core() {
         let (root, modules) = project(&[
             ("library/ping.py", ""),
             ("library/ping.ini", ""),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn collections_are_searched_in_their_order_and_tell_what_has_moved() {
+    fn collections_searched_in_order_with_redirects() {
         let base = "collections/ansible_collections/one/coll";
         let runtime = "plugin_routing:\n  modules:\n    old:\n      redirect: one.coll.sub.new\n    gone:\n      tombstone:\n        warning_text: Use x.\n";
         let (root, modules) = project(&[

@@ -92,7 +92,7 @@ mod tests {
     const HEADER: &str = "{\"t\":\"run\",\"version\":1,\"run\":\"r\"}\n";
 
     #[test]
-    fn last_line_cut_off_or_damaged_is_passed_over() {
+    fn truncated_or_damaged_last_line_skipped() {
         let record = "{\"t\":\"play\",\"play\":0,\"name\":\"p\"}\n";
         for tail in ["", "{\"t\":\"do", "\0\0\0\0", "garbage\n"] {
             let journal = read(format!("{HEADER}{record}{tail}").as_bytes()).unwrap();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_line_in_the_middle_is_an_error_with_its_number() {
+    fn damaged_line_in_the_middle_fails_with_its_number() {
         let damage = read(format!("{HEADER}garbage\n{{\"t\":\"end\"}}\n").as_bytes()).unwrap_err();
         assert_eq!(damage.line, 2);
     }

@@ -294,13 +294,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_outside_of_the_folder_goes_up() {
+    fn relative_path_outside_of_directory_starts_with_parents() {
         assert_eq!(relative("/a/b/c.yml:3", "/a/b"), "c.yml:3");
         assert_eq!(relative("/a/x/c.yml:3", "/a/b"), "../x/c.yml:3");
     }
 
     #[test]
-    fn what_xml_cannot_hold_is_replaced() {
+    fn characters_invalid_in_xml_replaced() {
         assert_eq!(escaped("<a href=\"x\">\u{1b}&"), "&lt;a href=&quot;x&quot;&gt;\u{fffd}&amp;");
     }
 }

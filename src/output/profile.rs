@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_stand_at_the_end_of_the_line() {
+    fn times_aligned_at_line_end() {
         assert_eq!(entry("cmd", Duration::from_millis(4240)), format!("cmd {} 4.24s", "-".repeat(69)));
         assert_eq!(clock_time(Duration::from_millis(3_723_050)), "1:02:03.050");
     }

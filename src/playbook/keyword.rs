@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_can_be_searched() {
+    fn table_is_sorted() {
         assert!(KEYWORDS.is_sorted());
         assert!(is_keyword("when", On::Task) && !is_keyword("when", On::Play));
     }

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_meaning_is_named() {
+    fn invalid_line_reported() {
         assert_eq!(parse_ini("[defaults]\nforks\n").unwrap_err().0, 2);
     }
 }

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_may_be_negative_or_without_end() {
+    fn pause_negative_or_infinite_is_clamped() {
         assert_eq!([-1.0, 0.5, 1e30].map(seconds), [Duration::ZERO, Duration::from_millis(500), Duration::MAX]);
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_command_a_module_or_one_of_the_shell() {
+    fn line_parsed_as_command_module_or_shell() {
         assert_eq!(Command::of("cd web:!db"), Command::Hosts("web:!db"));
         assert_eq!(Command::of("!ls -l"), Command::Shell("ls -l"));
         assert_eq!(Command::of("? copy"), Command::Help("copy"));

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_a_source_a_version_and_a_name() {
+    fn word_splits_into_source_version_and_name() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
             of("git+https://x/y/role-z.git,v1"),
