@@ -133,7 +133,7 @@ pub struct Settings {
     pub any_errors_fatal: bool,
     /// Whether facts are also top-level variables (`ansible_hostname` beside `ansible_facts.hostname`).
     pub inject_facts: bool,
-    /// Before 2.19: whether templates yield typed values, and `set_fact` keeps texts such as `yes`. Always true in 2.19.
+    /// Before 2.19: whether templates yield typed values, and `set_fact` keeps texts like `yes`. 2.19 always does.
     pub jinja2_native: bool,
     /// Whether roles keep their variables private. If unset, only included roles do.
     pub private_role_vars: Option<bool>,
