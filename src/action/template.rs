@@ -74,7 +74,7 @@ pub(super) static SPEC: Spec = Spec {
         Return { name: "dest", kind: "str", when: "success", doc: "The file." },
         Return { name: "checksum", kind: "str", when: "always", doc: "SHA-1 of the result." },
         Return { name: "md5sum", kind: "str", when: "changed", doc: "MD5 of the result." },
-        Return { name: "src", kind: "str", when: "changed", doc: "What was written." },
+        Return { name: "src", kind: "str", when: "changed", doc: "Source of the copy to the host." },
         Return { name: "size", kind: "int", when: "success", doc: "Size of the file in bytes." },
         Return { name: "owner", kind: "str", when: "success", doc: "Its owner." },
         Return { name: "group", kind: "str", when: "success", doc: "Its group." },
