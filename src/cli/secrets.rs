@@ -110,10 +110,10 @@ impl VaultOptions {
     }
 }
 
-/// How to ask for a password.
+/// Number of times to ask for a password.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Prompt {
-    /// Once, because decrypting proves that it is right.
+    /// Once, because decryption proves that it is right.
     #[default]
     Known,
     /// Twice, because it encrypts something new.

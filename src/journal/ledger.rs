@@ -26,7 +26,7 @@ const PATIENCE: u32 = 10;
 pub(super) enum Event {
     /// A task was sent that notifies the handler if it changes something.
     Maybe(Entry),
-    /// That task answered and did not notify it.
+    /// The task answered and did not notify it.
     Not(Entry),
     /// The handler was notified.
     Notified(Entry),

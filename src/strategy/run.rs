@@ -398,7 +398,7 @@ impl PlaybookRun {
     }
 }
 
-/// How much of the run ends with a batch.
+/// Part of the run that ends with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Only the batch.
