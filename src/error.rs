@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_word_finds_its_neighbour() {
+    fn misspelt_word_gets_nearest_suggestion() {
         assert_eq!(
             did_you_mean("deletgate_to", ["delegate_to", "name"]).as_deref(),
             Some("did you mean `delegate_to`?")

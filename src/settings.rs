@@ -133,7 +133,7 @@ pub struct Settings {
     pub any_errors_fatal: bool,
     /// Whether facts are also top-level variables (`ansible_hostname` beside `ansible_facts.hostname`).
     pub inject_facts: bool,
-    /// Before 2.19: whether templates yield typed values, and `set_fact` keeps texts such as `yes`. Always true in 2.19.
+    /// Before 2.19: whether templates yield typed values, and `set_fact` keeps texts like `yes`. 2.19 always does.
     pub jinja2_native: bool,
     /// Whether roles keep their variables private. If unset, only included roles do.
     pub private_role_vars: Option<bool>,
@@ -483,10 +483,10 @@ fn fact_cache(config: &Config) -> Result<Option<PathBuf>> {
         Some("jsonfile") => match config.paths("fact_caching_connection").unwrap_or_default().into_iter().next() {
             Some(folder) => Ok(Some(folder)),
             None => {
-                Err(Error::usage("fact_caching = jsonfile needs fact_caching_connection: the folder for the files"))
+                Err(Error::usage("fact_caching = jsonfile needs fact_caching_connection: the directory of the files"))
             }
         },
-        _ => Err(Error::usage(format!("there is no fact_caching '{plugin}'; there are memory and jsonfile"))),
+        _ => Err(Error::usage(format!("fact_caching '{plugin}' is not supported; use memory or jsonfile"))),
     }
 }
 

@@ -85,7 +85,7 @@ fn what_cannot_be_is_refused() {
     };
     for (arguments, code, sentence) in [
         (&["-m", "ping", "--playbook-dir", "/nope"][..], 2, "--playbook-dir /nope does not exist"),
-        (&["-m", "ping", "--playbook-dir", "/etc/passwd"], 2, "--playbook-dir /etc/passwd is no folder"),
+        (&["-m", "ping", "--playbook-dir", "/etc/passwd"], 2, "--playbook-dir /etc/passwd is not a directory"),
         (&["-m", "command", "-a", "true", "-b", "--become-method", "nosuch"], 2, "Invalid become method specified"),
         (&["-m", "meta", "-a", "end_role"], 4, "Cannot execute 'end_role' from outside of a role"),
     ] {

@@ -240,14 +240,14 @@ fn messages_that_cannot_come_fail_the_host() {
         ("not run", "has no turn"),
         ("become", "a failed `become` of a task without `become`"),
         ("hello", "greeted a second time"),
-        ("other", "answered request 77, which it was never given"),
+        ("other", "answered request 77, which it never received"),
     ];
     for (module, reason) in cases {
         let (outcome, pool) = run_with(Limits::default(), "web1", request(module));
         let error = outcome.unwrap_err();
         assert!(error.is_unreachable(), "{error}");
         let message = error.to_string();
-        assert!(message.contains("web1 is not used any more") && message.contains(reason), "{module}: {message}");
+        assert!(message.contains("web1 is excluded from this run") && message.contains(reason), "{module}: {message}");
         // The pool does not ask that host again.
         let again = Arc::new(Target::new("web1", Kind::Local));
         let runtime = tokio::runtime::Runtime::new().unwrap();

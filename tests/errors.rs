@@ -283,13 +283,13 @@ fn a_loop_over_a_text() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    [ERROR]: Task failed: loop needs a list, and this is str: text
+    [ERROR]: Task failed: loop needs a list, but this is str: text
     Origin: p.yml:4:7
 
     4 |     - debug:
       |       ^
 
-    fatal: [localhost]: FAILED! => {"msg": "loop needs a list, and this is str: text"}
+    fatal: [localhost]: FAILED! => {"msg": "loop needs a list, but this is str: text"}
     [exit 2]
     "##);
 }
@@ -307,7 +307,7 @@ fn two_modules_in_one_task() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    [ERROR]: a task has one module, this one names several: debug, command
+    [ERROR]: a task can have only one module, but this one has several: debug, command
       at p.yml:4:7
 
     4 |     - debug:
@@ -327,7 +327,7 @@ fn a_task_without_a_module() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    [ERROR]: this task names no module: besides keywords it needs one key, the module with its arguments
+    [ERROR]: this task has no module: add a key with the module's name and its arguments
       at p.yml:4:7
 
     4 |     - name: x
@@ -384,7 +384,7 @@ fn a_file_that_imports_itself() {
     1 | - import_tasks: self.yml
       |   ^
 
-    hint: a file or role that needs itself takes include_tasks or include_role, with a condition that ends it
+    hint: for recursion use include_tasks or include_role, with a condition that ends it
     [exit 4]
     "##);
 }

@@ -43,7 +43,7 @@ const LOCAL: &[Advice] = &[
     ),
     advice(
         "vault create fresh --vault-password-file password",
-        "with --skip-tty-check the editor is started all the same",
+        "with --skip-tty-check the editor starts nevertheless",
         &["vault create fresh --vault-password-file password --skip-tty-check"],
     ),
     advice("doc", "use --list to see them all", &["doc --list"]),

@@ -147,7 +147,7 @@ fn killed_run_resumed_goes_on_at_the_interrupted_task_with_variables_as_they_wer
     project.killed_at("reached", "-KILL", &[]);
     fs::remove_file(project.path("block")).unwrap();
     let ran = project.play(&["--resume"]);
-    ran.ends(0).has("resumed: ").has("may have been done already").lacks("TASK [one]");
+    ran.ends(0).has("resumed: ").has("may have run already").lacks("TASK [one]");
     for host in ["a", "b"] {
         let before = fs::read_to_string(project.path(&format!("before-{host}"))).unwrap();
         assert_eq!(before, fs::read_to_string(project.path(&format!("after-{host}"))).unwrap());
@@ -156,7 +156,7 @@ fn killed_run_resumed_goes_on_at_the_interrupted_task_with_variables_as_they_wer
     assert_eq!(log.iter().filter(|line| line.starts_with("one")).count(), 2, "{log:?}");
     assert_eq!(log.iter().filter(|line| line.starts_with("blocks")).count(), 2, "{log:?}");
     // A successful run leaves nothing to resume.
-    project.play(&["--resume"]).has("ended well");
+    project.play(&["--resume"]).has("succeeded");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn changed_inputs_are_refused_by_name_unless_anyway() {
     project.write("host_vars/a.yml", "w: 1\n");
     project.play(&["--resume", "-e", "z=1"]).has("host_vars/a.yml is new");
     let ran = project.play(&["--resume-anyway", "--resume", "-e", "z=1"]);
-    ran.ends(0).has("is resumed although").has("host_vars/a.yml is new").lacks("TASK [one]");
+    ran.ends(0).has("Resuming the run").has("host_vars/a.yml is new").lacks("TASK [one]");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn hidden_results_are_run_again_and_hidden_commands_are_refused() {
     project
         .play(&["--resume"])
         .ends(0)
-        .has("is done again: its result is hidden by no_log")
+        .has("runs again: its result is hidden by no_log")
         .has("0700")
         .lacks("TASK [one]");
 
@@ -294,7 +294,7 @@ fn hidden_results_are_run_again_and_hidden_commands_are_refused() {
     project.play(&[]).ends(2);
     assert!(!project.journal().contains("hush\""), "{}", project.journal());
     project.write("mended", "");
-    project.play(&["--resume"]).has("would have to be run a second time: its result is hidden by no_log");
+    project.play(&["--resume"]).has("would have to run a second time: its result is hidden by no_log");
     project.play(&["--resume", "--resume-anyway"]).ends(0).has("hush");
 }
 
@@ -311,7 +311,7 @@ fn vaulted_value_in_a_result_is_neither_written_nor_restored_as_its_mask() {
     project.write("vault.yml", encrypted.text.get(start..end).unwrap());
     project.play(&["--vault-password-file", "word"]).ends(2).lacks("S3cretWord");
     assert!(!project.journal().contains("S3cretWord"), "{}", project.journal());
-    project.play(&["--vault-password-file", "word", "--resume"]).has("its result holds a secret");
+    project.play(&["--vault-password-file", "word", "--resume"]).has("its result contains a secret");
 }
 
 fn handlers(notify: &str, before: &str) -> String {
@@ -468,7 +468,7 @@ fn damaged_journal_is_named_with_its_line() {
     let file = fs::read_dir(project.path("state/windlass/runs")).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replacen("\n{\"t\":\"file\"", "\n{\"t\":\"what\"", 1)).unwrap();
-    project.play(&["--resume"]).has(":2: the line is no record of a journal");
+    project.play(&["--resume"]).has(":2: the line is not a journal record");
 }
 
 #[test]
@@ -500,9 +500,9 @@ fn run_killed_at_any_moment_and_resumed_converges_and_loses_no_handler() {
             child.kill().unwrap();
             child.wait().unwrap();
             let resumed = project.play(&["--resume"]);
-            if resumed.text.contains("there is nothing to resume: no run") {
+            if resumed.text.contains("nothing to resume: no run") {
                 project.play(&[]).ends(0);
-            } else if !resumed.text.contains("ended well") {
+            } else if !resumed.text.contains("succeeded") {
                 resumed.ends(0);
             }
             for host in ["a", "b"] {
@@ -549,5 +549,5 @@ fn journal_that_cannot_be_written_is_reported_and_the_run_goes_on() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && text.contains("No journal is kept"), "{text}");
+    assert!(output.status.success() && text.contains("The run has no journal"), "{text}");
 }

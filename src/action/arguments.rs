@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_a_known_shape_are_as_good_as_the_first() {
+    fn arguments_of_cached_shape_accepted_others_checked() {
         let text = |text: &str| Value::from(text);
         for content in ["one", "another"] {
             let args =

@@ -283,7 +283,7 @@ impl ActionContext {
         let (turn, follows) = match ahead {
             None => (None, false),
             Some(ahead) => match ahead.admit(self, name, &args) {
-                None => return Err("it has to wait for what is under way".into()),
+                None => return Err("it has to wait for the requests under way".into()),
                 Some((turn, follows)) => (Some(turn), follows),
             },
         };
@@ -338,7 +338,7 @@ impl ActionContext {
         }
         let Some(answer) = HostResult::read(&completed.result, FactNames::of_module(name)) else {
             return Err(Failure::Failed(format!(
-                "the result of {name} on {} is no mapping but {}, so nothing is known of what it did",
+                "{name} on {} returned {} instead of a mapping, so its effects are unknown",
                 connection.target.name,
                 windlass_template::type_name(&completed.result)
             )));

@@ -11,18 +11,19 @@ use crate::outcome::TaskResult;
 pub(super) static DEBUG: Spec = Spec {
     name: "debug",
     summary: "Print a message or a variable",
-    description: &["Nothing is sent to the host. With neither `msg` nor `var` it greets the world."],
+    description: &["Runs only on the controller. Without `msg` and `var` it prints `Hello world!`."],
     options: &[
-        Opt::new("msg", Kind::Raw, "What to print: a text, a list or a mapping.").default("\"Hello world!\""),
+        Opt::new("msg", Kind::Raw, "Message to print: a text, a list or a mapping.").default("\"Hello world!\""),
         Opt::new(
             "var",
             Kind::Str,
-            "The name of a variable, or any expression; it takes no braces. What is undefined is said to be so and is no failure.",
+            "Name of a variable, or an expression without braces. An undefined variable is reported without failing \
+             the task.",
         ),
-        Opt::new("verbosity", Kind::Int, "How many `-v` the command line needs for this to be printed.").default("0"),
+        Opt::new("verbosity", Kind::Int, "Minimum verbosity at which to print, as the number of `-v`.").default("0"),
     ],
-    examples: "- name: Where the host is\n  ansible.builtin.debug:\n    msg: \"{{ inventory_hostname }} is at {{ ansible_host }}\"\n\n\
-               - name: All that is known of the host, only with -vv\n  ansible.builtin.debug:\n    var: hostvars[inventory_hostname]\n    verbosity: 2\n",
+    examples: "- name: Show the host's address\n  ansible.builtin.debug:\n    msg: \"{{ inventory_hostname }} is at {{ ansible_host }}\"\n\n\
+               - name: Show all variables of the host, only with -vv\n  ansible.builtin.debug:\n    var: hostvars[inventory_hostname]\n    verbosity: 2\n",
     mutually_exclusive: &[&["msg", "var"]],
     returns: &[
         Return { name: "msg", kind: "raw", when: "without `var`", doc: "The message." },
@@ -35,11 +36,9 @@ pub(super) static FAIL: Spec = Spec {
     name: "fail",
     lists_unknown: true,
     summary: "Fail with a message",
-    description: &[
-        "Fails on every host that gets there. With `when` it guards what follows against a state that must not be.",
-    ],
+    description: &["Fails on every host that reaches it. With `when`, it stops hosts in an unsupported state."],
     options: &[Opt::new("msg", Kind::Raw, "Why.").default("\"Failed as requested from task\"")],
-    examples: "- name: This release is not supported\n  ansible.builtin.fail:\n    msg: \"{{ ansible_distribution_release }} is too old\"\n  \
+    examples: "- name: Reject unsupported releases\n  ansible.builtin.fail:\n    msg: \"{{ ansible_distribution_release }} is too old\"\n  \
                when: ansible_distribution_major_version is version('11', '<')\n",
     returns: &[Return { name: "msg", kind: "raw", when: "always", doc: "The message." }],
     ..Spec::EMPTY
@@ -49,21 +48,21 @@ pub(super) static ASSERT: Spec = Spec {
     name: "assert",
     summary: "Fail unless conditions hold",
     description: &[
-        "The conditions are expressions as in `when`. The first that does not hold fails the task and is in the result.",
+        "Conditions are expressions as in `when`. The first false one fails the task and is part of the result.",
     ],
     options: &[
-        Opt::required("that", Kind::Raw, "A condition, or a list of conditions that must all hold."),
-        Opt::new("fail_msg", Kind::Raw, "What to say if one does not hold.")
+        Opt::required("that", Kind::Raw, "A condition, or a list of conditions which must all hold."),
+        Opt::new("fail_msg", Kind::Raw, "Message if a condition is false.")
             .aliases(&["msg"])
             .default("\"Assertion failed\""),
-        Opt::new("success_msg", Kind::Raw, "What to say if all hold.").default("\"All assertions passed\""),
+        Opt::new("success_msg", Kind::Raw, "Message if all conditions hold.").default("\"All assertions passed\""),
         Opt::new("quiet", Kind::Bool, "Print no result without `-v`.").default("false"),
     ],
-    examples: "- name: There is an odd number of etcd members\n  ansible.builtin.assert:\n    that:\n      - groups['etcd'] | length is odd\n      \
+    examples: "- name: Check that the number of etcd members is odd\n  ansible.builtin.assert:\n    that:\n      - groups['etcd'] | length is odd\n      \
                - etcd_version is defined\n    fail_msg: etcd needs one, three or five members\n",
     returns: &[
-        Return { name: "assertion", kind: "str", when: "failure", doc: "The condition that does not hold." },
-        Return { name: "evaluated_to", kind: "bool", when: "failure", doc: "What it came to: false." },
+        Return { name: "assertion", kind: "str", when: "failure", doc: "The false condition." },
+        Return { name: "evaluated_to", kind: "bool", when: "failure", doc: "Its value, `false`." },
         Return { name: "msg", kind: "raw", when: "always", doc: "`fail_msg` or `success_msg`." },
     ],
     ..Spec::EMPTY
@@ -76,7 +75,7 @@ fn message(context: &ActionContext, name: &str) -> Result<Option<Value>, Failure
     let is_list = value.kind() == ValueKind::Seq && value.try_iter().into_iter().flatten().all(|item| is_text(&item));
     if !is_text(value) && !is_list {
         return Err(Failure::Failed(format!(
-            "{name} must be a text or a list of texts, and this is {}.",
+            "{name} must be a text or a list of texts, not {}.",
             windlass_template::type_name(value)
         )));
     }
@@ -91,7 +90,7 @@ pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure
     let verbosity = match context.arg("verbosity") {
         None => 0,
         Some(value) => crate::vars::number(value)
-            .ok_or_else(|| Failure::Failed(format!("verbosity must be a number, and this is not one: {value}")))?,
+            .ok_or_else(|| Failure::Failed(format!("verbosity must be a number, not `{value}`")))?,
     };
     if verbosity > u64::from(context.world.run.settings.verbosity) {
         let skipped = TaskResult::new().with("skipped_reason", "Verbosity threshold not met.").with("skipped", true);

@@ -106,7 +106,7 @@ impl ActionContext {
         }
         if let Some(ahead) = self.ahead.as_ref().filter(|ahead| ahead.is_undecided()) {
             ahead.refuse();
-            return Err("it has to wait for the answer to a question".into());
+            return Err("it has to wait for a fact of the host".into());
         }
         let name = format!("ansible_{name}");
         let args = Value::from_pairs([("gather_subset", "!all"), ("filter", name.as_str())]);

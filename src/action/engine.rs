@@ -9,65 +9,68 @@ use crate::strategy::META_ACTIONS;
 pub(super) const SPECS: &[&Spec] =
     &[&META, &IMPORT_PLAYBOOK, &IMPORT_ROLE, &IMPORT_TASKS, &INCLUDE_ROLE, &INCLUDE_TASKS];
 
-const NAME: Opt = Opt::required("name", Kind::Str, "The role: its name, `namespace.collection.role`, or its path.")
-    .aliases(&["role"]);
-const TASKS_FROM: Opt = Opt::new("tasks_from", Kind::Str, "The file of `tasks` to read.").default("\"main\"");
-const VARS_FROM: Opt = Opt::new("vars_from", Kind::Str, "The file of `vars` to read.").default("\"main\"");
-const DEFAULTS_FROM: Opt = Opt::new("defaults_from", Kind::Str, "The file of `defaults` to read.").default("\"main\"");
-const HANDLERS_FROM: Opt = Opt::new("handlers_from", Kind::Str, "The file of `handlers` to read.").default("\"main\"");
+const NAME: Opt =
+    Opt::required("name", Kind::Str, "Name of the role, `namespace.collection.role`, or a path.").aliases(&["role"]);
+const TASKS_FROM: Opt = Opt::new("tasks_from", Kind::Str, "File under `tasks` to load.").default("\"main\"");
+const VARS_FROM: Opt = Opt::new("vars_from", Kind::Str, "File under `vars` to load.").default("\"main\"");
+const DEFAULTS_FROM: Opt = Opt::new("defaults_from", Kind::Str, "File under `defaults` to load.").default("\"main\"");
+const HANDLERS_FROM: Opt = Opt::new("handlers_from", Kind::Str, "File under `handlers` to load.").default("\"main\"");
 const ALLOW_DUPLICATES: Opt =
-    Opt::new("allow_duplicates", Kind::Bool, "The role may run again in this play.").default("true");
+    Opt::new("allow_duplicates", Kind::Bool, "Allow the role to run again in this play.").default("true");
 const ROLESPEC_VALIDATE: Opt =
     Opt::new("rolespec_validate", Kind::Bool, "Check the variables against the role's `meta/argument_specs.yml`.")
         .default("true");
-const PUBLIC: Opt = Opt::new("public", Kind::Bool, "The rest of the play sees the role's defaults and variables.");
+const PUBLIC: Opt =
+    Opt::new("public", Kind::Bool, "Make the role's defaults and variables visible to the rest of the play.");
 const APPLY: Opt = Opt::new(
     "apply",
     Kind::Dict,
-    "Keywords for all that is included, such as `tags` or `become`. Those that stand on the include itself are its own, except for variables and conditions.",
+    "Keywords for all included tasks, such as `tags` or `become`. Except for variables and conditions, keywords of \
+     the include itself do not affect included tasks.",
 );
-const FILE_AS_TEXT: Opt = Opt::new("_raw_params", Kind::Str, "The file, as free text.");
+const FILE_AS_TEXT: Opt = Opt::new("_raw_params", Kind::Str, "Path of the file, as free text.");
 
 static META: Spec = Spec {
     name: "meta",
-    summary: "Tell the engine itself what to do",
+    summary: "Control the engine itself",
     description: &[
-        "`flush_handlers` runs the handlers that were notified so far. `end_host`, `end_role`, `end_batch` and `end_play` end the play there without \
-         a failure; `end_batch` and `end_play` for all hosts, as soon as one gets there. `clear_facts` forgets facts, `clear_host_errors` \
-         takes hosts back that have failed or were unreachable. `refresh_inventory` reads the inventory again, `reset_connection` \
-         connects anew. `noop` does nothing.",
+        "`flush_handlers` runs the handlers notified so far. `end_host`, `end_role`, `end_batch` and `end_play` end \
+         that part of the run without a failure. `end_batch` and `end_play` affect all hosts as soon as one reaches \
+         them. `clear_facts` deletes facts, `clear_host_errors` brings back failed and unreachable hosts. \
+         `refresh_inventory` reads the inventory again, `reset_connection` closes the connection so that the next \
+         task opens a new one. `noop` does nothing.",
     ],
-    options: &[Opt::required("_raw_params", Kind::Str, "What to do.").choices(META_ACTIONS)],
+    options: &[Opt::required("_raw_params", Kind::Str, "Action to carry out.").choices(META_ACTIONS)],
     free_form: Some("_raw_params"),
     check: Check::Partial,
-    examples: "- name: The service must have its new settings before it is asked\n  ansible.builtin.meta: flush_handlers\n\n\
-               - name: Nothing to do on old hosts\n  ansible.builtin.meta: end_host\n  when: ansible_distribution_major_version is version('11', '<')\n",
+    examples: "- name: Restart services with changed settings now\n  ansible.builtin.meta: flush_handlers\n\n\
+               - name: Skip the rest on old hosts\n  ansible.builtin.meta: end_host\n  when: ansible_distribution_major_version is version('11', '<')\n",
     ..Spec::EMPTY
 };
 
 static IMPORT_PLAYBOOK: Spec = Spec {
     name: "import_playbook",
-    summary: "Put the plays of another playbook here",
+    summary: "Import the plays of another playbook",
     description: &[
-        "Stands where a play stands. The other playbook is read before anything runs, so its name can only be made of extra variables. `vars`, `tags` \
-         and `when` on it are for all its plays.",
+        "Takes the place of a play. The other playbook is read before anything runs, so its name can use only extra \
+         variables. `vars`, `tags` and `when` apply to all its plays.",
     ],
     options: &[Opt::required(
         "_raw_params",
         Kind::Str,
-        "The playbook, relative to this one, or `namespace.collection.playbook`.",
+        "Path of the playbook, relative to this one, or `namespace.collection.playbook`.",
     )],
     free_form: Some("_raw_params"),
-    examples: "- name: The databases first\n  ansible.builtin.import_playbook: databases.yml\n\n- name: Then what uses them\n  hosts: apps\n  roles: [app]\n",
+    examples: "- name: Set up the databases\n  ansible.builtin.import_playbook: databases.yml\n\n- name: Set up the applications\n  hosts: apps\n  roles: [app]\n",
     ..Spec::EMPTY
 };
 
 static IMPORT_ROLE: Spec = Spec {
     name: "import_role",
-    summary: "Put the tasks of a role here",
+    summary: "Import the tasks of a role",
     description: &[
-        "The role is read before anything runs: its tasks are those of the play as if they stood here, with the tags and conditions of this task on \
-         each of them. It cannot be in a loop; `include_role` can.",
+        "The role is read before anything runs. Its tasks become tasks of the play, each with the tags and conditions \
+         of this task. It cannot be used in a loop; `include_role` can.",
     ],
     options: &[
         NAME,
@@ -79,17 +82,18 @@ static IMPORT_ROLE: Spec = Spec {
         ROLESPEC_VALIDATE,
         PUBLIC.default("true"),
     ],
-    examples: "- name: The web server\n  ansible.builtin.import_role:\n    name: nginx\n    tasks_from: install\n  vars:\n    nginx_port: 8080\n",
+    examples: "- name: Install the web server\n  ansible.builtin.import_role:\n    name: nginx\n    tasks_from: install\n  vars:\n    nginx_port: 8080\n",
     ..Spec::EMPTY
 };
 
 /// Spec of `include_role`.
 pub(crate) static INCLUDE_ROLE: Spec = Spec {
     name: "include_role",
-    summary: "Run a role here",
+    summary: "Run a role",
     description: &[
-        "The role is read when a host gets here, so its name may depend on the host, and it can be in a loop. Tags and conditions of this task decide \
-         about the include; those for the tasks inside are given with `apply`.",
+        "The role is read when a host reaches this task, so its name may depend on the host, and loops are allowed. \
+         Tags and conditions of this task decide whether it is included; set those of the included tasks with \
+         `apply`.",
     ],
     options: &[
         NAME,
@@ -102,18 +106,21 @@ pub(crate) static INCLUDE_ROLE: Spec = Spec {
         ROLESPEC_VALIDATE,
         PUBLIC.default("false"),
     ],
-    examples: "- name: A role for each service of the host\n  ansible.builtin.include_role:\n    name: \"service_{{ item }}\"\n  loop: \"{{ services }}\"\n",
+    examples: "- name: Run the role of each service\n  ansible.builtin.include_role:\n    name: \"service_{{ item }}\"\n  loop: \"{{ services }}\"\n",
     ..Spec::EMPTY
 };
 
 static IMPORT_TASKS: Spec = Spec {
     name: "import_tasks",
-    summary: "Put the tasks of a file here",
+    summary: "Import the tasks of a file",
     description: &[
-        "The file is read before anything runs: its tasks are those of the play as if they stood here, with the tags and conditions of this task on \
-         each of them. It cannot be in a loop; `include_tasks` can.",
+        "The file is read before anything runs. Its tasks become tasks of the play, each with the tags and conditions \
+         of this task. It cannot be used in a loop; `include_tasks` can.",
     ],
-    options: &[FILE_AS_TEXT, Opt::new("file", Kind::Str, "The file, relative to this one or in `tasks` of the role.")],
+    options: &[
+        FILE_AS_TEXT,
+        Opt::new("file", Kind::Str, "Path of the file, relative to this one or to `tasks` of the role."),
+    ],
     free_form: Some("_raw_params"),
     examples: "- name: Prepare the disks\n  ansible.builtin.import_tasks: disks.yml\n",
     ..Spec::EMPTY
@@ -122,18 +129,19 @@ static IMPORT_TASKS: Spec = Spec {
 /// Spec of `include_tasks`.
 pub(crate) static INCLUDE_TASKS: Spec = Spec {
     name: "include_tasks",
-    summary: "Run the tasks of a file here",
+    summary: "Run the tasks of a file",
     description: &[
-        "The file is read when a host gets here, so its name may depend on the host, and it can be in a loop. Tags and conditions of this task decide \
-         about the include; those for the tasks inside are given with `apply`.",
+        "The file is read when a host reaches this task, so its name may depend on the host, and loops are allowed. \
+         Tags and conditions of this task decide whether it is included; set those of the included tasks with \
+         `apply`.",
     ],
     options: &[
         FILE_AS_TEXT,
-        Opt::new("file", Kind::Str, "The file, relative to this one or in `tasks` of the role."),
+        Opt::new("file", Kind::Str, "Path of the file, relative to this one or to `tasks` of the role."),
         APPLY,
     ],
     free_form: Some("_raw_params"),
-    examples: "- name: What differs between distributions\n  ansible.builtin.include_tasks: \"{{ ansible_os_family | lower }}.yml\"\n\n\
-               - name: Each disk\n  ansible.builtin.include_tasks:\n    file: disk.yml\n    apply:\n      tags: [disks]\n  loop: \"{{ disks }}\"\n  tags: [disks]\n",
+    examples: "- name: Run the tasks for the distribution\n  ansible.builtin.include_tasks: \"{{ ansible_os_family | lower }}.yml\"\n\n\
+               - name: Prepare each disk\n  ansible.builtin.include_tasks:\n    file: disk.yml\n    apply:\n      tags: [disks]\n  loop: \"{{ disks }}\"\n  tags: [disks]\n",
     ..Spec::EMPTY
 };

@@ -16,7 +16,7 @@ const SPECIAL_FILESYSTEMS: &[&str] = &["fuse", "nfs", "vboxsf", "ramfs", "9p", "
 pub(super) async fn run(context: &ActionContext, module: &ForeignModule) -> Result<TaskResult, Failure> {
     if let Some(plugin) = module.action_plugin() {
         return Err(Failure::Failed(format!(
-            "{} has a part that runs on the control machine in Python ({}), which Windlass cannot run",
+            "{} needs its action plugin in Python ({}), which Windlass cannot run",
             module.described(),
             plugin.display()
         )));

@@ -12,37 +12,34 @@ pub(super) static SPEC: Spec = Spec {
     name: "include_vars",
     summary: "Read variables from files of the project",
     description: &[
-        "The files are YAML or JSON, in a vault or not. They are searched in `vars` of the role, beside the file the task is in, and in `vars` of \
-         the playbook's folder. The variables belong to the host from the next task on.",
+        "Files are YAML or JSON, and may be encrypted with vault. They are searched in `vars` of the role, beside the \
+         file that contains the task, and in `vars` of the playbook's directory. The variables belong to the host \
+         from the next task on.",
     ],
     options: &[
-        Opt::new("_raw_params", Kind::Str, "The file, as free text."),
+        Opt::new("_raw_params", Kind::Str, "Path of the file, as free text."),
         Opt::new("file", Kind::Str, "The file."),
         Opt::new(
             "dir",
             Kind::Str,
-            "A folder: all its files are read, in the order of their names, and those of the folders in it.",
+            "A directory. All its files are read in the order of their names, including subdirectories.",
         ),
-        Opt::new("name", Kind::Str, "Put everything into one variable of this name."),
-        Opt::new("depth", Kind::Int, "How many levels of `dir` to read; 0 reads all.").default("0"),
-        Opt::new(
-            "files_matching",
-            Kind::Str,
-            "Of `dir`, read only the files whose names this regular expression is found in.",
-        ),
-        Opt::new("ignore_files", Kind::List(&Kind::Str), "Of `dir`, files to leave out, by name.").default("[]"),
-        Opt::new("extensions", Kind::List(&Kind::Str), "Extensions that files in `dir` have.")
+        Opt::new("name", Kind::Str, "Store everything in one variable with this name."),
+        Opt::new("depth", Kind::Int, "Number of levels of `dir` to read; 0 reads all.").default("0"),
+        Opt::new("files_matching", Kind::Str, "Read only files of `dir` whose names match this regular expression."),
+        Opt::new("ignore_files", Kind::List(&Kind::Str), "Names of files in `dir` to skip.").default("[]"),
+        Opt::new("extensions", Kind::List(&Kind::Str), "File extensions to accept in `dir`.")
             .default("[\"json\", \"yaml\", \"yml\"]"),
         Opt::new(
             "ignore_unknown_extensions",
             Kind::Bool,
-            "Leave files of `dir` with other extensions out; otherwise they are a failure.",
+            "Skip files of `dir` with other extensions instead of failing.",
         )
         .default("false"),
         Opt::new(
             "hash_behaviour",
             Kind::Str,
-            "What happens to a dictionary that is there already: it is replaced, or what is read is merged into it at every level.",
+            "Handling of an existing dictionary: replace it, or merge the new one into it at every level.",
         )
         .choices(&["replace", "merge"])
         .default("\"replace\""),
@@ -57,11 +54,11 @@ pub(super) static SPEC: Spec = Spec {
         &["file", "extensions"],
     ],
     free_form: Some("_raw_params"),
-    examples: "- name: What differs between distributions\n  ansible.builtin.include_vars: \"{{ ansible_os_family | lower }}.yml\"\n\n\
-               - name: All settings of the site, in one variable\n  ansible.builtin.include_vars:\n    dir: site\n    name: site\n",
+    examples: "- name: Read variables of the distribution\n  ansible.builtin.include_vars: \"{{ ansible_os_family | lower }}.yml\"\n\n\
+               - name: Read all settings of the site into one variable\n  ansible.builtin.include_vars:\n    dir: site\n    name: site\n",
     returns: &[
         Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The variables." },
-        Return { name: "ansible_included_var_files", kind: "list", when: "success", doc: "The files that were read." },
+        Return { name: "ansible_included_var_files", kind: "list", when: "success", doc: "Files that were read." },
     ],
     ..Spec::EMPTY
 };
@@ -180,7 +177,7 @@ fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Fail
         None => None,
         Some(pattern) => {
             let compiled = windlass_python_regex::compile(&pattern, Default::default());
-            Some(compiled.map_err(|message| format!("files_matching is no regular expression: {message}"))?)
+            Some(compiled.map_err(|message| format!("files_matching is not a valid regular expression: {message}"))?)
         }
     };
     let ignores_extensions = context.flag("ignore_unknown_extensions").unwrap_or(false);

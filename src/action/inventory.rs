@@ -11,44 +11,38 @@ pub(super) static ADD_HOST: Spec = Spec {
     name: "add_host",
     summary: "Add a host to the inventory of this run",
     description: &[
-        "Later plays can name the host and its groups. The task runs once for all hosts of the play, with the variables of the first; in a loop it \
-         adds a host for each item.",
+        "Later plays can name the host and its groups. The task runs once for all hosts of the play, with the \
+         variables of the first. A loop adds one host per item.",
     ],
     options: &[
-        Opt::new("name", Kind::Str, "The name of the host. It must be given.").aliases(&["host", "hostname"]),
+        Opt::new("name", Kind::Str, "Name of the host. Required.").aliases(&["host", "hostname"]),
         Opt::new(
             "groups",
             Kind::Raw,
-            "The groups it belongs to: a list, or names with commas between. They are made if they are not there.",
+            "Groups of the host, as a list or separated by commas. Missing groups are created.",
         )
         .aliases(&["group", "groupname"]),
     ],
-    others: Some("A variable of the host and its value."),
-    examples: "- name: Remember the new machine\n  ansible.builtin.add_host:\n    name: \"{{ machine.name }}\"\n    groups: [new_nodes]\n    \
+    others: Some("A variable of the host with its value."),
+    examples: "- name: Add the new machine\n  ansible.builtin.add_host:\n    name: \"{{ machine.name }}\"\n    groups: [new_nodes]\n    \
                ansible_host: \"{{ machine.address }}\"\n",
-    returns: &[Return {
-        name: "add_host",
-        kind: "dict",
-        when: "success",
-        doc: "The name, the groups and the variables.",
-    }],
+    returns: &[Return { name: "add_host", kind: "dict", when: "success", doc: "Name, groups and variables." }],
     ..Spec::EMPTY
 };
 
 pub(super) static GROUP_BY: Spec = Spec {
     name: "group_by",
     lists_unknown: true,
-    summary: "Put hosts into groups by what is known of them",
+    summary: "Group hosts by their variables",
     description: &["Later plays can name the groups. Blanks in names become hyphens."],
     options: &[
-        Opt::required("key", Kind::Str, "The group this host belongs to."),
-        Opt::new("parents", Kind::Raw, "The groups that group belongs to: a list, or names with commas between.")
-            .default("\"all\""),
+        Opt::required("key", Kind::Str, "Group to add the host to."),
+        Opt::new("parents", Kind::Raw, "Parents of that group, as a list or separated by commas.").default("\"all\""),
     ],
-    examples: "- name: A group for each distribution\n  ansible.builtin.group_by:\n    key: \"os_{{ ansible_distribution | lower }}\"\n",
+    examples: "- name: Group hosts by distribution\n  ansible.builtin.group_by:\n    key: \"os_{{ ansible_distribution | lower }}\"\n",
     returns: &[
         Return { name: "add_group", kind: "str", when: "success", doc: "The group." },
-        Return { name: "parent_groups", kind: "list", when: "success", doc: "The groups above it." },
+        Return { name: "parent_groups", kind: "list", when: "success", doc: "Parent groups." },
     ],
     ..Spec::EMPTY
 };

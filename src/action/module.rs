@@ -7,21 +7,21 @@ use crate::outcome::TaskResult;
 
 pub(super) static GATHER_FACTS: Spec = Spec {
     name: "gather_facts",
-    summary: "Gather facts about a host, as plays do at their start",
-    description: &["The task that plays begin with unless `gather_facts` is false. It calls `setup`."],
+    summary: "Gather facts about a host",
+    description: &["Plays start with this task unless `gather_facts` is false. It runs `setup`."],
     options: &[
         setup::GATHER_SUBSET,
         setup::FILTER,
         setup::FACT_PATH,
         setup::GATHER_TIMEOUT,
-        Opt::new("parallel", Kind::Bool, "Accepted: there is one module of facts."),
+        Opt::new("parallel", Kind::Bool, "Accepted for compatibility; only one facts module runs."),
     ],
-    examples: "- name: What the package has changed\n  ansible.builtin.gather_facts:\n    gather_subset: [\"!all\", network]\n",
+    examples: "- name: Update network facts after a change\n  ansible.builtin.gather_facts:\n    gather_subset: [\"!all\", network]\n",
     returns: &[Return {
         name: "ansible_facts",
         kind: "dict",
         when: "success",
-        doc: "The facts, with `ansible_` before their names.",
+        doc: "The facts; their names start with `ansible_`.",
     }],
     ..Spec::EMPTY
 };

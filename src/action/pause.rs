@@ -11,24 +11,25 @@ pub(super) static SPEC: Spec = Spec {
     name: "pause",
     summary: "Wait for a time or for the user",
     description: &[
-        "Runs once for all hosts. Without a time it waits for Enter; without a terminal nobody could press it, so it goes on at once with a warning.",
+        "Runs once for all hosts. Without a time it waits for Enter. Without a terminal it continues at once with a \
+         warning.",
     ],
     options: &[
-        Opt::new("minutes", Kind::Int, "How many minutes to wait."),
-        Opt::new("seconds", Kind::Int, "How many seconds to wait, at least one."),
-        Opt::new("prompt", Kind::Str, "What to say to the user."),
-        Opt::new("echo", Kind::Bool, "Show what the user types.").default("true"),
+        Opt::new("minutes", Kind::Int, "Minutes to wait."),
+        Opt::new("seconds", Kind::Int, "Seconds to wait, at least 1."),
+        Opt::new("prompt", Kind::Str, "Prompt to print."),
+        Opt::new("echo", Kind::Bool, "Echo the user's input.").default("true"),
     ],
     mutually_exclusive: &[&["minutes", "seconds"]],
-    examples: "- name: Give the load balancers time to notice\n  ansible.builtin.pause:\n    seconds: 20\n\n\
-               - name: Ask before the point of no return\n  ansible.builtin.pause:\n    prompt: Press Enter to drain the node\n",
+    examples: "- name: Wait for the load balancers to notice\n  ansible.builtin.pause:\n    seconds: 20\n\n\
+               - name: Ask before draining the node\n  ansible.builtin.pause:\n    prompt: Press Enter to drain the node\n",
     returns: &[
-        Return { name: "user_input", kind: "str", when: "no time was given", doc: "What the user typed." },
-        Return { name: "stdout", kind: "str", when: "always", doc: "How long it took, as a sentence." },
-        Return { name: "delta", kind: "int", when: "always", doc: "How many seconds it took." },
-        Return { name: "start", kind: "str", when: "always", doc: "When it began." },
-        Return { name: "stop", kind: "str", when: "always", doc: "When it ended." },
-        Return { name: "echo", kind: "bool", when: "always", doc: "Whether the input was shown." },
+        Return { name: "user_input", kind: "str", when: "no time is set", doc: "Input of the user." },
+        Return { name: "stdout", kind: "str", when: "always", doc: "Duration as a sentence." },
+        Return { name: "delta", kind: "int", when: "always", doc: "Duration in seconds." },
+        Return { name: "start", kind: "str", when: "always", doc: "Start time." },
+        Return { name: "stop", kind: "str", when: "always", doc: "End time." },
+        Return { name: "echo", kind: "bool", when: "always", doc: "Whether the input was echoed." },
     ],
     ..Spec::EMPTY
 };

@@ -9,19 +9,20 @@ pub(super) static SPEC: Spec = Spec {
     name: "raw",
     summary: "Run a command without the executor",
     description: &[
-        "The text goes to the login shell of the connection as it is. Nothing is put on the host for it, so it works on appliances and on machines \
-         that cannot run the executor. Everywhere else `command` and `shell` say more and are safer.",
+        "The text goes unchanged to the login shell of the connection. Nothing is copied to the host, so it works on \
+         appliances and on machines that cannot run the executor. Elsewhere prefer `command` and `shell`, which \
+         report more and are safer.",
     ],
     options: &[
         Opt::new("_raw_params", Kind::Str, "The command."),
-        Opt::new("executable", Kind::Str, "The shell that runs it, as an absolute path."),
+        Opt::new("executable", Kind::Str, "Absolute path of the shell to run it with."),
     ],
     free_form: Some("_raw_params"),
-    others: Some("Accepted, without effect."),
+    others: Some("Accepted for compatibility, without effect."),
     check: Check::None,
-    examples: "- name: Ask a switch\n  ansible.builtin.raw: show version\n  changed_when: false\n",
+    examples: "- name: Query a switch\n  ansible.builtin.raw: show version\n  changed_when: false\n",
     returns: &[
-        Return { name: "rc", kind: "int", when: "always", doc: "The exit status." },
+        Return { name: "rc", kind: "int", when: "always", doc: "Exit status." },
         Return { name: "stdout", kind: "str", when: "always", doc: "Standard output." },
         Return { name: "stderr", kind: "str", when: "always", doc: "Standard error." },
         Return { name: "stdout_lines", kind: "list", when: "always", doc: "Standard output in lines." },
@@ -73,8 +74,8 @@ fn overlong(mut result: TaskResult, output: &RawOutput) -> TaskResult {
     result.set("stderr", beginning(&output.stderr));
     result.set("failed", true);
     let message = format!(
-        "The command was run, and its output of {size} bytes is too long: at most {KEEP} bytes of stdout and of stderr fit into a \
-         result. Only the beginning is kept. Let the command write to a file on the host."
+        "The command ran, but its output of {size} bytes is too long: a result holds at most {KEEP} bytes each of \
+         stdout and stderr. Only the beginning is kept. Redirect the output to a file on the host."
     );
     result.set("msg", message);
     result

@@ -13,24 +13,25 @@ use crate::outcome::TaskResult;
 pub(super) static WAIT_FOR_CONNECTION: Spec = Spec {
     name: "wait_for_connection",
     lists_unknown: true,
-    summary: "Wait until a host can be reached",
+    summary: "Wait until a host is reachable",
     description: &[
-        "Connects anew until the host answers. Use it at the start of a play whose machines were only just made, with `gather_facts: false`.",
+        "Retries until the host answers. Use it at the start of a play on newly created machines, with `gather_facts: \
+         false`.",
     ],
     options: &[
-        Opt::new("delay", Kind::Int, "How many seconds to wait before the first attempt.").default("0"),
-        Opt::new("sleep", Kind::Int, "How many seconds to wait between attempts.").default("1"),
-        Opt::new("timeout", Kind::Int, "After how many seconds to give up.").default("600"),
+        Opt::new("delay", Kind::Int, "Seconds to wait before the first attempt.").default("0"),
+        Opt::new("sleep", Kind::Int, "Seconds to wait between attempts.").default("1"),
+        Opt::new("timeout", Kind::Int, "Seconds after which to give up.").default("600"),
         Opt::new(
             "connect_timeout",
             Kind::Int,
-            "Accepted; how long an attempt takes is set by `timeout` of the connection.",
+            "Accepted for compatibility; `timeout` of the connection limits each attempt.",
         )
         .default("5"),
     ],
     check: Check::None,
-    examples: "- name: The new machines are up\n  ansible.builtin.wait_for_connection:\n    timeout: 300\n",
-    returns: &[Return { name: "elapsed", kind: "int", when: "always", doc: "How many seconds it took." }],
+    examples: "- name: Wait for the new machines\n  ansible.builtin.wait_for_connection:\n    timeout: 300\n",
+    returns: &[Return { name: "elapsed", kind: "int", when: "always", doc: "Duration in seconds." }],
     ..Spec::EMPTY
 };
 
@@ -39,45 +40,45 @@ pub(super) static REBOOT: Spec = Spec {
     lists_unknown: true,
     summary: "Restart a host and wait until it is back",
     description: &[
-        "The host is back when it answers with another boot id than before, so a restart that did not happen is not taken for one. The control \
-         machine itself is not restarted.",
+        "The host counts as back when it answers with a new boot id, so a restart that never happened is detected. \
+         The controller itself is never restarted.",
     ],
     options: &[
-        Opt::new("pre_reboot_delay", Kind::Int, "How many seconds to wait before the restart.")
+        Opt::new("pre_reboot_delay", Kind::Int, "Seconds to wait before the restart.")
             .aliases(&["pre_reboot_delay_sec"])
             .default("0"),
-        Opt::new("post_reboot_delay", Kind::Int, "How many seconds to wait before looking whether the host is back.")
+        Opt::new("post_reboot_delay", Kind::Int, "Seconds to wait before checking for the host.")
             .aliases(&["post_reboot_delay_sec"])
             .default("0"),
-        Opt::new("reboot_timeout", Kind::Int, "After how many seconds to give up.")
+        Opt::new("reboot_timeout", Kind::Int, "Seconds after which to give up.")
             .aliases(&["reboot_timeout_sec"])
             .default("600"),
         Opt::new(
             "connect_timeout",
             Kind::Int,
-            "Accepted; how long an attempt takes is set by `timeout` of the connection.",
+            "Accepted for compatibility; `timeout` of the connection limits each attempt.",
         )
         .aliases(&["connect_timeout_sec"]),
-        Opt::new("test_command", Kind::Str, "A command that must succeed when the host is back."),
-        Opt::new("msg", Kind::Str, "What logged-in users are told before the restart.")
+        Opt::new("test_command", Kind::Str, "Command that must succeed after the restart."),
+        Opt::new("msg", Kind::Str, "Message to logged-in users before the restart.")
             .default("\"Reboot initiated by Ansible\""),
-        Opt::new("boot_time_command", Kind::Str, "A command whose output is another one after a restart.")
+        Opt::new("boot_time_command", Kind::Str, "Command whose output changes with a restart.")
             .default("\"cat /proc/sys/kernel/random/boot_id\""),
         Opt::new(
             "reboot_command",
             Kind::Str,
-            "The command that restarts the host; by default systemd's, or else `shutdown`.",
+            "Command that restarts the host; by default systemd's, or else `shutdown`.",
         ),
         Opt::new(
             "search_paths",
             Kind::List(&Kind::Str),
-            "Accepted; commands are found by the path of the user on the host.",
+            "Accepted for compatibility; commands are searched in the user's PATH on the host.",
         ),
     ],
-    examples: "- name: Start the new kernel\n  ansible.builtin.reboot:\n    reboot_timeout: 900\n  when: kernel_updated is changed\n",
+    examples: "- name: Boot the new kernel\n  ansible.builtin.reboot:\n    reboot_timeout: 900\n  when: kernel_updated is changed\n",
     returns: &[
         Return { name: "rebooted", kind: "bool", when: "always", doc: "Whether the host was restarted." },
-        Return { name: "elapsed", kind: "int", when: "always", doc: "How many seconds it took." },
+        Return { name: "elapsed", kind: "int", when: "always", doc: "Duration in seconds." },
     ],
     ..Spec::EMPTY
 };

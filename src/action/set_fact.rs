@@ -11,15 +11,15 @@ pub(super) static SPEC: Spec = Spec {
     name: "set_fact",
     summary: "Set variables of a host",
     description: &[
-        "The variables belong to the host from the next task on, for the rest of the run. They are stronger than those of the inventory, of plays \
-         and of roles, and weaker than parameters of roles and includes and than `-e`.",
-        "Their values are computed once, here, not where they are used.",
+        "The variables belong to the host from the next task on, for the rest of the run. They outrank variables of \
+         the inventory, plays and roles, but not parameters of roles and includes, nor `-e`.",
+        "Their values are computed once, when the task runs, not when they are used.",
     ],
     options: &[
-        Opt::new("cacheable", Kind::Bool, "The variables are facts too: they are in `ansible_facts`.").default("false")
+        Opt::new("cacheable", Kind::Bool, "Store the variables as facts too, in `ansible_facts`.").default("false")
     ],
-    others: Some("A variable and its value."),
-    examples: "- name: Decide on the address once\n  ansible.builtin.set_fact:\n    node_address: \"{{ ip | default(ansible_default_ipv4.address) }}\"\n    \
+    others: Some("A variable with its value."),
+    examples: "- name: Compute the address once\n  ansible.builtin.set_fact:\n    node_address: \"{{ ip | default(ansible_default_ipv4.address) }}\"\n    \
                is_first: \"{{ inventory_hostname == groups['etcd'] | first }}\"\n",
     returns: &[Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The variables." }],
     ..Spec::EMPTY

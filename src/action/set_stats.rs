@@ -7,17 +7,21 @@ use crate::outcome::{Effect, StatsUpdate, TaskResult};
 pub(super) static SPEC: Spec = Spec {
     name: "set_stats",
     lists_unknown: true,
-    summary: "Collect statistics of your own over a run",
-    description: &[
-        "They are shown at the end of the run if `show_custom_stats` is set in ansible.cfg, or ANSIBLE_SHOW_CUSTOM_STATS.",
-    ],
+    summary: "Collect custom statistics of a run",
+    description: &["They are printed at the end of the run if `show_custom_stats` is set in ansible.cfg, or \
+         ANSIBLE_SHOW_CUSTOM_STATS in the environment."],
     options: &[
         Opt::new("data", Kind::Raw, "A mapping of names to values."),
-        Opt::new("per_host", Kind::Raw, "Keep them for each host apart.").default("false"),
-        Opt::new("aggregate", Kind::Raw, "Add a value to the one there is, instead of replacing it.").default("true"),
+        Opt::new("per_host", Kind::Raw, "Keep separate values for each host.").default("false"),
+        Opt::new("aggregate", Kind::Raw, "Add to an existing value instead of replacing it.").default("true"),
     ],
     examples: "- name: Count the packages\n  ansible.builtin.set_stats:\n    data:\n      packages: \"{{ ansible_facts.packages | length }}\"\n",
-    returns: &[Return { name: "ansible_stats", kind: "dict", when: "success", doc: "What was set, and how." }],
+    returns: &[Return {
+        name: "ansible_stats",
+        kind: "dict",
+        when: "success",
+        doc: "The statistics, and how they were stored.",
+    }],
     ..Spec::EMPTY
 };
 

@@ -130,7 +130,7 @@ async fn through_connection(
     own: &ConnectionVariables,
     mut args: Arguments,
 ) -> Result<Option<TaskResult>, Failure> {
-    let failed = |error: std::io::Error| Failure::Failed(format!("rsync cannot be given the connection: {error}"));
+    let failed = |error: std::io::Error| Failure::Failed(format!("cannot pass the connection to rsync: {error}"));
     let folder = tempfile::tempdir().map_err(failed)?;
     let socket = folder.path().join("socket");
     let listener = UnixListener::bind(&socket).map_err(failed)?;
@@ -168,7 +168,7 @@ async fn natively(
     without: &str,
 ) -> Result<TaskResult, Failure> {
     let unable = |what: &str| {
-        Failure::Failed(format!("There is no rsync on {without}, and {what} needs it: install rsync there."))
+        Failure::Failed(format!("rsync is missing on {without}, and {what} needs it. Install rsync there."))
     };
     if context.text("mode").is_some_and(|mode| mode == "pull") {
         return Err(unable("mode: pull"));
@@ -215,7 +215,7 @@ async fn natively(
         return Ok(result);
     }
     let mut answer = TaskResult::ok(result.changed()).with("rc", 0).with("cmd", "");
-    answer.set("msg", format!("There is no rsync on {without}: the tree was copied without it."));
+    answer.set("msg", format!("rsync is missing on {without}; the tree was copied without it."));
     answer.set("stdout_lines", Vec::<Value>::new());
     if let Some(diff) = result.get("diff") {
         answer.set("diff", diff.clone());

@@ -10,24 +10,24 @@ pub(super) static SPEC: Spec = Spec {
     name: "validate_argument_spec",
     summary: "Check variables against a specification",
     description: &[
-        "The specification is a mapping of names to `type`, `required`, `choices`, `elements` and `options`, as `options` in a role's \
-         `meta/argument_specs.yml`. Roles that have such a file are checked by this before their first task.",
+        "The specification maps names to `type`, `required`, `choices`, `elements` and `options`, like `options` in a \
+         role's `meta/argument_specs.yml`. A role with such a file is checked before its first task.",
     ],
     options: &[
         Opt::required("argument_spec", Kind::Raw, "The specification."),
         Opt::new(
             "provided_arguments",
             Kind::Raw,
-            "A mapping of what to check; what is not in it is looked up among the host's variables.",
+            "A mapping of values to check. Absent ones are taken from the host's variables.",
         ),
-        Opt::new("validate_args_context", Kind::Raw, "What is checked, for the result."),
+        Opt::new("validate_args_context", Kind::Raw, "Description of the check, for the result."),
     ],
-    examples: "- name: The settings are complete\n  ansible.builtin.validate_argument_spec:\n    argument_spec:\n      app_port: {type: int, required: true}\n      \
+    examples: "- name: Check the settings\n  ansible.builtin.validate_argument_spec:\n    argument_spec:\n      app_port: {type: int, required: true}\n      \
                app_scheme: {choices: [http, https]}\n    provided_arguments: \"{{ app }}\"\n",
     returns: &[
-        Return { name: "argument_errors", kind: "list", when: "failure", doc: "What is wrong, a sentence each." },
+        Return { name: "argument_errors", kind: "list", when: "failure", doc: "Errors, one sentence each." },
         Return { name: "argument_spec_data", kind: "dict", when: "failure", doc: "The specification." },
-        Return { name: "validate_args_context", kind: "dict", when: "always", doc: "What was checked." },
+        Return { name: "validate_args_context", kind: "dict", when: "always", doc: "Description of the check." },
     ],
     ..Spec::EMPTY
 };

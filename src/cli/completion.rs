@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_do_not_offer_what_is_hidden() {
+    fn scripts_omit_hidden_commands() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut visible(), "windlass", &mut script);

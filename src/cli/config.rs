@@ -17,7 +17,7 @@ mod validate;
 /// Show settings, their values and their sources
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  windlass config dump --only-changed            # show settings that are not default
+  windlass config dump --only-changed            # show settings that are set
   windlass config list                           # describe all settings
   windlass config init --disabled > ansible.cfg  # start a configuration file
   windlass config validate                       # find unknown settings")]
@@ -40,7 +40,7 @@ enum Verb {
     Dump {
         #[command(flatten)]
         which: Which,
-        /// Show only settings that differ from their defaults
+        /// Show only settings that are set explicitly
         #[arg(long, visible_alias = "changed-only")]
         only_changed: bool,
         /// Output format
@@ -194,7 +194,7 @@ impl Which {
             "vars",
         ];
         if !KINDS.contains(&self.kind.as_str()) {
-            return Err(Error::argument(format!("there is no type `{}` of plugins with settings", self.kind))
+            return Err(Error::argument(format!("`{}` is not a plugin type with settings", self.kind))
                 .hint(format!("there are {}", KINDS.join(", "))));
         }
         if !matches!(self.kind.as_str(), "all" | "callback") {

@@ -81,9 +81,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         kind if plugins::TYPES.contains(&kind) => return plugin_pages(arguments),
         kind => {
             let known = plugins::TYPES.iter().copied().chain(["module", "role"]);
-            return Err(
-                Error::argument(format!("there is no type `{kind}` of plugins")).maybe_hint(did_you_mean(kind, known))
-            );
+            return Err(Error::argument(format!("`{kind}` is not a plugin type")).maybe_hint(did_you_mean(kind, known)));
         }
     }
     if arguments.list || arguments.list_files {
@@ -335,7 +333,7 @@ fn as_json(spec: &Spec) -> Value {
         .collect();
     json!({
         "doc": {
-            "attributes": {"check_mode": {"description": "Can predict in check mode what it would change.", "support": support}},
+            "attributes": {"check_mode": {"description": "Can predict its changes in check mode.", "support": support}},
             "author": ["Windlass"],
             "collection": spec.collection,
             "description": spec.description,
@@ -404,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_a_task_may_have_has_a_page() {
+    fn every_action_name_has_a_page() {
         let mut pages = 0;
         for spec in action::specs() {
             for name in spec.full_names().chain([spec.name.to_owned()]) {
@@ -463,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snippet_names_all_options() {
+    fn snippet_contains_all_options() {
         let snippet = as_snippet(action::spec("assert").unwrap());
         assert!(snippet.starts_with("- name: Fail unless conditions hold\n  assert:\n"), "{snippet}");
         assert!(snippet.contains("      that:                  # (required) A condition"), "{snippet}");

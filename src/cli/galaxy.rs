@@ -220,7 +220,7 @@ impl Galaxy {
         let listed = |server: &GalaxyServer| {
             let value = |name: &str| server.value(name, &self.config);
             let Some(address) = value("url")?.as_str().map(str::to_owned) else {
-                return Err(Error::usage(format!("the Galaxy server {} of server_list has no url", server.name)));
+                return Err(Error::usage(format!("the Galaxy server `{}` in `server_list` has no `url`", server.name)));
             };
             Ok(Server {
                 address,
@@ -261,7 +261,7 @@ impl Galaxy {
                 let wanted = requirement::read(&path, &self.files)?;
                 if wanted.has_collections {
                     self.printer.warning(&format!(
-                        "the collections that {} asks for are not installed: that takes ansible-galaxy",
+                        "the collections in {} are not installed: use ansible-galaxy for them",
                         path.display()
                     ));
                 }

@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         let outcome = async {
             let targets = targets(&session, &selection.pattern)?;
             if targets.is_empty() {
-                session.shared.warn("No hosts matched that are reached over SSH");
+                session.shared.warn("No matching host uses SSH");
             }
             let scanned = scan(&session, targets).await;
             match &arguments.work {
@@ -199,7 +199,7 @@ fn verify(scanned: &[Scanned], printer: &Printer) -> u8 {
                 code = MISMATCH;
             }
             (true, None, None) => {
-                printer.line(&format!("{host}: it presents no key this program can use"), Color::Error);
+                printer.line(&format!("{host}: it presents no key of a supported type"), Color::Error);
                 code = MISMATCH;
             }
         }
@@ -231,7 +231,7 @@ fn pin(scanned: &[Scanned], printer: &Printer, yes: bool, into: Option<&PathBuf>
             continue;
         }
         for text in mismatches.into_iter().chain(refused) {
-            printer.line(&format!("{host}: {text}; nothing of this host is pinned"), Color::Error);
+            printer.line(&format!("{host}: {text}; none of its keys is pinned"), Color::Error);
         }
         code = MISMATCH;
     }

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn each_action_has_its_form() {
+    fn each_action_prints_its_format() {
         assert_eq!(shown(&["--graph"]), "@all:\n  |--@ungrouped:\n  |  |--a\n  |  |--b\n");
         assert_eq!(shown(&["--host", "a"]), "{}\n");
         assert_eq!(
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_may_go_to_a_file() {
+    fn result_written_to_output_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tree");
         assert_eq!(shown(&["--graph", "ungrouped", "--output", &path.display().to_string()]), "");

@@ -45,11 +45,12 @@ impl JournalOptions {
             settings.pending_handlers = pending;
         }
         if self.resume.is_some() && settings.check {
-            return Err(Error::usage("--resume cannot be used with --check: a dry run does nothing that could go on"));
+            return Err(Error::usage("--resume cannot be used with --check: a dry run has nothing to resume"));
         }
         if self.resume.is_some() && !settings.journal {
-            return Err(Error::usage("--resume needs the journal, which is switched off by a setting")
-                .hint("set WINDLASS_JOURNAL=true"));
+            return Err(
+                Error::usage("--resume needs the journal, which a setting disables").hint("set WINDLASS_JOURNAL=true")
+            );
         }
         let is_other = |word: &String| !word.is_empty() && !looks_like_run(word);
         let playbook = self.resume.take_if(|word| is_other(word)).map(PathBuf::from);
@@ -62,14 +63,12 @@ impl JournalOptions {
     /// Playbooks of the run to resume, for a command line without any.
     pub(super) fn playbooks(&self, settings: &Settings) -> Result<Vec<PathBuf>> {
         let wanted = self.wanted().ok_or_else(|| {
-            Error::usage("--resume needs the playbook whose newest run is to go on, or the id of a run")
-                .hint("`windlass runs` lists the runs there are")
+            Error::usage("--resume needs a playbook or the id of a run").hint("`windlass runs` lists all runs")
         })?;
         let runs = State::of(settings)?.runs();
         let run = runs.iter().find(|run| run.run == wanted);
         let run = run.ok_or_else(|| {
-            Error::usage(format!("there is no journal of a run `{wanted}`"))
-                .hint("`windlass runs` lists the runs there are")
+            Error::usage(format!("there is no journal of a run `{wanted}`")).hint("`windlass runs` lists all runs")
         })?;
         Ok(read_file(&run.path)?.header.playbooks.into_iter().map(PathBuf::from).collect())
     }
@@ -92,7 +91,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
         true => Err(error),
         false => {
             shared.warn(format!(
-                "No journal is kept: {}. This run cannot be resumed, and handlers it has not run are not remembered.",
+                "The run has no journal: {}. It cannot be resumed, and its pending handlers are not remembered.",
                 error.message()
             ));
             Ok(())
@@ -142,10 +141,10 @@ fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, share
     }
     if !options.resume_anyway {
         return Err(Error::usage(format!("the run {} cannot be resumed: {}", run.run, found.join("; ")))
-            .hint("run the playbook without --resume, or go on all the same with --resume-anyway"));
+            .hint("run the playbook without --resume, or ignore the differences with --resume-anyway"));
     }
     for difference in found {
-        shared.warn(format!("The run {} is resumed although {difference}", run.run));
+        shared.warn(format!("Resuming the run {} although {difference}", run.run));
     }
     Ok(journal)
 }
@@ -164,7 +163,7 @@ async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Resu
             recorder.carry(pending);
         }
         PendingHandlers::Skip => {
-            verbose(format!("{report}\nThey are dismissed."));
+            verbose(format!("{report}\nThey are discarded."));
             recorder.dismiss(pending);
         }
         PendingHandlers::Ask if is_terminal => {

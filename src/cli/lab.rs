@@ -120,7 +120,7 @@ pub(super) fn run(arguments: LabArguments) -> Result<(), Error> {
         Verb::Up(arguments) => {
             let lab = up(&arguments.options(), &mut progress)?;
             progress(&format!(
-                "inventory: {}; a shell: `windlass lab ssh node1`; the end: `windlass lab down`",
+                "inventory: {}; open a shell with `windlass lab ssh node1`, remove the hosts with `windlass lab down`",
                 lab.inventory_file().display()
             ));
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_size_is_refused_with_an_example() {
+    fn invalid_size_refused_with_example() {
         let error = options(&["lab", "up", "--memory", "much"]).unwrap_err().to_string();
         assert!(error.contains("such as 2G"), "{error}");
     }

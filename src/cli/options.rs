@@ -319,7 +319,7 @@ fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
         return files.variables(&path).map_err(|error| if path.exists() { error } else { error.generic() });
     }
     if trimmed.starts_with(['/', '.']) {
-        return Err(Error::usage(format!("a file of extra variables is given with an `@` before it: @{trimmed}")));
+        return Err(Error::usage(format!("a file of extra variables needs a leading `@`: @{trimmed}")));
     }
     let source = Source::new("command line", text);
     if trimmed.starts_with(['{', '[']) {
@@ -358,9 +358,9 @@ pub(super) fn playbook_folder(folder: &Path) -> Result<PathBuf> {
     if folder.is_dir() {
         return Ok(folder.to_owned());
     }
-    let what = if folder.exists() { "is no folder" } else { "does not exist" };
+    let what = if folder.exists() { "is not a directory" } else { "does not exist" };
     Err(Error::argument(format!("--playbook-dir {} {what}", folder.display()))
-        .hint("it is the folder in which group_vars, host_vars, roles and plugins are looked for"))
+        .hint("it is the directory that contains group_vars, host_vars, roles and plugins"))
 }
 
 fn override_with<T: Clone>(setting: &mut Option<T>, option: &Option<T>) {

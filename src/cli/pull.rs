@@ -198,7 +198,7 @@ fn sleep(most: u64, printer: &Printer) {
 /// Command that runs this program with another subcommand.
 fn own(verb: &str) -> Result<Command> {
     let program = std::env::current_exe()
-        .map_err(|error| Error::new(format!("the program cannot find itself, to start again: {error}")))?;
+        .map_err(|error| Error::new(format!("the path of this program cannot be found: {error}")))?;
     let mut command = Command::new(program);
     command.arg(verb).args(["-c", "local"]);
     Ok(command)
@@ -237,7 +237,7 @@ fn fetch(arguments: &Arguments, url: &str, dest: &Path, names: &[String]) -> Res
     command.args(arguments.module_path.iter().flat_map(|path| ["-M", path]));
     command.args(arguments.extra_vars.iter().flat_map(|vars| ["-e", vars]));
     let child = command.stdout(Stdio::piped()).spawn();
-    let mut child = child.map_err(|error| Error::new(format!("the program cannot start itself again: {error}")))?;
+    let mut child = child.map_err(|error| Error::new(format!("this program cannot be started again: {error}")))?;
     // The output is printed immediately, and kept to detect changes.
     let mut printed = String::new();
     if let Some(output) = child.stdout.take() {
@@ -300,7 +300,7 @@ fn play(arguments: &Arguments, playbooks: &[PathBuf], dest: &Path, names: &[Stri
     ];
     command.args(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| *flag));
     let status = command.args(playbooks).status();
-    status.map(code_of).map_err(|error| Error::new(format!("the program cannot start itself again: {error}")))
+    status.map(code_of).map_err(|error| Error::new(format!("this program cannot be started again: {error}")))
 }
 
 fn code_of(status: std::process::ExitStatus) -> u8 {

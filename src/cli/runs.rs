@@ -40,8 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         Some(Show::Show { run }) => {
             let found = state.runs().into_iter().find(|known| known.run == *run);
             let found = found.ok_or_else(|| {
-                Error::usage(format!("there is no journal of a run `{run}`"))
-                    .hint("`windlass runs` lists the runs there are")
+                Error::usage(format!("there is no journal of a run `{run}`")).hint("`windlass runs` lists all runs")
             })?;
             show(&state, &found, &read_file(&found.path)?, &printer);
         }

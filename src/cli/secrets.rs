@@ -13,7 +13,7 @@ use crate::settings::Settings;
 /// Asks at the terminal without echo. Without a terminal, reads a line of standard input.
 pub(super) fn ask(prompt: &str) -> Result<String> {
     let failed =
-        |reason: String| Error::new(format!("'{}' cannot be asked: {reason}", prompt.trim_end_matches([':', ' '])));
+        |reason: String| Error::new(format!("cannot ask for '{}': {reason}", prompt.trim_end_matches([':', ' '])));
     if std::fs::File::open("/dev/tty").is_ok() {
         return rpassword::prompt_password(prompt).map_err(|error| failed(error.to_string()));
     }
@@ -110,10 +110,10 @@ impl VaultOptions {
     }
 }
 
-/// How to ask for a password.
+/// Number of times to ask for a password.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Prompt {
-    /// Once, because decrypting proves that it is right.
+    /// Once, because decryption proves that it is right.
     #[default]
     Known,
     /// Twice, because it encrypts something new.

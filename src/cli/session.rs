@@ -69,7 +69,7 @@ pub(super) fn inventory(
     }
     for pattern in &settings.inventory_ignore_patterns {
         let regex = regex::Regex::new(pattern)
-            .map_err(|error| Error::usage(format!("ignore_patterns is no regular expression: {error}")))?;
+            .map_err(|error| Error::usage(format!("ignore_patterns is not a valid regular expression: {error}")))?;
         directory_filter.patterns.push(regex);
     }
     let mut options = LoadOptions {
@@ -281,7 +281,7 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
             if signals::is_handled() {
                 let second = signals.next().await;
                 let sentence =
-                    format!("[ERROR]: {}: ended at once; what hosts run is stopped when they notice.", second.name);
+                    format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice.", second.name);
                 Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
                 std::process::exit(second.code.into());
             }

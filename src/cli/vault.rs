@@ -151,7 +151,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             }
             if !std::io::stdout().is_terminal() && !create.skip_tty_check {
                 return Err(Error::new("not a tty, editor cannot be opened")
-                    .hint("with --skip-tty-check the editor is started all the same"));
+                    .hint("with --skip-tty-check the editor starts nevertheless"));
             }
             let text = match plaintext::edit(b"")? {
                 Edited::Text(text) => text,

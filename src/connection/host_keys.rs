@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_yes_or_the_whole_fingerprint_confirms() {
+    fn only_yes_or_whole_fingerprint_accepts() {
         let verdict = |answer| verdict(answer, "SHA256:abc");
         assert_eq!([verdict("yes\n"), verdict(" YES "), verdict("SHA256:abc\n")], [Some(true); 3]);
         assert_eq!(verdict("No\n"), Some(false));

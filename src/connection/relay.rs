@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_and_the_host_are_no_part_of_the_command() {
+    fn command_excludes_options_and_host() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(command(&words("-l ada web1 rsync --server . /srv")), "rsync --server . /srv");
         assert_eq!(command(&words("web1 rsync --server . /srv")), "rsync --server . /srv");

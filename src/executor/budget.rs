@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_host_with_much_undelivered_waits_and_the_others_do_not() {
+    async fn host_over_its_budget_waits_alone() {
         let run = Arc::new(Budget::default());
         let (greedy, modest) = (Share::new(run.clone()), Share::new(run));
         let held = greedy.delivered(200 << 20).await;

@@ -20,7 +20,8 @@ pub enum Error {
     },
     /// The executor broke the protocol or a limit. The host is excluded from the rest of the run.
     #[error(
-        "{host} is not used any more in this run: its executor {reason}. Whether the task was done is not known. Find out what answers on that host before you use it again"
+        "{host} is excluded from this run: its executor {reason}. It is unknown whether the task ran. Check which \
+         program answers on that host before using it again"
     )]
     Violation {
         /// The host's name.
@@ -29,7 +30,7 @@ pub enum Error {
         reason: String,
     },
     /// The host's answer is not a mapping; the module may have run.
-    #[error("the host answered {module} with {kind} instead of a mapping, so whether the task was done is not known")]
+    #[error("the host answered {module} with {kind} instead of a mapping, so it is unknown whether the task ran")]
     NoResult {
         /// The module.
         module: String,
@@ -37,7 +38,7 @@ pub enum Error {
         kind: &'static str,
     },
     /// An earlier request of its sequence failed; nothing was run.
-    #[error("a task before this one has failed")]
+    #[error("an earlier task has failed")]
     NotRun,
     /// The become user's executor failed to start; nothing was run.
     #[error("{message}")]

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_silent_host_is_named_once_and_lost_at_the_deadline() {
+    async fn silent_host_reported_once_and_lost_at_deadline() {
         let (pulse, heard) = (Pulse::default(), AtomicU64::new(0));
         let (pings, named) = (AtomicU64::new(0), AtomicU64::new(0));
         let count = |counter: &AtomicU64| {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_that_answers_is_never_lost() {
+    async fn answering_host_never_lost() {
         let (pulse, heard) = (Pulse::default(), AtomicU64::new(0));
         let ping = || heard.store(pulse.now(), Ordering::Relaxed);
         let watch = pulse.lost(quick(), &heard, ping, || {});
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn time_in_which_the_host_was_not_read_does_not_count() {
+    async fn time_without_reading_not_counted() {
         let (pulse, heard) = (Pulse::default(), AtomicU64::new(0));
         pulse.holding(sleep(Duration::from_millis(1500))).await;
         let watch = pulse.lost(quick(), &heard, || {}, || {});

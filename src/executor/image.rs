@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn hosts_without_xz_share_one_packing() {
+    async fn hosts_without_xz_share_one_compression() {
         let packer = Packer::default();
         let image = EMBEDDED.first().expect("there is an executor for this machine");
         let (one, other) = tokio::join!(packer.packed(image, "gzip"), packer.packed(image, "gzip"));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_larger_is_sent_than_is_needed() {
+    fn smallest_sufficient_image_chosen() {
         let image = |architecture, extent| Image { architecture, extent, sha256: "00", xz: b"" };
         let images = [
             image("x86_64", Extent::All),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_need_what_has_them() {
+    fn modules_need_matching_extent() {
         for name in ["copy", "ansible.builtin.setup", "windlass.foreign", "community.general.something"] {
             assert_eq!(Extent::of(name), Extent::Common, "{name}");
         }

@@ -102,7 +102,7 @@ impl Lock {
 /// Message shown while waiting for another run.
 pub(super) fn waiting(holder: &Holder, waited: u64, left: u64) -> String {
     let so_far = if waited == 0 { String::new() } else { format!(" for {waited} s") };
-    format!("waiting{so_far} for the lock of this host, which is held by {holder}; it is given up in {left} s")
+    format!("waiting{so_far} for the lock of this host, which is held by {holder}; giving up in {left} s")
 }
 
 /// Error for a host that stays locked.

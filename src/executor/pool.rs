@@ -470,11 +470,12 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         };
         let found = match rebooted {
             Some(true) => "the host was restarted while the task ran",
-            Some(false) => "the host is there and was not restarted",
-            None => "the host cannot be reached now",
+            Some(false) => "the host is up and was not restarted",
+            None => "the host is unreachable now",
         };
         let message = format!(
-            "the executor on {} was lost while a task ran: {reason}; {found}. Whether the task was done is not known, so it is not repeated",
+            "the executor on {} was lost while a task ran: {reason}; {found}. It is unknown whether the task \
+             completed, so it is not repeated",
             target.name
         );
         Error::Indeterminate { message, rebooted }

@@ -175,7 +175,7 @@ impl Running<'_> {
         let failed = |reason: String| Error::Become {
             message: format!("{} to {} failed on {}: {reason}", other.method, other.user, self.target.name),
         };
-        let failed_late = failed(format!("it neither began nor asked for a password within {} s", limit.as_secs()));
+        let failed_late = failed(format!("it neither started nor asked for a password within {} s", limit.as_secs()));
         match timeout(limit, self.wait_for_begin(other, word)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(reason)) => Err(Error::Become {

@@ -130,7 +130,7 @@ impl<V> Routes<V> {
             return Ok(Some(sender));
         }
         if id == 0 || id > state.last_id {
-            return Err(format!("answered request {id}, which it was never given"));
+            return Err(format!("answered request {id}, which it never received"));
         }
         if is_done {
             return if state.abandoned.remove(&id) { Ok(None) } else { Err(format!("answered request {id} twice")) };

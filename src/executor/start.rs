@@ -53,7 +53,7 @@ impl Starter<'_> {
             let mut stream = Stream::new(duplex, &word);
             return match self.line(&mut stream).await? {
                 Line::Begin => self.greet(stream, Extent::All).await,
-                _ => Err(self.failed("it did not begin as an executor does".to_owned())),
+                _ => Err(self.failed("its output does not start like an executor's".to_owned())),
             };
         }
         let (mut excluded, mut reasons) = (Vec::new(), Vec::new());
@@ -97,7 +97,7 @@ impl Starter<'_> {
             Ok(Ok(line)) => Ok(line),
             Ok(Err(reason)) => Err(self.failed(reason)),
             Err(_) => {
-                let reason = format!("nothing came of it within {} s{}", START_DEADLINE.as_secs(), stream.heard.said());
+                let reason = format!("it did not start within {} s{}", START_DEADLINE.as_secs(), stream.heard.said());
                 Err(self.failed(reason))
             }
         }
@@ -105,7 +105,7 @@ impl Starter<'_> {
 
     async fn upload(&self, stream: &mut Stream, images: &[Image], machine: &str, packer: &str) -> Result<Line, Error> {
         let image = images.iter().find(|image| script::runs_on(image, machine));
-        let image = image.ok_or_else(|| self.failed(format!("it asks for an executor for {machine:?}")))?;
+        let image = image.ok_or_else(|| self.failed(format!("it requests an executor for {machine:?}")))?;
         // Fails only if the semaphore is closed, which never happens.
         let _permit = self.uploads.acquire().await;
         let packed = self
@@ -152,7 +152,7 @@ impl Starter<'_> {
                 hello.protocol
             ))),
             Ok(Err(reason)) => Err(self.failed(reason)),
-            Err(_) => Err(self.failed(format!("it did not greet within {} s", START_DEADLINE.as_secs()))),
+            Err(_) => Err(self.failed(format!("it sent no greeting within {} s", START_DEADLINE.as_secs()))),
         }
     }
 
@@ -268,11 +268,11 @@ impl Heard {
         loop {
             decoder.extend(&std::mem::take(&mut self.received));
             if let Ok(Some(size @ NOISE..)) = decoder.announced() {
-                return Err(format!("it greeted with {size} bytes, which is no greeting"));
+                return Err(format!("its greeting has an invalid size of {size} bytes"));
             }
             match decoder.next_frame::<Reply<serde_json::Value>>() {
                 Ok(Some((Reply::Hello(hello), _))) => return Ok((decoder, hello)),
-                Ok(Some(_)) => return Err("it did not greet first".to_owned()),
+                Ok(Some(_)) => return Err("its first message is not a greeting".to_owned()),
                 Ok(None) => {}
                 Err(error) => return Err(error.to_string()),
             }

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_environment_a_source_tree_and_the_package_itself_are_places() {
+    fn virtual_environment_source_tree_and_package_found() {
         let root = tempfile::tempdir().unwrap();
         made(root.path(), "venv/lib/python3.11/site-packages/ansible");
         std::fs::create_dir_all(root.path().join("venv/bin")).unwrap();

@@ -1,5 +1,5 @@
-# Runs the Python module this folder was packed for. The arguments are its dotted name and how many files it may open (0 for as many as is
-# usual); its own arguments come as JSON on standard input.
+# Runs the Python module that this directory was packed for. Arguments are its dotted name and its limit of open files
+# (0 keeps the usual limit). The module's own arguments come as JSON on standard input.
 import os
 import sys
 

@@ -114,7 +114,8 @@ impl Modules {
         for name in WITHOUT_EFFECT {
             for file in plugins::python_files(&folder.join(name)) {
                 self.files.warn(format!(
-                    "{} has no effect: it is written in Python for Ansible itself, and of such plugins only filters, tests and lookups can be used",
+                    "{} has no effect: of Python plugins for Ansible itself, only filters, tests and lookups are \
+                     supported",
                     file.display()
                 ));
             }
@@ -163,9 +164,10 @@ impl Modules {
 
     /// Explains why ansible-core is missing, with a remedy.
     pub(super) fn without_core(&self) -> String {
-        let how = "Install it (`pipx install ansible-core`, or your system's package), or name its place: `ansible_core = PATH` under [windlass] in ansible.cfg, or WINDLASS_ANSIBLE_CORE";
+        let how = "Install it (`pipx install ansible-core`, or your system's package), or set its path: `ansible_core \
+                   = PATH` under [windlass] in ansible.cfg, or WINDLASS_ANSIBLE_CORE";
         match &self.options.ansible_core {
-            Some(place) => format!("there is no ansible-core in {}, which is set as its place. {how}", place.display()),
+            Some(place) => format!("there is no ansible-core in {}, its configured path. {how}", place.display()),
             None => format!("no ansible-core was found on this machine. {how}"),
         }
     }

@@ -43,7 +43,9 @@ impl Modules {
                 let message =
                     format!("Error loading module_defaults: could not resolve the module_defaults group {full}");
                 let hint = did_you_mean(group, SHORT.iter().map(|(name, _)| *name)).unwrap_or_else(|| {
-                    "groups are those of installed collections, as `group/NAMESPACE.COLLECTION.GROUP`, and names of groups may not be templates".to_owned()
+                    "name a group of an installed collection as `group/NAMESPACE.COLLECTION.GROUP`; its name cannot \
+                     be a template"
+                        .to_owned()
                 });
                 return Err(Error::parse(message, &key.span).hint(hint));
             }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_comments_import_nothing() {
+    fn strings_and_comments_ignored() {
         let text = "DOC = r'''\nfrom a import b\n'''\n# import c\nx = \"\"\"\nimport d\n\\\"\"\"\nimport e\n\"\"\"\nf('\\'', \"import g\")\nimport h\n";
         assert_eq!(shown(text), ["h"]);
     }

@@ -137,7 +137,7 @@ impl Modules {
         let full = format!("{namespace}.{collection}");
         let Some(folder) = self.collection(namespace, collection) else {
             return Resolution::Unknown(Some(format!(
-                "the collection {full} is not installed; `ansible-galaxy collection install {full}` puts it where it is searched"
+                "the collection {full} is not installed; install it with `ansible-galaxy collection install {full}`"
             )));
         };
         let mut modules = folder.join("plugins/modules");
@@ -169,7 +169,7 @@ impl Modules {
             Some(Route::Redirect(target)) => match self.look_up(&target, &[]) {
                 Resolution::Unknown(reason) => {
                     let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                    Resolution::Unknown(Some(format!("{name} is {target} now{reason}")))
+                    Resolution::Unknown(Some(format!("{name} has moved to {target}{reason}")))
                 }
                 found => found,
             },
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_project_goes_before_ours_and_ours_before_ansible_cores() {
+    fn project_outranks_builtin_and_builtin_outranks_ansible_core() {
         let (root, modules) = project(&[
             ("library/ping.py", ""),
             ("library/ping.ini", ""),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn collections_are_searched_in_their_order_and_tell_what_has_moved() {
+    fn collections_searched_in_order_with_redirects() {
         let base = "collections/ansible_collections/one/coll";
         let runtime = "plugin_routing:\n  modules:\n    old:\n      redirect: one.coll.sub.new\n    gone:\n      tombstone:\n        warning_text: Use x.\n";
         let (root, modules) = project(&[

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_tells_the_protocol() {
+    fn protocol_detected_from_content() {
         let cases: [(&[u8], Style); 8] = [
             (b"#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\n", Style::Python),
             (b"#!/usr/bin/python\nfrom ..module_utils.x import y\n", Style::Python),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_has_words() {
+    fn shebang_split_into_words() {
         assert_eq!(shebang(b"#! /usr/bin/env -S python3 -u\nx").unwrap(), ["/usr/bin/env", "-S", "python3", "-u"]);
         assert_eq!(shebang(b"echo\n"), None);
     }

@@ -26,7 +26,7 @@ const PATIENCE: u32 = 10;
 pub(super) enum Event {
     /// A task was sent that notifies the handler if it changes something.
     Maybe(Entry),
-    /// That task answered and did not notify it.
+    /// The task answered and did not notify it.
     Not(Entry),
     /// The handler was notified.
     Notified(Entry),
@@ -149,7 +149,7 @@ impl Ledger {
         let path = state.ledger_file(project);
         let fail = |error: std::io::Error| {
             Error::new(format!("the ledger of handlers {} cannot be used: {error}", path.display()))
-                .hint("set WINDLASS_JOURNAL_DIR to another directory, or give --no-journal")
+                .hint("set WINDLASS_JOURNAL_DIR to another directory, or use --no-journal")
         };
         for _ in 0..PATIENCE * 10 {
             let mut file =
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn notified_handler_is_pending_until_it_ran_or_was_dismissed() {
+    fn notified_handler_pending_until_run_or_discarded() {
         let mut lines =
             vec![line("notified", "a", "t", "1"), line("notified", "b", "t", "1"), line("notified", "c", "t", "1")];
         assert_eq!(pending(&lines).len(), 3);
@@ -226,30 +226,30 @@ mod tests {
     }
 
     #[test]
-    fn task_sent_without_answer_leaves_its_handler_possible() {
+    fn unanswered_task_leaves_handler_uncertain() {
         assert_eq!(pending(&[line("maybe", "a", "t", "1")]), [("a".to_owned(), false)]);
         assert!(pending(&[line("maybe", "a", "t", "1"), line("not", "a", "t", "1")]).is_empty());
     }
 
     #[test]
-    fn later_run_that_finds_nothing_changed_does_not_clear_an_earlier_doubt() {
+    fn later_unchanged_run_keeps_earlier_uncertainty() {
         let lines = [line("maybe", "a", "t", "1"), line("maybe", "a", "t", "2"), line("not", "a", "t", "2")];
         assert_eq!(pending(&lines), [("a".to_owned(), false)]);
     }
 
     #[test]
-    fn handlers_of_a_run_that_is_alive_are_its_own_business() {
+    fn handlers_of_active_run_not_pending() {
         assert!(pending(&[line("notified", "a", "t", "alive")]).is_empty());
     }
 
     #[test]
-    fn damaged_lines_are_named_and_passed_over() {
+    fn damaged_lines_reported_and_skipped() {
         let ledger = Ledger::read(format!("garbage\n{}{{\"e\":", line("notified", "a", "t", "1")).as_bytes());
         assert_eq!((ledger.damaged.as_slice(), ledger.handlers.len()), ([1, 3].as_slice(), 1));
     }
 
     #[test]
-    fn ledger_is_rewritten_with_what_is_outstanding() {
+    fn rewritten_ledger_keeps_outstanding_entries() {
         let folder = tempfile::tempdir().unwrap();
         let state = State::at(folder.path());
         state.prepare().unwrap();

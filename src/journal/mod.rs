@@ -6,7 +6,7 @@
 //!
 //! | `t` | Record |
 //! |---|---|
-//! | `run` | version, run, user, machine, command line, playbooks, inventory sources, tags, limit, hashes of variables |
+//! | `run` | version, run, user, machine, command line, playbooks, inventory sources, tags, limit, variable hashes |
 //! | `file` | a file of the project or inventory that was read, with its SHA-256 |
 //! | `play` | start of a play; its hosts in order if the order is random |
 //! | `sent` | a task is about to be sent to a host; without a later `done` it is unknown whether it ran |

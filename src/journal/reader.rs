@@ -48,7 +48,7 @@ pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
         let record = match serde_json::from_slice::<Record>(line) {
             Ok(record) => record,
             Err(_) if is_last => break,
-            Err(error) => return Err(damage(format!("the line is no record of a journal: {error}"))),
+            Err(error) => return Err(damage(format!("the line is not a journal record: {error}"))),
         };
         match (record, &header) {
             (Record::Run(read), None) if read.version == VERSION => header = Some(*read),
@@ -92,7 +92,7 @@ mod tests {
     const HEADER: &str = "{\"t\":\"run\",\"version\":1,\"run\":\"r\"}\n";
 
     #[test]
-    fn last_line_cut_off_or_damaged_is_passed_over() {
+    fn truncated_or_damaged_last_line_skipped() {
         let record = "{\"t\":\"play\",\"play\":0,\"name\":\"p\"}\n";
         for tail in ["", "{\"t\":\"do", "\0\0\0\0", "garbage\n"] {
             let journal = read(format!("{HEADER}{record}{tail}").as_bytes()).unwrap();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_line_in_the_middle_is_an_error_with_its_number() {
+    fn damaged_line_in_the_middle_fails_with_its_number() {
         let damage = read(format!("{HEADER}garbage\n{{\"t\":\"end\"}}\n").as_bytes()).unwrap_err();
         assert_eq!(damage.line, 2);
     }

@@ -137,7 +137,7 @@ impl Withheld {
     pub fn reason(self) -> &'static str {
         match self {
             Withheld::NoLog => "its result is hidden by no_log",
-            Withheld::Masked => "its result holds a secret",
+            Withheld::Masked => "its result contains a secret",
             Withheld::Size => "its result is too large for the journal",
             Withheld::Again => "its effect is evaluated again",
         }

@@ -80,7 +80,7 @@ impl Recorder {
         let (ledger, handlers) = Ledger::open(state, &project)?;
         let damaged = ledger.damaged.iter().map(|line| {
             format!(
-                "{}:{line} is no entry of a ledger of handlers and is passed over",
+                "{}:{line} is not an entry of a handler ledger and is skipped",
                 state.ledger_file(&project).display()
             )
         });
@@ -122,7 +122,7 @@ impl Recorder {
     pub(crate) fn advice(&self) -> Option<String> {
         (!self.check).then(|| {
             format!(
-                "This is run {}. Repeat the command with `--resume {}` to go on where it stopped.",
+                "This is run {}. Repeat the command with `--resume {}` to continue where it stopped.",
                 self.run(),
                 self.run()
             )
@@ -133,7 +133,8 @@ impl Recorder {
     pub(crate) fn trouble(&self) -> Option<String> {
         let why = self.log.failure()?;
         Some(format!(
-            "the journal {} could not be written: {why}. This run cannot be resumed, and handlers it has not run are not remembered",
+            "the journal {} could not be written: {why}. This run cannot be resumed, and its pending handlers are not \
+             remembered",
             self.run.path.display()
         ))
     }
@@ -343,10 +344,10 @@ impl Recorder {
             }
             Step::Again(Withheld::Again) | Step::Run(false) => {}
             Step::Again(reason) => {
-                tell(format!("{} on {host} is done again: {}", place.at.task, reason.reason()));
+                tell(format!("{} on {host} runs again: {}", place.at.task, reason.reason()));
             }
             Step::Run(true) => tell(format!(
-                "{} on {host} was sent before the run stopped, and may have been done already. It is done again.",
+                "{} on {host} was sent before the run stopped, and may have run already. It runs again.",
                 place.at.task
             )),
         }

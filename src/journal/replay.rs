@@ -169,7 +169,7 @@ impl Replay {
 }
 
 fn sentence(at: &At, host: &str, reason: Withheld) -> String {
-    format!("{} on {host} would have to be run a second time: {}", at.task, reason.reason())
+    format!("{} on {host} would have to run a second time: {}", at.task, reason.reason())
 }
 
 /// Whether a run can continue from an outcome.
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn first_task_without_outcome_ends_the_replay_of_its_host_for_good() {
+    fn first_task_without_outcome_ends_replay_of_host() {
         let replay = replay(vec![done("0.0", "a"), done("0.2", "a"), done("0.1", "b")]);
         assert!(matches!(replay.step(&at("0.0"), "a", false), Step::Done(..)));
         assert!(matches!(replay.step(&at("0.1"), "a", false), Step::Run(false)));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_is_replayed_only_if_the_run_went_on_from_it() {
+    fn failure_restored_only_if_run_continued() {
         let failed = |path: &str| Done { status: Status { failed: true, ..Status::default() }, ..done(path, path) };
         let ignored = Done { status: Status { failed: true, ignored: true, ..Status::default() }, ..done("1", "1") };
         let replay = replay(vec![failed("0"), ignored, Done { rescuable: true, ..failed("2") }]);
@@ -220,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn task_done_once_for_all_is_not_run_by_another_host() {
+    fn task_run_once_not_repeated_by_other_host() {
         let replay = replay(vec![Done { once: true, ..done("0", "b") }]);
         assert!(matches!(replay.step(&at("0"), "a", true), Step::Done(..)));
     }
 
     #[test]
-    fn masked_result_is_never_restored_and_command_is_not_repeated_for_it() {
+    fn masked_result_never_restored_and_command_not_repeated() {
         let masked = Done { withheld: Some(Withheld::Masked), kept: true, ..done("0", "a") };
         let unneeded = Done { withheld: Some(Withheld::NoLog), ..done("1", "a") };
         let replay = replay(vec![masked, unneeded]);

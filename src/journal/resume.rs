@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// Finds the run with this id, or the newest unsuccessful one with the same playbooks and inventory.
 pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> Result<(RunFile, Journal)> {
     let runs = state.runs();
-    let list = "`windlass runs` lists the runs there are";
+    let list = "`windlass runs` lists all runs";
     if let Some(wanted) = wanted {
         let run = runs.into_iter().find(|run| run.run == wanted);
         let run = run.ok_or_else(|| Error::usage(format!("there is no journal of a run `{wanted}`")).hint(list))?;
@@ -28,23 +28,22 @@ pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> R
         resumable(&run, &journal)?;
         return Ok((run, journal));
     }
-    Err(Error::usage("there is nothing to resume: no run of this playbook with this inventory has a journal")
-        .hint(list))
+    Err(Error::usage("nothing to resume: no run of this playbook with this inventory has a journal").hint(list))
 }
 
 fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
     if run.is_alive() {
         let message = format!(
-            "the run {} is still going on (process {} on {})",
+            "the run {} is still active (process {} on {})",
             run.run, journal.header.pid, journal.header.machine
         );
         return Err(Error::usage(message).hint("wait for its end, or interrupt it"));
     }
     if journal.header.check {
-        return Err(Error::usage(format!("the run {} was a dry run: there is nothing to resume", run.run)));
+        return Err(Error::usage(format!("nothing to resume: the run {} was a dry run", run.run)));
     }
     if journal.end.as_ref().is_some_and(|end| end.code == 0) {
-        return Err(Error::usage(format!("the run {} ended well: there is nothing to resume", run.run))
+        return Err(Error::usage(format!("nothing to resume: the run {} succeeded", run.run))
             .hint("run the playbook without --resume"));
     }
     Ok(())

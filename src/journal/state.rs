@@ -51,7 +51,7 @@ impl State {
         let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
         let root = named.or_else(home).map(|root| root.join("windlass")).ok_or_else(|| {
             Error::new("there is no state directory for the journal: neither XDG_STATE_HOME nor HOME is set")
-                .hint("set WINDLASS_JOURNAL_DIR, or give --no-journal")
+                .hint("set WINDLASS_JOURNAL_DIR, or use --no-journal")
         })?;
         Ok(State { root })
     }
@@ -82,7 +82,7 @@ impl State {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
             let fail = |why: String| {
                 Error::new(format!("the state directory {} cannot be used: {why}", path.display()))
-                    .hint("set WINDLASS_JOURNAL_DIR to a directory of yours, or give --no-journal")
+                    .hint("set WINDLASS_JOURNAL_DIR to a directory of yours, or use --no-journal")
             };
             made.map_err(|error| fail(error.to_string()))?;
             let metadata = fs::symlink_metadata(&path).map_err(|error| fail(error.to_string()))?;

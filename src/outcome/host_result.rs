@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_that_is_no_mapping_is_no_result() {
+    fn answer_other_than_mapping_refused() {
         for answer in [Value::from("text"), Value::from(vec![1]), Value::from(()), Value::from(true)] {
             assert!(HostResult::read(&answer, FactNames::Any).is_none());
         }

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_when_says_counts_more_than_until() {
+    fn failed_when_outranks_until() {
         let judged = TaskResult::failure("never met").with("failed_when_result", false);
         assert!(!judged.failed());
         let looped = TaskResult::failure("one of them").with("results", vec![judged.to_value()]);

@@ -76,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_changed_line_is_shown_with_its_headers() {
+    fn changed_line_printed_with_headers() {
         let diff = json!({"before": "a\nb\n", "after": "a\nc\n", "before_header": "/etc/x", "after_header": "/etc/x"});
         let text = "--- before: /etc/x\n+++ after: /etc/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n\n";
         assert_eq!(shown(&diff, &Format::plain()), text);

@@ -114,7 +114,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn keys_are_sorted_and_blanks_are_pythons() {
+    fn keys_sorted_and_blanks_like_python() {
         assert_eq!(python_json(&json!({"b": [1, 2], "a": {}})), r#"{"a": {}, "b": [1, 2]}"#);
         assert_eq!(nice_json(&json!({"b": [1], "a": null})), "{\n    \"a\": null,\n    \"b\": [\n        1\n    ]\n}");
     }

@@ -25,50 +25,44 @@ const fn option(
 }
 
 pub(super) const OPTIONS: &[CallbackOption] = &[
-    option("output_dir", "path", Some("~/.ansible.log"), &["JUNIT_OUTPUT_DIR"], "The folder of the files."),
-    option("task_class", "bool", Some("false"), &["JUNIT_TASK_CLASS"], "One class for each file of tasks."),
+    option("output_dir", "path", Some("~/.ansible.log"), &["JUNIT_OUTPUT_DIR"], "Directory of the files."),
+    option("task_class", "bool", Some("false"), &["JUNIT_TASK_CLASS"], "Use one class for each task file."),
     option(
         "task_relative_path",
         "path",
         None,
         &["JUNIT_TASK_RELATIVE_PATH"],
-        "The folder to which the paths of tasks are relative.",
+        "Directory that paths of tasks are relative to.",
     ),
     option(
         "replace_out_of_tree_path",
         "path",
         None,
         &["JUNIT_REPLACE_OUT_OF_TREE_PATH"],
-        "What stands for the folder of a task that is outside of task_relative_path.",
+        "Replacement for the directory of tasks outside of task_relative_path.",
     ),
-    option("fail_on_change", "bool", Some("false"), &["JUNIT_FAIL_ON_CHANGE"], "A task that changed has failed."),
-    option(
-        "fail_on_ignore",
-        "bool",
-        Some("false"),
-        &["JUNIT_FAIL_ON_IGNORE"],
-        "A failure that is ignored is one nevertheless.",
-    ),
+    option("fail_on_change", "bool", Some("false"), &["JUNIT_FAIL_ON_CHANGE"], "Report changed tasks as failed."),
+    option("fail_on_ignore", "bool", Some("false"), &["JUNIT_FAIL_ON_IGNORE"], "Report ignored failures as failures."),
     option(
         "include_setup_tasks_in_report",
         "bool",
         Some("true"),
         &["JUNIT_INCLUDE_SETUP_TASKS_IN_REPORT"],
-        "The tasks that gather facts are in the file too.",
+        "Include tasks that gather facts.",
     ),
     option(
         "hide_task_arguments",
         "bool",
         Some("false"),
         &["JUNIT_HIDE_TASK_ARGUMENTS"],
-        "Names of tasks without their arguments.",
+        "Omit arguments from task names.",
     ),
     option(
         "test_case_prefix",
         "str",
         Some(""),
         &["JUNIT_TEST_CASE_PREFIX"],
-        "Only tasks whose names begin so are in the file, and those that fail.",
+        "Include only tasks whose names start with this text, and failed tasks.",
     ),
 ];
 
@@ -113,7 +107,7 @@ impl Junit {
     pub(super) fn new(setup: &Setup<'_>) -> Result<Junit> {
         let folder = crate::settings::expand_home(&setup.text("output_dir").unwrap_or_default());
         std::fs::create_dir_all(&folder)
-            .map_err(|error| Error::new(format!("JUNIT_OUTPUT_DIR {} cannot be made: {error}", folder.display())))?;
+            .map_err(|error| Error::new(format!("JUNIT_OUTPUT_DIR {} cannot be created: {error}", folder.display())))?;
         Ok(Junit {
             printer: setup.printer.clone(),
             format: Format::json(setup),
@@ -300,13 +294,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_outside_of_the_folder_goes_up() {
+    fn relative_path_outside_of_directory_starts_with_parents() {
         assert_eq!(relative("/a/b/c.yml:3", "/a/b"), "c.yml:3");
         assert_eq!(relative("/a/x/c.yml:3", "/a/b"), "../x/c.yml:3");
     }
 
     #[test]
-    fn what_xml_cannot_hold_is_replaced() {
+    fn characters_invalid_in_xml_replaced() {
         assert_eq!(escaped("<a href=\"x\">\u{1b}&"), "&lt;a href=&quot;x&quot;&gt;\u{fffd}&amp;");
     }
 }

@@ -97,7 +97,7 @@ impl Palette {
             let Some(setting) = base().iter().find(|setting| setting.name == *name) else { continue };
             let Value::String(wanted) = value_of(setting, config)?.0 else { continue };
             *code = code_of(&wanted)
-                .ok_or_else(|| Error::usage(format!("the setting {name} is '{wanted}', which is no colour")))?;
+                .ok_or_else(|| Error::usage(format!("the setting {name} has an unknown colour: '{wanted}'")))?;
         }
         Ok(palette)
     }

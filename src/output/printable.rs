@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_that_drive_a_terminal_are_visible() {
+    fn control_characters_escaped() {
         assert_eq!(printable("a\u{1b}[2J\rb\u{202e}c\u{9b}d\u{7f}"), "a\\u{1b}[2J\\rb\\u{202e}c\\u{9b}d\\u{7f}");
         assert_eq!(printable("a\r\n\tb é\r"), "a\r\n\tb é\r");
     }

@@ -206,7 +206,7 @@ pub(super) fn written(to: &str, outcome: std::io::Result<()>) {
     if error.kind() != std::io::ErrorKind::BrokenPipe && !FAILED.swap(true, Ordering::AcqRel) {
         let _ = writeln!(
             std::io::stderr().lock(),
-            "[ERROR]: {to} cannot be written: {error}. The run goes on; what it prints from here on may be lost."
+            "[ERROR]: {to} cannot be written: {error}. The run continues, but further output may be lost."
         );
     }
 }

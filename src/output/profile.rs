@@ -19,7 +19,7 @@ pub(super) const TASKS_OPTIONS: &[CallbackOption] = &[
         default: Some("20"),
         env: &["PROFILE_TASKS_TASK_OUTPUT_LIMIT"],
         ini: &[("callback_profile_tasks", "task_output_limit")],
-        doc: "How many tasks the summary has; `all` for all.",
+        doc: "Number of tasks in the summary, or `all`.",
     },
     CallbackOption {
         name: "sort_order",
@@ -27,7 +27,7 @@ pub(super) const TASKS_OPTIONS: &[CallbackOption] = &[
         default: Some("descending"),
         env: &["PROFILE_TASKS_SORT_ORDER"],
         ini: &[("callback_profile_tasks", "sort_order")],
-        doc: "The order of the summary: descending, ascending or none.",
+        doc: "Order of the summary: descending, ascending or none.",
     },
     CallbackOption {
         name: "summary_only",
@@ -35,7 +35,7 @@ pub(super) const TASKS_OPTIONS: &[CallbackOption] = &[
         default: Some("false"),
         env: &["PROFILE_TASKS_SUMMARY_ONLY"],
         ini: &[("callback_profile_tasks", "summary_only")],
-        doc: "Show the summary and nothing with the tasks.",
+        doc: "Show only the summary.",
     },
 ];
 
@@ -45,7 +45,7 @@ pub(super) const ROLES_OPTIONS: &[CallbackOption] = &[CallbackOption {
     default: Some("false"),
     env: &["PROFILE_ROLES_SUMMARY_ONLY"],
     ini: &[("callback_profile_roles", "summary_only")],
-    doc: "Show the summary and nothing with the tasks.",
+    doc: "Show only the summary.",
 }];
 
 /// Measures the time since the start, and since the last line.
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_stand_at_the_end_of_the_line() {
+    fn times_aligned_at_line_end() {
         assert_eq!(entry("cmd", Duration::from_millis(4240)), format!("cmd {} 4.24s", "-".repeat(69)));
         assert_eq!(clock_time(Duration::from_millis(3_723_050)), "1:02:03.050");
     }

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn queue_that_is_gone_holds_nobody_up() {
+    async fn closed_queue_blocks_no_sender() {
         let (events, queue) = with_limit(10);
         events.send(live(2000)).unwrap();
         drop(queue);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_several_lines_are_blocks_and_lines_are_omitted() {
+    fn multiline_texts_are_blocks_and_line_lists_omitted() {
         let result = json!({"stdout": "a\tb  \nc   ", "stdout_lines": ["a"], "changed": true, "failed": false});
         assert_eq!(
             yaml_format(None).dump(&result, None),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn without_pretty_results_nothing_is_lost() {
+    fn plain_results_are_lossless() {
         let result = json!({"stdout": "a\tb  \nc"});
         assert_eq!(yaml_format(Some(false)).dump(&result, None), "\n    stdout: \"a\\tb  \\nc\"");
     }

@@ -14,7 +14,7 @@ pub(super) const OPTIONS: &[CallbackOption] = &[CallbackOption {
     default: Some("~/.ansible/tree"),
     env: &["ANSIBLE_CALLBACK_TREE_DIR"],
     ini: &[("callback_tree", "directory")],
-    doc: "The folder of the files.",
+    doc: "Directory of the files.",
 }];
 
 /// Writes the files.

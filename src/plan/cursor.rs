@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_inside_an_include_is_behind_one_that_skipped_it() {
+    fn host_inside_include_behind_host_that_skipped_it() {
         let filter = TagFilter::new(&["all".to_owned()], &[]);
         let play = block(vec![task("include"), task("after")], vec![], vec![]);
         let mut never = |_: &Arc<Task>| false;
@@ -360,21 +360,21 @@ mod tests {
     }
 
     #[test]
-    fn a_rescue_saves_the_host_and_always_runs() {
+    fn rescue_clears_failure_and_always_runs() {
         let inner = block(vec![task("bad"), task("skipped")], vec![task("rescue")], vec![task("always")]);
         let (seen, failed) = run(block(vec![Item::Block(inner), task("after")], vec![], vec![]));
         assert_eq!((seen.join(" ").as_str(), failed), ("bad rescue always after", false));
     }
 
     #[test]
-    fn without_rescue_always_runs_and_the_host_fails() {
+    fn failure_without_rescue_runs_always_and_fails_host() {
         let inner = block(vec![task("bad")], vec![], vec![task("always")]);
         let (seen, failed) = run(block(vec![Item::Block(inner), task("after")], vec![], vec![]));
         assert_eq!((seen.join(" ").as_str(), failed), ("bad always", true));
     }
 
     #[test]
-    fn a_failing_rescue_goes_to_always_and_then_outwards() {
+    fn failing_rescue_runs_always_then_outer_rescue() {
         let inner = block(vec![task("bad1")], vec![task("bad2")], vec![task("always")]);
         let outer = block(vec![Item::Block(inner)], vec![task("outer_rescue")], vec![]);
         let (seen, failed) = run(block(vec![Item::Block(outer), task("after")], vec![], vec![]));

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn never_needs_to_be_asked_for_and_always_to_be_refused() {
+    fn never_runs_on_request_and_always_unless_skipped() {
         assert!(selects(&["all"], &[], &[]));
         assert!(!selects(&["all"], &[], &["never"]));
         assert!(selects(&["x"], &[], &["never", "x"]));

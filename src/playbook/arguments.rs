@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_be_a_template() {
+    fn key_can_be_a_template() {
         assert_eq!(
             parsed("{{ 'a' + b if c == d else e }}={{ f }}", false),
             [pair("{{ 'a' + b if c == d else e }}", "{{ f }}")]
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_goes_on_in_the_next_is_one_line() {
+    fn continued_lines_joined() {
         for text in ["tool --one \\\n  --two", "tool --one \\ --two", "tool \\ --one --two", "tool --one --two \\"] {
             assert_eq!(parsed(text, true), [pair("_raw_params", "tool --one --two")], "{text:?}");
         }
@@ -210,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_is_an_error() {
+    fn unclosed_quote_fails() {
         assert!(parse("path='x", false, &typed()).is_err());
     }
 
     #[test]
-    fn words_put_together_are_split_again() {
+    fn joined_words_split_again() {
         let pieces = [
             "a", "b", "1", "/x", "ü", "-", "_", ".", ",", "=", " ", "  ", "{{ y }}", "{% z %}", "\\t", "\n", "\"", "#",
             "%",
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_made_of_anything_are_split_or_refused() {
+    fn arbitrary_texts_split_or_refused() {
         let pieces = [
             "'", "\"", "\\", "{{", "}}", "{%", "%}", "{#", "#}", "=", " ", "\n", "a", "ü", "x=1", "\\u12", "chdir=",
             "\t",

@@ -22,8 +22,11 @@ impl Loader {
     /// Renders a template to a value before any host is known.
     pub(super) fn static_value(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<Value> {
         self.context_in(frame, vars).render(node).map_err(|error| {
-            Error::new(error.report()).as_parse()
-                .hint("imports are read before any host is known: only extra variables, those of the play, its files, blocks and roles around, and what is the same for the whole run can be used here; include_tasks and include_role can use all")
+            Error::new(error.report()).as_parse().hint(
+                "imports are read before any host is known: only extra variables, variables of the play, its files, \
+                 enclosing blocks and roles, and variables of the whole run are available; include_tasks and \
+                 include_role can use all variables",
+            )
         })
     }
 

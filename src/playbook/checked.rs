@@ -62,13 +62,13 @@ fn play(keywords: &Keywords) -> Result<()> {
         let Some(node) = keywords.get(name) else { continue };
         let known = ["yes", "no", "true", "false", "on", "off", "y", "n", "t", "f", "1", "0", "1.0", "0.0"];
         if !is_template(node) && !node.scalar_text().is_some_and(|text| known.contains(&text.to_lowercase().as_str())) {
-            return Err(Error::parse(format!("`{name}` is true or false, and this is {}", shown(node)), &node.span));
+            return Err(Error::parse(format!("`{name}` must be true or false, not {}", shown(node)), &node.span));
         }
     }
     if let Some(node) = keywords.get("max_fail_percentage") {
         let number = node.scalar_text().map(|text| text.replace('%', "").trim().parse::<f64>().is_ok());
         if !is_template(node) && number != Some(true) {
-            let message = format!("`max_fail_percentage` is a number, and this is {}", shown(node));
+            let message = format!("`max_fail_percentage` must be a number, not {}", shown(node));
             return Err(Error::parse(message, &node.span));
         }
     }
@@ -95,14 +95,14 @@ pub(super) fn hosts(node: &Node) -> Result<()> {
                 (_, true) => "Hosts list cannot contain values of 'None'. Please check your playbook".to_owned(),
                 (_, false) => format!("Hosts list contains an invalid host value: '{}'", shown(item)),
             };
-            Err(Error::parse(message, &item.span).hint("quote a name that is a number"))
+            Err(Error::parse(message, &item.span).hint("quote names that are numbers"))
         }
     }
 }
 
 fn prompt(entry: &Node) -> Result<()> {
     let Some(map) = entry.as_map() else {
-        return Err(Error::parse(format!("a prompt is a mapping, and this is {}", shown(entry)), &entry.span));
+        return Err(Error::parse(format!("a prompt must be a mapping, not {}", shown(entry)), &entry.span));
     };
     if !map.contains_key("name") {
         return Err(Error::parse("Invalid vars_prompt data structure, missing 'name' key", &entry.span));
@@ -118,7 +118,7 @@ fn prompt(entry: &Node) -> Result<()> {
 fn texts(name: &str, node: Option<&Node>) -> Result<()> {
     match node {
         Some(node) if node.as_list().is_some() || node.as_map().is_some() => {
-            Err(Error::parse(format!("`{name}` is a text, and this is {}", shown(node)), &node.span))
+            Err(Error::parse(format!("`{name}` must be a text, not {}", shown(node)), &node.span))
         }
         _ => Ok(()),
     }
@@ -131,7 +131,10 @@ fn variable_names(vars: &Mapping, on: On) -> Result<()> {
             let name = key.to_text();
             let message = format!("Invalid variable name in vars specified for {}: '{name}'", on.title());
             Err(Error::parse(message, &key.span)
-                .hint("the name of a variable has letters, digits and `_`, does not begin with a digit, and is not `not` or a word for true, false or nothing")
+                .hint(
+                    "use letters, digits and `_`, with no digit first, and neither `not` nor a word for true, false \
+                       or null",
+                )
                 .generic())
         }
     }
@@ -152,10 +155,8 @@ fn module_defaults(node: &Node) -> Result<()> {
     match items.iter().find(|item| item.as_map().is_none()) {
         None => Ok(()),
         Some(item) => {
-            let message = format!(
-                "`module_defaults` is a mapping of modules and groups to their arguments, and this is {}",
-                shown(item)
-            );
+            let message =
+                format!("`module_defaults` must be a mapping of modules and groups to arguments, not {}", shown(item));
             Err(Error::parse(message, &item.span).hint("only the arguments may be templates"))
         }
     }
@@ -163,8 +164,8 @@ fn module_defaults(node: &Node) -> Result<()> {
 
 fn loop_control(node: &Node) -> Result<()> {
     let Some(map) = node.as_map() else {
-        let message = format!("`loop_control` is a mapping, and this is {}", shown(node));
-        return Err(Error::parse(message, &node.span).hint("its values may be templates, it itself may not"));
+        let message = format!("`loop_control` must be a mapping, not {}", shown(node));
+        return Err(Error::parse(message, &node.span).hint("only its values may be templates"));
     };
     if let Some(key) = map.keys().find(|key| !OF_LOOP_CONTROL.contains(&key.to_text().as_str())) {
         let word = key.to_text();

@@ -49,7 +49,7 @@ impl Loader {
         for keyword in ["loop"] {
             if task.keywords.get(keyword).is_some() || task.with_lookup.is_some() {
                 return Err(Error::parse(
-                    "import_tasks is read before any loop runs; include_tasks can be looped",
+                    "import_tasks is read before any loop runs; use include_tasks in loops",
                     &task.span,
                 ));
             }
@@ -74,7 +74,7 @@ impl Loader {
     pub(super) fn import_role(&self, task: &Task, from: &TaskFile<'_>) -> Result<Vec<Item>> {
         if task.keywords.get("loop").is_some() || task.with_lookup.is_some() {
             return Err(Error::parse(
-                "import_role is read before any loop runs; include_role can be looped",
+                "import_role is read before any loop runs; use include_role in loops",
                 &task.span,
             ));
         }

@@ -70,14 +70,14 @@ pub(super) fn arguments(task: &Task) -> Result<()> {
         if name == "apply" && is_include {
             if node.as_map().is_none() && !node.is_null() {
                 let message = format!("Expected a dict for apply but got {} instead", node.kind());
-                return Err(Error::parse(message, &node.span).hint("`apply` is a mapping of keywords and their values"));
+                return Err(Error::parse(message, &node.span).hint("`apply` must be a mapping of keywords to values"));
             }
             continue;
         }
         if !known.contains(&name.as_str()) {
             let hint = match name.as_str() {
                 "apply" => Some(format!(
-                    "what stands on an import is for all that it brings; `apply` is for includes of {}",
+                    "keywords of an import apply to everything it imports; `apply` is for includes of {}",
                     if is_role { "roles" } else { "tasks" }
                 )),
                 _ => did_you_mean(&name, known.iter().copied().chain(is_include.then_some("apply"))),

@@ -161,7 +161,7 @@ impl Keywords {
         let mut found = IndexMap::default();
         for (key, node) in map.iter() {
             let Some(word) = key.as_str() else {
-                return Err(Error::parse(format!("{} is no keyword: keywords are words", key.to_text()), &key.span));
+                return Err(Error::parse(format!("{} is not a keyword: keywords are words", key.to_text()), &key.span));
             };
             match find(word).filter(|(_, places)| places & on.bit() != 0) {
                 Some((name, _)) => {
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_can_be_searched() {
+    fn table_is_sorted() {
         assert!(KEYWORDS.is_sorted());
         assert!(is_keyword("when", On::Task) && !is_keyword("when", On::Play));
     }

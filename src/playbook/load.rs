@@ -62,9 +62,7 @@ impl TaskFile<'_> {
                 format!("imports are nested more than {LIMIT} deep: this one leads back to itself"),
                 span,
             )
-            .hint(
-                "a file or role that needs itself takes include_tasks or include_role, with a condition that ends it",
-            ));
+            .hint("for recursion use include_tasks or include_role, with a condition that ends it"));
         }
         Ok(self.depth + 1)
     }
@@ -103,7 +101,7 @@ impl Loader {
         for entry in entries {
             let Some(map) = entry.as_map() else {
                 return Err(Error::parse(
-                    format!("an entry of a playbook is a play or import_playbook, not {}", entry.kind()),
+                    format!("an entry of a playbook must be a play or import_playbook, not {}", entry.kind()),
                     &entry.span,
                 ));
             };
@@ -290,7 +288,7 @@ impl Loader {
         self.modules.check_groups(keywords.get("module_defaults"))?;
         if keywords.get("block").is_none() && !map.contains_key("block") {
             let part = if map.contains_key("rescue") { "rescue" } else { "always" };
-            return Err(Error::parse(format!("`{part}` belongs to a `block`, and there is none"), &entry.span));
+            return Err(Error::parse(format!("`{part}` needs a `block` beside it"), &entry.span));
         }
         let vars = keywords.vars()?;
         self.tell_reserved(&vars);

@@ -26,7 +26,7 @@ impl Loader {
                     && map.get("loop").is_some_and(|node| !node.is_null());
                 if with_lookup.is_some() || is_second {
                     return Err(Error::parse(format!("duplicate loop in task: {lookup}"), &node.span)
-                        .hint("a task has one `loop` or one `with_...`")
+                        .hint("a task can have only one `loop` or `with_...`")
                         .generic());
                 }
                 if terms.is_null() {
@@ -159,13 +159,13 @@ impl Loader {
         if actions.len() > 1 {
             let names: Vec<_> = actions.iter().map(|(name, _)| name.as_str()).collect();
             return Err(Error::parse(
-                format!("a task has one module, this one names several: {}", names.join(", ")),
+                format!("a task can have only one module, but this one has several: {}", names.join(", ")),
                 &entry.span,
             ));
         }
         let Some((name, node)) = actions.pop() else {
             return Err(Error::parse(
-                "this task names no module: besides keywords it needs one key, the module with its arguments",
+                "this task has no module: add a key with the module's name and its arguments",
                 &entry.span,
             ));
         };
@@ -175,7 +175,10 @@ impl Loader {
         if let Resolution::Unknown(reason) = self.modules.resolve(&name, collections) {
             if super::model::short_name(&name) == "include" {
                 return Err(Error::parse("the action 'include' was removed from Ansible", &node.span)
-                    .hint("import_tasks reads the file before the play runs, include_tasks while it does; a playbook is imported by import_playbook")
+                    .hint(
+                        "use import_tasks to read the file before the play runs, include_tasks to read it during \
+                           the play, or import_playbook for a playbook",
+                    )
                     .generic());
             }
             let error = Error::parse(format!("there is no module or action '{name}'"), &node.span);

@@ -250,7 +250,7 @@ fn parse_ini(text: &str) -> Result<IniValues, (usize, String)> {
             return Err((index + 1, format!("expected `key = value` or `[section]`, found '{content}'")));
         };
         if section.is_empty() {
-            return Err((index + 1, "a setting stands before the first [section]".to_owned()));
+            return Err((index + 1, "a setting precedes the first [section]".to_owned()));
         }
         let key = (section.clone(), key.trim().to_lowercase());
         values.insert(key.clone(), unquoted(value.trim()).to_owned());
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_meaning_is_named() {
+    fn invalid_line_reported() {
         assert_eq!(parse_ini("[defaults]\nforks\n").unwrap_err().0, 2);
     }
 }

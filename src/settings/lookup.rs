@@ -54,9 +54,10 @@ impl windlass_template::Settings for BaseSettings {
                 match value.as_str().map(|text| of_variable(setting, text)) {
                     None => Ok((value, format!("var: {variable}"))),
                     Some(Some(typed)) => Ok((windlass_template::from_json(&typed), format!("var: {variable}"))),
-                    Some(None) => {
-                        Err(format!("the variable {variable} makes it '{text}', which is no {}", setting.kind))
-                    }
+                    Some(None) => Err(format!(
+                        "the variable {variable} sets it to '{text}', which is not of type {}",
+                        setting.kind
+                    )),
                 }
             }
             None => self.read(setting),

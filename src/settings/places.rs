@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_means_one_setting() {
+    fn every_name_has_one_setting() {
         for name in EFFECTIVE {
             assert!(!OTHERS.iter().any(|(other, _)| other == name), "{name} is in both lists");
             let is_meant = |(section, key): &(&str, &str)| *name == *key || **name == format!("{section}.{key}");

@@ -81,7 +81,7 @@ impl ServerOption {
             Some((text, origin)) => match typed(self.kind, &text, None) {
                 Some(value) => Ok((value, origin)),
                 None => Err(Error::usage(format!(
-                    "'{text}' from {origin} is no value for {} of the Galaxy server in [{}]",
+                    "'{text}' from {origin} is not a valid value for {} of the Galaxy server in [{}]",
                     self.name, self.section
                 ))),
             },

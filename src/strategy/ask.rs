@@ -31,6 +31,6 @@ pub(crate) async fn ask(prompt: &str, private: bool, shared: &Shared) -> Result<
         Ok(answer) => answer,
         Err(error) => Err(std::io::Error::other(error)),
     };
-    let answer = answer.map_err(|error| Error::new(format!("'{}' cannot be asked: {error}", prompt.trim())))?;
+    let answer = answer.map_err(|error| Error::new(format!("cannot ask for '{}': {error}", prompt.trim())))?;
     Ok(answer.map(|line| line.trim_end_matches(['\r', '\n']).to_owned()))
 }

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentage_is_rounded_down_to_at_least_one() {
+    fn percentage_rounded_down_to_at_least_one() {
         assert_eq!(size_of("20%", 3), Some(1));
         assert_eq!(size_of("50%", 5), Some(2));
         assert_eq!(size_of("2", 5), Some(2));

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_added_up_or_set() {
+    fn values_aggregated_or_replaced() {
         let mut stats = CustomStats::default();
         let mut add = |data: Value, per_host: bool, aggregate: bool| {
             let data = data.as_object().unwrap().clone();

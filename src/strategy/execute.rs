@@ -261,7 +261,7 @@ impl TaskOnHost {
                     && value.kind() != minijinja::value::ValueKind::Iterable
                 {
                     return Err(Failure::Failed(format!(
-                        "loop needs a list, and this is {}: {}",
+                        "loop needs a list, but this is {}: {}",
                         windlass_template::type_name(&value),
                         windlass_template::text(&value)
                     )));

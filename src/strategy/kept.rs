@@ -29,8 +29,8 @@ impl Kept {
             (false, false) => return None,
         };
         Some(format!(
-            "The task was done, but its result is not kept: with it, {whose} would take {} MiB of memory, and {} MiB is the most. Let the task \
-             write large output to a file on the host, or do not register it.",
+            "The task ran, but its result was dropped: {whose} would take {} MiB of memory, and the limit is {} MiB. \
+             Write large output to a file on the host, or do not register it.",
             needed >> 20,
             limit >> 20
         ))

@@ -145,7 +145,8 @@ impl Batch {
         let unknown: IndexSet<&String> = names.filter(|name| self.handlers.find(name).is_empty()).collect();
         for name in unknown {
             self.shared.warn(format!(
-                "The handler '{name}' was notified, and the play '{}' does not have it any more. Dismiss it with --pending-handlers skip.",
+                "The handler '{name}' was notified, but the play '{}' no longer has it. Discard it with \
+                 --pending-handlers skip.",
                 self.play.name
             ));
         }

@@ -398,7 +398,7 @@ impl PlaybookRun {
     }
 }
 
-/// How much of the run ends with a batch.
+/// Part of the run that ends with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Only the batch.
@@ -426,7 +426,7 @@ pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Res
             }
             // Ansible silently skips a single missing file; Windlass adds a warning.
             VarsFile::Missing(tried) => {
-                shared.warn(format!("vars file {} was not found and is passed over ({})", tried.join(", "), node.span))
+                shared.warn(format!("vars file {} was not found and is skipped ({})", tried.join(", "), node.span))
             }
         }
     }
@@ -449,7 +449,7 @@ fn in_order(play: &Play, hosts: &[Arc<str>], context: &Context) -> Result<Vec<Ar
                 "Invalid 'order' specified for inventory hosts: {other} ({})",
                 node.span
             ))
-            .hint("there are inventory, reverse_inventory, sorted, reverse_sorted and shuffle"));
+            .hint("use inventory, reverse_inventory, sorted, reverse_sorted or shuffle"));
         }
     }
     Ok(hosts)

@@ -282,9 +282,7 @@ impl TaskOnHost {
             Ok(None) => return HostOutcome { stopped: true, ..self.run().await },
             Ok(Some(acted)) => acted,
             Err(_) => Acted::Done {
-                result: TaskResult::failure(
-                    "The task was sent ahead, and its answer was lost by a defect in Windlass.",
-                ),
+                result: TaskResult::failure("The task was sent ahead, and a bug in Windlass lost its answer."),
                 check: false,
                 args: None,
             },

@@ -193,7 +193,7 @@ impl Batch {
         }
         if once {
             self.shared.warn(format!(
-                "run_once has no effect under the strategy of this play: every host does the task by itself ({})",
+                "run_once has no effect under the strategy of this play: every host runs the task itself ({})",
                 task.span
             ));
         }

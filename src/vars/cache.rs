@@ -76,7 +76,7 @@ impl FactCache<'_> {
                 self.write(&file, &state.facts)
             };
             if let Err(error) = written {
-                problems.push(format!("the facts of {host} cannot be kept in {}: {error}", file.display()));
+                problems.push(format!("the facts of {host} cannot be cached in {}: {error}", file.display()));
             }
         }
         problems
@@ -152,7 +152,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn values_are_read_without_what_ansible_core_notes_beside_them() {
+    fn annotations_of_ansible_core_dropped() {
         let origin = json!({"path": "/x.yml", "line_num": 4, "col_num": 9, "__ansible_type": "Origin"});
         let kept = json!({
             "number": {"value": 1, "tags": [origin], "__ansible_type": "_AnsibleTaggedInt"},

@@ -42,7 +42,7 @@ pub fn connection_variables(
             "ssh" | "smart" | "paramiko" | "ansible.builtin.ssh" | "paramiko_ssh" => Kind::Ssh,
             other => {
                 return Err(Error::new(format!(
-                    "the connection plugin '{other}' of {host} was not found; there are ssh and local"
+                    "the connection plugin '{other}' of {host} was not found; use ssh or local"
                 )));
             }
         };
@@ -51,13 +51,13 @@ pub fn connection_variables(
         Some(value) => Some(
             number(&value)
                 .and_then(|port| u16::try_from(port).ok())
-                .ok_or_else(|| Error::new(format!("ansible_port of {host} is no port: {value}")))?,
+                .ok_or_else(|| Error::new(format!("ansible_port of {host} is not a port: {value}")))?,
         ),
     };
     let timeout = match resolver.value(&["ansible_ssh_timeout", "ansible_timeout"], None)? {
         None => settings.timeout,
         Some(value) => number(&value)
-            .ok_or_else(|| Error::new(format!("ansible_timeout of {host} is no number of seconds: {value}")))?,
+            .ok_or_else(|| Error::new(format!("ansible_timeout of {host} is not a number of seconds: {value}")))?,
     };
     let mut ssh_arguments: Vec<String> =
         settings.ssh_options.iter().flat_map(|option| ["-o".to_owned(), option.clone()]).collect();
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_may_be_negative_or_without_end() {
+    fn pause_negative_or_infinite_is_clamped() {
         assert_eq!([-1.0, 0.5, 1e30].map(seconds), [Duration::ZERO, Duration::from_millis(500), Duration::MAX]);
     }
 }

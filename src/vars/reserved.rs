@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keywords_and_functions_are_told_of() {
+    fn reserved_names_warn() {
         assert!(OTHERS.is_sorted());
         assert!(OTHERS.iter().chain(&["become", "hosts", "tags"]).all(|name| is_reserved(name)));
         assert!(!ALLOWED.iter().any(|name| is_reserved(name)));

@@ -19,7 +19,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case {
             playbook: copy(),
-            says: &["is not used any more in this run", "asked for content 0 more often"],
+            says: &["is excluded from this run", "asked for content 0 more often"],
             ..fails("200000_requests_for_content", "ask_for_content_200000_times", &[4])
         },
         Case { playbook: copy(), ..fails("content_that_is_not_there", "ask_for_content_that_is_not_there", &[2, 4]) },
@@ -81,7 +81,10 @@ pub(crate) fn cases() -> Vec<Case> {
         fails("64_mib_of_noise_of_a_login_shell", "endless_noise", &[0, 4]),
         fails("greeting_that_is_an_answer", "greets_with_an_answer", &[4]),
         fails("greeting_over_the_limit", "greets_with_a_giant", &[4]),
-        Case { says: &["which is no greeting"], ..fails("greeting_of_100_mib", "greets_with_megabytes", &[4]) },
+        Case {
+            says: &["its greeting has an invalid size"],
+            ..fails("greeting_of_100_mib", "greets_with_megabytes", &[4])
+        },
         Case {
             playbook: tasks("    - ping:\n      timeout: 1\n"),
             ..fails("no_answer_to_a_task_with_a_timeout", "silence", &[2, 4])

@@ -124,7 +124,7 @@ fn go_on(stage: &mut Stage, plan: &Plan, must_resume: bool, problems: &mut Vec<S
     let mut ran = None;
     if plan.resumes {
         let resumed = stage.run(&["--resume"]);
-        if resumed.text.contains("there is nothing to resume") {
+        if resumed.text.contains("nothing to resume") {
             if must_resume {
                 problems.push("there was nothing to resume".to_owned());
             }

@@ -36,21 +36,21 @@ pub(super) enum Command<'a> {
 
 /// Commands with usage and description.
 const COMMANDS: &[(&str, &str, &str)] = &[
-    ("become", "become yes|no", "Whether tasks become another user."),
-    ("become_method", "become_method METHOD", "How they do."),
-    ("become_user", "become_user USER", "Whom they become."),
-    ("cd", "cd PATTERN", "Go on with these hosts; `cd /` is all of them."),
-    ("check", "check yes|no", "Predict, and change nothing."),
-    ("collections", "collections NAME,...|none", "Where short names of modules are looked for first."),
-    ("diff", "diff yes|no", "Show what changes in files."),
-    ("exit", "exit", "End."),
-    ("forks", "forks NUMBER", "How many hosts work at the same time."),
-    ("help", "help [COMMAND|MODULE]", "What can be said."),
-    ("list", "list [groups]", "Show the hosts, or the groups."),
+    ("become", "become yes|no", "Run tasks as another user, or stop doing so."),
+    ("become_method", "become_method METHOD", "Become method: sudo, su or doas."),
+    ("become_user", "become_user USER", "Become user."),
+    ("cd", "cd PATTERN", "Select hosts by pattern; `cd /` selects all."),
+    ("check", "check yes|no", "Predict changes without making them."),
+    ("collections", "collections NAME,...|none", "Collections searched first for short module names."),
+    ("diff", "diff yes|no", "Show differences in changed files."),
+    ("exit", "exit", "Leave the console."),
+    ("forks", "forks NUMBER", "Maximum number of hosts to work on in parallel."),
+    ("help", "help [COMMAND|MODULE]", "Show this list, or help on a command or module."),
+    ("list", "list [groups]", "List the hosts, or the groups."),
     ("remote_user", "remote_user USER", "Log in as this user."),
-    ("shell", "shell COMMAND", "Run a command of the shell on the hosts; `!COMMAND` is the same."),
-    ("timeout", "timeout SECONDS", "How long a task may take; 0 is as long as it wants."),
-    ("verbosity", "verbosity NUMBER", "How much is shown. Facts that were set are forgotten."),
+    ("shell", "shell COMMAND", "Run a shell command on the hosts, like `!COMMAND`."),
+    ("timeout", "timeout SECONDS", "Time limit per task in seconds; 0 means none."),
+    ("verbosity", "verbosity NUMBER", "Set the level of detail. Facts set so far are lost."),
 ];
 
 impl Command<'_> {
@@ -151,7 +151,7 @@ pub(super) fn help(topic: &str) -> String {
     if topic.is_empty() {
         let mut lines: Vec<String> = COMMANDS.iter().map(line).collect();
         lines.push(format!("{:<26} {}", "MODULE ARGUMENTS", "Run a module on the hosts."));
-        lines.push(format!("{:<26} {}", "anything else", "Run it as a command of the shell on the hosts."));
+        lines.push(format!("{:<26} {}", "anything else", "Run the line as a shell command on the hosts."));
         return lines.join("\n");
     }
     if let Some(command) = COMMANDS.iter().find(|(name, ..)| *name == topic) {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_command_a_module_or_one_of_the_shell() {
+    fn line_parsed_as_command_module_or_shell() {
         assert_eq!(Command::of("cd web:!db"), Command::Hosts("web:!db"));
         assert_eq!(Command::of("!ls -l"), Command::Shell("ls -l"));
         assert_eq!(Command::of("? copy"), Command::Help("copy"));

@@ -59,7 +59,7 @@ impl LineEditor {
     /// Appends the lines to the history file.
     pub(super) fn save(&mut self) -> Result<()> {
         self.editor.append_history(&self.history).map_err(|error| {
-            Error::new(format!("The lines that were typed cannot be kept in {}: {error}", self.history.display()))
+            Error::new(format!("The history cannot be written to {}: {error}", self.history.display()))
         })
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_completed_by_what_may_stand_there() {
+    fn completions_fit_the_position() {
         let completed = |line: &str| names().completed(line);
         assert_eq!(completed("co"), (0, vec!["collections".to_owned(), "command".to_owned(), "copy".to_owned()]));
         assert_eq!(completed("cd we"), (3, vec!["web".to_owned(), "web1".to_owned(), "web2".to_owned()]));

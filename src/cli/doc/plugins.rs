@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_is_of_something_that_is_there() {
+    fn every_page_belongs_to_a_plugin() {
         for (kind, name, _) in pages() {
             assert!(of_type(kind).iter().any(|plugin| plugin.is_called(name)), "there is no {kind} {name}");
         }

@@ -126,7 +126,7 @@ fn task(others: &[String]) -> Value {
     let mut task = object(On::Handler, &[], names);
     // Only handlers accept `listen`, but a role's file may contain either.
     task["patternProperties"] = json!({
-        r"^with_\w+$": {"description": "The items the task is done for, of this lookup."},
+        r"^with_\w+$": {"description": "Items of the loop, from this lookup."},
         OF_COLLECTIONS: {},
     });
     task

@@ -28,7 +28,7 @@ pub(super) struct Fetched {
 
 /// Creates a directory for downloads.
 pub(super) fn temporary() -> Result<tempfile::TempDir> {
-    tempfile::tempdir().map_err(|error| Error::new(format!("a folder for what is fetched cannot be made: {error}")))
+    tempfile::tempdir().map_err(|error| Error::new(format!("a directory for the download cannot be created: {error}")))
 }
 
 /// Clones a git repository and extracts this version.
@@ -40,7 +40,7 @@ pub(super) fn repository(
 ) -> Result<Fetched> {
     // A leading dash would make it an option of git.
     if source.starts_with('-') || version.is_some_and(|version| version.starts_with('-')) {
-        return Err(Error::new(format!("'{source}' is no git repository with that version")));
+        return Err(Error::new(format!("`{source}` is not a git repository, or its version is not valid")));
     }
     let temporary = temporary()?;
     let clone = temporary.path().join("clone");
@@ -104,7 +104,7 @@ fn unpack(archive: &Path, folder: &Path) -> Result<()> {
             let top = if name.starts_with(&role) { role.as_path() } else { Path::new("") };
             if !is_inside(top, name.parent().unwrap_or(Path::new("")), &link) {
                 let message = format!("the link {} to {} is not a subpath of the role", name.display(), link.display());
-                return Err(Error::new(message).hint("a role's links may not lead out of it; nothing was installed"));
+                return Err(Error::new(message).hint("links must stay inside of the role; nothing was installed"));
             }
         }
         if kind.is_file() || kind.is_dir() || kind.is_symlink() {
@@ -194,7 +194,7 @@ pub(super) fn copy_tree(root: &Path, from: &Path, to: &Path) -> std::io::Result<
             let link = std::fs::read_link(&path)?;
             if !is_inside(root, from, &link) {
                 let (name, link) = (path.strip_prefix(root).unwrap_or(&path).display(), link.display());
-                return Err(std::io::Error::other(format!("its link {name} leads out of it, to {link}")));
+                return Err(std::io::Error::other(format!("its link {name} leaves the role, to {link}")));
             }
             std::os::unix::fs::symlink(link, &target)?;
         } else if path.is_dir() {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn links_stay_within_the_role_also_where_the_archive_has_more() {
+    fn links_outside_of_role_refused_even_within_archive() {
         assert!(unpacked("top/role/tasks/main.yml", "../files/main.yml").is_ok());
         assert!(unpacked("top/role/tasks/main.yml", "../../other").is_err());
         assert!(unpacked("top/role/link", "/etc/passwd").is_err());

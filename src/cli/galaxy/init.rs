@@ -165,7 +165,7 @@ fn ignored(galaxy: &Galaxy) -> Result<Vec<Regex>> {
     let patterns = setting.as_array().into_iter().flatten().filter_map(|pattern| pattern.as_str());
     let regex = |pattern: &str| {
         Regex::new(&format!("^(?:{pattern})"))
-            .map_err(|error| Error::usage(format!("role_skeleton_ignore is no regular expression: {error}")))
+            .map_err(|error| Error::usage(format!("`role_skeleton_ignore` is not a valid regular expression: {error}")))
     };
     patterns.map(regex).collect()
 }
@@ -222,7 +222,7 @@ fn render(scope: &Context, text: &str, name: &str) -> Result<String> {
 }
 
 fn make_folder(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).map_err(|error| Error::new(format!("{} cannot be made: {error}", path.display())))
+    std::fs::create_dir_all(path).map_err(|error| Error::new(format!("{} cannot be created: {error}", path.display())))
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {

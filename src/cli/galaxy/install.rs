@@ -78,7 +78,7 @@ impl Installer<'_> {
             } else if is_same {
                 self.galaxy.say(&format!("- {wanted} is already installed, skipping."));
                 let entry = Entry::of(wanted, installed.commit, digest(&target)?);
-                self.check(&entry, "--force installs it again")?;
+                self.check(&entry, "reinstall it with --force")?;
                 return Ok((entry, false));
             } else {
                 self.galaxy.printer.warning(&format!(
@@ -102,7 +102,7 @@ impl Installer<'_> {
             .into());
         }
         let entry = Entry::of(&wanted, fetched.commit.clone(), digest(&fetched.folder)?);
-        self.check(&entry, "where it comes from, something else is under that name now")?;
+        self.check(&entry, "its source now has other content under that version")?;
         replace(&fetched.folder, &target, &entry)?;
         self.galaxy.say(&format!("- {wanted} was installed successfully"));
         Ok((entry, true))
@@ -114,7 +114,7 @@ impl Installer<'_> {
         if locked.find(&entry.name)?.sha256 == entry.sha256 {
             return Ok(());
         }
-        Err(Error::new(format!("the content of {} is not what was locked; {hint}", entry.name)))
+        Err(Error::new(format!("the content of {} differs from the lock file; {hint}", entry.name)))
     }
 
     fn dependencies(&self, role: &Requirement, roles: &mut Vec<Requirement>) -> Result<()> {
@@ -164,7 +164,7 @@ impl Installer<'_> {
                 return fetch::repository(&wanted.src, version, self.keep_git, check_certificates);
             }
             Some(other) => {
-                return Err(Error::new(format!("repositories of {other} cannot be fetched, only those of git")));
+                return Err(Error::new(format!("repositories of type `{other}` are not supported, only git")));
             }
             None => {}
         }
@@ -229,7 +229,7 @@ impl Installed {
 /// Fails if a name is not a plain directory name.
 pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.starts_with(['.', '-']) || name.contains('/') {
-        return Err(Error::new(format!("'{name}' is no name of a role")));
+        return Err(Error::new(format!("`{name}` is not a valid role name")));
     }
     Ok(())
 }

@@ -44,20 +44,20 @@ impl Lock {
         self.entries
             .iter()
             .find(|entry| entry.name == name)
-            .ok_or_else(|| Error::new(format!("{name} is not in the lock file; --lock writes it anew")))
+            .ok_or_else(|| Error::new(format!("{name} is not in the lock file; update it with --lock")))
     }
 
     /// Reads a lock file.
     pub(super) fn read(path: &Path, files: &Files) -> Result<Lock> {
         if !path.is_file() {
-            return Err(Error::new(format!("there is no lock file {}; --lock writes it", path.display())));
+            return Err(Error::new(format!("the lock file {} does not exist; create it with --lock", path.display())));
         }
         let node = files.yaml(path).map_err(Error::generic)?;
         let mut entries = Vec::new();
         for item in node.get("roles").and_then(Node::as_list).unwrap_or_default() {
             let field = |key: &str| item.get(key).and_then(Node::scalar_text);
             let (Some(name), Some(src), Some(sha256)) = (field("name"), field("src"), field("sha256")) else {
-                let message = "an entry of a lock file has `name`, `src` and `sha256`";
+                let message = "an entry of a lock file needs `name`, `src` and `sha256`";
                 return Err(Error::parse(message, &item.span).generic());
             };
             entries.push(Entry { name, src, version: field("version"), commit: field("commit"), sha256 });

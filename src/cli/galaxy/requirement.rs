@@ -70,10 +70,7 @@ impl Requirement {
             return Requirement::of_word(word);
         }
         let Some(map) = node.as_map() else {
-            return Err(Error::parse(
-                "a role is required by its name, or by a mapping with `src` or `name`",
-                &node.span,
-            ));
+            return Err(Error::parse("a required role must be a name, or a mapping with `src` or `name`", &node.span));
         };
         let field = |name: &str| map.get(name).and_then(Node::scalar_text).filter(|text| !text.is_empty());
         let name = field("role").or_else(|| field("name"));
@@ -120,7 +117,10 @@ pub(super) fn read(path: &Path, files: &Files) -> Result<Requirements> {
         return Ok(Requirements { roles: roles_in(&node, path, files)?, has_collections: false });
     }
     let Some(map) = node.as_map() else {
-        return Err(wrong("a requirements file is a list of roles, or has `roles` and `collections`", &node.span));
+        return Err(wrong(
+            "a requirements file must be a list of roles, or a mapping with `roles` and `collections`",
+            &node.span,
+        ));
     };
     let mut unknown: Vec<&str> = map.keys().filter_map(|key| key.as_str()).collect();
     unknown.retain(|key| !["roles", "collections"].contains(key));
@@ -140,7 +140,7 @@ pub(super) fn read(path: &Path, files: &Files) -> Result<Requirements> {
 
 fn roles_in(node: &Node, path: &Path, files: &Files) -> Result<Vec<Requirement>> {
     let Some(items) = node.as_list() else {
-        return Err(wrong("a list of roles is needed here", &node.span));
+        return Err(wrong("expected a list of roles", &node.span));
     };
     let mut found = Vec::new();
     for item in items {
@@ -155,7 +155,7 @@ fn roles_in(node: &Node, path: &Path, files: &Files) -> Result<Vec<Requirement>>
                     )));
                 }
                 let list = files.yaml(included).map_err(Error::generic)?;
-                for item in list.as_list().ok_or_else(|| wrong("a list of roles is needed here", &list.span))? {
+                for item in list.as_list().ok_or_else(|| wrong("expected a list of roles", &list.span))? {
                     found.push(Requirement::of_node(item).map_err(Error::generic)?);
                 }
             }
@@ -178,7 +178,8 @@ pub(super) fn dependencies(role: &Path, files: &Files) -> Result<Option<Vec<Requ
     let Some(map) = meta.as_map().filter(|map| !map.is_empty()) else { return Ok(None) };
     let mut wanted = Vec::new();
     if let Some(listed) = map.get("dependencies").filter(|listed| !listed.is_null()) {
-        let listed = listed.as_list().ok_or_else(|| wrong("the dependencies of a role are a list", &listed.span))?;
+        let listed =
+            listed.as_list().ok_or_else(|| wrong("the dependencies of a role must be a list", &listed.span))?;
         wanted.extend(listed.to_vec());
     }
     if let Some(path) = first(["meta/requirements.yml", "meta/requirements.yaml"]) {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_a_source_a_version_and_a_name() {
+    fn word_splits_into_source_version_and_name() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
             of("git+https://x/y/role-z.git,v1"),

@@ -88,7 +88,7 @@ impl Server {
             (_, Some(user), Some(repository)) => {
                 format!("https://github.com/{user}/{repository}/archive/{version}.tar.gz")
             }
-            _ => return Err(Error::new(format!("- {} does not say where {} is.", self.address, wanted.src))),
+            _ => return Err(Error::new(format!("- {} has no download URL for {}.", self.address, wanted.src))),
         };
         Ok(Found { address, version })
     }
@@ -131,12 +131,12 @@ impl Server {
             match self.json(&format!("{candidate}/")) {
                 Ok(answer) => match answer.pointer("/available_versions/v1").and_then(Value::as_str) {
                     Some(path) => return Ok(format!("{candidate}/{}/", path.trim_matches('/'))),
-                    None => reason = Some(Error::new(format!("{candidate}/ is no Galaxy server that knows roles"))),
+                    None => reason = Some(Error::new(format!("{candidate}/ is not a Galaxy server with roles"))),
                 },
                 Err(error) => reason = reason.or(Some(error)),
             }
         }
-        Err(reason.unwrap_or_else(|| Error::new(format!("{} is no Galaxy server", self.address))))
+        Err(reason.unwrap_or_else(|| Error::new(format!("{} is not a Galaxy server", self.address))))
     }
 
     fn json(&self, address: &str) -> Result<Value> {
@@ -153,7 +153,7 @@ impl Server {
         });
         let answer = self.module("uri", &arguments)?;
         let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
-        serde_json::from_str(content).map_err(|_| Error::new(format!("the answer of {address} is no JSON")))
+        serde_json::from_str(content).map_err(|_| Error::new(format!("the answer of {address} is not JSON")))
     }
 
     /// Downloads an URL to a file.
@@ -179,7 +179,7 @@ impl Server {
         let answer = windlass_modules::run(module, arguments, &Host::alone(false, false));
         match answer.get("failed").and_then(Value::as_bool) {
             Some(true) => {
-                let sentence = answer.get("msg").and_then(Value::as_str).unwrap_or("the server cannot be asked");
+                let sentence = answer.get("msg").and_then(Value::as_str).unwrap_or("the request to the server failed");
                 Err(Error::new(sentence))
             }
             _ => Ok(answer),

@@ -1,4 +1,4 @@
-# Evaluates filter, test and lookup plugins for Windlass: one JSON object a line comes in, one goes out.
+# Evaluates filter, test and lookup plugins for Windlass. Requests and answers are JSON objects, one per line.
 import importlib.util
 import json
 import math
@@ -12,7 +12,7 @@ sys.path[:0] = setup['paths']
 
 
 def packed(value):
-    """A value as JSON, with a mark where JSON has no word for it."""
+    """Encodes a value as JSON, with tagged objects for types that JSON lacks."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -60,7 +60,7 @@ def say(answer):
 
 
 def ask(question):
-    """Asks Windlass for something while it waits for an answer."""
+    """Sends a question to Windlass, which is waiting for the result, and returns the answer."""
     say({'ask': question})
     answer = json.loads(sys.stdin.readline())
     if 'error' in answer:
@@ -69,7 +69,7 @@ def ask(question):
 
 
 class Variables(dict):
-    """The variables of the host, fetched when they are looked at."""
+    """Variables of the host, fetched on access."""
 
     def __missing__(self, name):
         found = ask({'variable': name})
@@ -107,7 +107,7 @@ class Variables(dict):
 
 
 class Templar:
-    """As much of a templar as lookups use."""
+    """The parts of Ansible's Templar that lookups use."""
 
     def __init__(self, variables):
         self.available_variables = variables
@@ -139,7 +139,7 @@ collections_ready = False
 
 
 def find_collections():
-    """Lets ansible-core, if there is one, import from collections; what was imported without it, it would not take for a collection."""
+    """Installs ansible-core's collection loader, which does not recognise modules imported before it."""
     global collections_ready
     if not collections_ready:
         collections_ready = True
@@ -152,7 +152,7 @@ def find_collections():
 
 
 def load(path, kind, name):
-    """The module of a plugin's file, with a name such as Ansible gives it."""
+    """Imports a plugin's file under a module name like Ansible's."""
     if path not in loaded:
         if '/ansible_collections/' in path:
             find_collections()
@@ -171,7 +171,7 @@ functions = {}
 
 
 def table(kind, path):
-    """The functions of a file of filters or tests by their names."""
+    """Functions in a file of filters or tests, by name."""
     if (kind, path) not in functions:
         module = load(path, kind, os.path.basename(path)[:-3])
         if kind == 'filter':

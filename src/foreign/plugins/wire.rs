@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_json_has_no_word_for_survives() {
+    fn values_without_json_type_survive() {
         let map =
             Value::from_pairs([(Value::from(1), Value::from(f64::INFINITY)), (Value::from("$"), Value::from(()))]);
         let there = packed(&map);

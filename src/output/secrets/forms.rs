@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_those_of_json_urls_shells_and_python() {
+    fn forms_include_json_urls_shells_and_python() {
         let forms = of("a b'\"\\é/");
         for form in [
             "a b'\\\"\\\\é/",

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_secrets_learned_one_after_the_other_leave_nothing() {
+    fn overlapping_secrets_masked_completely() {
         let secrets = Secrets::default();
         secrets.add("abcd1234");
         assert_eq!(secrets.mask("abcd1234wxyz"), "********wxyz");
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn document_that_was_decrypted_hides_its_values_and_not_its_keys() {
+    fn decrypted_document_masks_values_not_keys() {
         let secrets = Secrets::default();
         secrets
             .reveal(b"database:\n  password: s3cr3t word\n  port: 5432\n  key: |\n    first line\n    second line\n");
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn name_of_a_host_is_not_masked_although_a_vault_holds_it() {
+    fn host_name_in_vault_not_masked() {
         let secrets = Secrets::default();
         secrets.add("db.example.org");
         assert_eq!(secrets.mask("db.example.org"), MASK);

@@ -79,7 +79,7 @@ impl Batch {
             Some("on_skipped") => by_setting || result.is_skipped(),
             Some(other) => {
                 return Err(Error::parse(format!("'{other}' is not a valid value for debugger"), &node.span)
-                    .hint("it is always, never, on_failed, on_unreachable or on_skipped")
+                    .hint("use always, never, on_failed, on_unreachable or on_skipped")
                     .generic());
             }
         })
@@ -159,7 +159,7 @@ impl Batch {
     /// Carries out an assignment such as `task.args[...] = ...`.
     fn carry_out(&self, line: &str, edited: &mut Edited, outcome: &HostOutcome) -> std::result::Result<(), String> {
         let statement = Statement::read(line).ok_or_else(|| {
-            format!("'{line}' is neither a command nor a change of task.args or task_vars; help lists what there is")
+            format!("'{line}' is neither a command nor a change of task.args or task_vars; use help for a list")
         })?;
         let context = self.scope(edited, outcome);
         let evaluate = |text: &str| context.evaluate(&typed(text)).map_err(|error| error.to_string());
@@ -202,9 +202,9 @@ const HIDDEN: &[&str] = &["hostvars", "vars"];
 const HELP: &str = "p EXPRESSION        show a value: p task.args, p task_vars['x'], p result._result\n\
     task.args['x'] = V  change an argument\n\
     task_vars['x'] = V  change a variable\n\
-    u, update_task      make the task anew with the changed variables\n\
-    r, redo             do the task again\n\
-    c, continue         go on\n\
+    u, update_task      render the task again with the changed variables\n\
+    r, redo             run the task again\n\
+    c, continue         continue the run\n\
     q, quit             end the run";
 
 /// Parses an expression typed at the prompt.

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_for_a_line_gets_one_for_each_entry() {
+    fn long_value_gets_one_line_per_entry() {
         let short = Value::from_pairs([("b", Value::from(1)), ("a", Value::from("x"))]);
         assert_eq!(format(&short), "{'a': 'x', 'b': 1}");
         let long = Value::from_pairs([("key", Value::from("x".repeat(40))), ("other", Value::from("y".repeat(40)))]);

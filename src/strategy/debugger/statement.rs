@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_read_as_python_reads_it() {
+    fn statements_parsed_like_python() {
         let read = |line| Statement::read(line).map(|statement| (statement.target, statement.change));
         assert_eq!(read("task.args['x'] = 1"), Some((Target::Args, Change::Set("'x'", "1"))));
         assert_eq!(read("task_vars[\"y\"]='a=b'"), Some((Target::Vars, Change::Set("\"y\"", "'a=b'"))));

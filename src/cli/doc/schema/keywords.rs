@@ -111,7 +111,7 @@ pub(super) fn shapes() -> Map<String, Value> {
         "text": {"type": ["string", "number", "boolean", "null"]},
         "words": {"anyOf": [reference("text"), {"type": "array", "items": {"anyOf": [reference("text"), reference("words")]}}]},
         "condition": {"anyOf": [expression, {"type": "null"}, {"type": "array", "items": expression}]},
-        "share": {"description": "How many hosts, or which share of them.",
+        "share": {"description": "Number or percentage of hosts.",
             "anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*%?\s*$"}, template]},
     });
     match all {

@@ -3,14 +3,14 @@
 use super::*;
 
 #[test]
-fn every_keyword_says_what_it_takes() {
+fn every_keyword_has_a_schema() {
     for (name, _) in KEYWORDS {
         assert!(keywords::shape(name).is_some(), "{name} has no shape");
     }
 }
 
 #[test]
-fn everything_that_is_referred_to_is_there() {
+fn every_reference_resolves() {
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
@@ -33,7 +33,7 @@ fn everything_that_is_referred_to_is_there() {
 }
 
 #[test]
-fn a_task_may_name_each_module_by_each_of_its_names() {
+fn task_accepts_every_name_of_every_module() {
     let schema = schema(File::Tasks, &["site_module".to_owned()]);
     let properties = &schema["definitions"]["task"]["properties"];
     for spec in action::specs() {
