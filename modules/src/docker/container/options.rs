@@ -250,8 +250,10 @@ const RATE_TEXT: [Opt; 2] = [
     Opt::required("path", Kind::Str, "Path of the device."),
     Opt::required("rate", Kind::Str, "Rate per second, such as 10M."),
 ];
-const RATE_NUMBER: [Opt; 2] =
-    [Opt::required("path", Kind::Str, "Path of the device."), Opt::required("rate", Kind::Int, "How many a second.")];
+const RATE_NUMBER: [Opt; 2] = [
+    Opt::required("path", Kind::Str, "Path of the device."),
+    Opt::required("rate", Kind::Int, "Operations per second."),
+];
 
 const OWN: [Opt; HANDLING.len() + DESCRIBING.len() + PORTS.len()] = {
     let mut all = [PORTS[0]; HANDLING.len() + DESCRIBING.len() + PORTS.len()];
