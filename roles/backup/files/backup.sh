@@ -3,7 +3,7 @@
 #
 # The role runs it by the `script` module with its settings in the environment; the timer runs it with SETTINGS, a shell file.
 # BACKUP_MODE is `make`; `plan`, which only prints what `make` would do; or `part`, which prints the files of a control plane as
-# a tar archive in base64, for an archive that another host makes.
+# a tar archive in base64, for an archive that another host makes. The exit code 3 is a good archive that S3 did not take.
 set -eu
 umask 077
 # shellcheck source=/dev/null
@@ -83,6 +83,13 @@ put_snapshot() {
     echo "$1: revision $revision, ${keys:-0} keys"
 }
 
+# upload FILE: puts it into the folder of an S3 bucket. The keys go through a pipe, so that no list of processes shows them.
+upload() {
+    printf 'user = "%s:%s"\n' "$BACKUP_S3_ACCESS_KEY" "$BACKUP_S3_SECRET_KEY" |
+        curl --silent --show-error --fail --retry 3 --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" \
+            --header "x-amz-content-sha256: $(sha256sum "$1" | cut -d ' ' -f 1)" --upload-file "$1" "$BACKUP_S3_URL/${1##*/}"
+}
+
 versions() {
     sed -n 's/^kubernetesVersion: */kubernetes /p' "$BACKUP_KUBE_CONFIG_DIR/kubeadm-config.applied.yaml" 2>/dev/null || true
     for program in etcd kubelet containerd crio dockerd age; do
@@ -126,6 +133,7 @@ if [ "$mode" = plan ]; then
     for entry in $clusters; do echo "would take a snapshot of ${entry%%=*}"; done
     ! is_control_plane || echo "would read $BACKUP_KUBE_CERT_DIR and $BACKUP_KUBE_CONFIG_DIR"
     echo "would write $BACKUP_DIR/$archive"
+    [ -z "$BACKUP_S3_URL" ] || echo "would write $BACKUP_S3_URL/$archive"
     # As if it were there already.
     BACKUP_KEEP_COUNT=$((BACKUP_KEEP_COUNT > 1 ? BACKUP_KEEP_COUNT - 1 : 1))
     outdated | sed "s|^|would remove $BACKUP_DIR/|"
@@ -163,7 +171,8 @@ find "$stage" ! -type f ! -type d -delete
 (cd "$stage" && find . -type f ! -path ./SHA256SUMS -print0 | sort -z | xargs -0 sha256sum >"$work/sums" && mv "$work/sums" SHA256SUMS)
 
 tar -C "$stage" -c . | gzip -1 >"$work/archive"
-gzip -t "$work/archive" && tar -tzf "$work/archive" ./SHA256SUMS >/dev/null || fail "The archive cannot be read back."
+# Reads all of it.
+tar -tzf "$work/archive" ./SHA256SUMS >/dev/null || fail "The archive cannot be read back."
 rm -rf "$stage"
 if [ "$BACKUP_ENCRYPTION" = age ]; then
     printf '%s\n' "$BACKUP_RECIPIENTS" >"$work/recipients"
@@ -179,3 +188,7 @@ outdated | while read -r old; do
     rm -f "$BACKUP_DIR/$old"
     echo "removed $BACKUP_DIR/$old"
 done
+[ -n "$BACKUP_S3_URL" ] || exit 0
+# The archive is good all the same, which this code says.
+upload "$BACKUP_DIR/$archive" || { echo "The archive could not be written to $BACKUP_S3_URL." >&2; exit 3; }
+echo "wrote $BACKUP_S3_URL/$archive"

@@ -7,7 +7,7 @@ fail() { printf 'The archive is not used: %s\n' "$*" >&2; exit 1; }
 # unpack ARCHIVE FOLDER: regular files and folders only, none outside
 unpack() {
     mkdir -p "$2"
-    [ -z "$(tar -tvzf "$1" | grep -v '^[d-]')" ] || fail "it has links or devices."
+    ! tar -tvzf "$1" | grep -qv '^[d-]' || fail "it has links or devices."
     # tar refuses names that lead out of the folder.
     tar -xzf "$1" -C "$2" --no-same-owner --no-same-permissions || fail "it cannot be unpacked."
 }
