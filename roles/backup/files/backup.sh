@@ -3,7 +3,8 @@
 #
 # The role runs it by the `script` module with its settings in the environment; the timer runs it with SETTINGS, a shell file.
 # BACKUP_MODE is `make`; `plan`, which only prints what `make` would do; or `part`, which prints the files of a control plane as
-# a tar archive in base64, for an archive that another host makes. The exit code 3 is a good archive that S3 did not take.
+# a tar archive in base64, for an archive that another host makes. With BACKUP_NEEDS=etcd, a host without a member of etcd fails.
+# The exit code 3 is a good archive that S3 did not take.
 set -eu
 umask 077
 # shellcheck source=/dev/null
@@ -127,6 +128,7 @@ if [ "$mode" = part ]; then
 fi
 
 clusters=$(members)
+[ -n "$clusters" ] || [ "${BACKUP_NEEDS:-}" != etcd ] || fail "There is no /etc/etcdctl.env on this host. Run playbooks/cluster.yml, which writes it."
 [ -n "$clusters" ] || is_control_plane || fail "This host has neither a member of etcd nor a control plane."
 
 if [ "$mode" = plan ]; then
