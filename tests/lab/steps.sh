@@ -274,7 +274,12 @@ backed_up() {
   ssh-keygen -q -t ed25519 -N '' -C lab -f "$log/backups.key" || return 1
   printf '%s\n' "backup_age_recipients: ['$(cat "$log/backups.key.pub")']" "backup_age_identity_file: $log/backups.key" \
     "backup_controller_dir: $log/backups" >"$log/backups.yml"
-  "$windlass" playbook -i "$inventory" tests/lab/packages.yml >"$log/packages.log" 2>&1 || { tail "$log/packages.log"; return 1; }
+  # The hosts have no network, so the role finds the package that it would install.
+  local package=$cache/age; mkdir -p "$package"
+  ls "$package"/age_*.deb >/dev/null 2>&1 ||
+    (cd "$package" && { apt-get download -q age || { apt-get update -q && apt-get download -q age; }; }) || return 1
+  "$windlass" adhoc -i "$inventory" etcd -m copy -a "src=$(ls "$package"/age_*.deb) dest=/root/age.deb" >/dev/null &&
+    "$windlass" adhoc -i "$inventory" etcd -m command -a 'dpkg -i /root/age.deb' >/dev/null || return 1
   # The archive has the keys of the authorities.
   if with_backups backup -e '{"backup_age_recipients": []}' >"$log/refused.log" 2>&1; then return 1; fi
   grep -q 'backup_age_recipients. is empty' "$log/refused.log" || return 1
