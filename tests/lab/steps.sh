@@ -306,7 +306,7 @@ restored_after_loss() {
   done
   if with_backups restore >"$log/restore-refused.log" 2>&1; then return 1; fi
   grep -q 'Nothing was done' "$log/restore-refused.log" || return 1
-  with_backups restore -e restore_confirmation=yes >"$log/restore.log" 2>&1 || { tail -40 "$log/restore.log"; return 1; }
+  with_backups restore -e restore_confirmation=yes -e "backup_archive=$(basename "$log"/backups/*.age)" >"$log/restore.log" 2>&1 || { tail -40 "$log/restore.log"; return 1; }
   nodes_ready && kubectl node1 get configmap kept || return 1
   ! kubectl node1 get configmap later || return 1
   for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
