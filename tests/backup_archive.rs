@@ -58,7 +58,8 @@ fn names_outside_of_the_folder_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let outside = folder.path().join("outside");
     let fill = format!(
-        "echo evil >../evil; tar -czf ../archive.tar.gz --absolute-names --transform 's|^evil$|../outside|' . -C .. evil; rm -f {}",
+        "echo evil >../evil
+         tar -czf ../archive.tar.gz --absolute-names --transform 's|^evil$|../outside|' . -C .. evil; rm -f {}",
         outside.display()
     );
     let (good, text) = unpack(folder.path(), &fill);
@@ -69,7 +70,8 @@ fn names_outside_of_the_folder_are_refused() {
 #[test]
 fn part_of_another_host_replaces_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let fill = "mkdir part part/pki part/etcd-pki; echo ca >part/pki/ca.crt; echo evil >part/etcd-pki/ca.pem; echo evil >part/manifest.json
+    let fill = "mkdir part part/pki part/etcd-pki; echo ca >part/pki/ca.crt
+        echo evil >part/etcd-pki/ca.pem; echo evil >part/manifest.json
         tar -C part -czf control-plane.tar.gz .; rm -r part
         find . -type f ! -name SHA256SUMS | sort | xargs sha256sum >SHA256SUMS";
     let (good, text) = unpack(folder.path(), fill);

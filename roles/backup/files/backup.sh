@@ -1,10 +1,11 @@
 #!/bin/sh
-# backup.sh [SETTINGS]: writes an archive of the cluster, as this host sees it, into BACKUP_DIR, and removes old archives there.
+# backup.sh [SETTINGS]: writes an archive of the cluster, as this host sees it, into BACKUP_DIR, and removes old
+# archives there.
 #
-# The role runs it by the `script` module with its settings in the environment; the timer runs it with SETTINGS, a shell file.
-# BACKUP_MODE is `make`; `plan`, which only prints what `make` would do; or `part`, which prints the files of a control plane as
-# a tar archive in base64, for an archive that another host makes. With BACKUP_NEEDS=etcd, a host without a member of etcd fails.
-# The exit code 3 is a good archive that S3 did not take.
+# The role runs it by the `script` module with its settings in the environment; the timer runs it with SETTINGS, a
+# shell file. BACKUP_MODE is `make`; `plan`, which only prints what `make` would do; or `part`, which prints the files
+# of a control plane as a tar archive in base64, for an archive that another host makes. With BACKUP_NEEDS=etcd, a
+# host without a member of etcd fails. The exit code 3 is a good archive that S3 did not take.
 set -eu
 umask 077
 # shellcheck source=/dev/null
@@ -37,12 +38,13 @@ members() {
     for entry in $BACKUP_ETCD; do
         [ -e "${entry#*=}" ] || continue
         with "${entry#*=}" etcdctl endpoint health >/dev/null 2>&1 ||
-            fail "The member of ${entry%%=*} on this host is not healthy, so no archive was made. Start it, or back up another member."
+            fail "The member of ${entry%%=*} on this host is not healthy: no archive was made. Start it, or take another member."
         echo "$entry"
     done
 }
 
-# Archives in BACKUP_DIR that the retention gives up: all beyond the count and all that are too old, but never the newest.
+# Archives in BACKUP_DIR that the retention gives up: all beyond the count and all that are too old, but never the
+# newest.
 outdated() {
     oldest=0
     [ "$BACKUP_KEEP_DAYS" -eq 0 ] || oldest=$(date -u -d "-$BACKUP_KEEP_DAYS days" +%Y%m%dT%H%M%SZ)
@@ -70,35 +72,49 @@ put_control_plane() {
 
 put_etcd() {
     put etcd-pki "$BACKUP_ETCD_CERT_DIR"/.
-    put etcd-services /etc/etcd.env /etc/etcd-events.env /etc/etcdctl.env /etc/etcdctl-events.env "$BACKUP_ETCD_CONFIG_DIR"/*-bootstrap.env \
-        /etc/systemd/system/etcd.service /etc/systemd/system/etcd-events.service
+    put etcd-services /etc/etcd.env /etc/etcd-events.env /etc/etcdctl.env /etc/etcdctl-events.env \
+        "$BACKUP_ETCD_CONFIG_DIR"/*-bootstrap.env /etc/systemd/system/etcd.service /etc/systemd/system/etcd-events.service
 }
 
 # put_snapshot NAME SETTINGS: a verified snapshot, and the number of keys at its revision
 put_snapshot() {
-    with "$2" etcdctl snapshot save "$stage/$1.db" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "etcdctl took no snapshot of $1."; }
+    with "$2" etcdctl snapshot save "$stage/$1.db" >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        fail "etcdctl took no snapshot of $1."
+    }
     status=$($(command -v etcdutl || echo etcdctl) snapshot status "$stage/$1.db" -w json)
     revision=$(printf %s "$status" | sed -n 's/.*"revision":\([0-9]*\).*/\1/p')
-    keys=$(with "$2" etcdctl get '' --prefix --limit=1 --keys-only --rev="$revision" -w json | sed -n 's/.*"count":\([0-9]*\).*/\1/p')
+    keys=$(with "$2" etcdctl get '' --prefix --limit=1 --keys-only --rev="$revision" -w json |
+        sed -n 's/.*"count":\([0-9]*\).*/\1/p')
     echo "\"$1\": {\"keys\": ${keys:-0}, \"snapshot\": $status}" >>"$work/snapshots"
     echo "$1: revision $revision, ${keys:-0} keys"
 }
 
-# upload FILE: puts it into the folder of an S3 bucket. The keys go through a pipe, so that no list of processes shows them.
+# upload FILE: puts it into the folder of an S3 bucket. The keys go through a pipe, so that no list of processes shows
+# them.
 upload() {
     printf 'user = "%s:%s"\n' "$BACKUP_S3_ACCESS_KEY" "$BACKUP_S3_SECRET_KEY" |
         curl --silent --show-error --fail --retry 3 --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" \
-            --header "x-amz-content-sha256: $(sha256sum "$1" | cut -d ' ' -f 1)" --upload-file "$1" "$BACKUP_S3_URL/${1##*/}"
+            --header "x-amz-content-sha256: $(sha256sum "$1" | cut -d ' ' -f 1)" \
+            --upload-file "$1" "$BACKUP_S3_URL/${1##*/}"
 }
 
 versions() {
-    sed -n 's/^kubernetesVersion: */kubernetes /p' "$BACKUP_KUBE_CONFIG_DIR/kubeadm-config.applied.yaml" 2>/dev/null || true
+    config=$BACKUP_KUBE_CONFIG_DIR/kubeadm-config.applied.yaml
+    [ ! -e "$config" ] || sed -n 's/^kubernetesVersion: */kubernetes /p' "$config"
     for program in etcd kubelet containerd crio dockerd age; do
         command -v "$program" >/dev/null || continue
         printf '%s %s\n' "$program" "$("$program" --version 2>/dev/null | head -n 1)"
     done
     echo "kernel $(uname -r)"
     sed -n 's/^PRETTY_NAME="\(.*\)"$/system \1/p' /etc/os-release
+}
+
+# The lines of `versions` as fields of JSON
+version_fields() {
+    versions | while read -r name version; do
+        printf '%s: %s,' "$(echo "$name" | text)" "$(echo "$version" | text)"
+    done | sed 's/,$//'
 }
 
 manifest() {
@@ -111,7 +127,7 @@ manifest() {
     echo "\"host\": $(uname -n | text),"
     echo "\"created\": \"$(date -u +%Y-%m-%dT%H:%M:%SZ)\","
     echo "\"parts\": [$parts],"
-    echo "\"versions\": {$(versions | while read -r name version; do printf '%s: %s,' "$(echo "$name" | text)" "$(echo "$version" | text)"; done | sed 's/,$//')},"
+    echo "\"versions\": {$(version_fields)},"
     echo "\"etcd\": {$([ -z "$clusters" ] || paste -sd, "$work/snapshots")}"
     echo '}'
 }
@@ -128,7 +144,8 @@ if [ "$mode" = part ]; then
 fi
 
 clusters=$(members)
-[ -n "$clusters" ] || [ "${BACKUP_NEEDS:-}" != etcd ] || fail "There is no /etc/etcdctl.env on this host. Run playbooks/cluster.yml, which writes it."
+[ -n "$clusters" ] || [ "${BACKUP_NEEDS:-}" != etcd ] ||
+    fail "There is no /etc/etcdctl.env on this host. Run playbooks/cluster.yml, which writes it."
 [ -n "$clusters" ] || is_control_plane || fail "This host has neither a member of etcd nor a control plane."
 
 if [ "$mode" = plan ]; then
@@ -170,7 +187,8 @@ printf '%s\n' "$BACKUP_INVENTORY" >"$stage/inventory.json"
 manifest >"$stage/manifest.json"
 # Sockets and devices are no data.
 find "$stage" ! -type f ! -type d -delete
-(cd "$stage" && find . -type f ! -path ./SHA256SUMS -print0 | sort -z | xargs -0 sha256sum >"$work/sums" && mv "$work/sums" SHA256SUMS)
+(cd "$stage" && find . -type f -print0 | sort -z | xargs -0 sha256sum) >"$work/sums"
+mv "$work/sums" "$stage/SHA256SUMS"
 
 tar -C "$stage" -c . | gzip -1 >"$work/archive"
 # Reads all of it.

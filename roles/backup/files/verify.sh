@@ -1,6 +1,6 @@
 #!/bin/sh
-# verify.sh FOLDER KEYS [NAME]: restores FOLDER/content/NAME.db into a scratch etcd, reads every key, and compares their number.
-# The scratch etcd listens on sockets in a folder of root's, because it serves without certificates.
+# verify.sh FOLDER KEYS [NAME]: restores FOLDER/content/NAME.db into a scratch etcd, reads every key, and compares
+# their number. The scratch etcd listens on sockets in a folder of root's, because it serves without certificates.
 set -eu
 umask 077
 PATH=$BACKUP_BIN_DIR:$PATH
@@ -23,7 +23,11 @@ etcd --name verify --data-dir data --listen-client-urls unix://localhost:2 --adv
 process=$!
 for attempt in $(seq 60); do
     etcdctl --endpoints unix://localhost:2 endpoint health >/dev/null 2>&1 && break
-    kill -0 "$process" 2>/dev/null && [ "$attempt" -lt 60 ] || { tail -n 20 log >&2; echo "The scratch etcd does not serve." >&2; exit 1; }
+    if ! kill -0 "$process" 2>/dev/null || [ "$attempt" = 60 ]; then
+        tail -n 20 log >&2
+        echo "The scratch etcd does not serve." >&2
+        exit 1
+    fi
     sleep 1
 done
 read_all() { etcdctl --endpoints unix://localhost:2 get '' --prefix "$@"; }

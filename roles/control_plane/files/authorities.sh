@@ -1,6 +1,6 @@
 #!/bin/sh
-# authorities.sh CONTENT SETTINGS CERTIFICATES: puts authorities and keys of an opened archive back, and removes certificates and kubeconfigs of
-# other authorities, which kubeadm would refuse.
+# authorities.sh CONTENT SETTINGS CERTIFICATES: puts authorities and keys of an opened archive back, and removes
+# certificates and kubeconfigs of other authorities, which kubeadm would refuse.
 set -eu
 umask 077
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# stop.sh NAMESPACE...: stops kubelet, the pods of these namespaces, and etcd. API servers must not run while etcd's data changes.
+# stop.sh NAMESPACE...: stops kubelet, the pods of these namespaces, and etcd. API servers must not run while etcd's
+# data changes.
 set -eu
 
 [ ! -e /etc/systemd/system/kubelet.service ] || systemctl stop kubelet.service
