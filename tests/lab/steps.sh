@@ -264,6 +264,55 @@ worker_removed() {
   gone node4 && remove_node node4 > "$log/worker-removed-again.log" 2>&1
 }
 
+# with_backups PLAYBOOK OPTION...: with a key of SSH, which age takes too, so that this machine needs no age
+with_backups() {
+  local playbook=$1; shift
+  "$windlass" playbook -i "$inventory" "playbooks/$playbook.yml" -e "@$log/backups.yml" "$@"
+}
+
+backed_up() {
+  ssh-keygen -q -t ed25519 -N '' -C lab -f "$log/backups.key" || return 1
+  printf '%s\n' "backup_age_recipients: ['$(cat "$log/backups.key.pub")']" "backup_age_identity_file: $log/backups.key" \
+    "backup_controller_dir: $log/backups" >"$log/backups.yml"
+  # The hosts have no network, so the role finds the package that it would install.
+  local package=$cache/age; mkdir -p "$package"
+  ls "$package"/age_*.deb >/dev/null 2>&1 ||
+    (cd "$package" && { apt-get download -q age || { apt-get update -q && apt-get download -q age; }; }) || return 1
+  "$windlass" adhoc -i "$inventory" etcd -m copy -a "src=$(ls "$package"/age_*.deb) dest=/root/age.deb" >/dev/null &&
+    "$windlass" adhoc -i "$inventory" etcd -m command -a 'dpkg -i /root/age.deb' >/dev/null || return 1
+  # The archive has the keys of the authorities.
+  if with_backups backup -e '{"backup_age_recipients": []}' >"$log/refused.log" 2>&1; then return 1; fi
+  grep -q 'backup_age_recipients. is empty' "$log/refused.log" || return 1
+  kubectl node1 create configmap kept --from-literal=key=value || return 1
+  with_backups backup --check >"$log/backup-check.log" 2>&1 && grep -q 'would take a snapshot of etcd' "$log/backup-check.log" && [ ! -e "$log/backups" ] ||
+    { tail -30 "$log/backup-check.log"; return 1; }
+  # One member and control plane is down.
+  on node1 systemctl stop etcd || return 1
+  with_backups backup >"$log/backup.log" 2>&1 || { tail -30 "$log/backup.log"; on node1 systemctl start etcd; return 1; }
+  on node1 systemctl start etcd || return 1
+  ls -l "$log/backups"
+  (cd "$log/backups" && sha256sum -c ./*.sha256) && [ "$(stat -c %a "$log"/backups/*.age)" = 600 ] && ! grep -q etcd.db "$log"/backups/*.age
+}
+
+archive_verified() {
+  with_backups backup --tags verify >"$log/verify.log" 2>&1 || { tail -30 "$log/verify.log"; return 1; }
+  grep 'etcd: [1-9][0-9]* keys, ' "$log/verify.log" && for node in node1 node2 node3; do on "$node" '! ls -A /var/backups/kubernetes/.verify 2>/dev/null'; done
+}
+
+restored_after_loss() {
+  kubectl node1 create configmap later --from-literal=key=value || return 1
+  for node in node1 node2 node3; do
+    on "$node" 'systemctl stop etcd && rm -rf /var/lib/etcd/* /etc/ssl/etcd/ssl /etc/kubernetes/ssl' || return 1
+  done
+  if with_backups restore >"$log/restore-refused.log" 2>&1; then return 1; fi
+  grep -q 'Nothing was done' "$log/restore-refused.log" || return 1
+  with_backups restore -e restore_confirmation=yes -e "backup_archive=$(basename "$log"/backups/*.age)" >"$log/restore.log" 2>&1 || { tail -40 "$log/restore.log"; return 1; }
+  nodes_ready && kubectl node1 get configmap kept || return 1
+  ! kubectl node1 get configmap later || return 1
+  for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
+  for node in node1 node2 node3; do on $node '! ls -A /var/backups/kubernetes/.restore 2>/dev/null' || return 1; done
+}
+
 full_disk() {
   on node2 'mkdir -p /mnt/small && mount -t tmpfs -o size=64k tmpfs /mnt/small' || return 1
   head -c 1000000 /dev/zero > "$log/big"
