@@ -119,7 +119,7 @@ fn report_judges_each_certificate() {
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("changed=0") && text.contains("expired on cp1, ends 20"), "{text}");
     assert!(!host.path("evil").exists(), "a value of a host was evaluated");
-    let report: Value = serde_json::from_str(&host.read("certificates.json")).unwrap();
+    let report: Value = serde_json::from_str(&host.read("artifacts/certificates.json")).unwrap();
     let rows = report["certificates"].as_array().unwrap();
     for (name, status, usage) in [
         ("ca", "ok", "authority"),
