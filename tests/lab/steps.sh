@@ -114,6 +114,24 @@ cis_report() {
     ! grep -q '(not read)' "$log/cis.log"
 }
 
+certificates() { "$windlass" playbook -i "$inventory" playbooks/certificates.yml -e "certificates_report=$log/certificates.json" "$@"; }
+
+certificates_report() {
+  certificates --check > "$log/certificates.log" 2>&1 || { tail -30 "$log/certificates.log"; return 1; }
+  recap "$log/certificates.log" 'changed=0 +unreachable=0 +failed=0' && grep -q '"file": "/etc/kubernetes/ssl/apiserver.crt"' "$log/certificates.json" || return 1
+  # For monitoring, a certificate that ends soon is a failure.
+  ! certificates -e certificates_warn_days=400 > "$log/certificates-soon.log" 2>&1 && grep -q ' soon on node3, ends ' "$log/certificates-soon.log"
+}
+
+certificates_renewed() {
+  local wanted before node
+  wanted="{certificates_renew: [scheduler.conf, kubelet-client], certificates_issued_before: '$(date -u '+%Y-%m-%d %H:%M:%S')'}"
+  before=$(for node in node1 node2 node3; do on $node 'pgrep -x kube-scheduler; readlink /var/lib/kubelet/pki/kubelet-client-current.pem'; done)
+  certificates --tags renew -e "$wanted" > "$log/renewed.log" 2>&1 && recap "$log/renewed.log" 'unreachable=0 +failed=0' || { tail -30 "$log/renewed.log"; return 1; }
+  for node in node1 node2 node3; do on $node 'pgrep -x kube-scheduler; readlink /var/lib/kubelet/pki/kubelet-client-current.pem'; done | grep -Fx "$before" && return 1
+  certificates --tags renew -e "$wanted" > "$log/renewed-again.log" 2>&1 && recap "$log/renewed-again.log" 'changed=0 +unreachable=0 +failed=0'
+}
+
 deployment_answers() {
   kubectl node1 apply -f - < tests/lab/hello.yml || return 1
   eventually 180 spread_over 3 || { kubectl node1 get pods -o wide; return 1; }
