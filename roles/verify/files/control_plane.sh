@@ -32,6 +32,6 @@ kubectl get --raw=/metrics 2>/dev/null | awk -v share="$API_SHARE" '
     if (/le="[+]Inf"/) answered += $NF
   }
   function judge(check, part, all, what) {
-    if (all > 0) printf "%s %s %d of %d requests %s\n", check, part > all * share / 100 ? "warn" : "pass", part, all, what
+    if (all > 0) printf "%s %s %d of %d requests %s\n", check, (part > all * share / 100 ? "warn" : "pass"), part, all, what
   }
   END { judge("api.errors", errors, requests, "ended with an error of the server"); judge("api.slow", answered - quick, answered, "took more than a second") }'

@@ -58,7 +58,7 @@ slow() { # slow CHECK METRIC LIMIT WHAT
       if (!rows || !below[rows]) exit
       for (row = 1; row < rows && below[row] < below[rows] * 0.99; row++);
       if (row == rows) print check, "warn", what, "more than", bound[rows - 1] * 1000, "ms"
-      else print check, bound[row] * 1000 > limit ? "warn" : "pass", what, "at most", bound[row] * 1000, "ms"
+      else print check, (bound[row] * 1000 > limit ? "warn" : "pass"), what, "at most", bound[row] * 1000, "ms"
     }' <<<"$metrics"
 }
 slow etcd.fsync etcd_disk_wal_fsync_duration_seconds "$FSYNC_MILLISECONDS" "writes of the log"

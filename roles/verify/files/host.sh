@@ -39,10 +39,11 @@ if [ -r "$SYSCTL_FILE" ]; then
   done <"$SYSCTL_FILE"
 fi
 
+now=$(date +%s)
 ends() { # ends NAME: the certificate on standard input
   local end status=pass days
   end=$(openssl x509 -noout -enddate 2>/dev/null) || return
-  days=$((($(date -d "${end#*=}" +%s) - $(date +%s)) / 86400))
+  days=$((($(date -d "${end#*=}" +%s) - now) / 86400))
   [ $days -ge "$CERTIFICATE_WARN" ] || status=warn
   [ $days -ge "$CERTIFICATE_FAIL" ] || status=fail
   say host.certificates $status "$1 ends in $days days, ${end#*=}"
