@@ -31,9 +31,9 @@ while IFS=';' read -r node cordoned version runtime conditions; do
 done <<<"$nodes"
 
 pods() {
-  local namespace pod node phase created deleted containers container name ready restarts reason status check wrong all=0 now
+  local namespace pod node phase since deleted containers container name ready restarts reason status check wrong all=0 now
   now=$(date +%s)
-  while IFS=';' read -r namespace pod node phase created deleted containers; do
+  while IFS=';' read -r namespace pod node phase since deleted containers; do
     all=$((all + 1)) status=warn check=cluster.workloads wrong=
     [[ " $NAMESPACES " != *" $namespace "* ]] || status=fail check=cluster.pods
     [ "$phase" != Succeeded ] || continue
@@ -47,14 +47,14 @@ pods() {
       esac
       [ "${restarts:-0}" -lt 20 ] || say cluster.restarts warn "$namespace/$pod on $node: $name was restarted $restarts times"
     done
-    # One that has only just started gets its time.
-    [ -z "$wrong" ] || [ $((now - $(date -d "$created" +%s))) -ge "$STARTING" ] || status=warn
+    # One that has only just started gets its time. Without a node it has no such condition.
+    [ -z "$wrong" ] || [ -z "$since" ] || [ $((now - $(date -d "$since" +%s))) -ge "$STARTING" ] || status=warn
     [ -z "$deleted" ] || status=warn wrong="is being deleted"
     [ -z "$wrong" ] || say $check $status "$namespace/$pod on ${node:-no node} $wrong"
   done
   for check in cluster.pods cluster.workloads cluster.images cluster.restarts; do [ $all = 0 ] || say $check pass "$all pods"; done
 }
-get cluster.pods pods --all-namespaces -o 'jsonpath={range .items[*]}{.metadata.namespace};{.metadata.name};{.spec.nodeName};{.status.phase};{.status.startTime};{.metadata.deletionTimestamp};{range .status.containerStatuses[*]} {.name}:{.ready}:{.restartCount}:{.state.waiting.reason}{end}{"\n"}{end}' | pods
+get cluster.pods pods --all-namespaces -o 'jsonpath={range .items[*]}{.metadata.namespace};{.metadata.name};{.spec.nodeName};{.status.phase};{.status.conditions[?(@.type=="Ready")].lastTransitionTime};{.metadata.deletionTimestamp};{range .status.containerStatuses[*]} {.name}:{.ready}:{.restartCount}:{.state.waiting.reason}{end}{"\n"}{end}' | pods
 
 get cluster.controllers deployments,daemonsets,statefulsets --all-namespaces -o 'jsonpath={range .items[*]}{.kind};{.metadata.namespace};{.metadata.name};{.spec.replicas}{.status.desiredNumberScheduled};{.status.readyReplicas}{.status.numberReady}{"\n"}{end}' |
   while IFS=';' read -r kind namespace name wanted ready; do
