@@ -1,18 +1,18 @@
 # shellcheck shell=bash disable=SC2154
-# Observations of the host's member of etcd; lib.sh comes before this file. CLUSTER and PORT are the cluster's unit and port for clients, NAME the
-# member's name, MEMBERS the names of all members that the inventory has.
+# Observations of the host's member of etcd; lib.sh comes before this file. CLUSTER and PORT are the cluster's unit and
+# port for clients, NAME the member's name, MEMBERS the names of the inventory's members.
 export ETCDCTL_API=3 ETCDCTL_CACERT ETCDCTL_CERT ETCDCTL_KEY ETCDCTL_ENDPOINTS=https://127.0.0.1:$PORT
 etcdctl() { "$BIN_DIR/etcdctl" --command-timeout=5s --dial-timeout=3s "$@" 2>&1; }
 field() { sed -n "s/.*\"$1\":\([0-9a-zA-Z]*\).*/\1/p" <<<"$answer" | head -n 1; }
 
 if ! answer=$(etcdctl endpoint health); then
-  say etcd.health fail "$NAME: $(grep -o 'error.*' <<<"$answer" | tail -n 1)"
+  say etcd.health fail "$NAME: $(tail -n 1 <<<"$answer" | sed 's/.*"error":"\(.*\)".*/\1/')"
   exit 0
 fi
 say etcd.health pass "$NAME: $(grep -o 'took = .*' <<<"$answer")"
 
 alarms=$(etcdctl alarm list | grep -o 'alarm:[A-Z]*' | sort -u | tr '\n' ' ')
-say etcd.alarms "$([ -n "$alarms" ] && echo fail || echo pass)" "${alarms:-none}"
+say etcd.alarms "$(judge [ -z "$alarms" ])" "${alarms:-none}"
 
 # A member without a name was announced and has never started.
 members=$(etcdctl member list --write-out=simple)
@@ -34,12 +34,15 @@ done <<<"$members"
 
 answer=$(etcdctl endpoint status --write-out=json)
 leader=$(field leader)
-say etcd.leader "$([ "${leader:-0}" != 0 ] && echo pass || echo fail)" "$NAME: the leader is ${leader:-none}, of term $(field raftTerm)"
+say etcd.leader "$(judge [ "${leader:-0}" != 0 ])" "$NAME: the leader is ${leader:-none}, of term $(field raftTerm)"
 say leader "$CLUSTER" "${leader:-none}"
 
-metrics=$(curl -s -m 10 --cacert "$ETCDCTL_CACERT" --cert "$ETCDCTL_CERT" --key "$ETCDCTL_KEY" "$ETCDCTL_ENDPOINTS/metrics")
+metrics=$(curl -s -m 10 --cacert "$ETCDCTL_CACERT" --cert "$ETCDCTL_CERT" --key "$ETCDCTL_KEY" \
+  "$ETCDCTL_ENDPOINTS/metrics")
 value() { awk -v name="$1" '$1 == name { printf "%.0f", $2 }' <<<"$metrics"; }
-size=$(value etcd_mvcc_db_total_size_in_bytes) used=$(value etcd_mvcc_db_total_size_in_use_in_bytes) quota=$(value etcd_server_quota_backend_bytes)
+size=$(value etcd_mvcc_db_total_size_in_bytes)
+used=$(value etcd_mvcc_db_total_size_in_use_in_bytes)
+quota=$(value etcd_server_quota_backend_bytes)
 if [ "${size:-0}" -gt 0 ]; then
   [ "${quota:-0}" -gt 0 ] || quota=2147483648
   share=$((size * 100 / quota)) status=pass
@@ -53,7 +56,12 @@ fi
 # The bound below which 99 of 100 lie, in milliseconds.
 slow() { # slow CHECK METRIC LIMIT WHAT
   awk -v metric="$2_bucket{" -v check="$1" -v limit="$3" -v what="$NAME: 99 of 100 $4 take" '
-    index($1, metric) == 1 { bound[++rows] = $1; sub(/.*le="/, "", bound[rows]); sub(/".*/, "", bound[rows]); below[rows] = $2 }
+    index($1, metric) == 1 {
+      bound[++rows] = $1
+      sub(/.*le="/, "", bound[rows])
+      sub(/".*/, "", bound[rows])
+      below[rows] = $2
+    }
     END {
       if (!rows || !below[rows]) exit
       for (row = 1; row < rows && below[row] < below[rows] * 0.99; row++);

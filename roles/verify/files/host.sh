@@ -19,11 +19,11 @@ while read -r used inodes place; do
 done < <(df --output=pcent,ipcent,target -- $places 2>/dev/null | tail -n +2 | tr -d % | sort -u)
 
 for unit in $UNITS; do
-  read -r active enabled < <(echo "$(systemctl is-active "$unit" 2>/dev/null)" "$(systemctl is-enabled "$unit" 2>/dev/null)")
+  active=$(systemctl is-active "$unit" 2>/dev/null) enabled=$(systemctl is-enabled "$unit" 2>/dev/null)
   status=pass
   [ "$enabled" = enabled ] || status=warn
   [ "$active" = active ] || status=fail
-  say host.units $status "$unit is ${active:-unknown}, ${enabled:-unknown}"
+  say host.units $status "$unit is ${active:-unknown}, ${enabled:-not enabled}"
 done
 while read -r unit _; do
   [[ " $UNITS " == *" $unit "* ]] || say host.units warn "$unit has failed"
@@ -68,8 +68,7 @@ for entry in $PROGRAMS; do # PROGRAM=VERSION
     kubeadm) found=$("$BIN_DIR/kubeadm" version --output short 2>/dev/null) ;;
     *) found=$("$BIN_DIR/$program" --version 2>/dev/null | sed 's/^.* v/v/') ;;
   esac
-  found=${found#v} status=pass
-  [ "$found" = "$wanted" ] || status=fail
-  say host.versions $status "$program is ${found:-missing}, the inventory wants $wanted"
+  found=${found#v}
+  say host.versions "$(judge [ "$found" = "$wanted" ])" "$program is ${found:-missing}, the inventory wants $wanted"
 done
 exit 0

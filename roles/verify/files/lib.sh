@@ -1,12 +1,13 @@
 # shellcheck shell=bash
-# Functions of the scripts. Each script prints a line for each observation, CHECK STATUS TEXT, and only reads. Settings are in the environment.
+# Functions of the scripts. Each script prints a line for each observation, CHECK STATUS TEXT, and only reads.
+# Settings are in the environment.
 say() {
   local text=${3//[^[:print:]]/?}
   printf '%s %s %s\n' "$1" "$2" "${text:0:300}"
 }
 
-# either CONDITION GOOD BAD: one of two words, by an arithmetic expression
-either() { if (($1)); then echo "$2"; else echo "$3"; fi; }
+# judge COMMAND...: the status by the outcome of a test
+judge() { if "$@"; then echo pass; else echo fail; fi; }
 
 milliseconds() { awk -v seconds="$1" 'BEGIN { printf "%.1f ms", seconds * 1000 }'; }
 since() { milliseconds "$(awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')"; }

@@ -10,7 +10,8 @@ esac
 
 # The way that kubelet takes.
 start=$EPOCHREALTIME
-if answer=$("$BIN_DIR/kubectl" --kubeconfig="$KUBE_CONFIG_DIR/kubelet.conf" --request-timeout=5s get --raw=/readyz 2>&1); then
+kubeconfig=$KUBE_CONFIG_DIR/kubelet.conf
+if answer=$("$BIN_DIR/kubectl" --kubeconfig="$kubeconfig" --request-timeout=5s get --raw=/readyz 2>&1); then
   say node.api pass "$(since "$start")"
 else
   say node.api fail "$(tail -n 1 <<<"$answer")"

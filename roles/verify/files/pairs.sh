@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2154
-# Observations of the network from this node; lib.sh comes before this file. POD is the uid of the probe here. Standard input has a line for each
-# target: CHECK NAME ADDRESS:PORT. FORBIDDEN: a NetworkPolicy is in force, and no target may be reached.
+# Observations of the network from this node; lib.sh comes before this file. POD is the uid of the probe here. Standard
+# input has a line for each target: CHECK NAME ADDRESS:PORT. MODE is measure, or forbidden: a NetworkPolicy is in force,
+# and no target may be reached.
 place=$(grep -lsE "$POD|${POD//-/_}" /proc/[0-9]*/cgroup | head -n 1)
 process=${place//[^0-9]/}
 if [ -z "$process" ]; then
@@ -32,12 +33,13 @@ forbidden() { # forbidden CHECK NAME ADDRESS: agents have some seconds to learn 
 }
 export -f try measure forbidden say milliseconds
 export process
-xargs -r -n 3 -P 8 bash -c "$(either "${FORBIDDEN:-0}" forbidden measure)"' "$@"' _
+xargs -r -n 3 -P 8 bash -c '"$MODE" "$@"' _
 
-[ -z "${FORBIDDEN:-}" ] || exit 0
+[ "$MODE" = measure ] || exit 0
 export -f resolve
 for server in $DNS_SERVERS; do
-  answer=$(nsenter --target "$process" --net -- bash -c 'resolve "$@" || resolve "$@"' _ "$server" "$SERVICE_NAME" 2>/dev/null)
+  answer=$(nsenter --target "$process" --net -- \
+    bash -c 'resolve "$@" || resolve "$@"' _ "$server" "$SERVICE_NAME" 2>/dev/null)
   if [ "$answer" = "$SERVICE_ADDRESS" ]; then
     say network.name pass "$server resolves $SERVICE_NAME"
   else
