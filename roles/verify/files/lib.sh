@@ -16,8 +16,10 @@ since() { milliseconds "$(awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { print b -
 resolve() {
   local question='\x12\x34\x01\0\0\x01\0\0\0\0\0\0' part
   for part in ${2//./ }; do question+=$(printf '\\x%02x%s' ${#part} "$part"); done
+  # Bash would send a datagram for each newline, which the length of `kubernetes` is.
+  question=$(printf "$question"'\0\0\x01\0\x01' | base64 -w 0)
   exec 9<>"/dev/udp/$1/53" || return
-  printf "$question"'\0\0\x01\0\x01' >&9
+  base64 -d <<<"$question" >&9
   timeout 3 dd bs=512 count=1 status=none <&9 | tail -c 4 | od -An -tu1 | awk '{ print $1 "." $2 "." $3 "." $4 }'
   exec 9>&-
 }
