@@ -109,7 +109,7 @@ fn every_description_is_known_and_complete() {
         }
         known.extend(own);
         if name.starts_with("network/") {
-            known.extend(["nodes_ready", "policies", "replaces_kube_proxy"]);
+            known.extend(["nodes_ready", "policies", "every_node", "replaces_kube_proxy"]);
         }
         if name.starts_with("runtime/") {
             known.push("dockershim_socket");
@@ -204,7 +204,7 @@ fn every_variable_has_a_type_and_is_documented() {
 fn no_variable_has_two_defaults() {
     let (components, fixed) = components();
     let mut seen: Vec<(String, String)> = Vec::new();
-    let more = ["catalog", "reset", "remove_node"].map(str::to_owned);
+    let more = ["catalog", "reset", "remove_node", "verify"].map(str::to_owned);
     for role in components.into_iter().chain(fixed).chain(more) {
         for variable in defaults(&role) {
             let first = seen.iter().find(|(known, _)| *known == variable);
@@ -227,7 +227,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn no_playbook_and_no_fixed_role_names_a_component() {
     let (components, fixed) = components();
     let playbooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("playbooks");
-    let more = ["check", "reset", "remove_node", "migrate_runtime"].map(str::to_owned);
+    let more = ["check", "reset", "remove_node", "scale", "verify", "migrate_runtime"].map(str::to_owned);
     let folders = fixed.into_iter().chain(more).map(|role| roles().join(role)).chain([playbooks]);
     for file in
         folders.flat_map(|folder| files(&folder)).filter(|file| file.extension().is_some_and(|end| end == "yml"))

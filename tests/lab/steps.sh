@@ -132,6 +132,26 @@ certificates_renewed() {
   certificates --tags renew -e "$wanted" > "$log/renewed-again.log" 2>&1 && recap "$log/renewed-again.log" 'changed=0 +unreachable=0 +failed=0'
 }
 
+verify() { "$windlass" playbook -i "$inventory" playbooks/verify.yml -e "verify_report=$log/verify.json" "$@"; }
+
+verify_healthy() {
+  verify -e verify_network=true > "$log/verify.log" 2>&1 || { tail -70 "$log/verify.log"; return 1; }
+  recap "$log/verify.log" 'changed=0 +unreachable=0 +failed=0' && grep -q '"healthy": true' "$log/verify.json" || return 1
+  for check in etcd.members cluster.nodes network.pod network.node network.service network.port; do
+    grep -qE "\"$check +pass " "$log/verify.log" || { echo "$check does not pass"; return 1; }
+  done
+}
+
+verify_names_a_stopped_member() {
+  on node3 systemctl stop etcd
+  verify > "$log/stopped.log" 2>&1
+  local code=$?
+  on node3 systemctl start etcd
+  sed -n '/Show the report/,$p' "$log/stopped.log"
+  [ $code = 2 ] && grep -q 'node3: etcd.service is inactive' "$log/stopped.log" && grep -qE '"etcd.health +fail ' "$log/stopped.log" &&
+    grep -q '"healthy": false' "$log/verify.json"
+}
+
 deployment_answers() {
   kubectl node1 apply -f - < tests/lab/hello.yml || return 1
   eventually 180 spread_over 3 || { kubectl node1 get pods -o wide; return 1; }
@@ -212,15 +232,21 @@ comes_back() {
   "$windlass" lab start node1 && eventually 240 is_ready node1 && eventually 120 answers node1
 }
 
+scale() { "$windlass" playbook -i "$inventory" playbooks/scale.yml -e "node=$1"; }
+
+# changed_elsewhere FILE: tasks that changed something on hosts of the cluster other than the new one
+changed_elsewhere() { awk '/^(TASK|RUNNING HANDLER) /{task=$0} /^changed: \[node[123]/{print task}' "$1" | sort -u; }
+
 worker_joins() {
-  lab_up 4 && play > "$log/joins.log" 2>&1 || { tail -40 "$log/joins.log"; return 1; }
+  lab_up 4 && scale node4 > "$log/joins.log" 2>&1 || { tail -40 "$log/joins.log"; return 1; }
   kubectl node1 get nodes -o wide
   eventually 60 is_ready node4 && eventually 120 answers node4 node1 || return 1
-  # The others learn its name and its route; nothing of theirs is restarted but the routes.
-  awk '/^(TASK|RUNNING HANDLER) /{task=$0} /^changed: \[node[123]/{print task}' "$log/joins.log" | sort -u > "$log/joins.changed"
-  cat "$log/joins.changed"
-  ! grep -vE '\[(host : Make the hosts known|network/bridge : )' "$log/joins.changed"
-  play > "$log/joined.log" 2>&1 && recap "$log/joined.log" 'changed=0 +unreachable=0 +failed=0'
+  # The others get its route, and nothing else; with the next run of cluster.yml, its name.
+  changed_elsewhere "$log/joins.log" | tee "$log/joins.changed"
+  ! grep -vE '\[network/bridge : ' "$log/joins.changed" || return 1
+  play > "$log/joined.log" 2>&1 && recap "$log/joined.log" 'unreachable=0 +failed=0' || return 1
+  changed_elsewhere "$log/joined.log" | tee "$log/joined.changed"
+  ! grep -v '\[host : Make the hosts known' "$log/joined.changed"
 }
 
 # remove_node NODE [OPTION...]
@@ -229,21 +255,19 @@ remove_node() {
   "$windlass" playbook -i "$inventory" playbooks/remove_node.yml -e "node=$node" -e drain_grace_period=5 -e skip_confirmation=true "$@"
 }
 
-# gone NODE: neither the cluster nor the host knows of the other
+# gone NODE CONTROL_PLANE: neither the cluster nor the host knows of the other
 gone() {
-  ! kubectl node1 get node "$1" 2>/dev/null || return 1
+  ! kubectl "$2" get node "$1" 2>/dev/null || return 1
   on "$1" '! systemctl is-active -q kubelet && ! systemctl is-active -q etcd && ! systemctl is-active -q containerd && ! test -e /etc/kubernetes'
 }
 
-etcd_members() { on node1 '. /etc/etcdctl.env; export ETCDCTL_API ETCDCTL_ENDPOINTS ETCDCTL_CACERT ETCDCTL_CERT ETCDCTL_KEY; etcdctl member list'; }
+etcd_members() { on node2 '. /etc/etcdctl.env; export ETCDCTL_API ETCDCTL_ENDPOINTS ETCDCTL_CACERT ETCDCTL_CERT ETCDCTL_KEY; etcdctl member list'; }
 
 control_plane_removed() {
-  # The first one stays: the others are changed through it.
-  if remove_node node1 > "$log/first-removed.log" 2>&1; then return 1; fi
-  grep -q 'node1 is the first host of the group' "$log/first-removed.log" || { tail -20 "$log/first-removed.log"; return 1; }
-  remove_node node3 > "$log/removed.log" 2>&1 || { tail -40 "$log/removed.log"; return 1; }
+  # The first of the inventory: the others do the work.
+  remove_node node1 > "$log/removed.log" 2>&1 || { tail -40 "$log/removed.log"; return 1; }
   etcd_members
-  gone node3 && [ "$(etcd_members | wc -l)" = 2 ] && answers node1
+  gone node1 node2 && [ "$(etcd_members | wc -l)" = 2 ] && answers node2
 }
 
 # joined NAME NODE: cluster.yml brings the node (back) into etcd and the cluster; what it says is kept under NAME
@@ -254,13 +278,16 @@ joined() {
   play > "$log/$1-again.log" 2>&1 && recap "$log/$1-again.log" 'changed=0 +unreachable=0 +failed=0'
 }
 
-control_plane_rejoins() { joined rejoins node3; }
+control_plane_rejoins() {
+  scale node1 > "$log/rejoins-first.log" 2>&1 || { tail -40 "$log/rejoins-first.log"; return 1; }
+  joined rejoins node1
+}
 
 etcd_data_lost() {
   local before; before=$(etcd_members)
-  on node2 'systemctl stop etcd && rm -rf /var/lib/etcd/*' && joined data-lost node2 || return 1
+  on node3 'systemctl stop etcd && rm -rf /var/lib/etcd/*' && joined data-lost node3 || return 1
   # Another member than before, under the same name; the others are the same ones.
-  [ "$(etcd_members | grep -cFxf <(echo "$before"))" = 2 ] && eventually 60 kubectl node2 get --raw=/readyz
+  [ "$(etcd_members | grep -cFxf <(echo "$before"))" = 2 ] && eventually 60 kubectl node3 get --raw=/readyz
 }
 
 dead_host_removed() {
@@ -273,13 +300,13 @@ dead_host_removed() {
 
 dead_host_returns() {
   "$windlass" lab start node3 &&
-    "$windlass" playbook -i "$inventory" playbooks/reset.yml --limit node3 -e reset_confirmation=yes > "$log/dead-reset.log" 2>&1 || { tail -40 "$log/dead-reset.log"; return 1; }
+    "$windlass" playbook -i "$inventory" playbooks/replace_node.yml -e node=node3 -e skip_confirmation=true > "$log/replaced.log" 2>&1 || { tail -40 "$log/replaced.log"; return 1; }
   joined dead-returns node3
 }
 
 worker_removed() {
   remove_node node4 > "$log/worker-removed.log" 2>&1 || { tail -40 "$log/worker-removed.log"; return 1; }
-  gone node4 && remove_node node4 > "$log/worker-removed-again.log" 2>&1
+  gone node4 node1 && remove_node node4 > "$log/worker-removed-again.log" 2>&1
 }
 
 # with_backups PLAYBOOK OPTION...: with a key of SSH, which age takes too, so that this machine needs no age

@@ -1,0 +1,83 @@
+//! The report of playbooks/verify.yml on hosts without a cluster: findings, not an abort.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use windlass_yaml::{Options, Source, parse};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Every check of the table.
+fn checks() -> Vec<Value> {
+    let path = Path::new(ROOT).join("roles/verify/vars/main/checks.yml");
+    let loaded = parse(Source::new("checks".to_owned(), fs::read_to_string(path).unwrap()), &Options::default());
+    let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
+    loaded.documents[0].to_json()["verify_checks"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_check_of_a_script_is_in_the_table() {
+    let known: Vec<String> = checks().iter().map(|check| check["id"].as_str().unwrap().to_owned()).collect();
+    for script in ["host", "node", "control_plane", "etcd", "cluster", "pairs"] {
+        let text = fs::read_to_string(Path::new(ROOT).join(format!("roles/verify/files/{script}.sh"))).unwrap();
+        for word in text.split_whitespace().filter(|word| word.contains('.')) {
+            let prefixes = ["host.", "node.", "api.", "etcd.", "cluster.", "network."];
+            let is_id = !word.ends_with('.') && word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '.');
+            if is_id && prefixes.iter().any(|prefix| word.starts_with(prefix)) {
+                assert!(known.iter().any(|id| id == word), "{script}.sh prints `{word}`, which has no row");
+            }
+        }
+    }
+    for check in checks() {
+        assert!(check["title"].is_string() && check["remedy"].is_string() && check["group"].is_string(), "{check}");
+    }
+}
+
+#[test]
+fn hosts_without_a_cluster_are_findings() {
+    let folder = tempfile::tempdir().unwrap();
+    let groups = "[etcd]\ncp1\n[kube_node]\ncp1\ndead\n[k8s_cluster:children]\nkube_control_plane\nkube_node\n";
+    let variables = format!(
+        "[all:vars]\nip=127.0.0.1\nkube_version=1.36.4\nbin_dir={0}\nkube_config_dir={0}\nkubelet_healthz_port=1\n\
+         kube_apiserver_port=1\nkube_service_addresses=127.0.0.0/24\n",
+        folder.path().display()
+    );
+    let hosts =
+        "[kube_control_plane]\ncp1 ansible_connection=local\n[dead]\ndead ansible_host=127.0.0.1 ansible_port=1\n";
+    fs::write(folder.path().join("hosts"), format!("{hosts}{groups}{variables}")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "hosts", "--check"])
+        .arg(Path::new(ROOT).join("playbooks/verify.yml"))
+        .current_dir(folder.path())
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("changed=0"), "{text}");
+
+    let report: Value = serde_json::from_str(&fs::read_to_string(folder.path().join("verify.json")).unwrap()).unwrap();
+    assert_eq!(report["healthy"], false);
+    assert_eq!(report["not_reached"], serde_json::json!(["dead"]));
+    let status = |id: &str| {
+        let checks = report["checks"].as_array().unwrap();
+        checks.iter().find(|check| check["id"] == id).map(|check| check["status"].as_str().unwrap().to_owned())
+    };
+    for (id, expected) in [
+        ("host.reach", "fail"),
+        ("host.clock", "pass"),
+        ("host.versions", "fail"),
+        ("node.kubelet", "fail"),
+        ("api.ready", "fail"),
+        ("etcd.health", "fail"),
+        ("cluster.nodes", "unknown"),
+        ("network.pods", "skip"),
+        ("drift", "skip"),
+    ] {
+        assert_eq!(status(id).as_deref(), Some(expected), "{id}: {report}");
+    }
+}
