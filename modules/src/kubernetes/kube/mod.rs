@@ -40,7 +40,7 @@ static SPEC: Spec = Spec {
         Opt::new("namespace", Kind::Str, "The namespace."),
         Opt::new("all_namespaces", Kind::Bool, "Read or await objects of every namespace.").default("false"),
         Opt::new("all", Kind::Bool, "Every object of the kind.").default("false"),
-        Opt::new("label_selector", Kind::Str, "Objects with these labels.").aliases(&["label", "selector"]),
+        Opt::new("label_selector", Kind::Str, "Objects with these labels; `drained`: only pods with them.").aliases(&["label", "selector"]),
         Opt::new("field_selector", Kind::Str, "Objects with these fields."),
         Opt::new("labels", Kind::Dict, "Labels that the object is to have."),
         Opt::new("annotations", Kind::Dict, "Annotations that the object is to have."),

@@ -95,6 +95,12 @@ static SPEC: Spec = Spec {
         )
         .default("false"),
         Opt::new(
+            "repeat",
+            Kind::Bool,
+            "With `upgrade`: run kubeadm even if the node has the version, because an earlier run may have been interrupted.",
+        )
+        .default("false"),
+        Opt::new(
             "node_name",
             Kind::Str,
             "The node's name; the configuration's or else the host's, if it is not given.",
