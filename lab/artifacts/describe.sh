@@ -47,6 +47,14 @@ etcd_download_url: "{{ files_repo }}/$ETCD_PATH"
 crictl_download_url: "{{ files_repo }}/$CRICTL_PATH"
 haproxy_download_url: "{{ files_repo }}/$HAPROXY_PATH"
 
+EOF
+    # Only the stamp is newer than the source, whose kubelet does not know these fields yet.
+    [[ $from == upstream || $kubernetes == 1.20.* ]] || cat <<EOF
+kubelet_shutdown_grace_period: ""
+kubelet_shutdown_grace_period_critical_pods: ""
+
+EOF
+    cat <<EOF
 # Archives for the runtime's image store; \`names\` are what each one is called there.
 image_archives:
 EOF
