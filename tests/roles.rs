@@ -139,7 +139,8 @@ fn hosts_on_which_the_cluster_would_fail_refused() {
     assert_eq!(code, Some(0), "{text}");
 
     let applied = folder.path().join("kubeadm-config.applied.yaml");
-    for (release, sentence) in [("v1.35.1", "cp1 runs Kubernetes 1.35.1, but kube_version is 1.36.4"), ("v1.36.4", "")] {
+    for (release, sentence) in [("v1.35.1", "cp1 runs Kubernetes 1.35.1, but kube_version is 1.36.4"), ("v1.36.4", "")]
+    {
         fs::write(&applied, format!("kubernetesVersion: {release}\n")).unwrap();
         let (code, text) = checked(&allowed);
         let refused = code == Some(2) && text.contains(sentence) && text.contains("playbooks/upgrade.yml");
