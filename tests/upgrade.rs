@@ -147,15 +147,12 @@ fn what_would_stop_the_upgrade_is_found_together() {
         ("upgrade_webhooks", json!({"stdout_lines": ["w.x=a/svc", "w.y=a/gone", "w.z=/"]})),
         ("upgrade_services", json!({"stdout_lines": ["a/svc=10.0.0.1", "a/gone="]})),
         ("upgrade_dns", json!({"stdout": "configmap/coredns"})),
-        (
-            "upgrade_etcd",
-            json!({"results": [{"healthy": false, "endpoints": [
-            {"version": "3.4.23", "db_size": 2_000_000_000, "errors": ["alarm:NOSPACE"]}]}]}),
-        ),
     ];
     for (name, value) in found {
         set(&mut seen, "everywhere", name, value);
     }
+    let member = json!({"version": "3.4.23", "db_size": 2_000_000_000, "errors": ["alarm:NOSPACE"]});
+    set(&mut seen, "cp1", "upgrade_etcd", json!({"results": [{"healthy": false, "endpoints": [member]}]}));
     let state = "pod kube-apiserver 1.20.2\ncert -2 /x/old.crt\ncert 3 /x/new.crt\nauthority 20 /x/ca.crt\nfree 100 /var\nfree 9000 /opt";
     set(&mut seen, "cp1", "upgrade_state", json!({"stdout": state, "stdout_lines": state.lines().collect::<Vec<_>>()}));
     set(
