@@ -138,6 +138,22 @@ fn hosts_on_which_the_cluster_would_fail_refused() {
     let (code, text) = checked(&[&other[..], &["-e", "migrate_runtime=true"]].concat());
     assert_eq!(code, Some(0), "{text}");
 
+    let applied = folder.path().join("kubeadm-config.applied.yaml");
+    for (release, sentence) in [("v1.35.1", "cp1 runs Kubernetes 1.35.1, but kube_version is 1.36.4"), ("v1.36.4", "")]
+    {
+        fs::write(&applied, format!("kubernetesVersion: {release}\n")).unwrap();
+        let (code, text) = checked(&allowed);
+        let refused = code == Some(2) && text.contains(sentence) && text.contains("playbooks/upgrade.yml");
+        assert!(refused != sentence.is_empty(), "{text}");
+    }
+    let marker = folder.path().join("upgrade");
+    fs::write(&marker, "").unwrap();
+    let (code, text) = checked(&allowed);
+    assert!(code == Some(2) && text.contains("cp1 is in the middle of an upgrade"), "{text}");
+    let (code, text) = checked(&[&allowed[..], &["-e", "upgrade_cluster_setup=true"]].concat());
+    assert_eq!(code, Some(0), "{text}");
+    fs::remove_file(&marker).unwrap();
+
     fs::create_dir(folder.path().join("manifests")).unwrap();
     fs::write(folder.path().join("manifests/etcd.yaml"), "").unwrap();
     let (code, text) = checked(&allowed);

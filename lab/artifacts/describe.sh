@@ -1,26 +1,30 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares its variables with the other parts
-# What the mirror holds, for people (SHA256SUMS) and for inventories (versions.yml, checksums.yml).
+# What the mirror holds, for people (SHA256SUMS) and for inventories (versions.yml, releases, checksums.yml).
 
 describe_build() {
     local released
     released=$(cd "$FILES/dl.k8s.io/release" && printf '%s\n' v* | sed s/^v// | sort -V)
     mapfile -t MIRRORED_VERSIONS <<<"$released"
     (cd "$CACHE" && find files images -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
-    describe_versions >"$CACHE/versions.yml"
+    describe_versions "${MIRRORED_VERSIONS[0]}" >"$CACHE/versions.yml"
+    local version
+    mkdir -p "$CACHE/releases"
+    for version in "${MIRRORED_VERSIONS[@]}"; do describe_versions "$version" >"$CACHE/releases/$version.yml"; done
     describe_checksums >"$CACHE/checksums.yml"
 }
 
 sum_of() { awk -v file="$1" '$2 == file { print $1 }' "$CACHE/SHA256SUMS"; }
 
-# Versions, addresses and images, for the oldest Kubernetes in the mirror: variables to include in group_vars, or to pass as `-e @versions.yml`.
+# describe_versions VERSION: versions, addresses and images for that Kubernetes: variables to include in group_vars, or to pass as `-e @versions.yml`.
 describe_versions() {
+    local kubernetes=$1
     cat <<EOF
 ---
 # Written by lab/artifacts/build. Everything here comes from: $SOURCE
 files_repo: "file://$FILES"
 images_dir: "$IMAGES"
 
-kube_version: "${MIRRORED_VERSIONS[0]}"
+kube_version: "$kubernetes"
 containerd_version: "$CONTAINERD_VERSION"
 runc_version: "$RUNC_VERSION"
 crun_version: "$CRUN_VERSION"
@@ -43,13 +47,21 @@ etcd_download_url: "{{ files_repo }}/$ETCD_PATH"
 crictl_download_url: "{{ files_repo }}/$CRICTL_PATH"
 haproxy_download_url: "{{ files_repo }}/$HAPROXY_PATH"
 
+EOF
+    # Only the stamp is newer than the source, whose kubelet does not know these fields yet.
+    [[ $from == upstream || $kubernetes == 1.20.* ]] || cat <<EOF
+kubelet_shutdown_grace_period: ""
+kubelet_shutdown_grace_period_critical_pods: ""
+
+EOF
+    cat <<EOF
 # Archives for the runtime's image store; \`names\` are what each one is called there.
 image_archives:
 EOF
     local archive
     for archive in "$IMAGES"/*.tar; do
         case $archive in
-            *_v"${MIRRORED_VERSIONS[0]}".tar) ;;
+            *_v"$kubernetes".tar) ;;
             */kube-*) continue ;;
         esac
         printf '  - file: "%s"\n    names: %s\n    sha256: "%s"\n' "$(basename "$archive")" \

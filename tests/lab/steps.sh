@@ -218,6 +218,66 @@ restart_not_lost() {
   play > /dev/null 2>&1
 }
 
+upgrade() { "$windlass" playbook -i "$inventory" playbooks/upgrade.yml "$@"; }
+
+# running VERSION: every node and every control plane has that release
+running() {
+  kubectl node1 get nodes -o wide
+  [ "$(kubectl node1 get nodes -o 'jsonpath={.items[*].status.nodeInfo.kubeletVersion}' | tr ' ' '\n' | sort -u)" = "v$1" ] &&
+    [ "$(kubectl node1 get pods -n kube-system -l tier=control-plane -o 'jsonpath={.items[*].spec.containers[0].image}' | tr ' ' '\n' | sed 's/.*://' | sort -u)" = "v$1" ]
+}
+
+# The release that the mirror has besides the one that runs.
+newer_release() { basename "$(find "$cache/artifacts/releases" -name '*.yml' | sort -V | tail -1)" .yml; }
+
+upgrade_planned() {
+  local from to; from=$(kubectl node1 version --short | sed -n 's/^Server Version: v//p'); to=$(newer_release)
+  [ "$from" != "$to" ] || { echo "the mirror has no release besides $from"; return 1; }
+  WINDLASS_LAB_RELEASE=$to upgrade --check > "$log/upgrade-check.log" 2>&1 || { tail -30 "$log/upgrade-check.log"; return 1; }
+  [ "$(grep -c "node[123]: Kubernetes $from -> $to" "$log/upgrade-check.log")" = 3 ] && running "$from" || return 1
+  # cluster.yml would change all nodes at once.
+  if WINDLASS_LAB_RELEASE=$to play > "$log/upgrade-refused.log" 2>&1; then return 1; fi
+  grep -q 'playbooks/upgrade.yml' "$log/upgrade-refused.log"
+}
+
+# load NODE: asks the API by the node's load balancer, and the service hello, five times a second until load_ends
+load() {
+  local address; address=$(kubectl "$1" get service hello -o 'jsonpath={.spec.clusterIP}') || return 1
+  on "$1" "cat > /root/load; systemd-run --quiet --unit=load sh /root/load https://\$(cat /etc/kubernetes/api-endpoint)/readyz http://$address/" <<'LOAD'
+: > /root/load.failed; : > /root/load.asked
+while sleep 0.2; do
+  for url; do
+    echo "$url" >> /root/load.asked
+    curl -skf -m 3 "$url" > /dev/null || echo "$(date +%T) $url" >> /root/load.failed
+  done
+done
+LOAD
+}
+load_ends() { on "$1" 'systemctl stop load; wc -l < /root/load.asked; cat /root/load.failed'; }
+
+# Killed where the first node is out of service, and started again: every node moves, and what runs is served meanwhile.
+upgraded() {
+  local to; to=$(newer_release)
+  export WINDLASS_LAB_RELEASE=$to
+  load node3 || return 1
+  upgrade > "$log/upgrade-killed.log" 2>&1 &
+  local pid=$!
+  eventually 120 grep -q 'TASK \[.*Upgrade the static pods' "$log/upgrade-killed.log" || return 1
+  kill -9 $pid; wait $pid 2>/dev/null
+  for node in node1 node2 node3; do eventually 30 no_executor $node || return 1; done
+  upgrade > "$log/upgrade.log" 2>&1 || { tail -40 "$log/upgrade.log"; load_ends node3; return 1; }
+  load_ends node3 > "$log/upgrade.load"
+  cat "$log/upgrade.load"
+  running "$to" && [ "$(kubectl node1 get nodes --no-headers | grep -c SchedulingDisabled)" = 0 ] || return 1
+  # A connection that is open while its end is restarted is lost.
+  [ "$(($(wc -l < "$log/upgrade.load") - 1))" -le 10 ]
+}
+
+upgraded_again() {
+  upgrade > "$log/upgrade-again.log" 2>&1 && recap "$log/upgrade-again.log" 'changed=0 +unreachable=0 +failed=0' ||
+    { grep -B3 '^changed:' "$log/upgrade-again.log"; return 1; }
+}
+
 survives_power_cut() {
   "$windlass" lab kill node1 || return 1
   eventually 60 kubectl node2 get --raw=/readyz || return 1

@@ -183,6 +183,8 @@ pub(super) fn statuses(answers: &[Value]) -> (Value, Option<String>) {
             "raft_term": status["raftTerm"],
             "leader": id(&status["leader"]).is_some() && status["leader"] == status["header"]["member_id"],
             "learner": status["isLearner"].as_bool().unwrap_or(false),
+            // Alarms, such as NOSPACE, are reported here.
+            "errors": status["errors"].as_array().cloned().unwrap_or_default(),
         });
         if !seen.iter().any(|known| known["endpoint"] == entry["endpoint"]) {
             seen.push(entry);

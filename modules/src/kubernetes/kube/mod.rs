@@ -57,7 +57,12 @@ static SPEC: Spec = Spec {
         Opt::new("namespace", Kind::Str, "Namespace of the object."),
         Opt::new("all_namespaces", Kind::Bool, "Read or wait for objects of all namespaces.").default("false"),
         Opt::new("all", Kind::Bool, "Select all objects of the kind.").default("false"),
-        Opt::new("label_selector", Kind::Str, "Select objects with these labels.").aliases(&["label", "selector"]),
+        Opt::new(
+            "label_selector",
+            Kind::Str,
+            "Select objects with these labels; with `drained`, evict only pods with them.",
+        )
+        .aliases(&["label", "selector"]),
         Opt::new("field_selector", Kind::Str, "Select objects with these fields."),
         Opt::new("labels", Kind::Dict, "Labels to set on the object."),
         Opt::new("annotations", Kind::Dict, "Annotations to set on the object."),

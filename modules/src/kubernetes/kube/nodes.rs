@@ -37,7 +37,11 @@ pub(super) fn plan_cordon(client: Client, args: &Args, cordon: bool, host: &Host
 pub(super) fn plan_drain(client: Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let (name, node) = node(&client, args, host)?;
     let selector = format!("--field-selector=spec.nodeName={name}");
-    let pods = client.run(&["get", "pods", "--all-namespaces", &selector, "-o", "json"], host)?;
+    let labels = args.str("label_selector").filter(|labels| !labels.is_empty());
+    let chosen = labels.map(|labels| format!("--selector={labels}"));
+    let mut asked = vec!["get", "pods", "--all-namespaces", selector.as_str(), "-o", "json"];
+    asked.extend(chosen.as_deref());
+    let pods = client.run(&asked, host)?;
     let pods = super::objects::of_json(&pods.stdout_text())?;
     let leaving: Vec<String> =
         pods.iter().filter(|pod| !stays(pod, args.bool("ignore_daemonsets"))).map(full_name).collect();
@@ -51,6 +55,7 @@ pub(super) fn plan_drain(client: Client, args: &Args, host: &Host) -> Result<Pla
     add(args.bool("delete_emptydir_data"), "--delete-emptydir-data");
     add(args.bool("disable_eviction"), "--disable-eviction");
     add(args.bool("force"), "--force");
+    words.extend(labels.map(|labels| format!("--pod-selector={labels}")));
     if let Some(seconds) = args.int("grace_period") {
         words.push(format!("--grace-period={seconds}"));
     }

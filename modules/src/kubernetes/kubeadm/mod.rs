@@ -96,6 +96,12 @@ static SPEC: Spec = Spec {
         )
         .default("false"),
         Opt::new(
+            "repeat",
+            Kind::Bool,
+            "With `upgrade`: run kubeadm even if the node has the version, because an earlier run may have been interrupted.",
+        )
+        .default("false"),
+        Opt::new(
             "node_name",
             Kind::Str,
             "Name of the node. Default: the name in the configuration, otherwise the host name.",

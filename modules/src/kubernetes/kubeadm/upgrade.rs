@@ -11,7 +11,8 @@ use crate::{Args, Failure, Host, Outcome, Plan};
 /// `state: upgrade`. `kubeadm upgrade` may be repeated after an interruption: upgraded parts stay as they are.
 pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let version = format!("v{}", args.required("version")?.trim_start_matches('v'));
-    let own = tool.release(host)?;
+    // In check mode, an earlier task would have installed the other kubeadm.
+    let own = if host.dry_run() { version.clone() } else { tool.release(host)? };
     if own != version {
         return Err(Failure::new(format!(
             "kubeadm on this host is {own}, but the node is to move to {version}. Install kubeadm {version} first."
@@ -22,9 +23,9 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         return Err(Failure::new("This node is not a member of a cluster, so there is nothing to upgrade."));
     }
     let control_plane = args.bool("control_plane") || args.bool("first") || files.control_plane_pods() > 0;
-    let pods = pod_version();
-    let moved = !control_plane || pods.as_deref() == Some(version.as_str());
-    let first = args.bool("first");
+    let running = pod_versions(Path::new(MANIFESTS));
+    let moved = !control_plane || all_have(&running, &version);
+    let (first, repeat) = (args.bool("first"), args.bool("repeat"));
     if first {
         let cluster = match node::ask_patiently(&tool, host)? {
             Api::Answers(cluster) => cluster,
@@ -34,10 +35,10 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
                 )));
             }
         };
-        if moved && cluster.version.as_deref() == Some(version.as_str()) && files.unfinished.is_none() {
+        if moved && !repeat && cluster.version.as_deref() == Some(version.as_str()) && files.unfinished.is_none() {
             return Ok(Plan::unchanged().with("action", "none").with("version", version));
         }
-    } else if moved && control_plane && files.unfinished.is_none() {
+    } else if moved && !repeat && control_plane && files.unfinished.is_none() {
         return Ok(Plan::unchanged().with("action", "none").with("version", version));
     }
     // The upgrade replaces the static pods, including a stacked etcd member.
@@ -63,21 +64,35 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
             // On a worker, only the kubelet's configuration is rewritten, often with the same content.
             outcome.changed = before != std::fs::read("/var/lib/kubelet/config.yaml").ok();
         }
-        match pod_version().filter(|_| control_plane) {
-            Some(now) if now != wanted => Err(Failure::new(format!(
-                "kubeadm upgrade ended well, but kube-apiserver's manifest names {now}, not {wanted}."
+        let others = pod_versions(Path::new(MANIFESTS)).into_iter().find(|(_, now)| now.as_deref() != Some(&wanted));
+        match others.filter(|_| control_plane) {
+            Some((pod, now)) => Err(Failure::new(format!(
+                "kubeadm upgrade ended well, but the manifest of {pod} names {}, not {wanted}.",
+                now.as_deref().unwrap_or("no version")
             ))),
-            _ => Ok(()),
+            None => Ok(()),
         }
     };
     verdict.apply(args.bool("allow_unsafe"), || {
-        Ok(Plan::change(apply).with("action", "upgrade").with("version", version).with("version_before", pods))
+        let before = running.into_iter().next().and_then(|(_, version)| version);
+        Ok(Plan::change(apply).with("action", "upgrade").with("version", version).with("version_before", before))
     })
 }
 
-/// Version of the node's API server, from the image in its manifest.
-fn pod_version() -> Option<String> {
-    image_version(&std::fs::read_to_string("/etc/kubernetes/manifests/kube-apiserver.yaml").ok()?)
+const MANIFESTS: &str = "/etc/kubernetes/manifests";
+
+/// The versions of the node's control plane, as its manifests name the images: kubeadm replaces one after the other, the scheduler last.
+fn pod_versions(manifests: &Path) -> Vec<(&'static str, Option<String>)> {
+    ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+        .map(|pod| {
+            let manifest = std::fs::read_to_string(manifests.join(pod).with_extension("yaml"));
+            (pod, manifest.ok().as_deref().and_then(image_version))
+        })
+        .to_vec()
+}
+
+fn all_have(pods: &[(&str, Option<String>)], version: &str) -> bool {
+    pods.iter().all(|(_, found)| found.as_deref() == Some(version))
 }
 
 fn image_version(manifest: &str) -> Option<String> {
@@ -95,5 +110,21 @@ mod tests {
         let manifest = "spec:\n  containers:\n  - command:\n    - kube-apiserver\n    image: k8s.gcr.io/kube-apiserver:v1.20.2\n    imagePullPolicy: IfNotPresent\n";
         assert_eq!(image_version(manifest).as_deref(), Some("v1.20.2"));
         assert_eq!(image_version("spec: {}\n"), None);
+    }
+
+    #[test]
+    fn control_plane_interrupted_half_way_has_not_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |pod: &str, version: &str| {
+            let manifest = format!("spec:\n  containers:\n  - image: registry.k8s.io/{pod}:{version}\n");
+            std::fs::write(folder.path().join(pod).with_extension("yaml"), manifest).unwrap();
+        };
+        write("kube-apiserver", "v1.21.0");
+        write("kube-controller-manager", "v1.21.0");
+        assert!(!all_have(&pod_versions(folder.path()), "v1.21.0"));
+        write("kube-scheduler", "v1.20.3");
+        assert!(!all_have(&pod_versions(folder.path()), "v1.21.0"));
+        write("kube-scheduler", "v1.21.0");
+        assert!(all_have(&pod_versions(folder.path()), "v1.21.0"));
     }
 }

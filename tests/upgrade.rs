@@ -1,0 +1,193 @@
+//! Decisions of playbooks/upgrade.yml on clusters that are only described: what is due, in which order, and what refuses it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+const HOSTS: &str = "[kube_control_plane]\ncp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n[etcd]\ncp1\n[kube_node]\ncp1\nw1 ip=10.0.0.3\nw2 ip=10.0.0.4\n\
+                     [k8s_cluster:children]\nkube_control_plane\nkube_node\n[all:vars]\nansible_connection=local\nansible_architecture=x86_64\n";
+
+const PLAYBOOK: &str = "
+- hosts: all
+  gather_facts: false
+  tags: [always]
+  roles: [{role: upgrade, when: false}]
+  tasks:
+    - ansible.builtin.set_fact:
+      args: \"{{ seen.everywhere | combine(seen[inventory_hostname] | default({})) }}\"
+    - ansible.builtin.set_fact:
+        upgrade_is_due: \"{{ upgrade_due }}\"
+        upgrade_etcd_is_due: \"{{ upgrade_etcd_due }}\"
+    - ansible.builtin.copy:
+        dest: \"{{ folder }}/{{ inventory_hostname }}\"
+        content: \"{{ {'plan': lookup('ansible.builtin.template', role ~ '/templates/plan.txt.j2').splitlines(), 'due': upgrade_due_nodes,
+          'members': upgrade_due_members, 'findings': upgrade_findings, 'remarks': upgrade_remarks,
+          'releases': upgrade_release_rules | rejectattr('good') | map(attribute='name')} | to_json }}\"
+";
+
+/// Decisions of a host from what the playbook would have found; kube_version is 1.21.0.
+fn decide(host: &str, seen: &Value, variables: &Value) -> Value {
+    decide_with_tags("all", host, seen, variables)
+}
+
+fn decide_with_tags(tags: &str, host: &str, seen: &Value, variables: &Value) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let roles = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles");
+    fs::write(folder.path().join("hosts"), HOSTS).unwrap();
+    fs::write(folder.path().join("play.yml"), PLAYBOOK).unwrap();
+    let mut all = json!({"kube_version": "1.21.0", "containerd_version": "1.6.20", "etcd_version": "3.4.23", "kube_image_repo": "registry.k8s.io",
+        "dns_mode": "none", "seen": seen, "folder": folder.path(), "role": roles.join("upgrade")});
+    all.as_object_mut().unwrap().extend(variables.as_object().unwrap().clone());
+    fs::write(folder.path().join("variables.yml"), all.to_string()).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "hosts", "play.yml", "-e", "@variables.yml", "--tags", tags])
+        .current_dir(folder.path())
+        .env("ANSIBLE_ROLES_PATH", roles)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    serde_json::from_str(&fs::read_to_string(folder.path().join(host)).unwrap()).unwrap()
+}
+
+/// Observations of a healthy cluster: control planes at the first release, kubelets of cp1, cp2 and w1 at the others.
+fn healthy(planes: &str, kubelets: [&str; 3]) -> Value {
+    let pods = format!("pod kube-apiserver {planes}\npod kube-scheduler {planes}\nfree 9000 /opt");
+    let rows: Vec<String> = ["cp1", "cp2", "w1"]
+        .iter()
+        .zip(kubelets)
+        .map(|(node, release)| format!("{node}=True==containerd://1.6.20~ds1=v{release}"))
+        .collect();
+    let plane = json!({"upgrade_state": {"stdout": pods, "stdout_lines": pods.lines().collect::<Vec<_>>()}, "upgrade_api": {"rc": 0}});
+    json!({
+        "everywhere": {
+            "upgrade_nodes": {"stdout_lines": rows},
+            "upgrade_begun": {"stat": {"exists": false}},
+            "upgrade_etcd": {"results": [{"healthy": true, "endpoints": [{"version": "3.4.23", "db_size": 100, "errors": []}]}]},
+        },
+        "cp1": plane,
+        "cp2": plane,
+    })
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|one| one["name"].as_str().or(one.as_str()).unwrap()).collect()
+}
+
+fn set(seen: &mut Value, host: &str, name: &str, value: Value) {
+    seen[host][name] = value;
+}
+
+#[test]
+fn cluster_at_the_release_has_nothing_due() {
+    let seen = healthy("1.21.0", ["1.21.0", "1.21.0", "1.21.0"]);
+    let decided = decide("cp1", &seen, &json!({}));
+    assert_eq!(names(&decided["due"]), [""; 0]);
+    assert_eq!(names(&decided["findings"]), [""; 0]);
+    assert_eq!(names(&decided["releases"]), [""; 0]);
+    assert!(decided["plan"][0].as_str().unwrap().starts_with("Nothing to upgrade node by node"), "{decided}");
+}
+
+#[test]
+fn nodes_that_were_begun_come_first_and_are_named_in_the_plan() {
+    let mut seen = healthy("1.20.3", ["1.20.2", "1.20.3", "1.20.2"]);
+    set(&mut seen, "cp2", "upgrade_begun", json!({"stat": {"exists": true}}));
+    set(&mut seen, "everywhere", "upgrade_images", json!({"stdout_lines": ["k8s.gcr.io/kube-proxy:v1.20.2"]}));
+    let decided = decide("w1", &seen, &json!({}));
+    assert_eq!(names(&decided["due"]), ["cp2", "cp1", "w1"]);
+    let plan: Vec<&str> = decided["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    for line in [
+        "2. etcd, one member after the other: nothing to do.",
+        "   cp2: Kubernetes 1.20.3 -> 1.21.0, containerd 1.6.20~ds1; goes on where a run was interrupted",
+        "   cp1: Kubernetes 1.20.2 and 1.20.3 -> 1.21.0, containerd 1.6.20~ds1",
+        "   w1: Kubernetes 1.20.2 -> 1.21.0, containerd 1.6.20~ds1",
+        "   registry.k8s.io/kube-proxy: v1.20.2 -> v1.21.0",
+        "w2 is no node yet and joins at the end.",
+    ] {
+        assert!(plan.contains(&line), "`{line}` is not in {plan:#?}");
+    }
+}
+
+#[test]
+fn other_runtime_or_etcd_is_due_although_kubernetes_is_current() {
+    let seen = healthy("1.21.0", ["1.21.0", "1.21.0", "1.21.0"]);
+    let decided = decide("cp1", &seen, &json!({"containerd_version": "1.6.2", "etcd_version": "3.5.9"}));
+    assert_eq!(names(&decided["due"]), ["cp1", "cp2", "w1"]);
+    assert_eq!(names(&decided["members"]), ["cp1"]);
+}
+
+#[test]
+fn releases_that_do_not_follow_each_other_are_refused() {
+    let refused = |planes: &str, kubelet: &str| {
+        let decided = decide("cp1", &healthy(planes, [planes, planes, kubelet]), &json!({}));
+        names(&decided["releases"]).join(", ")
+    };
+    assert_eq!(refused("1.20.9", "1.19.1"), "");
+    assert_eq!(refused("1.21.1", "1.21.1"), "downgrade");
+    assert_eq!(refused("1.20.9", "1.22.0"), "downgrade");
+    assert_eq!(refused("1.19.3", "1.19.3"), "skipped minor");
+    assert_eq!(refused("1.20.9", "1.18.1"), "kubelet skew");
+}
+
+#[test]
+fn what_would_stop_the_upgrade_is_found_together() {
+    let mut seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);
+    let found = [
+        ("upgrade_budgets", json!({"stdout_lines": ["a/b=0=1=1=1", "a/c=1=2=2=1", "a/d=0=0=0=0"]})),
+        (
+            "upgrade_pod_lines",
+            json!({"stdout_lines": ["a/p=w1=Running==data other", "a/q=w1=Running=ReplicaSet=", "a/r=cp1=Succeeded=="]}),
+        ),
+        ("upgrade_volumes", json!({"stdout_lines": ["a/data=/mnt/x", "a/z="]})),
+        ("upgrade_webhooks", json!({"stdout_lines": ["w.x=a/svc", "w.y=a/gone", "w.z=/"]})),
+        ("upgrade_services", json!({"stdout_lines": ["a/svc=10.0.0.1", "a/gone="]})),
+        ("upgrade_dns", json!({"stdout": "configmap/coredns"})),
+    ];
+    for (name, value) in found {
+        set(&mut seen, "everywhere", name, value);
+    }
+    let member = json!({"version": "3.4.23", "db_size": 2_000_000_000, "errors": ["alarm:NOSPACE"]});
+    set(&mut seen, "cp1", "upgrade_etcd", json!({"results": [{"healthy": false, "endpoints": [member]}]}));
+    let state = "pod kube-apiserver 1.20.2\ncert -2 /x/old.crt\ncert 3 /x/new.crt\nauthority 20 /x/ca.crt\nfree 100 /var\nfree 9000 /opt";
+    set(&mut seen, "cp1", "upgrade_state", json!({"stdout": state, "stdout_lines": state.lines().collect::<Vec<_>>()}));
+    set(
+        &mut seen,
+        "cp1",
+        "upgrade_apis",
+        json!({"stdout": "policy/v1beta1/podsecuritypolicies=25\nextensions/v1beta1/ingresses=21"}),
+    );
+    let decided = decide("cp1", &seen, &json!({}));
+    let expected = ["certificates", "space", "etcd", "budgets", "pods", "apis", "webhooks", "dns"];
+    assert_eq!(names(&decided["findings"]), expected);
+    let text = decided["findings"].to_string();
+    for part in [
+        "/x/old.crt has ended, /x/ca.crt ends in 20 days",
+        "for /var.",
+        "alarm:NOSPACE",
+        "a/b: this",
+        "a/p has no controller",
+        "extensions/v1beta1/ingresses.",
+        "w.y: no pod",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in {text}");
+    }
+    let remarks = decided["remarks"].to_string();
+    assert!(remarks.contains("a/p has a volume on its node") && remarks.contains("podsecuritypolicies"), "{remarks}");
+    // Only findings of its own come from another host.
+    assert_eq!(names(&decide("w1", &seen, &json!({}))["findings"]), [""; 0]);
+}
+
+#[test]
+fn tags_select_the_parts_that_are_due() {
+    let seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);
+    let due = |tags: &str| {
+        let decided = decide_with_tags(tags, "cp1", &seen, &json!({"etcd_version": "3.5.9"}));
+        (names(&decided["due"]).len(), names(&decided["members"]).len())
+    };
+    assert_eq!([due("all"), due("runtime"), due("etcd"), due("network")], [(3, 1), (0, 0), (0, 1), (0, 0)]);
+}
