@@ -29,7 +29,8 @@ impl Host {
             "[all:vars]\nansible_connection=local\nip=127.0.0.1\nkube_config_dir={0}/kubernetes\netcd_config_dir={0}/etcd\n",
             host.folder.path().display()
         );
-        std::os::unix::fs::symlink(Path::new(ROOT).join("roles/certificates/templates"), host.path("templates")).unwrap();
+        std::os::unix::fs::symlink(Path::new(ROOT).join("roles/certificates/templates"), host.path("templates"))
+            .unwrap();
         fs::write(host.path("hosts"), groups.to_owned() + &variables).unwrap();
         Some(host)
     }
