@@ -191,3 +191,104 @@ fn tags_select_the_parts_that_are_due() {
     };
     assert_eq!([due("all"), due("runtime"), due("etcd"), due("network")], [(3, 1), (0, 0), (0, 1), (0, 0)]);
 }
+
+/// Exit code and output of the playbook on the node of `tests/upgrade/simulate`, or nothing where it cannot run.
+fn simulate(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let output = simulation(folder, more).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text)
+}
+
+fn simulation(folder: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["-m", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/upgrade/simulate"), env!("CARGO_BIN_EXE_windlass")])
+        .arg(folder)
+        .args(more)
+        .env("NO_COLOR", "1")
+        .env("WINDLASS_JOURNAL_DIR", folder.join("journals"));
+    command
+}
+
+fn can_simulate() -> bool {
+    let can = Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
+    if !can {
+        eprintln!("upgrade: skipped; the simulation needs root and unshare");
+    }
+    can
+}
+
+/// The program of kubelet, the release of the cluster, whether the node is cordoned, and whether its upgrade is noted as begun.
+#[track_caller]
+fn node_is(folder: &Path, release: &str, cordoned: &str) {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap().trim().to_owned();
+    assert!(read("bin/kubelet").ends_with(&format!("v{release}\"")));
+    assert_eq!(read("cluster"), release);
+    assert_eq!(read("cordoned"), cordoned);
+    assert!(!folder.join("bin/.before-upgrade").exists());
+    let manifest = read("over/etc/upper/kubernetes/manifests/kube-scheduler.yaml");
+    assert!(manifest.ends_with(&format!(":v{release}")), "{manifest}");
+}
+
+#[test]
+fn node_is_upgraded_and_a_second_run_changes_nothing() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text) = simulate(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    node_is(folder.path(), "1.21.0", "");
+    let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
+    let order = ["drain cp1", "init phase upload-config kubeadm", "upgrade apply v1.21.0", "uncordon cp1"];
+    let places: Vec<usize> = order.iter().map(|call| calls.find(call).unwrap()).collect();
+    assert!(places.is_sorted(), "{calls}");
+    assert_eq!(fs::read_dir(folder.path().join("backups")).unwrap().count(), 2);
+    let (code, text) = simulate(folder.path(), &[]);
+    assert!(code == Some(0) && text.contains("changed=0 "), "{text}");
+}
+
+#[test]
+fn node_whose_upgrade_fails_is_put_back() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let uncordoned = "It has its old programs and static pods back, is ready, and gets pods.";
+    // The simulation begins when the file is there, so the failure is chosen before the node exists.
+    for (fails, reason) in [
+        ("kubeadm-fails", "the upgrade fails"),
+        ("unready-1.21.0", "the last answer was `vnone True`"),
+        ("drain-fails", "a budget forbids it"),
+    ] {
+        fs::write(folder.path().join(fails), "").unwrap();
+        let (code, text) = simulate(folder.path(), &[]);
+        assert!(code == Some(2) && text.contains(reason) && text.contains(uncordoned), "{text}");
+        node_is(folder.path(), "1.20.2", "");
+        fs::remove_file(folder.path().join(fails)).unwrap();
+    }
+    let (code, text) = simulate(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    node_is(folder.path(), "1.21.0", "");
+}
+
+#[test]
+fn upgrade_that_is_killed_goes_on() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("output");
+    let moments = ["Keep the old programs", "Move the node's pods", "Upgrade the static pods", "Configure kubelet"];
+    for moment in moments {
+        let mut run = simulation(folder.path(), &[]).stdout(fs::File::create(&output).unwrap()).spawn().unwrap();
+        while run.try_wait().unwrap().is_none() && !fs::read_to_string(&output).unwrap().contains(moment) {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+    }
+    let (code, text) = simulate(folder.path(), &[]);
+    assert!(code == Some(0) && text.contains("goes on where a run was interrupted"), "{text}");
+    node_is(folder.path(), "1.21.0", "");
+}
