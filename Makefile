@@ -50,6 +50,7 @@ check:
 	# Only a release build has the smaller executor.
 	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
 	tools/catalog check --complete
+	tools/style
 	@# Advisories are left out, because their database needs the network.
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --offline check bans licenses sources; \
 	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi

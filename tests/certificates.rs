@@ -95,7 +95,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// What a command of a script prints.
+/// Output of a command in a script.
 fn run(script: &Path, command: &str) -> String {
     let output = Command::new("sh").arg(script).arg(command).output().unwrap();
     assert!(output.status.success(), "{command}: {}", text(&output));

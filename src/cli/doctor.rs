@@ -42,7 +42,7 @@ struct Finding {
     weight: Weight,
     subject: &'static str,
     text: String,
-    /// What to do; empty if it works.
+    /// Remedy; empty if it works.
     remedy: String,
 }
 
