@@ -260,7 +260,8 @@ upgraded() {
   local to; to=$(newer_release)
   export WINDLASS_LAB_RELEASE=$to
   load node3 || return 1
-  upgrade > "$log/upgrade-killed.log" 2>&1 &
+  # The program itself: a function in the background would be a shell that is killed instead.
+  "$windlass" playbook -i "$inventory" playbooks/upgrade.yml > "$log/upgrade-killed.log" 2>&1 &
   local pid=$!
   eventually 120 grep -q 'TASK \[.*Upgrade the static pods' "$log/upgrade-killed.log" || return 1
   kill -9 $pid; wait $pid 2>/dev/null
