@@ -126,7 +126,7 @@ fn metrics_server_has_every_field() {
 }
 
 #[test]
-fn manifests_that_are_not_as_expected_refused() {
+fn unexpected_manifest_refused() {
     let none = json!({});
     let wrong = json!({"metrics_server_manifest_checksums": {"9.9.9": {"manifest.yaml": format!("sha256:{}", "0".repeat(64))}}});
     let other = json!({"metrics_server_version": "8.8.8"});

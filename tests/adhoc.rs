@@ -33,7 +33,7 @@ fn a_large_file_in_a_vault_arrives_decrypted() {
 }
 
 #[test]
-fn results_tell_how_a_module_was_called_only_with_vvv() {
+fn result_shows_invocation_only_with_vvv() {
     let call = ["adhoc", "localhost", "-m", "stat", "-a", "path=/nonexistent"];
     let text = |output: Output| String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!text(windlass(&call)).contains("invocation"));
@@ -42,7 +42,7 @@ fn results_tell_how_a_module_was_called_only_with_vvv() {
 }
 
 #[test]
-fn how_a_host_is_reached_is_told_with_vvv_and_logged_with_log_verbosity() {
+fn connection_shown_with_vvv_and_logged_with_log_verbosity() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     let call = ["adhoc", "localhost", "-m", "ping"];
@@ -62,7 +62,7 @@ fn how_a_host_is_reached_is_told_with_vvv_and_logged_with_log_verbosity() {
 }
 
 #[test]
-fn a_template_is_written_in_the_encoding_that_is_asked_for() {
+fn template_written_in_requested_encoding() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("price.j2"), "5 €\n").expect("a file");
@@ -77,7 +77,7 @@ fn a_template_is_written_in_the_encoding_that_is_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_command_line_refused() {
     let told = |arguments: &[&str]| {
         let output = windlass(&[&["adhoc", "localhost"], arguments].concat());
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -97,7 +97,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn the_implicit_localhost_has_the_python_of_the_control_machine() {
+fn implicit_localhost_uses_python_of_controller() {
     let shown = |name: &str| {
         let output = windlass(&["adhoc", "localhost", "-m", "debug", "-a", &format!("msg={{{{ {name} }}}}")]);
         assert!(output.status.success(), "{output:?}");
@@ -115,7 +115,7 @@ fn fetch_is_skipped_in_check_mode() {
 }
 
 #[test]
-fn a_limit_that_leaves_no_host_names_the_word_that_matches_nothing() {
+fn limit_without_hosts_names_unmatched_word() {
     let output = windlass(&["adhoc", "-i", "a,b,", "-l", "nobody", "all", "-m", "ping"]);
     let expected = "[WARNING]: Could not match supplied host pattern, ignoring: nobody\n\
                     [ERROR]: Specified inventory, host pattern and/or --limit leaves us with no hosts to target.\n";

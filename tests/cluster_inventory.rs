@@ -58,28 +58,28 @@ fn refused(inventory: &str, variables: &str, sentence: &str) {
 }
 
 #[test]
-fn without_the_groups() {
+fn missing_groups_refused() {
     refused("[servers]\ncp1\n", "", "The inventory has no host in the group `kube_control_plane`.");
 }
 
 #[test]
-fn an_even_number_of_etcd_members() {
+fn even_number_of_etcd_members_refused() {
     let inventory = GROUPS.replace("[etcd]\ncp1", "[etcd]\ncp1\nworker1");
     refused(&inventory, "", "The group `etcd` has 2 hosts (cp1, worker1).");
 }
 
 #[test]
-fn services_and_pods_with_the_same_addresses() {
+fn overlapping_service_and_pod_networks_refused() {
     refused(GROUPS, "kube_service_addresses=10.233.64.0/20", "overlap; choose networks apart from each other.");
 }
 
 #[test]
-fn a_network_that_is_none() {
+fn invalid_network_refused() {
     refused(GROUPS, "kube_pods_subnet=10.233.64.0", "kube_pods_subnet is `10.233.64.0`, which is no network");
 }
 
 #[test]
-fn a_host_with_an_address_of_a_pod() {
+fn host_address_in_pod_network_refused() {
     refused(
         &GROUPS.replacen("cp1", "cp1 ip=10.233.65.4", 1),
         "",
@@ -88,7 +88,7 @@ fn a_host_with_an_address_of_a_pod() {
 }
 
 #[test]
-fn a_network_plugin_that_does_not_exist() {
+fn unknown_network_plugin_refused() {
     refused(GROUPS, "kube_network_plugin=flanel", "kube_network_plugin is `flanel`, but must be one of: bridge, ");
 }
 
@@ -154,7 +154,7 @@ fn elections_shorter_than_heartbeats_refused() {
 }
 
 #[test]
-fn events_without_a_cluster_of_their_own_refused() {
+fn unusable_events_etcd_refused() {
     refused(
         GROUPS,
         "etcd_events_cluster_enabled=true\netcd_events_cluster_setup=false",
@@ -168,7 +168,7 @@ fn events_without_a_cluster_of_their_own_refused() {
 }
 
 #[test]
-fn etcd_in_pods_with_what_kubeadm_cannot_do_refused() {
+fn etcd_in_pods_with_settings_beyond_kubeadm_refused() {
     let separate = GROUPS.replace("[etcd]\ncp1", "[etcd]\nworker1");
     refused(&separate, "etcd_deployment_type=kubeadm", "Give both groups the same hosts");
     for (variables, sentence) in [
@@ -187,7 +187,7 @@ fn different_drivers_of_control_groups_refused() {
 }
 
 #[test]
-fn settings_of_calico_that_cannot_work_refused() {
+fn invalid_calico_settings_refused() {
     let refused = |variables: &str, sentence: &str| {
         refused(GROUPS, &format!("kube_network_plugin=calico\n{variables}"), sentence)
     };
@@ -204,12 +204,12 @@ fn settings_of_calico_that_cannot_work_refused() {
 }
 
 #[test]
-fn a_release_that_is_none() {
+fn invalid_release_refused() {
     refused(GROUPS, "kube_version=v1.30", "kube_version is `v1.30`, but must be a release");
 }
 
 #[test]
-fn settings_of_networks_that_cannot_work_refused() {
+fn invalid_network_settings_refused() {
     refused(GROUPS, "ipv4_stack=false", "clusters without IPv4 are not supported");
     refused(GROUPS, "ipv6_stack=true\nkube_pods_subnet_ipv6=fd85::/48", "kube_pods_subnet_ipv6 `fd85::/48`");
     refused(GROUPS, "bridge_routing=tunnel", "value of bridge_routing must be one of: routes, vxlan, bgp, got: tunnel");
@@ -222,7 +222,7 @@ fn settings_of_networks_that_cannot_work_refused() {
 }
 
 #[test]
-fn settings_of_kube_router_that_cannot_work_refused() {
+fn invalid_kube_router_settings_refused() {
     for (variables, sentence) in [
         ("kube_router_version=9.9.9", "none for kube_router_version 9.9.9"),
         ("kube_proxy_remove=true", "either kube-router or kube-proxy has to answer for services"),
@@ -238,7 +238,7 @@ fn settings_of_kube_router_that_cannot_work_refused() {
 }
 
 #[test]
-fn settings_of_multus_that_cannot_work_refused() {
+fn invalid_multus_settings_refused() {
     for (variables, sentence) in [
         ("multus_version=9.9.9", "none for multus_version 9.9.9"),
         ("kube_network_plugin=none", "Multus only adds interfaces to a cluster's network"),
@@ -249,7 +249,7 @@ fn settings_of_multus_that_cannot_work_refused() {
 }
 
 #[test]
-fn settings_of_cilium_that_cannot_work_refused() {
+fn invalid_cilium_settings_refused() {
     for (variables, sentence) in [
         ("cilium_tunnel_mode=disabled", "cilium_tunnel_mode: disabled needs cilium_native_routing_cidr"),
         ("cilium_encryption_enabled=true", "cilium_ipsec_key is no key in base64"),
@@ -266,7 +266,7 @@ fn settings_of_cilium_that_cannot_work_refused() {
 }
 
 #[test]
-fn settings_of_kube_ovn_that_cannot_work_refused() {
+fn invalid_kube_ovn_settings_refused() {
     for (variables, sentence) in [
         ("kube_ovn_version=9.9.9", "none for kube_ovn_version 9.9.9"),
         ("kube_ovn_version=1.15.24\nkube_version=1.28.3", "whose chart needs Kubernetes 1.29"),
@@ -283,7 +283,7 @@ fn settings_of_kube_ovn_that_cannot_work_refused() {
 }
 
 #[test]
-fn settings_of_the_control_plane_without_effect_refused() {
+fn control_plane_settings_without_effect_refused() {
     for (variables, sentence) in [
         ("kube_oidc_auth=true", "kube_oidc_url or kube_oidc_client_id is missing"),
         ("kube_api_anonymous_auth=false", "ask the API server for its health without credentials"),
@@ -309,7 +309,7 @@ fn settings_of_the_control_plane_without_effect_refused() {
 }
 
 #[test]
-fn settings_that_the_release_does_not_know_refused() {
+fn settings_unknown_to_release_refused() {
     for (variables, sentence) in [
         ("kube_apiserver_use_authentication_config_file=true", "needs Kubernetes 1.30, but kube_version is 1.20.2"),
         ("kube_apiserver_tracing=true", "kube_apiserver_tracing needs Kubernetes 1.27"),

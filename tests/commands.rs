@@ -22,7 +22,7 @@ const NAMES: &[&str] = &[
 ];
 
 #[test]
-fn commands_print_what_those_of_ansible_print() {
+fn commands_print_same_as_ansible() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands");
     let programs = tempfile::tempdir().unwrap();
     for name in NAMES {
@@ -95,7 +95,7 @@ fn galaxy_server(archive: Vec<u8>) -> String {
 }
 
 #[test]
-fn roles_come_from_a_galaxy_server() {
+fn roles_installed_from_galaxy_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut archive = tar::Builder::new(Vec::new());
     for (name, text) in [("r-1/meta/main.yml", "dependencies: []\n"), ("r-1/tasks/main.yml", "[]\n")] {

@@ -77,7 +77,7 @@ impl Console {
 }
 
 #[test]
-fn the_console_completes_names_and_keeps_its_lines() {
+fn console_completes_names_and_keeps_history() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("hosts"), "[web]\nfront1 ansible_connection=local\n[db]\nback1\n").unwrap();
     let mut console = Console::open(folder.path());

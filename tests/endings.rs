@@ -43,7 +43,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn signal_ends_a_run_with_what_was_running_and_the_recap() {
+fn signal_ends_run_with_current_task_and_recap() {
     use rustix::process::Signal;
     for (signal, name, code) in
         [(Signal::INT, "SIGINT", 99), (Signal::TERM, "SIGTERM", 143), (Signal::HUP, "SIGHUP", 129)]
@@ -75,7 +75,7 @@ fn output_to_a_full_disk_is_an_error() {
 }
 
 #[test]
-fn reader_that_goes_away_does_not_stop_the_run() {
+fn closed_pipe_does_not_stop_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = playbook(folder.path(), "    - debug: {msg: x}\n    - copy: {content: x, dest: done}\n");
     let mut child = run.stdout(Stdio::piped()).spawn().unwrap();
@@ -85,7 +85,7 @@ fn reader_that_goes_away_does_not_stop_the_run() {
 }
 
 #[test]
-fn controls_from_a_host_do_not_reach_the_terminal() {
+fn control_characters_from_host_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let tasks = "    - command: {argv: [printf, 'a\\033[2J\\rb\\342\\200\\256c\\302\\233d']}\n    - fail: {msg: \"a\\e[2J\\rb\\u202Ec\\x9bd\"}\n      ignore_errors: true\n";
     for arguments in [&["-vvv"][..], &[]] {
@@ -105,7 +105,7 @@ fn controls_from_a_host_do_not_reach_the_terminal() {
 }
 
 #[test]
-fn paused_reader_holds_the_run_up_and_loses_nothing() {
+fn paused_reader_delays_run_without_loss() {
     let folder = tempfile::tempdir().unwrap();
     // Nine results of 4 MB, each shown twice, none of which a paused reader accepts.
     let tasks = "    - command: {argv: [sh, -c, 'touch at-{{ item }}; head -c 4000000 /dev/zero | tr \"\\\\0\" x']}\n      loop: \"{{ range(9) | list }}\"\n      loop_control: {label: \"{{ item }}\"}\n";

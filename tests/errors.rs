@@ -34,7 +34,7 @@ fn told(files: &[(&str, &str)], arguments: &[&str]) -> String {
 }
 
 #[test]
-fn an_unknown_keyword_is_named_with_the_one_that_was_meant() {
+fn unknown_keyword_reported_with_suggestion() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -58,7 +58,7 @@ fn an_unknown_keyword_is_named_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn an_unknown_keyword_of_a_play() {
+fn unknown_play_keyword_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -78,7 +78,7 @@ fn an_unknown_keyword_of_a_play() {
 }
 
 #[test]
-fn an_unknown_module() {
+fn unknown_module_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -101,7 +101,7 @@ fn an_unknown_module() {
 }
 
 #[test]
-fn an_undefined_variable_shows_where_it_is_used() {
+fn undefined_variable_reported_with_position() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -125,7 +125,7 @@ fn an_undefined_variable_shows_where_it_is_used() {
 }
 
 #[test]
-fn an_undefined_variable_in_a_condition() {
+fn undefined_variable_in_condition_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -147,7 +147,7 @@ fn an_undefined_variable_in_a_condition() {
 }
 
 #[test]
-fn a_template_without_quotes() {
+fn template_without_quotes_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -170,7 +170,7 @@ fn a_template_without_quotes() {
 }
 
 #[test]
-fn a_missing_role() {
+fn missing_role_reported() {
     let files = [
         (
             "p.yml",
@@ -197,7 +197,7 @@ fn a_missing_role() {
 }
 
 #[test]
-fn a_missing_file_of_tasks() {
+fn missing_task_file_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -219,7 +219,7 @@ fn a_missing_file_of_tasks() {
 }
 
 #[test]
-fn a_missing_file_of_an_include() {
+fn missing_include_file_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -243,7 +243,7 @@ fn a_missing_file_of_an_include() {
 }
 
 #[test]
-fn a_missing_file_to_copy() {
+fn missing_copy_source_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -271,7 +271,7 @@ fn a_missing_file_to_copy() {
 }
 
 #[test]
-fn a_loop_over_a_text() {
+fn loop_over_text_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -295,7 +295,7 @@ fn a_loop_over_a_text() {
 }
 
 #[test]
-fn two_modules_in_one_task() {
+fn two_modules_in_one_task_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -317,7 +317,7 @@ fn two_modules_in_one_task() {
 }
 
 #[test]
-fn a_task_without_a_module() {
+fn task_without_module_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -337,7 +337,7 @@ fn a_task_without_a_module() {
 }
 
 #[test]
-fn a_variable_that_refers_to_itself() {
+fn self_referencing_variable_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -361,7 +361,7 @@ fn a_variable_that_refers_to_itself() {
 }
 
 #[test]
-fn a_file_that_imports_itself() {
+fn self_importing_file_reported() {
     let files = [
         (
             "p.yml",
@@ -390,7 +390,7 @@ fn a_file_that_imports_itself() {
 }
 
 #[test]
-fn a_handler_that_does_not_exist() {
+fn unknown_handler_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -421,7 +421,7 @@ fn a_handler_that_does_not_exist() {
 }
 
 #[test]
-fn an_open_quote() {
+fn unclosed_quote_reported() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -441,7 +441,7 @@ fn an_open_quote() {
 }
 
 #[test]
-fn an_empty_playbook() {
+fn empty_playbook_reported() {
     let files = [("p.yml", r#""#)];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
     [ERROR]: p.yml must be a list of plays, not nothing (null)
@@ -456,7 +456,7 @@ fn an_empty_playbook() {
 }
 
 #[test]
-fn a_wrong_vault_password() {
+fn wrong_vault_password_reported() {
     let files = [
         (
             "p.yml",
@@ -491,7 +491,7 @@ fn a_wrong_vault_password() {
 }
 
 #[test]
-fn no_vault_password() {
+fn missing_vault_password_reported() {
     let files = [
         (
             "p.yml",
@@ -524,7 +524,7 @@ fn no_vault_password() {
 
 /// Playbooks compare messages in results, so advice is printed separately.
 #[test]
-fn advice_is_no_part_of_a_result() {
+fn hint_excluded_from_result() {
     let files = [
         (
             "p.yml",
@@ -572,7 +572,7 @@ fn advice_is_no_part_of_a_result() {
 }
 
 #[test]
-fn an_inventory_that_cannot_be_read() {
+fn unreadable_inventory_reported() {
     let files = [
         (
             "p.yml",
@@ -601,7 +601,7 @@ x
 }
 
 #[test]
-fn a_role_is_not_included_from_a_list_of_files() {
+fn import_role_with_list_of_files_refused() {
     let files = [
         (
             "p.yml",
@@ -629,7 +629,7 @@ fn a_role_is_not_included_from_a_list_of_files() {
 
 /// An unreachable host has not run the role, so the role's next occurrence is its first.
 #[test]
-fn a_role_is_run_again_for_a_host_that_was_not_reached() {
+fn role_run_again_for_unreachable_host() {
     let files = [
         (
             "p.yml",
@@ -648,7 +648,7 @@ fn a_role_is_run_again_for_a_host_that_was_not_reached() {
 
 /// Playbooks compare these messages.
 #[test]
-fn loops_that_cannot_be_say_what_ansible_says() {
+fn invalid_loop_fails_with_ansible_message() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -682,7 +682,7 @@ fn loops_that_cannot_be_say_what_ansible_says() {
 }
 
 #[test]
-fn a_handler_that_nothing_can_notify_is_told() {
+fn handler_that_cannot_be_notified_warns() {
     let files = [(
         "p.yml",
         r#"- hosts: localhost
@@ -706,7 +706,7 @@ fn a_handler_that_nothing_can_notify_is_told() {
 }
 
 #[test]
-fn a_role_is_no_handler() {
+fn include_role_as_handler_refused() {
     let files = [
         (
             "p.yml",

@@ -69,7 +69,7 @@ fn executors(sshd: &Sshd) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn it_is_sent_once_and_verified_at_every_start() {
+async fn executor_uploaded_once_and_verified_at_every_start() {
     if !available() {
         return;
     }
@@ -101,7 +101,7 @@ async fn it_is_sent_once_and_verified_at_every_start() {
 }
 
 #[tokio::test]
-async fn requests_share_the_connection_and_run_at_the_same_time() {
+async fn requests_share_connection_and_run_concurrently() {
     if !available() {
         return;
     }
@@ -143,7 +143,7 @@ fn two_images() -> Vec<Image> {
 }
 
 #[tokio::test]
-async fn the_larger_executor_comes_with_the_first_module_that_needs_it() {
+async fn larger_executor_uploaded_for_first_module_that_needs_it() {
     if !available() {
         return;
     }
@@ -182,7 +182,7 @@ async fn the_larger_executor_comes_with_the_first_module_that_needs_it() {
 }
 
 #[tokio::test]
-async fn output_contents_and_files_travel_beside_the_answer() {
+async fn output_contents_and_files_sent_as_blobs() {
     if !available() {
         return;
     }
@@ -233,7 +233,7 @@ async fn output_contents_and_files_travel_beside_the_answer() {
 }
 
 #[tokio::test]
-async fn a_request_nobody_waits_for_is_stopped() {
+async fn abandoned_request_stopped() {
     if !available() {
         return;
     }
@@ -261,7 +261,7 @@ async fn a_request_nobody_waits_for_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_lost_executor_is_reported_and_never_repeated() {
+async fn lost_executor_reported_and_request_not_repeated() {
     if !available() {
         return;
     }
@@ -287,7 +287,7 @@ async fn a_lost_executor_is_reported_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn an_executor_cut_off_or_emptied_on_the_host_is_sent_again() {
+async fn damaged_executor_uploaded_again() {
     if !available() {
         return;
     }
@@ -311,7 +311,7 @@ async fn an_executor_cut_off_or_emptied_on_the_host_is_sent_again() {
 }
 
 #[tokio::test]
-async fn output_that_is_too_long_fails_its_task_alone() {
+async fn too_long_output_fails_only_its_task() {
     if !available() {
         return;
     }
@@ -348,7 +348,7 @@ async fn output_that_is_too_long_fails_its_task_alone() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_leaves_other_hosts_alone() {
+async fn killed_server_does_not_affect_other_hosts() {
     if !available() {
         return;
     }
@@ -375,7 +375,7 @@ async fn a_server_that_dies_leaves_other_hosts_alone() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_running() {
+async fn closed_pool_leaves_no_process() {
     if !available() {
         return;
     }
@@ -398,7 +398,7 @@ async fn nothing_is_left_running() {
 }
 
 #[tokio::test]
-async fn where_xz_does_not_work_it_is_sent_with_gzip() {
+async fn executor_without_xz_uploaded_with_gzip() {
     if !available() {
         return;
     }
@@ -419,7 +419,7 @@ async fn where_xz_does_not_work_it_is_sent_with_gzip() {
 }
 
 #[tokio::test]
-async fn a_noisy_login_shell_does_no_harm() {
+async fn noisy_login_shell_tolerated() {
     if !available() {
         return;
     }
@@ -441,7 +441,7 @@ async fn a_noisy_login_shell_does_no_harm() {
 }
 
 #[tokio::test]
-async fn directories_that_do_not_execute_are_passed_over() {
+async fn noexec_directory_skipped() {
     if !available() {
         return;
     }
@@ -462,7 +462,7 @@ async fn directories_that_do_not_execute_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_place_someone_else_has_prepared_is_not_used() {
+async fn directory_prepared_by_another_user_not_used() {
     if !available() {
         return;
     }
@@ -506,7 +506,7 @@ async fn remote_tmp_with_variables_is_expanded_and_never_evaluated() {
 }
 
 #[tokio::test]
-async fn a_full_directory_is_passed_over() {
+async fn full_directory_skipped() {
     if !available() {
         return;
     }
@@ -527,7 +527,7 @@ async fn a_full_directory_is_passed_over() {
 }
 
 #[tokio::test]
-async fn tasks_and_bare_commands_as_another_user() {
+async fn tasks_and_bare_commands_run_as_another_user() {
     if !available() || !Path::new("/usr/bin/sudo").exists() {
         return;
     }
@@ -555,7 +555,7 @@ async fn tasks_and_bare_commands_as_another_user() {
 }
 
 #[tokio::test]
-async fn the_password_of_sudo_and_su_is_given_once() {
+async fn become_password_sent_once() {
     if !available() || !Path::new("/usr/bin/sudo").exists() {
         return;
     }
@@ -608,7 +608,7 @@ async fn the_password_of_sudo_and_su_is_given_once() {
 }
 
 #[tokio::test]
-async fn bare_commands_with_and_without_an_executor_beside_them() {
+async fn bare_command_runs_with_or_without_executor() {
     if !available() {
         return;
     }

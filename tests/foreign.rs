@@ -77,7 +77,7 @@ fn holds(folder: &TempDir, play: &str) {
 }
 
 #[test]
-fn scripts_and_programs_of_every_protocol_run() {
+fn foreign_modules_of_every_protocol_run() {
     let folder = project(&[
         ("library/pairs.sh", "#!/bin/sh\n. \"$1\"\necho \"{\\\"msg\\\": \\\"$greeting, $_ansible_check_mode\\\"}\"\n"),
         ("library/wants.sh", "#!/bin/sh\n# WANT_JSON\nprintf '{\"changed\": true, \"got\": %s}' \"$(cat \"$1\")\"\n"),
@@ -115,7 +115,7 @@ fn scripts_and_programs_of_every_protocol_run() {
 }
 
 #[test]
-fn python_modules_take_their_module_utils_along() {
+fn python_module_sent_with_its_module_utils() {
     let folder = project(&[
         (
             "library/mine.py",
@@ -189,7 +189,7 @@ fn python_modules_take_their_module_utils_along() {
 }
 
 #[test]
-fn interpreters_are_named_by_variables() {
+fn interpreter_chosen_by_variable() {
     let folder = project(&[
         ("library/any", "#!/opt/none/ruby\n# WANT_JSON\necho '{\"msg\": \"'$0'\"}'\n"),
         (
@@ -219,7 +219,7 @@ fn interpreters_are_named_by_variables() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_the_way_to_get_it() {
+fn missing_requirement_reported_with_remedy() {
     let python = "#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\n";
     let folder = project(&[
         ("library/mine.py", python),
@@ -242,7 +242,7 @@ fn what_is_missing_is_named_with_the_way_to_get_it() {
 }
 
 #[test]
-fn names_of_modules_are_checked_before_anything_runs() {
+fn unknown_module_refused_before_the_run() {
     let folder = project(&[
         ("library/frobnicate.sh", "#!/bin/sh\n# WANT_JSON\n"),
         ("p.yml", "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - debug: {msg: ran}\n    - frobnicat:\n"),
@@ -260,7 +260,7 @@ fn an_adhoc_command_takes_modules_from_a_folder() {
 }
 
 #[test]
-fn a_module_runs_as_a_job_of_its_own() {
+fn async_module_runs_as_job() {
     let folder = project(&[(
         "library/slow.py",
         "#!/usr/bin/python\nimport time\nfrom ansible.module_utils.basic import AnsibleModule\ntime.sleep(0.3)\nAnsibleModule().exit_json(answer=1, changed=True)\n",
@@ -272,7 +272,7 @@ fn a_module_runs_as_a_job_of_its_own() {
 }
 
 #[test]
-fn filters_tests_and_lookups_in_python_are_evaluated_by_python() {
+fn python_filters_tests_and_lookups_run_in_python() {
     let folder = project(&[
         (
             "core/ansible/errors.py",
@@ -322,7 +322,7 @@ fn filters_tests_and_lookups_in_python_are_evaluated_by_python() {
 }
 
 #[test]
-fn python_plugins_that_cannot_run_are_named_before_the_run() {
+fn unusable_python_plugin_refused_before_the_run() {
     let folder = project(&[
         (
             "filter_plugins/mine.py",
@@ -349,7 +349,7 @@ fn python_plugins_that_cannot_run_are_named_before_the_run() {
 
 /// Nobody reads a job's warnings while it runs.
 #[test]
-fn a_job_keeps_its_warnings() {
+fn finished_job_keeps_warnings() {
     let folder = project(&[("library/chatty.sh", "#!/bin/sh\necho '{\"changed\": false}'\necho and more\n")]);
     holds(
         &folder,
@@ -358,7 +358,7 @@ fn a_job_keeps_its_warnings() {
 }
 
 #[test]
-fn a_playbook_that_is_imported_has_a_library_of_its_own() {
+fn imported_playbook_uses_its_own_library() {
     let folder = project(&[
         ("inner/library/near.sh", "#!/bin/sh\necho '{\"changed\": false}'\n"),
         ("inner/play.yml", "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - near:\n"),

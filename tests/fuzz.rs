@@ -105,46 +105,46 @@ fn text(check: impl Fn(&str)) -> impl Fn(&[u8]) {
 }
 
 #[test]
-fn frames_made_of_anything_are_read_alike_or_refused() {
+fn random_frames_read_alike_or_refused() {
     smoke("frames", 5000, frames::check);
 }
 
 #[test]
-fn results_made_of_anything_have_no_effects() {
+fn random_result_has_no_effect() {
     smoke("results", 5000, results::check);
 }
 
 #[test]
-fn journals_made_of_anything_are_read_or_named_with_their_line() {
+fn random_journal_read_or_refused_with_line() {
     smoke("journal", 5000, journal::check);
 }
 
 #[test]
-fn yaml_made_of_anything_is_read_or_refused() {
+fn random_yaml_read_or_refused() {
     smoke("yaml", 5000, text(yaml::check));
 }
 
 #[test]
-fn inventories_made_of_anything_are_read_or_refused() {
+fn random_inventory_read_or_refused() {
     smoke("inventory", 2000, text(inventory::check));
 }
 
 #[test]
-fn patterns_made_of_anything_match_a_host_once() {
+fn random_pattern_matches_each_host_once() {
     smoke("pattern", 5000, text(pattern::check));
 }
 
 #[test]
-fn templates_made_of_anything_are_rendered_or_refused() {
+fn random_template_rendered_or_refused() {
     smoke("template", 3000, text(template::check));
 }
 
 #[test]
-fn envelopes_made_of_anything_are_decrypted_or_refused() {
+fn random_envelope_decrypted_or_refused() {
     smoke("vault", 60, vault::check);
 }
 
 #[test]
-fn arguments_made_of_anything_are_split_or_refused() {
+fn random_arguments_split_or_refused() {
     smoke("key_value", 5000, text(key_value::check));
 }

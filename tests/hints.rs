@@ -216,7 +216,7 @@ fn advice_for_unknown_hosts_followed_helps() {
 const OF_OTHERS: &[&str] = &["--no-install-recommends", "--no-legend", "--plain", "--server", "--state", "--wait"];
 
 #[test]
-fn option_named_in_a_sentence_is_one_of_the_command_line() {
+fn option_named_in_message_exists() {
     let mut known: BTreeSet<String> = OF_OTHERS.iter().map(|option| (*option).to_owned()).collect();
     options(&windlass::cli::command(), &mut known);
     let (literal, option) =

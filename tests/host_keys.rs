@@ -130,7 +130,7 @@ fn unknown_key_at_a_terminal_is_asked_about_as_ssh_does() {
 }
 
 #[test]
-fn unknown_key_with_checking_off_is_warned_of_in_every_way_to_turn_it_off() {
+fn unknown_key_warns_for_every_way_to_disable_checking() {
     if !available() {
         return;
     }
@@ -174,7 +174,7 @@ fn changed_key_with_checking_off_gets_no_password_to_become() {
 }
 
 #[test]
-fn setting_and_environment_accept_new_keys_but_no_changed_ones() {
+fn accept_new_by_setting_or_environment_refuses_changed_key() {
     if !available() {
         return;
     }

@@ -138,8 +138,8 @@ fn names(count: usize) -> Vec<String> {
 }
 
 #[test]
-fn second_run_waits_naming_the_first_and_then_goes_on() {
-    if !in_own_namespace("second_run_waits_naming_the_first_and_then_goes_on") {
+fn second_run_names_the_first_and_waits() {
+    if !in_own_namespace("second_run_names_the_first_and_waits") {
         return;
     }
     let machine = Machine::new(&names(1));
@@ -190,8 +190,8 @@ fn first_run_killed_frees_the_host() {
 }
 
 #[test]
-fn readers_run_side_by_side() {
-    if !in_own_namespace("readers_run_side_by_side") {
+fn shared_locks_held_together() {
+    if !in_own_namespace("shared_locks_held_together") {
         return;
     }
     let machine = Machine::new(&names(1));

@@ -9,7 +9,7 @@ use std::process::Command;
 use similar::TextDiff;
 
 #[test]
-fn inventories_are_shown_as_ansible_shows_them() {
+fn inventory_output_matches_ansible() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inventory");
     let mut differing = 0;
     for case in fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {

@@ -104,7 +104,7 @@ fn variable_of_one_host_is_refused_despite_its_group() {
 }
 
 #[test]
-fn slip_of_the_pen_is_refused_with_the_name_meant() {
+fn misspelled_variable_refused_with_suggestion() {
     refused("kube_network_plugn: bridge\n", &["did you mean `kube_network_plugin`?"]);
     accepted("kube_network_plugn: bridge\nown_variables: [kube_network_plugn]\n");
 }
@@ -116,7 +116,7 @@ fn variables_that_are_not_needed_are_listed_and_left_unevaluated() {
 }
 
 #[test]
-fn table_and_roles_can_be_read() {
+fn table_and_roles_load() {
     let path = Path::new(ROOT).join("roles/check/files/kubespray-variables.yml");
     let table = Table::read("kubespray-variables.yml", &fs::read_to_string(path).unwrap()).unwrap();
     let names: BTreeSet<&str> = table.names().collect();

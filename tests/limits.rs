@@ -42,7 +42,7 @@ fn run(command: &mut Command) -> (Option<i32>, String) {
 }
 
 #[test]
-fn endless_files_are_refused() {
+fn endless_file_refused() {
     let files = directory(&[("site.yml", "- hosts: all\n  tasks: []\n")]);
     let (_, said) = run(windlass(files.path()).args(["inventory", "-i", "/dev/zero", "--list"]));
     assert!(said.contains("/dev/zero") && said.contains("more than 64 MiB"), "{said}");
@@ -55,14 +55,14 @@ fn endless_files_are_refused() {
 }
 
 #[test]
-fn an_inventory_script_that_never_stops_to_print_is_ended() {
+fn endless_inventory_script_killed() {
     let files = directory(&[("hosts.sh", "#!/bin/sh\nexec yes\n")]);
     let (_, said) = run(windlass(files.path()).args(["inventory", "-i", "hosts.sh", "--list"]));
     assert!(said.contains("hosts.sh --list") && said.contains("it printed more than 64 MiB"), "{said}");
 }
 
 #[test]
-fn a_password_program_that_never_stops_to_print_is_ended() {
+fn endless_password_program_killed() {
     let files = directory(&[("password.sh", "#!/bin/sh\nexec yes\n"), ("site.yml", "- hosts: web1\n  tasks: []\n")]);
     let arguments = ["playbook", "-i", "web1,", "--vault-password-file", "password.sh", "site.yml"];
     let (code, said) = run(windlass(files.path()).args(arguments));
@@ -77,7 +77,7 @@ fn playbook(tasks: &str) -> String {
 }
 
 #[test]
-fn the_timeout_of_a_task_bounds_its_lookups() {
+fn task_timeout_bounds_lookups() {
     let tasks = "    - debug:\n        msg: \"{{ lookup('pipe', 'sleep 600') }}\"\n      timeout: 1\n";
     let files = directory(&[("site.yml", &playbook(tasks))]);
     let (code, said) = run(windlass(files.path()).args(["playbook", "site.yml"]));
@@ -85,7 +85,7 @@ fn the_timeout_of_a_task_bounds_its_lookups() {
 }
 
 #[test]
-fn results_that_pile_up_are_not_kept_and_the_play_goes_on() {
+fn oversized_results_dropped_and_play_continues() {
     let tasks = "    - debug:\n        msg: \"{{ 'x' * 30000000 }}\"\n      loop: '{{ range(20) | list }}'\n      no_log: true\n      register: big\n      \
                  ignore_errors: true\n    - debug:\n        msg: \"kept {{ big.results | map(attribute='msg') | map('length') | select('>', 9999) \
                  | length }}, {{ big.results[19].msg }}\"\n";
@@ -147,7 +147,7 @@ fn runs(process: &Path, word: &str) -> bool {
 }
 
 #[test]
-fn a_stopped_executor_is_named_and_its_host_is_unreachable() {
+fn stopped_executor_makes_host_unreachable() {
     let tasks = "    - command: sh -c 'touch ready; sleep 600'\n      args:\n        chdir: DIR\n";
     let files = directory(&[]);
     let place = files.path().display().to_string();
@@ -160,7 +160,7 @@ fn a_stopped_executor_is_named_and_its_host_is_unreachable() {
 }
 
 #[test]
-fn a_stopped_executor_of_another_user_is_noticed_although_the_first_one_answers() {
+fn stopped_become_executor_detected() {
     let sudo = Command::new("sudo").args(["-n", "-u", "nobody", "id", "-u"]).output();
     if !rustix::process::geteuid().is_root() || !sudo.is_ok_and(|output| output.status.success()) {
         return;

@@ -232,7 +232,7 @@ fn secret_in_any_encoding_reaches_no_sink() {
 }
 
 #[test]
-fn json_with_secrets_stays_json() {
+fn masked_json_stays_valid() {
     let folder = project();
     let output = run(folder.path(), "json", &[], &[]);
     let sinks = sinks(folder.path(), &output);

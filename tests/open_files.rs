@@ -18,13 +18,13 @@ fn run(hosts: usize, limits: &str) -> (String, bool) {
 }
 
 #[test]
-fn no_host_is_lost_to_a_low_limit_of_open_files() {
+fn low_open_files_limit_raised() {
     let (printed, well) = run(20, "ulimit -Sn 60");
     assert!(well, "{printed}");
 }
 
 #[test]
-fn a_limit_that_cannot_be_raised_is_told() {
+fn low_hard_limit_of_open_files_reported() {
     let (printed, _) = run(2, "ulimit -n 200");
     assert!(printed.contains("2 hosts need up to 262 open files at a time, and 200 are allowed here"), "{printed}");
 }

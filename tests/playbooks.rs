@@ -20,7 +20,7 @@ use similar::TextDiff;
 
 /// Runs every case, or those named in `PLAYBOOK_CASES`.
 #[test]
-fn playbooks_print_what_ansible_prints() {
+fn playbook_output_matches_ansible() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/playbooks");
     let wanted = std::env::var("PLAYBOOK_CASES").unwrap_or_default();
     let mut cases: Vec<PathBuf> = fs::read_dir(root)

@@ -214,7 +214,7 @@ fn crio_has_every_field() {
 }
 
 #[test]
-fn local_volumes_in_the_form_of_kubespray_have_the_names_of_the_provisioner() {
+fn kubespray_local_volumes_converted_to_provisioner_names() {
     let text = render(
         "addon/local_volume_provisioner",
         "local_volume_provisioner.yaml.j2",

@@ -139,7 +139,7 @@ fn head(more: &str) -> String {
 }
 
 #[test]
-fn killed_run_resumed_goes_on_at_the_interrupted_task_with_variables_as_they_were() {
+fn killed_run_resumed_continues_at_task_with_its_variables() {
     let tasks = "    - command: date +%s%N\n      register: stamp\n      when: inventory_hostname == 'a'\n    - set_fact:\n        drawn: \"{{ 1000000000 | random }}\"\n    - copy:\n        content: \"{{ stamp.stdout | default('none') }} {{ drawn }}\"\n        dest: FOLDER/before-{{ inventory_hostname }}\n";
     let after = "    - copy:\n        content: \"{{ stamp.stdout | default('none') }} {{ drawn }}\"\n        dest: FOLDER/after-{{ inventory_hostname }}\n";
     let project = Project::new(&(head("") + tasks + &step("one") + BLOCK + after));
@@ -160,7 +160,7 @@ fn killed_run_resumed_goes_on_at_the_interrupted_task_with_variables_as_they_wer
 }
 
 #[test]
-fn failed_host_resumed_goes_on_at_its_task_and_changes_count_once() {
+fn failed_host_resumed_continues_at_its_task() {
     let fails = "    - name: fails\n      command: test -e FOLDER/mended\n      when: inventory_hostname == 'b'\n";
     for strategy in ["linear", "free"] {
         let more = format!("  strategy: {strategy}\n");
@@ -180,7 +180,7 @@ fn failed_host_resumed_goes_on_at_its_task_and_changes_count_once() {
 }
 
 #[test]
-fn half_done_loop_resumed_goes_on_at_its_item() {
+fn interrupted_loop_resumed_continues_at_its_item() {
     let tasks = "    - name: items\n      shell: 'if [ {{ item }} = 3 ] && [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; echo {{ item }} >> FOLDER/log; date +%N'\n      loop: [1, 2, 3, 4]\n      register: looped\n    - debug:\n        msg: \"{{ looped.results | map(attribute='item') | join('-') }} {{ looped.results | map(attribute='changed') | join('-') }}\"\n";
     let project = Project::new(&(head("") + tasks));
     project.write("hosts", "a ansible_connection=local\n");
@@ -192,7 +192,7 @@ fn half_done_loop_resumed_goes_on_at_its_item() {
 }
 
 #[test]
-fn includes_roles_and_dynamic_hosts_resumed_are_where_they_were() {
+fn includes_roles_and_dynamic_hosts_resumed_restored() {
     let tasks = "    - add_host:\n        name: c\n        groups: made\n        ansible_connection: local\n        colour: red\n    - group_by:\n        key: by_{{ inventory_hostname }}\n    - include_vars: more.yml\n    - include_tasks: inner.yml\n      loop: [x, y]\n      loop_control:\n        loop_var: outer\n    - include_role:\n        name: r\n- hosts: made\n  gather_facts: false\n  tasks:\n    - shell: echo made {{ colour }} >> FOLDER/log\n";
     let project = Project::new(&(head("") + tasks));
     project.write("more.yml", "from_file: \"{{ inventory_hostname }} templated\"\n");
@@ -274,7 +274,7 @@ fn changed_inputs_are_refused_by_name_unless_anyway() {
 }
 
 #[test]
-fn hidden_results_are_run_again_and_hidden_commands_are_refused() {
+fn no_log_results_run_again_no_log_commands_refused() {
     let last = "    - command: test -e FOLDER/mended\n    - debug:\n        msg: \"{{ secret.mode | default(secret.stdout) }}\"\n";
     let hidden = "    - file:\n        path: FOLDER/made\n        state: directory\n        mode: '0700'\n      no_log: true\n      register: secret\n";
     let project = Project::new(&(head("") + hidden + &step("one") + last));
@@ -348,7 +348,7 @@ fn handlers_of_a_killed_run_are_reported_and_kept_until_they_ran() {
 }
 
 #[test]
-fn handler_of_a_task_that_never_answered_is_pending_as_a_doubt() {
+fn handler_of_unanswered_task_pending_as_doubtful() {
     let task = "    - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; echo changed'\n      changed_when: false\n      notify: restart\n";
     let project = Project::new(&handlers(task, ""));
     project.write("hosts", "a ansible_connection=local\n");
@@ -363,7 +363,7 @@ fn handler_of_a_task_that_never_answered_is_pending_as_a_doubt() {
 }
 
 #[test]
-fn handler_of_a_task_that_was_stopped_at_its_limit_is_pending_as_a_doubt() {
+fn handler_of_timed_out_task_pending_as_doubtful() {
     let task = "    - shell: 'touch FOLDER/made; if [ -e FOLDER/block ]; then sleep 60; fi'\n      args:\n        creates: FOLDER/made\n      timeout: 1\n      notify: restart\n";
     let project = Project::new(&handlers(task, ""));
     project.write("hosts", "a ansible_connection=local\n");
@@ -376,7 +376,7 @@ fn handler_of_a_task_that_was_stopped_at_its_limit_is_pending_as_a_doubt() {
 }
 
 #[test]
-fn pending_handler_that_fails_on_what_the_play_mends_runs_after_its_tasks() {
+fn pending_handler_runs_after_tasks_that_repair_its_input() {
     let tasks = "    - copy:\n        content: \"{{ word }}\"\n        dest: FOLDER/config\n      notify: restart\n";
     let handler =
         "  handlers:\n    - name: restart\n      shell: grep -q good FOLDER/config && echo restart >> FOLDER/log\n";
@@ -390,7 +390,7 @@ fn pending_handler_that_fails_on_what_the_play_mends_runs_after_its_tasks() {
 }
 
 #[test]
-fn doubtful_handler_of_a_task_that_did_nothing_runs_after_it_is_done() {
+fn doubtful_handler_runs_after_its_unfinished_task() {
     let tasks = "    - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; touch FOLDER/made'\n      args:\n        creates: FOLDER/made\n      notify: restart\n";
     let handler = "  handlers:\n    - name: restart\n      shell: cat FOLDER/made && echo restart >> FOLDER/log\n";
     let project = Project::new(&(head("") + tasks + handler));
@@ -417,7 +417,7 @@ fn handlers_of_a_failed_run_are_run_by_the_one_that_resumes_it() {
 }
 
 #[test]
-fn interrupted_run_says_how_to_go_on_and_is_listed() {
+fn interrupted_run_explains_resume_and_is_listed() {
     let project = Project::new(&(head("") + &step("one") + BLOCK));
     project.write("block", "");
     let ran = project.killed_at("reached", "-INT", &[]);
@@ -527,7 +527,7 @@ fn run_killed_at_any_moment_and_resumed_converges_and_loses_no_handler() {
 }
 
 #[test]
-fn pending_handlers_are_set_in_ansible_cfg_and_wrong_words_are_refused() {
+fn pending_handlers_setting_read_and_invalid_value_refused() {
     let project = Project::new(&handlers(NOTIFY, ""));
     project.write("block", "");
     project.killed_at("reached", "-TERM", &[]).ends(143).has("--resume");
@@ -540,7 +540,7 @@ fn pending_handlers_are_set_in_ansible_cfg_and_wrong_words_are_refused() {
 }
 
 #[test]
-fn journal_that_cannot_be_written_is_reported_and_the_run_goes_on() {
+fn unwritable_journal_reported_and_run_continues() {
     let project = Project::new(&(head("") + &step("one")));
     project.write("file", "");
     let output = project

@@ -29,7 +29,7 @@ fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i3
 }
 
 #[test]
-fn names_and_addresses_of_a_lying_host_mean_nothing_to_a_shell() {
+fn hostile_names_and_addresses_never_reach_a_shell() {
     let folder = tempfile::tempdir().unwrap();
     let lie = "a; touch b $(c) `d` | e & f > g \\\\ ' \\\" {{ 1 }}";
     let playbook = format!(
@@ -61,7 +61,7 @@ fn names_and_addresses_of_a_lying_host_mean_nothing_to_a_shell() {
 }
 
 #[test]
-fn facts_of_a_lying_host_do_not_choose_the_host_to_work_through() {
+fn hostile_facts_do_not_override_cluster_variables() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("library")).unwrap();
     let facts =
@@ -75,7 +75,7 @@ fn facts_of_a_lying_host_do_not_choose_the_host_to_work_through() {
 }
 
 #[test]
-fn kubeconfig_that_would_run_a_program_stays_on_its_host() {
+fn kubeconfig_with_exec_not_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
     let start = ["--start-at-task", "Find the administrator's kubeconfig"];
@@ -99,7 +99,7 @@ fn kubeconfig_that_would_run_a_program_stays_on_its_host() {
 }
 
 #[test]
-fn hosts_on_which_the_cluster_would_fail_refused() {
+fn unsuitable_host_refused() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster:etcd\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_role: {name: check, tasks_from: hosts}\n";
     let hosts = "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n";

@@ -75,7 +75,7 @@ fn compared(tasks: &str) -> (u64, u64) {
 }
 
 #[test]
-fn items_travel_together_and_in_order() {
+fn loop_items_pipelined_in_order() {
     if !available() {
         return;
     }
@@ -91,7 +91,7 @@ fn items_travel_together_and_in_order() {
 }
 
 #[test]
-fn items_that_fail_or_are_skipped_do_not_stop_the_others() {
+fn failed_or_skipped_item_does_not_stop_others() {
     if !available() {
         return;
     }
@@ -109,7 +109,7 @@ fn items_that_fail_or_are_skipped_do_not_stop_the_others() {
 }
 
 #[test]
-fn an_item_that_reads_what_an_earlier_one_gave_waits_for_it() {
+fn item_using_earlier_item_waits_for_it() {
     if !available() {
         return;
     }
@@ -128,7 +128,7 @@ fn an_item_that_reads_what_an_earlier_one_gave_waits_for_it() {
 }
 
 #[test]
-fn other_users_and_files_of_the_project_go_ahead_too() {
+fn become_and_project_files_pipelined() {
     if !available() {
         return;
     }
@@ -159,7 +159,7 @@ fn checked(tasks: &str) -> (String, Vec<String>, (u64, u64)) {
 }
 
 #[test]
-fn tasks_that_need_nothing_of_each_other_are_waited_for_together() {
+fn independent_tasks_share_one_round_trip() {
     if !available() {
         return;
     }
@@ -175,7 +175,7 @@ fn tasks_that_need_nothing_of_each_other_are_waited_for_together() {
 }
 
 #[test]
-fn nothing_is_run_after_a_task_that_failed() {
+fn task_after_failed_task_not_run() {
     if !available() {
         return;
     }
@@ -198,7 +198,7 @@ fn nothing_is_run_after_a_task_that_failed() {
 }
 
 #[test]
-fn what_was_not_run_after_a_failure_that_is_ignored_is_run_in_its_turn() {
+fn task_skipped_by_ignored_failure_run_afterwards() {
     if !available() {
         return;
     }
@@ -212,7 +212,7 @@ fn what_was_not_run_after_a_failure_that_is_ignored_is_run_in_its_turn() {
 }
 
 #[test]
-fn a_failure_leads_to_rescue_and_always_and_nowhere_else() {
+fn failure_leads_only_to_rescue_and_always() {
     if !available() {
         return;
     }
@@ -230,7 +230,7 @@ fn a_failure_leads_to_rescue_and_always_and_nowhere_else() {
 }
 
 #[test]
-fn a_task_that_reads_what_is_under_way_waits_for_it() {
+fn task_using_pending_result_waits_for_it() {
     if !available() {
         return;
     }
@@ -258,7 +258,7 @@ fn a_task_that_reads_what_is_under_way_waits_for_it() {
 }
 
 #[test]
-fn other_users_handlers_and_hidden_results_stay_in_order() {
+fn become_handlers_and_no_log_stay_in_order() {
     if !available() {
         return;
     }
@@ -358,7 +358,7 @@ fn some_tasks(numbers: &mut Numbers, next: &mut u32, depth: usize, indent: &str)
 }
 
 #[test]
-fn whatever_the_tasks_are_nothing_differs() {
+fn random_tasks_pipelined_have_same_outcome() {
     if !available() {
         return;
     }
@@ -381,7 +381,7 @@ fn whatever_the_tasks_are_nothing_differs() {
 
 /// Runs recorded playbooks of `tests/playbooks.rs` over SSH; `STREAM_CASES` names others, or `all`.
 #[test]
-fn playbooks_print_the_same_whether_tasks_go_ahead_or_not() {
+fn recorded_playbooks_pipelined_print_the_same() {
     if !available() {
         return;
     }
@@ -461,7 +461,7 @@ fn over_ssh(sshd: &Sshd, case: &Path, words: &[String], stream: &str) -> (String
 }
 
 #[test]
-fn a_task_costs_one_round_trip_and_few_bytes_and_the_table_says_so() {
+fn timings_show_one_round_trip_per_task() {
     if !available() {
         return;
     }

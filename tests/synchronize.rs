@@ -35,7 +35,7 @@ fn run(sshd: &Sshd, tasks: &str) -> String {
 }
 
 #[test]
-fn trees_are_pushed_and_pulled_over_the_connection_of_the_run() {
+fn synchronize_uses_connection_of_run() {
     let rsync = Command::new("rsync").arg("--version").output().is_ok();
     if !available() || !rsync {
         return;

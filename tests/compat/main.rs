@@ -37,14 +37,14 @@ use answers::Report;
 use engine::Engine;
 
 #[test]
-fn tables_answer_as_ansible_does() {
+fn tables_match_ansible() {
     let report = Report::default();
     every(&table::all(), |table| table.run(&engines(), &report));
     report.finish("tables");
 }
 
 #[test]
-fn modules_answer_and_do_as_ansibles_do() {
+fn modules_match_ansible() {
     if !modules::is_possible() {
         return;
     }
@@ -54,21 +54,21 @@ fn modules_answer_and_do_as_ansibles_do() {
 }
 
 #[test]
-fn variables_of_two_places_are_chosen_as_ansible_does() {
+fn variable_precedence_matches_ansible() {
     let report = Report::default();
     precedence::run(&engines(), &report);
     report.finish("precedence");
 }
 
 #[test]
-fn combinations_do_what_they_do_with_ansible() {
+fn matrices_match_ansible() {
     let report = Report::default();
     matrix::all().iter().for_each(|matrix| matrix.run(&engines(), &report));
     report.finish("matrices");
 }
 
 #[test]
-fn projects_do_what_they_do_with_ansible() {
+fn projects_match_ansible() {
     let report = Report::default();
     every(&project::all(), |project| project.run(&engines(), &report));
     report.finish("projects");

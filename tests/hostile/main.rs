@@ -31,7 +31,7 @@ fn liar() {
 }
 
 #[test]
-fn result_with_effects_changes_nothing_but_itself() {
+fn result_with_forged_effects_ignored() {
     stage::run(results::cases());
 }
 
@@ -41,7 +41,7 @@ fn template_in_data_is_never_evaluated() {
 }
 
 #[test]
-fn frame_that_lies_fails_its_host_alone() {
+fn hostile_frame_fails_only_its_host() {
     stage::run(frames::cases());
 }
 

@@ -155,7 +155,7 @@ fn kubeadm_configuration_of_current_releases_has_every_setting() {
 }
 
 #[test]
-fn another_content_of_a_file_makes_another_manifest() {
+fn changed_file_changes_manifest() {
     let volume = |limit: u32| {
         let mut settings = control_plane_settings("1.36.3");
         settings["kube_apiserver_admission_event_rate_limits"]["one"]["qps"] = json!(limit);
@@ -167,7 +167,7 @@ fn another_content_of_a_file_makes_another_manifest() {
 }
 
 #[test]
-fn kubelet_gets_the_fields_that_its_release_knows() {
+fn kubelet_gets_only_fields_known_to_its_release() {
     let mut settings = json!({
         "kube_version": "1.36.3", "kubelet_fail_swap_on": false, "kubelet_seccomp_default": true,
         "kubelet_max_parallel_image_pulls": 4, "kube_reserved": true, "kubelet_tracing": true,
@@ -314,7 +314,7 @@ fn corefiles_are_well_formed() {
 }
 
 #[test]
-fn hardening_changes_defaults_and_leaves_what_is_set() {
+fn hardening_changes_defaults_but_not_explicit_settings() {
     let mut settings = json!({"kube_version": "1.36.3", "kube_hardening": true, "kube_encrypt_token": "0123456789abcdef0123456789abcdef"});
     let files = [KUBEADM, KUBELET, ("admission.json", "{{ control_plane_admission | to_json }}")];
     let rendered = render(&["control_plane", "kubelet"], &files, &settings);

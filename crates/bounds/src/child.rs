@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_and_status_are_taken() {
+    fn program_finished_returns_streams_and_status() {
         let output = shell("echo out; echo err >&2; exit 3", Limits::default()).unwrap();
         assert_eq!((output.status.code(), output.stdout, output.stderr), (Some(3), b"out\n".into(), b"err\n".into()));
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deadline_kills_what_the_program_started() {
+    fn deadline_kills_descendants() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let text = format!("sh -c 'echo $$ > {}; exec sleep 600' & wait", file.display());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_task_bounds_the_programs_it_starts() {
+    fn program_outlasting_its_task_killed() {
         let end = Instant::now() + Duration::from_secs(1);
         let error = until(Some(end), || shell("sleep 600", Limits::default())).unwrap_err();
         assert!(matches!(error, Error::Late(_)), "{error}");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_closed_its_streams_is_not_waited_for_beyond_the_deadline() {
+    fn program_with_closed_streams_killed_at_deadline() {
         let error = shell("exec >&- 2>&-; sleep 600", Limits::within(Some(Duration::from_secs(1)))).unwrap_err();
         assert!(matches!(error, Error::Late(_)), "{error}");
     }

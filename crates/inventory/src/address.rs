@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn invalid_host_refused() {
         for text in ["", "a:b", "web:db:!x", "-a", "a-", "a..b", "we*", "a b", "web[0]", "web[1:", "!a"] {
             assert_eq!(parse(text), None, "{text}");
         }

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_have_their_types() {
+    fn python_literal_keeps_its_type() {
         for (text, expected) in [
             ("1", "1"),
             ("-5", "-5"),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_literals() {
+    fn text_that_is_no_literal_yields_none() {
         for text in [
             "",
             "yes",

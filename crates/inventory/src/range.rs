@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_ranges_say_why() {
+    fn broken_range_refused_with_reason() {
         for pattern in ["a[1:", "a[1]", "a[1:]", "a[01:100]", "a[c:a]", "a[1:9:0]", "a[x1:y]", "a[1:9999999999]"] {
             assert!(expand(pattern).is_err(), "{pattern}");
         }

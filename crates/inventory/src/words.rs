@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_of_a_shell() {
+    fn line_split_like_a_shell() {
         assert_eq!(texts("a b='c d' \"e\"f # g"), ["a", "b=c d", "ef"]);
         assert_eq!(texts(r#"a="x\"y\z" b=\' c=''"#), ["a=x\"y\\z", "b='", "c="]);
         assert_eq!(texts("a b=c#d"), ["a", "b=c"]);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn words_know_their_columns() {
+    fn split_words_keep_their_columns() {
         let words = split("web  port='80'").unwrap();
         assert_eq!(words[1].column, 5);
         assert_eq!(words[1].columns[5], 11);

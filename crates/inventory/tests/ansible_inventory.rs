@@ -32,26 +32,26 @@ fn check(name: &str, sources: &[&str], playbook: bool, limit: Option<&str>) {
 }
 
 #[test]
-fn ini_with_files_of_variables() {
+fn ini_with_variable_files_matches_ansible() {
     check("ini", &["ini/hosts"], false, None);
 }
 
 #[test]
-fn yaml_with_nested_groups() {
+fn yaml_with_nested_groups_matches_ansible() {
     check("yaml", &["yaml/hosts.yml"], false, None);
 }
 
 #[test]
-fn a_directory_and_a_playbook() {
+fn directory_with_playbook_matches_ansible() {
     check("directory", &["directory"], true, None);
 }
 
 #[test]
-fn several_sources() {
+fn several_sources_match_ansible() {
     check("several", &["directory/01-hosts", "directory/03.ini", "h7,h1,", "yaml/hosts.yml"], true, None);
 }
 
 #[test]
-fn a_limit() {
+fn limit_matches_ansible() {
     check("limited", &["yaml/hosts.yml"], false, Some("web:!w2"));
 }

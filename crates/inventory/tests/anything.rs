@@ -62,7 +62,7 @@ fn texts(count: usize) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn files_are_read_or_refused() {
+fn random_file_loaded_or_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     for text in texts(200) {
@@ -77,7 +77,7 @@ fn files_are_read_or_refused() {
 }
 
 #[test]
-fn patterns_match_or_are_refused() {
+fn random_pattern_matches_or_refused() {
     let (inventory, _) = Inventory::load(&["web1,web2,db1,::1,".to_owned()], &LoadOptions::default()).unwrap();
     for text in texts(2_000) {
         let parts = split_pattern(&text);

@@ -13,7 +13,7 @@ fn inventory() -> Inventory {
 }
 
 #[test]
-fn patterns_match_what_they_match_in_ansible() {
+fn pattern_matches_same_hosts_as_ansible() {
     let inventory = inventory();
     for (pattern, expected) in [
         ("all", "alone web2 10.0.0.1 web1 db1 web3 web4 db2"),
@@ -59,20 +59,20 @@ fn patterns_match_what_they_match_in_ansible() {
 }
 
 #[test]
-fn the_patterns_of_a_list_count_together() {
+fn pattern_list_evaluated_as_a_whole() {
     let matches = inventory().matching_list(&["web:db", "!old", "&eu"]).unwrap();
     assert_eq!(matches.hosts.join(" "), "web1 db1");
 }
 
 #[test]
-fn what_matches_nothing_is_a_warning() {
+fn pattern_without_match_warns() {
     let matches = inventory().matching("nosuch:web1").unwrap();
     assert_eq!(matches.hosts.len(), 1);
     assert!(matches!(&matches.warnings[..], [Warning::NoMatch { pattern }] if pattern == "nosuch"));
 }
 
 #[test]
-fn broken_patterns_are_errors() {
+fn broken_pattern_refused() {
     let inventory = inventory();
     for pattern in ["web[9]", "~(", "web:db[5]"] {
         let error = inventory.matching(pattern).unwrap_err();

@@ -47,7 +47,7 @@ fn executable(path: &Path) {
 }
 
 #[test]
-fn every_value_knows_where_it_was_written() {
+fn values_keep_their_positions() {
     let files = directory(&[
         ("hosts", "[web]\nw1 port=80  name='a b'\n[web:vars]\nside = front\n"),
         ("group_vars/web.yml", "tier: 1\n"),
@@ -68,7 +68,7 @@ fn every_value_knows_where_it_was_written() {
 }
 
 #[test]
-fn layers_come_in_order_of_precedence() {
+fn layers_sorted_by_precedence() {
     let files = directory(&[
         ("inv/hosts", "[all:vars]\nv=all\n[web]\nw1 v=host\n[web:vars]\nv=web\n"),
         ("inv/group_vars/all.yml", "v: all file\n"),
@@ -102,7 +102,7 @@ fn layers_come_in_order_of_precedence() {
 }
 
 #[test]
-fn groups_win_by_depth_priority_and_name() {
+fn group_precedence_follows_depth_priority_and_name() {
     let files = directory(&[(
         "hosts",
         "[b]\nh\n[a]\nh\n[c]\nh\n[deep]\nh\n[b:children]\ndeep\n[a:vars]\nv=a\nw=a\n[b:vars]\nv=b\nw=b\nansible_group_priority=5\n[c:vars]\nv=c\n[deep:vars]\nv=deep\n",
@@ -117,7 +117,7 @@ fn groups_win_by_depth_priority_and_name() {
 }
 
 #[test]
-fn a_script_may_give_everything_at_once() {
+fn script_with_meta_loads_all_hosts() {
     let files = directory(&[(
         "inventory.sh",
         "#!/bin/sh\n[ \"$1\" = --list ] || exit 9\ncat <<'END'\n{\"web\": {\"hosts\": [\"w1\", \"w2\"], \"vars\": {\"v\": 1}, \"children\": [\"front\"]},\n \"front\": [\"w3\"], \"lone\": {\"x\": 1},\n \"_meta\": {\"hostvars\": {\"w1\": {\"t\": \"{{ v }}\", \"u\": {\"__ansible_unsafe\": \"{{ v }}\"}}, \"nowhere\": {}}}}\nEND\n",
@@ -135,7 +135,7 @@ fn a_script_may_give_everything_at_once() {
 }
 
 #[test]
-fn a_script_may_be_asked_for_each_host() {
+fn script_without_meta_called_for_each_host() {
     let files = directory(&[(
         "inventory",
         "#!/bin/sh\nif [ \"$1\" = --host ]; then echo \"{\\\"me\\\": \\\"$2\\\"}\"; else echo '{\"web\": [\"w1\"]}'; fi\n",
@@ -147,7 +147,7 @@ fn a_script_may_be_asked_for_each_host() {
 }
 
 #[test]
-fn scripts_that_fail_are_quoted_and_those_that_hang_are_ended() {
+fn failing_script_quoted_hanging_script_killed() {
     let files = directory(&[
         ("fails", "#!/bin/sh\necho no credentials >&2\nexit 3\n"),
         ("hangs", "#!/bin/sh\nexec sleep 600\n"),
@@ -190,7 +190,7 @@ fn encrypted_files_are_decrypted() {
 }
 
 #[test]
-fn mistakes_in_ini_are_told_with_their_place() {
+fn ini_mistake_reported_with_position() {
     for (text, place, message) in [
         ("[web\nh1\n", "hosts:1:1: The host pattern `[web` has a `[`", ""),
         ("[web ]\n", "hosts:1:1: `[web ]` is not a valid section", ""),
@@ -216,7 +216,7 @@ fn mistakes_in_ini_are_told_with_their_place() {
 }
 
 #[test]
-fn mistakes_in_yaml_are_told_with_their_place() {
+fn yaml_mistake_reported_with_position() {
     for (text, expected) in [
         (
             "all:\n  hosts:\n    - h1\n",
@@ -242,7 +242,7 @@ fn mistakes_in_yaml_are_told_with_their_place() {
 }
 
 #[test]
-fn what_is_not_there_is_a_warning() {
+fn missing_source_warns() {
     let (inventory, warnings) = load(Path::new("/nonexistent/hosts"));
     assert_eq!(inventory.hosts().len(), 0);
     assert!(only_warning(&warnings).contains("/nonexistent/hosts"));
@@ -308,7 +308,7 @@ fn ten_thousand_hosts_share_their_layers() {
 }
 
 #[test]
-fn names_that_cannot_be_used_everywhere_are_told() {
+fn invalid_names_warn() {
     let files = directory(&[("hosts", "[my-group]\nboth\n[both]\nx\n")]);
     let told: Vec<String> = load(&files.path().join("hosts")).1.iter().map(ToString::to_string).collect();
     assert!(told[0].contains("my-group") && told[1].contains("`both`"), "{told:?}");
@@ -346,7 +346,7 @@ fn only_enabled_plugins_read_sources() {
 }
 
 #[test]
-fn names_of_groups_can_be_made_usable() {
+fn invalid_group_name_replaced() {
     let files =
         directory(&[("hosts", "[a-b]\nh1\n[a-b:vars]\nv=1\n[c:children]\na-b\n"), ("more", "[a-b:vars]\nw=2\n")]);
     let sources = ["hosts", "more"].map(|name| files.path().join(name).display().to_string());
@@ -365,7 +365,7 @@ fn names_of_groups_can_be_made_usable() {
 }
 
 #[test]
-fn mistakes_in_toml_are_told_with_their_place() {
+fn toml_mistake_reported_with_position() {
     for (text, expected) in [
         ("[web\n", "hosts.toml:1:5: The text is not valid TOML"),
         ("[web]\nhosts = [\"h1\"]\n", "hosts.toml:2:9: `hosts` of the group `web` must be a table, but this is a list"),
@@ -380,7 +380,7 @@ fn mistakes_in_toml_are_told_with_their_place() {
 }
 
 #[test]
-fn a_folder_without_sources_is_told() {
+fn folder_without_sources_warns() {
     let files = directory(&[("inv/readme.md", "nothing")]);
     let told = only_warning(&load(&files.path().join("inv")).1);
     assert!(told.starts_with("Unable to parse") && told.contains("/inv"), "{told}");

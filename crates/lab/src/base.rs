@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn python_is_noticed() {
+    fn python_in_base_found() {
         let directory = tempfile::tempdir().unwrap();
         let binaries = directory.path().join("usr/bin");
         fs::create_dir_all(&binaries).unwrap();

@@ -154,7 +154,7 @@ kube_node
     }
 
     #[test]
-    fn yaml_says_the_same() {
+    fn yaml_inventory_matches_ini() {
         assert_eq!(
             write(&state(1), Format::Yaml),
             "\

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn link_names_lose_the_other_end() {
+    fn link_name_excludes_its_peer() {
         assert_eq!(link_name("7: vb-windlass0-1@if2: <BROADCAST> mtu 1500"), Some("vb-windlass0-1"));
         assert_eq!(link_name("4: eth0: <BROADCAST> mtu 1500"), Some("eth0"));
         assert_eq!(link_name(""), None);

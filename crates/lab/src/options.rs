@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_name_what_differs() {
+    fn differences_name_each_option() {
         let three = Options::default();
         let two = Options { nodes: 2, ..three.clone() };
         assert_eq!(two.differences(&three), "the number of hosts is 3, not 2");

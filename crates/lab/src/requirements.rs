@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_program_comes_with_the_command_that_installs_it() {
+    fn missing_program_reported_with_install_command() {
         let missing = missing_programs(&[("sh", "dash"), ("no-such-program-anywhere", "some-package")]);
         assert_eq!(
             missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_hosts_bring_no_warning_and_a_million_do() {
+    fn only_too_many_hosts_warn() {
         assert_eq!(warning(0), None);
         assert!(warning(1_000_000).unwrap().contains("16000000 inotify instances"));
     }

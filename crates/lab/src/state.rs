@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_back_as_it_was_written() {
+    fn record_round_trips() {
         let directory = tempfile::tempdir().unwrap();
         let mut state = State::new(&options(directory.path()), "/cache/base".into());
         state.building = Some("/cache/base.building".into());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lab_grows_by_the_hosts_that_are_missing() {
+    fn grown_lab_gains_missing_hosts() {
         let mut state = State::new(&options(Path::new("/lab")), "/cache/base".into());
         assert!(state.grow(1).is_empty() && state.grow(2).is_empty());
         let added: Vec<_> = state.grow(4).into_iter().map(|node| node.name).collect();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_the_labs_stay() {
+    fn foreign_files_kept() {
         let directory = tempfile::tempdir().unwrap();
         State::new(&options(directory.path()), "/cache/base".into()).write().unwrap();
         fs::write(directory.path().join("mine"), "").unwrap();

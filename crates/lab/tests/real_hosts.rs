@@ -208,7 +208,7 @@ fn kill_when(options: &Options, reached: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_killed_up_leaves_nothing_that_down_does_not_find() {
+fn down_after_killed_up_removes_everything() {
     if !wanted() {
         return;
     }
@@ -243,7 +243,7 @@ fn a_killed_up_leaves_nothing_that_down_does_not_find() {
 }
 
 #[test]
-fn a_killed_build_of_the_base_leaves_nothing() {
+fn killed_base_build_leaves_nothing() {
     if !wanted() {
         return;
     }

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_survive_arbitrary_pieces() {
+    fn frames_in_arbitrary_pieces_decoded() {
         let mut wire = encode(&vec!["a", "b"], b"content").unwrap();
         wire.extend(encode(&vec!["c"], b"").unwrap());
         let mut decoder = FrameDecoder::default();
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn login_noise_is_an_error_and_not_an_allocation() {
+    fn login_noise_refused_without_allocation() {
         let mut decoder = FrameDecoder::default();
         decoder.extend(b"Welcome to the machine");
         assert!(matches!(decoder.next_frame::<()>(), Err(Error::TooLarge { .. })));
     }
 
     #[test]
-    fn memory_of_a_large_frame_is_given_back() {
+    fn large_frame_memory_released() {
         let mut decoder = FrameDecoder::default();
         decoder.extend(&encode(&"x".repeat(8 << 20), b"").unwrap());
         decoder.next_frame::<String>().unwrap().unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_announces_much_allocates_nothing() {
+    fn huge_announced_length_allocates_nothing() {
         let mut wire = (MAX_MESSAGE as u32).to_be_bytes().to_vec();
         wire.extend([0, 0, 0, 0, b'[']);
         let mut decoder = FrameDecoder::default();

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_python_does_not_know_are_refused() {
+    fn groups_unknown_to_python_refused() {
         // A group that calls the whole pattern used up all memory.
         for (pattern, reason) in [
             ("~(?P>0)*.|", "unknown extension ?P>"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_pattern_is_named() {
+    fn invalid_pattern_named_in_error() {
         let error = compile("a(b", Flags::default()).unwrap_err();
         assert!(error.starts_with("the regular expression 'a(b' is not valid:"), "{error}");
     }

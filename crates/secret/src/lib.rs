@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_serialised_and_read_again_is_the_same() {
+    fn secret_serialised_round_trips() {
         let secret = Secret::new("it's \"a\" harbour");
         let json = serde_json::to_string(&secret).unwrap();
         assert_eq!(serde_json::from_str::<Secret>(&json).unwrap(), secret);

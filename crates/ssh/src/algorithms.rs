@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_replace_append_remove_and_put_first() {
+    fn algorithm_lists_replace_append_remove_and_prepend() {
         assert_eq!(ciphers("aes128-ctr,unknown").unwrap(), ["aes128-ctr"]);
         assert_eq!(ciphers("^aes128-ctr").unwrap().first().unwrap(), "aes128-ctr");
         assert_eq!(ciphers("+aes128-cbc").unwrap().last().unwrap(), "aes128-cbc");

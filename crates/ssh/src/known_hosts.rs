@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_wildcards_negation_and_ports() {
+    fn wildcard_negated_and_port_names_matched() {
         let text = format!("# comment\n*.example.com,!db.example.com {KEY} me\n[web]:2222 {KEY}\n");
         assert_eq!(known(&text, "a.Example.com", 22).entries.first().map(|entry| entry.line), Some(2));
         assert!(known(&text, "db.example.com", 22).entries.is_empty());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn markers() {
+    fn markers_recognised() {
         let text = format!("@revoked * {KEY}\n@cert-authority *.example.com {KEY}\n@other * {KEY}\n");
         let known = known(&text, "a.example.com", 22);
         assert_eq!(known.of(Marker::Revoked).count(), 1);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_found_again() {
+    fn added_key_found() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("ssh/known_hosts");
         let key = PublicKey::from_openssh(KEY).unwrap();

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_grows_or_changes_is_known_as_it_is_now() {
+    fn grown_or_changed_file_reindexed() {
         let about = |index: &Index, host: &str, port: u16| {
             let lines = index.about(&HostName::new(host, port, None));
             lines.into_iter().map(|(number, _)| number).collect::<Vec<_>>()

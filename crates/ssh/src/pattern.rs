@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_and_question_marks() {
+    fn wildcards_match() {
         assert!(wildcard("web*.example.com", "web12.example.com"));
         assert!(wildcard("10.0.0.?", "10.0.0.7"));
         assert!(wildcard("*a*b", "xxaxxbxxb"));

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jump_hosts_in_all_forms() {
+    fn jump_host_forms_parsed() {
         let hop = |text| hop_of(text).map(|hop| (hop.user, hop.host, hop.port)).unwrap();
         assert_eq!(hop("bastion"), (None, "bastion".into(), None));
         assert_eq!(hop("me@bastion:2222"), (Some("me".into()), "bastion".into(), Some(2222)));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_wins_over_arguments() {
+    fn settings_override_arguments() {
         let destination = Destination { host: "web".into(), port: Some(2201), user: None };
         let settings = Settings {
             arguments: ["-p", "99", "-l", "deploy", "-J", "a,b@c:7"].map(str::to_owned).to_vec(),

@@ -13,7 +13,7 @@ use support::{Agent, Sshd, User, available, keygen, output, run};
 use windlass_ssh::{Connector, Exit, Secret, Settings, connect};
 
 #[tokio::test]
-async fn a_key_file_and_a_command_with_all_its_streams() {
+async fn key_file_login_runs_command_with_all_streams() {
     if !available() {
         return;
     }
@@ -60,7 +60,7 @@ async fn an_encrypted_key_is_unlocked_once_for_many_connections() {
 }
 
 #[tokio::test]
-async fn an_agent_signs_with_keys_and_for_encrypted_files() {
+async fn agent_signs_for_its_keys_and_encrypted_files() {
     if !available() {
         return;
     }
@@ -88,7 +88,7 @@ async fn an_agent_signs_with_keys_and_for_encrypted_files() {
 }
 
 #[tokio::test]
-async fn a_user_certificate_beside_the_key() {
+async fn user_certificate_beside_key_accepted() {
     if !available() {
         return;
     }
@@ -108,7 +108,7 @@ async fn a_user_certificate_beside_the_key() {
 }
 
 #[tokio::test]
-async fn a_password_and_what_is_said_about_a_wrong_one() {
+async fn right_password_accepted_wrong_one_explained() {
     if !available() {
         return;
     }
@@ -129,7 +129,7 @@ async fn a_password_and_what_is_said_about_a_wrong_one() {
 }
 
 #[tokio::test]
-async fn several_proofs_if_the_server_wants_them() {
+async fn server_with_multiple_methods_satisfied() {
     if !available() {
         return;
     }

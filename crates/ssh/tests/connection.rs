@@ -40,7 +40,7 @@ fn server(text: &'static str, close: bool) -> u16 {
 }
 
 #[tokio::test]
-async fn every_unreachable_cause_has_its_own_sentence() {
+async fn each_unreachable_cause_has_its_own_message() {
     let (destination, settings) = nobody(free_port());
     let error = connect(&destination, &settings).await.unwrap_err();
     assert!(matches!(error, Error::Tcp { .. }) && error.to_string().contains("refused"), "{error}");
@@ -64,7 +64,7 @@ async fn every_unreachable_cause_has_its_own_sentence() {
 }
 
 #[tokio::test]
-async fn connections_refused_under_load_are_tried_again() {
+async fn connection_refused_under_load_retried() {
     if !available() {
         return;
     }
@@ -80,7 +80,7 @@ async fn connections_refused_under_load_are_tried_again() {
 }
 
 #[tokio::test]
-async fn a_proxy_command_and_why_it_failed() {
+async fn proxy_command_connects_or_reports_its_failure() {
     if !available() {
         return;
     }
@@ -100,7 +100,7 @@ async fn a_proxy_command_and_why_it_failed() {
 }
 
 #[tokio::test]
-async fn a_second_session_where_only_one_is_allowed() {
+async fn second_session_beyond_limit_refused() {
     if !available() {
         return;
     }
@@ -113,7 +113,7 @@ async fn a_second_session_where_only_one_is_allowed() {
 }
 
 #[tokio::test]
-async fn sixty_four_megabytes_both_ways_with_new_keys_in_between() {
+async fn large_transfers_survive_rekeying() {
     if !available() {
         return;
     }

@@ -128,7 +128,7 @@ async fn questions_about_several_hosts_come_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn unknown_key_with_checking_off_is_warned_of_once_before_the_login() {
+async fn unknown_key_with_checking_off_warns_once_before_login() {
     if !available() {
         return;
     }

@@ -25,7 +25,7 @@ fn saw_a_user(sshd: &Sshd) -> bool {
 }
 
 #[tokio::test]
-async fn a_new_key_is_refused_or_written_down() {
+async fn new_key_refused_or_recorded() {
     if !available() {
         return;
     }
@@ -91,7 +91,7 @@ async fn names_hashed_by_ssh_keygen_are_found() {
 }
 
 #[tokio::test]
-async fn the_server_is_asked_for_the_kind_of_key_that_is_known() {
+async fn known_key_algorithm_requested_first() {
     if !available() {
         return;
     }
@@ -108,7 +108,7 @@ async fn the_server_is_asked_for_the_kind_of_key_that_is_known() {
 }
 
 #[tokio::test]
-async fn a_host_certificate_of_a_known_authority() {
+async fn host_certificate_of_known_authority_accepted() {
     if !available() {
         return;
     }

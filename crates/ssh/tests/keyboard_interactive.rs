@@ -58,7 +58,7 @@ async fn serve(answers: Arc<AtomicUsize>) -> u16 {
 }
 
 #[tokio::test]
-async fn the_password_answers_the_question_once() {
+async fn password_answers_prompt_only_once() {
     let answers = Arc::new(AtomicUsize::new(0));
     let destination =
         Destination { host: "127.0.0.1".into(), port: Some(serve(answers.clone()).await), user: Some("me".into()) };

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_filter_that_keeps_text_is_the_last_one_outside_of_parentheses() {
+    fn last_filter_outside_parentheses_decides_text() {
         assert!(keeps_text("d | to_nice_json(indent=(width | int))"));
         assert!(keeps_text("d | to_json"));
         assert!(keeps_text("'|' ~ d | string"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_bytes_spell_nothing() {
+    fn null_and_bytes_are_not_spelled_values() {
         assert_eq!(spelled("none"), Some(Value::from(())));
         assert_eq!(spelled("'a' 'b'"), Some(Value::from("ab")));
         for text in ["null", "b'a'", "word"] {

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_very_many_templates_only_the_last_are_kept() {
+    fn many_templates_evict_the_oldest() {
         let memory = Recent::new(64 << 10);
         let dialect = Dialect { escapes: syntax::Escapes::Literal, nested_templates: false };
         let weak: Vec<_> = (0..500)

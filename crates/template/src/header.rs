@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_no_option() {
+    fn bytes_option_refused() {
         let opened = |line: &str| {
             let text = format!("{MARK} variable_start_string: {line}\nx");
             split(&text, &TemplateOptions::default(), Compat::V2_18, &|_| {}).map(|(_, options)| options.variable.0)

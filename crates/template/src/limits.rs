@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_in_loops_come_to_an_end() {
+    fn nested_loops_beyond_limit_end() {
         assert_eq!(rendered("{% for a in range(100000) %}{% endfor %}x").unwrap(), "x");
         let error =
             rendered("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}").unwrap_err();

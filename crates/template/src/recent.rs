@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_stays_and_the_rest_is_forgotten() {
+    fn used_entries_kept_unused_dropped() {
         let memory = Recent::new(100 * weight("text-000"));
         memory.keep("text-usual", 0);
         for number in 1..1000 {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_who_make_the_same_the_first_counts() {
+    fn concurrent_entry_first_one_wins() {
         let memory = Recent::new(1 << 20);
         assert_eq!(memory.keep("text", 1), 1);
         assert_eq!(memory.keep("text", 2), 1);

@@ -36,7 +36,7 @@ fn extra(name: &str, value: impl Into<Value>) -> IndexMap<Arc<str>, Variable> {
 }
 
 #[test]
-fn loop_variables_lie_on_top_and_reach_what_depends_on_them() {
+fn loop_variable_shadows_and_updates_dependents() {
     let context = context("greeting: 'hello {{ item }}'\nshared: '{{ base }}!'\nbase: x\n");
     for item in ["a", "b"] {
         let context = context.with(extra("item", item));
@@ -46,7 +46,7 @@ fn loop_variables_lie_on_top_and_reach_what_depends_on_them() {
 }
 
 #[test]
-fn a_layer_hides_what_was_rendered_below_it() {
+fn layer_hides_rendered_values_below() {
     let context = context("name: one\nlabel: '{{ name }}'\ndeep: {label: '{{ label }}'}\n");
     assert_eq!(context.render_to_string(&text("{{ deep.label }}")).unwrap(), "one");
     let above = context.with(extra("name", "two"));
@@ -72,7 +72,7 @@ impl Scope for Counting {
 }
 
 #[test]
-fn what_does_not_depend_on_the_item_is_rendered_once_for_a_whole_loop() {
+fn loop_independent_variable_rendered_once() {
     let mut table = variables("value: '{{ list | first }}'\nlist: '{{ [source] | list }}'\n");
     table.insert(Arc::from("source"), Variable::Data(Value::from(1)));
     let counting = Arc::new(Counting(table, std::sync::atomic::AtomicUsize::new(0)));
@@ -117,7 +117,7 @@ fn vaulted_values_are_decrypted_when_used_and_reported() {
 }
 
 #[test]
-fn what_check_mode_does_not_know_stays_unknown() {
+fn unknown_value_in_check_mode_stays_unknown() {
     let context = context("derived: '{{ result.stdout | upper }}'\n")
         .with(extra("result", unknown("the command did not run in check mode")));
     for template in
@@ -131,7 +131,7 @@ fn what_check_mode_does_not_know_stays_unknown() {
 }
 
 #[test]
-fn errors_tell_the_name_the_place_and_the_way_there() {
+fn error_names_variable_position_and_chain() {
     let context = context(
         "server_name: a\nurl: 'http://{{ sever_name }}/'\nlink: '{{ url }}index'\n\
         alias: '{{ link }}'\nlonely: '{{ sever_name.fqdn }}'\n",
@@ -157,7 +157,7 @@ fn errors_tell_the_name_the_place_and_the_way_there() {
 }
 
 #[test]
-fn a_variable_that_refers_to_itself_is_found_out() {
+fn self_referencing_variable_refused() {
     let context = context("a: '{{ b }}'\nb: ['{{ c }}']\nc: '{{ a[0] }}'\n");
     let error = context.render(&text("{{ a }}")).unwrap_err();
     match error.kind() {
@@ -167,7 +167,7 @@ fn a_variable_that_refers_to_itself_is_found_out() {
 }
 
 #[test]
-fn long_chains_of_variables_and_operators_are_no_recursion() {
+fn long_chain_without_cycle_accepted() {
     let mut text_of_chain = String::from("v0: end\n");
     for index in 1..=100 {
         text_of_chain += &format!("v{index}: '{{{{ v{} }}}}'\n", index - 1);
@@ -205,7 +205,7 @@ fn contexts_can_be_used_from_many_threads() {
 }
 
 #[test]
-fn what_is_omitted_as_a_whole_is_for_the_caller_to_decide() {
+fn omitted_value_reported_to_caller() {
     let context = context("a: 1\n");
     assert_eq!(*context.render(&text("{{ nope | default(omit) }}")).unwrap_err().kind(), ErrorKind::Omitted);
     let arguments = yaml("owner: '{{ nope | default(omit) }}'\nmode: '{{ a }}'\nlist: [1, '{{ omit }}']\n");
@@ -213,7 +213,7 @@ fn what_is_omitted_as_a_whole_is_for_the_caller_to_decide() {
 }
 
 #[test]
-fn names_of_tasks_are_rendered_as_far_as_possible() {
+fn task_name_rendered_as_far_as_possible() {
     let context = context("a: 1\n");
     assert_eq!(context.render_tolerant(&text("set {{ a }} to {{ nope.x }}")), "set 1 to {{ nope.x }}");
     assert_eq!(context.render_tolerant(&text("{{ nope }}")), "{{ nope }}");
@@ -221,7 +221,7 @@ fn names_of_tasks_are_rendered_as_far_as_possible() {
 }
 
 #[test]
-fn conditions_may_be_lists_and_follow_text_of_the_project() {
+fn conditions_accept_lists_and_project_text() {
     let context = context("a: 1\nrule: a == 1\nrules: {first: a > 0}\nalias: '{{ rule }}'\n");
     assert!(context.condition(&yaml("[a == 1, a < 2]")).unwrap());
     assert!(!context.condition(&yaml("[a == 2, nope]")).unwrap());
@@ -251,7 +251,7 @@ impl Scope for WithPaths {
 }
 
 #[test]
-fn templates_include_import_and_extend_others() {
+fn template_includes_imports_and_extends() {
     let directory = std::env::temp_dir().join(format!("windlass-template-{}", std::process::id()));
     let templates = directory.join("templates");
     std::fs::create_dir_all(&templates).unwrap();
@@ -287,7 +287,7 @@ fn templates_include_import_and_extend_others() {
 }
 
 #[test]
-fn the_older_line_gives_text_that_looks_like_data_its_type() {
+fn compat_2_18_converts_text_that_looks_like_data() {
     let table = variables("n: 1\nl: [1, 2]\nd: {a: 1}\nword: 'false'\nnothing:\nrule: n == 1\n");
     let context = Engine::new(Options { compat: Compat::V2_18, ..Options::default() }).scope(Arc::new(table));
     for (template, wanted) in [
@@ -324,7 +324,7 @@ fn the_older_line_gives_text_that_looks_like_data_its_type() {
 }
 
 #[test]
-fn ten_thousand_conditions_are_quick() {
+fn ten_thousand_conditions_evaluated_quickly() {
     let context =
         context("state: present\nversion: 1.20.3\nitems_: [a, b, c]\ncfg: {enabled: true, port: '{{ 8080 }}'}\n");
     let condition = text("state == 'present' and version is version('1.19', '>=') and cfg.enabled and 'b' in items_");
@@ -378,14 +378,14 @@ impl minijinja::value::Object for Listing {
 }
 
 #[test]
-fn what_an_object_lists_without_having_it_is_left_out() {
+fn listed_key_without_value_skipped() {
     let context = context("n: 1\n").with(extra("host", Value::from_object(Listing)));
     assert_eq!(context.render_to_string(&text("{{ host | to_json }}")).unwrap(), r#"{"a": 1}"#);
     assert_eq!(windlass_template::text(&context.render(&text("{{ host }}")).unwrap()), "{'a': 1}");
 }
 
 #[test]
-fn objects_of_the_controller_are_asked_for_one_item_at_a_time() {
+fn controller_objects_queried_per_item() {
     let context = context("a: 1\n").with(extra("host", Value::from_object(HostVars)));
     let render = |template: &str| context.render(&text(template));
     assert_eq!(render("{{ host.good + host['good'] }}").unwrap(), Value::from(2));

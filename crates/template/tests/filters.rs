@@ -66,43 +66,43 @@ fn compare(name: &str) {
 
 /// `RECORDED_FILTERS` names another file of results, for experiments.
 #[test]
-fn what_one_tries_is_the_same() {
+fn selected_expressions_match_ansible() {
     if let Ok(path) = std::env::var("RECORDED_FILTERS") {
         compare(&path);
     }
 }
 
 #[test]
-fn filters_of_ansible_are_the_same() {
+fn ansible_filters_match_ansible() {
     compare("builtin.jsonl");
 }
 
 #[test]
-fn filters_of_jinja_are_the_same() {
+fn jinja_filters_match_ansible() {
     compare("jinja.jsonl");
 }
 
 #[test]
-fn filters_in_a_row_are_the_same() {
+fn chained_filters_match_ansible() {
     compare("composed.jsonl");
 }
 
 #[test]
-fn tests_are_the_same() {
+fn tests_match_ansible() {
     compare("tests.jsonl");
 }
 
 #[test]
-fn filters_and_tests_of_ansible_utils_are_the_same() {
+fn ansible_utils_filters_and_tests_match_ansible() {
     compare("utils.jsonl");
 }
 
 #[test]
-fn lookups_are_the_same() {
+fn lookups_match_ansible() {
     compare("lookups.jsonl");
 }
 
 #[test]
-fn filters_of_community_general_are_the_same() {
+fn community_general_filters_match_ansible() {
     compare("general.jsonl");
 }

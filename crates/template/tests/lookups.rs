@@ -30,7 +30,7 @@ fn ask(context: &Context, expression: &str) -> String {
 }
 
 #[test]
-fn a_password_is_made_once() {
+fn password_generated_once() {
     let directory = tempfile::tempdir().unwrap();
     let context = context(directory.path(), Secrets::new());
     let first = ask(&context, "lookup('password', 'secrets/db length=24 chars=hexdigits')");
@@ -48,7 +48,7 @@ fn a_password_is_made_once() {
 }
 
 #[test]
-fn vaulted_files_are_read_with_the_runs_secrets() {
+fn vaulted_file_decrypted_with_secrets_of_run() {
     let directory = tempfile::tempdir().unwrap();
     let secret = Secret::new("default", "pw");
     let sealed = windlass_vault::encrypt(b"the secret\n", &secret).unwrap();
@@ -93,7 +93,7 @@ fn host_patterns_follow_the_groups() {
 }
 
 #[test]
-fn a_tree_of_files_lists_directories_before_their_files() {
+fn filetree_lists_directories_before_files() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(directory.path().join("files/web/conf")).unwrap();
     std::fs::write(directory.path().join("files/web/conf/site"), "x").unwrap();
@@ -108,7 +108,7 @@ fn a_tree_of_files_lists_directories_before_their_files() {
 }
 
 #[test]
-fn a_missing_file_is_named_with_the_places_searched() {
+fn missing_file_reported_with_searched_directories() {
     let directory = tempfile::tempdir().unwrap();
     let context = context(directory.path(), Secrets::new());
     let failed = ask(&context, "lookup('file', 'nope.txt')");
@@ -116,7 +116,7 @@ fn a_missing_file_is_named_with_the_places_searched() {
 }
 
 #[test]
-fn random_texts_keep_their_minimums() {
+fn random_string_keeps_minimums() {
     let directory = tempfile::tempdir().unwrap();
     let context = context(directory.path(), Secrets::new());
     let made = ask(&context, "lookup('community.general.random_string', length=12, special=false, min_numeric=5)");

@@ -128,7 +128,7 @@ fn compare(path: &Path) -> usize {
 }
 
 #[test]
-fn everything_recorded_is_the_same() {
+fn recorded_results_match() {
     let directory = match std::env::var_os("RECORDED") {
         Some(directory) => directory.into(),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"),

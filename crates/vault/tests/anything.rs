@@ -20,7 +20,7 @@ fn keys(secret: &Secret) -> Secrets {
 }
 
 #[test]
-fn what_is_encrypted_comes_back() {
+fn random_text_round_trips() {
     let mut state = 21;
     for length in [0, 1, 15, 16, 17, 31, 32, 79, 80, 81, 1_000, 100_000] {
         let plain = bytes(&mut state, length);
@@ -33,7 +33,7 @@ fn what_is_encrypted_comes_back() {
 }
 
 #[test]
-fn what_was_changed_is_refused() {
+fn changed_envelope_refused() {
     let secret = Secret::new("default", "password");
     let plain = b"a text that is a little longer than one block of the cipher";
     let envelope = encrypt(plain, &secret).unwrap().into_bytes();
@@ -51,7 +51,7 @@ fn what_was_changed_is_refused() {
 }
 
 #[test]
-fn anything_else_is_refused() {
+fn random_bytes_refused() {
     let secrets = keys(&Secret::new("default", "password"));
     let mut state = 22;
     for length in 0..300 {

@@ -25,7 +25,7 @@ fn envelopes_of_ansible_vault_are_decrypted() {
 }
 
 #[test]
-fn what_is_encrypted_is_decrypted() {
+fn encrypted_text_round_trips() {
     let secrets = secrets(&[("default", "a"), ("prod", "b")]);
     for length in [0, 1, 15, 16, 17, 1000] {
         let plain: Vec<u8> = (0..length).map(|index| index as u8).collect();
@@ -44,12 +44,12 @@ fn indented_envelopes_are_decrypted() {
 }
 
 #[test]
-fn a_password_is_the_content_of_its_file_without_the_line_end() {
+fn password_file_content_trimmed() {
     assert_eq!(Secret::from_file_content("default", b"harbour\r\n").password(), b"harbour");
 }
 
 #[test]
-fn wrong_passwords_are_named() {
+fn wrong_password_error_names_labels() {
     let error = decrypt(VERSION_1_2, &secrets(&[("dev", "x"), ("prod", "y")])).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -59,7 +59,7 @@ fn wrong_passwords_are_named() {
 }
 
 #[test]
-fn labels_can_be_made_to_matter() {
+fn match_labels_limits_passwords_to_label() {
     let mut secrets = secrets(&[("dev", "harbour")]);
     secrets.set_match_labels(true);
     assert_eq!(decrypt(VERSION_1_2, &secrets), Err(Error::NoMatchingLabel { wanted: "prod".into() }));
@@ -69,7 +69,7 @@ fn labels_can_be_made_to_matter() {
 }
 
 #[test]
-fn a_given_salt_gives_the_same_envelope_again() {
+fn given_salt_yields_same_envelope() {
     let secret = Secret::new("default", "harbour");
     let [first, second] = [b"salt", b"salt"].map(|salt| encrypt_with_salt(PLAIN, &secret, salt));
     assert_eq!(first, second);
@@ -78,7 +78,7 @@ fn a_given_salt_gives_the_same_envelope_again() {
 }
 
 #[test]
-fn damage_is_noticed() {
+fn damaged_envelope_refused() {
     let secrets = secrets(&[("default", "harbour")]);
     let mut changed = VERSION_1_1.to_vec();
     let last = changed.len() - 2;

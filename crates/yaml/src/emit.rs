@@ -419,7 +419,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_for_a_character_is_in_no_text() {
+    fn stand_in_already_in_text_replaced_by_another() {
         // Texts that contain the escape of the stand-in were written as that character.
         for taken in [r"\uFFFE\x86", "\u{fffe}\u{86}"] {
             let item = Item::List(vec![text(taken), text("\u{1f600}")]);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn nice_yaml_indents_by_four_and_sorts() {
+    fn to_nice_yaml_indents_by_four_and_sorts() {
         let item = Item::Map(vec![
             (text("b"), Item::List(vec![text("yes"), Item::Bool(true), Item::Int("1".into())])),
             (text("a"), Item::Map(vec![(text("x"), Item::Null), (text("e"), Item::Map(vec![]))])),
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_is_written_once() {
+    fn shared_value_written_once_with_alias() {
         let shared = |identity, item| Item::Shared(identity, Box::new(item));
         let inner = shared(1, Item::List(vec![text("x")]));
         let item = Item::Map(vec![

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_read_by_its_own_rules() {
+    fn json_read_by_json_rules() {
         let node = read("{\n\t\"a\": [1e3, -2, 0.5, \"\\ud83d\\ude00\\/\\n\"],\n\t\"b\": {}\n}\n").unwrap();
         let items = node.get("a").and_then(Node::as_list).unwrap();
         assert_eq!(items[0].value, Value::Float(1000.0));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_left_to_yaml() {
+    fn text_that_is_not_json_read_as_yaml() {
         for text in ["{a: 1}", "[yes]", "{\"a\": 1,}", "[01]", "", "a: b", "[1] x"] {
             assert!(read(text).is_none(), "{text}");
         }

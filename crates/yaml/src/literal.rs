@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_are_read_as_python_reads_them() {
+    fn strings_parsed_like_python() {
         for (written, text) in [
             (r"'\r\n'", Some("\r\n")),
             (r#"u"\x5b[""#, Some("[[")),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_json_are_literals_where_they_are_asked_for() {
+    fn json_words_accepted_only_on_request() {
         assert_eq!(PythonLiteral::read("[true]"), None);
         let list = PythonLiteral::List(vec![PythonLiteral::Bool(true), PythonLiteral::None]);
         assert_eq!(PythonLiteral::read_with_json("[true, null]"), Some(list));
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_hash_is_no_key_and_in_no_set() {
+    fn unhashable_value_refused_as_key_and_set_item() {
         for text in ["{[1]: 2}", "{([1],): 2}", "{1, [2]}", "{{1}, 2}"] {
             assert_eq!(PythonLiteral::read(text), None, "{text}");
         }

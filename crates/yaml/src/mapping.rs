@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_equal_as_in_python() {
+    fn keys_compare_like_python() {
         let mut mapping = Mapping::new();
         mapping.insert(Key { value: Value::Int(1), span: Span::none() }, int(1));
         mapping.insert(Key { value: Value::Float(1.0), span: Span::none() }, int(2));

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_are_written_like_python_does() {
+    fn floats_formatted_like_python() {
         for (value, text) in [
             (1.0, "1.0"),
             (0.1, "0.1"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_of_any_size() {
+    fn integers_of_any_size_parsed() {
         assert_eq!(whole(false, "ffffffffffffffff", 16), Some(Whole::Big("18446744073709551615".into())));
         assert_eq!(whole(true, "9223372036854775808", 10), Some(Whole::Small(i64::MIN)));
         assert_eq!(whole(false, "100000000000000000000", 10), Some(Whole::Big("100000000000000000000".into())));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn integer_literals_of_python() {
+    fn python_integer_literals_parsed() {
         assert_eq!(python_int_literal("0x1F").as_deref(), Some("31"));
         assert_eq!(python_int_literal("-1_000").as_deref(), Some("-1000"));
         assert_eq!(python_int_literal("00").as_deref(), Some("0"));

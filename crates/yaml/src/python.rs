@@ -81,7 +81,7 @@ mod tests {
     use crate::{Options, Source, load_one};
 
     #[test]
-    fn values_are_shown_like_python_does() {
+    fn values_formatted_like_python() {
         let node =
             load_one(Source::new("t", "a: [it's, 'say \"x\"', ~, yes, 1.0]\nb: {c: \"\\n\"}\n"), &Options::default());
         assert_eq!(python_str(&node.unwrap()), r#"{'a': ["it's", 'say "x"', None, True, 1.0], 'b': {'c': '\n'}}"#);

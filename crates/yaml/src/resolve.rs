@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn one_moment_is_one_key_however_it_is_written() {
+    fn equal_timestamps_are_one_key() {
         let day = Some(Instant::Date(19_724));
         assert_eq!(
             (instant("2024-01-02"), instant("1970-01-01"), instant("24-01-02")),
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_must_exist() {
+    fn nonexistent_date_refused() {
         for text in
             ["2024-01-02", "2024-02-29", "2001-12-14t21:59:43.10-05:00", "2001-12-14 21:59:43", "2001-1-1 1:00:00Z"]
         {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_written_like_python_does() {
+    fn dates_formatted_like_python() {
         for (text, written) in [
             ("2024-01-02", "2024-01-02"),
             ("2001-12-14t21:59:43.10-05:00", "2001-12-14T21:59:43.100000-05:00"),
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn underscores_alone_are_no_number() {
+    fn underscores_alone_are_invalid_integers() {
         assert_eq!(plain("0x_"), Resolved::Invalid("an integer"));
         assert_eq!(plain("0b_"), Resolved::Invalid("an integer"));
     }

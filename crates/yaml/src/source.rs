@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_from_nowhere_has_no_excerpt() {
+    fn value_without_source_has_no_excerpt() {
         assert_eq!(Span::none().excerpt(), "");
         assert_eq!(Span::synthetic("command line").to_string(), "command line");
     }

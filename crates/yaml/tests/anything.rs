@@ -82,7 +82,7 @@ fn item(random: &mut Random, depth: usize) -> Item {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn random_value_round_trips() {
     let mut random = Random(11);
     for round in 0..3_000 {
         let written = item(&mut random, 0);
@@ -103,7 +103,7 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
-fn positions_lie_inside_of_the_text() {
+fn random_text_positions_lie_inside() {
     let more = ["\n  ", "\n- ", "a: ", "\nb:\n  ", "&x ", "*x", "!!str ", "<<: ", "---\n", "...\n", "\r\n", "\u{feff}"];
     let pieces: Vec<&str> = TEXTS.iter().chain(&more).copied().collect();
     let mut random = Random(12);

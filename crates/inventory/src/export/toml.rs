@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sentence_about_a_key_that_is_no_text_stands_first() {
+    fn non_string_key_error_starts_with_its_message() {
         let source = windlass_yaml::Source::new("hosts.yml", "all:\n  7.2: x\n");
         let node = windlass_yaml::load_one(source, &windlass_yaml::Options::default()).unwrap();
         let error = to_toml(&node, true).unwrap_err().to_string();

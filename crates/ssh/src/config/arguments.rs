@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ansible_users_write() {
+    fn typical_ansible_arguments_parsed() {
         let arguments =
             parse("-C -o ControlMaster=auto -oStrictHostKeyChecking=no -J me@bastion:22 -p2222 -F ./ssh.cfg -vvv -i '/my keys/id'").unwrap();
         assert_eq!(
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn invalid_argument_named_in_error() {
         assert!(parse("-o").unwrap_err().to_string().contains("its value is missing"));
         assert!(parse("bastion").unwrap_err().to_string().contains("`bastion`"));
     }

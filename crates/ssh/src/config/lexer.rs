@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keyword_and_words() {
+    fn line_split_into_keyword_and_words() {
         let found = line("  IdentityFile = \"~/my keys/id\"  other # why").unwrap().unwrap();
         assert_eq!(found.keyword, "identityfile");
         assert_eq!(found.words, ["~/my keys/id", "other"]);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_kept_as_written() {
+    fn command_option_kept_verbatim() {
         let found = line("ProxyCommand sh -c 'nc \"%h\" %p'").unwrap().unwrap();
         assert_eq!(found.rest, "sh -c 'nc \"%h\" %p'");
     }

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes() {
+    fn times_and_sizes_parsed() {
         assert_eq!(duration("90").unwrap(), Duration::from_secs(90));
         assert_eq!(duration("1m30s").unwrap(), Duration::from_secs(90));
         assert!(duration("soon").is_err());

@@ -286,14 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn match_sees_the_host_name_and_original_the_given_one() {
+    fn match_host_sees_hostname_and_originalhost_the_given_name() {
         let text = "Host alias\n  HostName real.example.com\nMatch host *.example.com originalhost alias !localuser root\n  Port 5\n";
         assert_eq!(options(text, "alias", &[]).port, Some(5));
         assert_eq!(options(text, "other", &[]).port, None);
     }
 
     #[test]
-    fn exec_and_final() {
+    fn match_exec_and_final_evaluated() {
         let text = "Match exec \"test %n = web1\"\n  Port 7\nMatch final host fin*\n  User last\nHost web1\n  HostName final.example.com\n";
         let found = options(text, "web1", &[]);
         assert_eq!((found.port, found.user.as_deref()), (Some(7), Some("last")));
@@ -313,13 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_stops_a_later_command() {
+    fn proxy_jump_blocks_later_proxy_command() {
         let found = options("Host *\n  ProxyJump none\nHost *\n  ProxyCommand nc %h %p\n", "x", &[]);
         assert_eq!((found.proxy_jump.as_deref(), found.proxy_command), (Some("none"), None));
     }
 
     #[test]
-    fn mistakes_have_a_place() {
+    fn config_mistake_reported_with_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config");
         fs::write(&path, "Host *\n  Port ssh\n").unwrap();

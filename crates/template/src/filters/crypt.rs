@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_crypt() {
+    fn hashes_match_crypt() {
         let hash = |method, salt: &str, rounds| {
             let settings = Settings { salt: Some(salt.to_owned()), rounds, ..Settings::default() };
             encrypt("secret", method, &settings).unwrap()

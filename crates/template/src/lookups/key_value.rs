@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_follow_the_term() {
+    fn options_parsed_after_the_term() {
         let (term, options) = parse("a key file=x.csv delimiter=',' note='two words'");
         assert_eq!(term, "a key");
         let expected = [("file", "x.csv"), ("delimiter", ","), ("note", "two words")];

@@ -211,20 +211,20 @@ mod tests {
     }
 
     #[test]
-    fn equal_texts_have_no_difference() {
+    fn equal_texts_yield_empty_diff() {
         assert_eq!(diff("a\nb\n", "a\nb\n"), "");
         assert_eq!(diff("", ""), "");
     }
 
     #[test]
-    fn a_missing_newline_is_a_difference() {
+    fn missing_final_newline_shown_in_diff() {
         let expected = "--- before\n+++ after\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n";
         assert_eq!(diff("a", "a\n"), expected);
         assert_eq!(diff("", "a\n"), "--- before\n+++ after\n@@ -0,0 +1 @@\n+a\n");
     }
 
     #[test]
-    fn empty_lines_are_matched_where_python_matches_them() {
+    fn empty_lines_matched_like_python() {
         // The longest equal block wins, then the blocks to the left and right of it.
         let (before, after) = ("x\n\n#1\n\n#2\n\ny\n", "x\n\n\ny\n\nz\n");
         let expected = "--- before\n+++ after\n@@ -1,7 +1,6 @@\n x\n \n-#1\n-\n-#2\n \n y\n+\n+z\n";

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_western_encoding_of_windows_has_the_euro_and_no_greek() {
+    fn windows_1252_encodes_euro_but_not_greek() {
         assert_eq!(encode("5 €", "windows-1252").ok(), Some(vec![b'5', b' ', 0x80]));
         assert_eq!(encode("é", "cp1252").ok(), Some(vec![0xe9]));
         assert_eq!(encode("½€", "iso-8859-15").ok(), None);

@@ -373,14 +373,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_written_the_same() {
+    fn json_round_trips() {
         let source =
             r#"{"a": [1, 2.5, -0.0, 1e+20, null, true], "b": {"\u00e9": "\ud83d\ude00\n"}, "c": 18446744073709551616}"#;
         assert_eq!(dump(&load(source).unwrap(), &DumpOptions::default()).unwrap(), source);
     }
 
     #[test]
-    fn mistakes_name_their_place() {
+    fn json_mistake_reported_with_position() {
         assert_eq!(load("[1,\n x]").unwrap_err(), "a value was expected at line 2 column 2");
         assert_eq!(load("{} {}").unwrap_err(), "text follows the end of the value at line 1 column 4");
     }

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_are_read_like_pythons() {
+    fn integers_parsed_like_python() {
         let cases = [
             (" 5 ", 10, Some(5)),
             ("1_000", 10, Some(1000)),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_round_on_the_exact_value() {
+    fn halves_rounded_on_exact_value() {
         assert_eq!(round(2.675, 2), 2.67);
         assert_eq!(round(0.5, 0), 0.0);
         assert_eq!(round(1.5, 0), 2.0);

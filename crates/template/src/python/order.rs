@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_that_contradicts_itself_sorts_without_a_panic() {
+    fn inconsistent_order_sorted_without_panic() {
         let mut numbers: Vec<Value> = (0..500)
             .map(|at| if at % 3 == 0 { f64::NAN } else { f64::from(at * 7919 % 500) })
             .map(Value::from)

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_format_is_refused() {
+    fn invalid_format_refused() {
         // minijinja splits the second one within a character.
         assert_eq!(format("%-\u{9f}s", &[Value::from(1)]).unwrap_err(), "unsupported format character '\u{9f}' (0x9f)");
         assert_eq!(format("%(.f|%-p\u{9f}L*1s", &[Value::from(1)]).unwrap_err(), "incomplete format key");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_filled_in_as_python_does() {
+    fn values_formatted_like_python() {
         let values = [Value::from("it's"), Value::from(7), Value::from(vec![1, 2])];
         assert_eq!(format("%r %03d %s 100%%", &values).unwrap(), "\"it's\" 007 [1, 2] 100%");
         let named = Value::from_pairs([("a", Value::from(1.5)), ("b", Value::from("x"))]);

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_draw_what_cpython_draws() {
+    fn seeded_choices_match_cpython() {
         let draw = |seed: Value| {
             let mut random = Random::new(Some(&seed));
             [random.below(1000), random.below(60), random.below(1 << 40)]

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_look_like_pythons() {
+    fn floats_formatted_like_python() {
         let shown: Vec<String> = [1.0, 0.1, 1e16, 1e15, 1e-5, 0.0001, 1.5e300, -2.5e-10, 1e22].map(float).into();
         assert_eq!(
             shown,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_quoted_like_pythons() {
+    fn strings_quoted_like_python() {
         assert_eq!(repr(&Value::from("it's")), r#""it's""#);
         assert_eq!(repr(&Value::from("'\"\n\u{7f}\u{e9}\u{a0}")), r#"'\'"\n\x7fé\xa0'"#);
     }

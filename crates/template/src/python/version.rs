@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_order_as_their_scheme_says() {
+    fn versions_ordered_by_scheme() {
         let cases = [
             ("1.10", "1.9", Scheme::Loose, Ordering::Greater),
             ("1.0", "1.0.1", Scheme::Loose, Ordering::Less),

@@ -14,7 +14,7 @@ fn text_of<'n>(node: &'n Node, key: &str) -> &'n str {
 }
 
 #[test]
-fn nodes_know_where_they_stand() {
+fn nodes_keep_their_positions() {
     let node = load("- name: x\n  when: yes\n");
     let task = &node.as_list().unwrap()[0];
     let (key, value) = task.as_map().unwrap().get_entry("when").unwrap();
@@ -32,7 +32,7 @@ fn an_empty_text_is_null_and_two_documents_are_too_many() {
 }
 
 #[test]
-fn merge_keys_give_way_to_the_mapping_itself() {
+fn own_keys_override_merged_ones() {
     let node = load(
         "base: &base {a: 1, b: 1}\nother: &other {b: 2, c: 2}\nboth:\n  b: 3\n  <<: [*other, *base]\nplain:\n  <<: *base\n  b: 4\n",
     );
@@ -63,7 +63,7 @@ fn vault_strings_keep_their_ciphertext() {
 }
 
 #[test]
-fn duplicate_keys_are_told_with_both_places() {
+fn duplicate_key_reported_with_both_positions() {
     let text = "a: 1\nb: 2\na: 3\n";
     let loaded = parse(Source::new("test.yml", text), &Options::default()).unwrap();
     assert_eq!(loaded.documents[0].get("a").and_then(Node::as_int), Some(3));
@@ -94,7 +94,7 @@ fn a_missing_newline_at_the_end_changes_no_value() {
 }
 
 #[test]
-fn the_first_character_may_be_any() {
+fn any_first_character_accepted() {
     assert_eq!(text_of(&load("\u{feff}a: b\n"), "a"), "b");
     assert_eq!(text_of(&load("\u{ff0c}: b\n"), "\u{ff0c}"), "b");
 }
@@ -112,7 +112,7 @@ fn tags_of_plain_data_convert() {
 }
 
 #[test]
-fn hostile_texts_meet_limits() {
+fn hostile_text_refused_by_limits() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
@@ -127,7 +127,7 @@ fn hostile_texts_meet_limits() {
 }
 
 #[test]
-fn classic_mistakes_get_advice() {
+fn common_mistake_reported_with_hint() {
     for (text, place, advice) in [
         ("a: {{ b }}\n", "test.yml:1:5", "must be in quotes: a: \"{{ b }}\""),
         ("- {{ b }}/x\n", "test.yml:1:", "must be in quotes: - \"{{ b }}/x\""),
@@ -157,7 +157,7 @@ fn control_characters_are_named() {
 }
 
 #[test]
-fn a_comma_right_behind_a_tag_does_not_end_the_program() {
+fn comma_after_tag_does_not_panic() {
     let list = |text: &str| match load(text).value {
         Value::List(items) => items.iter().map(|item| format!("{:?}", item.value)).collect::<Vec<_>>().join(" "),
         other => format!("{other:?}"),
@@ -192,7 +192,7 @@ fn a_comma_right_behind_a_tag_does_not_end_the_program() {
 }
 
 #[test]
-fn letters_of_several_bytes_take_no_newline_from_a_block() {
+fn multibyte_characters_keep_block_newline() {
     let node = load("k: |\n  éééééééééé\nb: 1");
     assert_eq!(text_of(&node, "k"), "éééééééééé\n");
     let node = load("éééé: {a: b, c: d}");
