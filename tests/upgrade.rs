@@ -1,4 +1,4 @@
-//! Decisions of playbooks/upgrade.yml on clusters that are only described: what is due, in which order, and what refuses it.
+//! Decisions of playbooks/upgrade.yml on clusters that are only described: due steps, their order, and refusals.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -218,7 +218,7 @@ fn can_simulate() -> bool {
     can
 }
 
-/// The program of kubelet, the release of the cluster, whether the node is cordoned, and whether its upgrade is noted as begun.
+/// Compares kubelet's program, the cluster's release, cordoned or not, and the mark of a begun upgrade.
 #[track_caller]
 fn node_is(folder: &Path, release: &str, cordoned: &str) {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap().trim().to_owned();

@@ -16,8 +16,8 @@ use crate::settings::{Config, Settings};
 
 /// Check this machine and this project: settings, inventory, keys, journal, Python, the lab.
 ///
-/// Reads only, and contacts no host. Each line that is not `ok` names its remedy. Exits with 1 if a line is a `problem`; `note` marks what
-/// only some runs need.
+/// Reads only, and contacts no host. Each line that is not `ok` names its remedy. Exits with 1 if a line is a
+/// `problem`; `note` marks a lack that only some runs notice.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass doctor\n  windlass doctor -i inventory/production")]
 pub(super) struct Arguments {

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
-/// A password or passphrase that must never be printed. `Debug` shows nothing; its memory, and that of every clone, is zeroed on drop.
+/// A password or passphrase that must never be printed. `Debug` shows nothing; its memory, and that of every clone, is
+/// zeroed on drop.
 /// Serialising writes the text itself, because the other end of a connection needs it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);

@@ -81,7 +81,8 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 
-/// The versions of the node's control plane, as its manifests name the images: kubeadm replaces one after the other, the scheduler last.
+/// Versions of the node's control plane, from the images in its manifests. kubeadm replaces one after the other, the
+/// scheduler last.
 fn pod_versions(manifests: &Path) -> Vec<(&'static str, Option<String>)> {
     ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
         .map(|pod| {
