@@ -24,8 +24,8 @@ pub(super) const KUBERNETES_CONFIG: &str = "[defaults]
 roles_path = roles
 
 [inventory]
-# Playbooks keep these folders beside the inventory; they are no inventories.
-ignore_patterns = artifacts, backups, credentials
+# Playbooks keep these beside the inventory; they are no inventories.
+ignore_patterns = artifacts, backups, credentials, cis.json, verify.json
 ";
 
 /// A module in Python. It asks for its arguments as JSON, so it imports nothing of Ansible.
