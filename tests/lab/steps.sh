@@ -270,8 +270,9 @@ upgraded() {
   load_ends node3 > "$log/upgrade.load"
   cat "$log/upgrade.load"
   running "$to" && [ "$(kubectl node1 get nodes --no-headers | grep -c SchedulingDisabled)" = 0 ] || return 1
-  # A connection that is open while its end is restarted is lost.
-  [ "$(($(wc -l < "$log/upgrade.load") - 1))" -le 10 ]
+  # A connection that is open while its end is restarted is lost: how many are depends on the machine, so 3 of 100 may be.
+  local asked lost; asked=$(head -1 "$log/upgrade.load") lost=$(($(wc -l < "$log/upgrade.load") - 1))
+  [ "$asked" -gt 100 ] && [ $((lost * 100)) -le $((asked * 3)) ]
 }
 
 upgraded_again() {
