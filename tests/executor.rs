@@ -593,6 +593,15 @@ async fn become_password_sent_once() {
     assert_eq!(output.stdout, b"0\nfed", "{output:?}");
     let error = pool.raw(&target, &command(who("sudo", "root", "wrong horse")), None).await.unwrap_err();
     assert!(matches!(error, Error::Become { .. }) && !error.to_string().contains("horse"), "{error}");
+    // sshd signals only processes of the login user, so a shell of the become user must do it.
+    for text in ["echo $$; exec sleep 1000", "trap '' TERM; echo $$; while :; do sleep 1; done"] {
+        let endless = RawCommand {
+            command: text.into(),
+            become_user: who("sudo", "root", "right horse"),
+            ..RawCommand::default()
+        };
+        assert!(confirmed_end_of_endless(&pool, &target, endless).await, "{text}");
+    }
     let su = RawCommand {
         command: "id -un".into(),
         become_user: who("su", &user.name, "right horse"),
@@ -626,19 +635,42 @@ async fn bare_command_runs_with_or_without_executor() {
     let output = pool.raw(&target, &command, None).await.unwrap();
     assert_eq!(output.stdout, b"fed");
 
-    let endless = RawCommand {
-        command: "echo $$; exec sleep 1000".into(),
-        pty: true,
-        timeout: Some(Duration::from_millis(500)),
-        ..RawCommand::default()
-    };
+    pool.close().await;
+}
+
+/// Runs a command that never ends until its timeout, and returns whether Windlass confirmed its end. Afterwards no
+/// process of it may be left.
+async fn confirmed_end_of_endless(pool: &Pool<Value>, target: &Arc<Target>, command: RawCommand) -> bool {
+    let endless = RawCommand { timeout: Some(Duration::from_millis(500)), ..command };
     let (events, mut seen) = mpsc::channel(10);
-    let error = pool.raw(&target, &endless, Some(&events)).await.unwrap_err();
-    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    let error = pool.raw(target, &endless, Some(&events)).await.unwrap_err();
+    let Error::TimedOut { ended, .. } = error else { panic!("{error}") };
     let Some(TaskEvent::Output { bytes, .. }) = seen.recv().await else { panic!("its process id was printed") };
     let process = format!("/proc/{}", String::from_utf8(bytes).unwrap().trim());
     while Path::new(&process).exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    ended
+}
+
+#[tokio::test]
+async fn bare_command_that_exceeds_its_timeout_is_stopped_for_certain() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let pool = pool();
+    let over_ssh = Arc::new(target(&sshd));
+    let local = Arc::new(Target { kind: Kind::Local, ..target(&sshd) });
+    let command = |command: &str| RawCommand { command: command.into(), ..RawCommand::default() };
+    for target in [over_ssh, local] {
+        for text in [
+            "echo $$; exec sleep 1000",
+            "trap '' TERM; echo $$; while :; do sleep 1; done",
+            "(trap '' TERM; sh -c 'echo $$; exec sleep 1000') & wait",
+        ] {
+            assert!(confirmed_end_of_endless(&pool, &target, command(text)).await, "{text}");
+        }
     }
     pool.close().await;
 }

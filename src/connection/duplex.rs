@@ -1,10 +1,16 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
 
+use rustix::process::{Pid, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
-use windlass_ssh::{ChannelInput, ChannelOutput, Exit, Output as Piece};
+use tokio::time::timeout;
+use windlass_ssh::{ChannelInput, ChannelOutput, Exit, Output as Piece, Signal};
+
+/// Time that a command has between SIGTERM and SIGKILL.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
 /// The streams of a running command.
 #[derive(Debug)]
@@ -29,8 +35,8 @@ pub enum Input {
 pub enum Output {
     /// Output of an SSH channel.
     Channel(ChannelOutput),
-    /// Output of a process on this machine.
-    Process(mpsc::Receiver<Piece>),
+    /// Output of a process on this machine, and its process group.
+    Process(mpsc::Receiver<Piece>, Option<Pid>),
 }
 
 impl Input {
@@ -58,7 +64,16 @@ impl Output {
     pub async fn next(&mut self) -> Option<Piece> {
         match self {
             Self::Channel(channel) => channel.next().await,
-            Self::Process(pieces) => pieces.recv().await,
+            Self::Process(pieces, _) => pieces.recv().await,
+        }
+    }
+
+    /// Sends a signal to the command and its children.
+    pub async fn signal(&self, signal: Signal) {
+        match self {
+            // An error means that the connection is lost.
+            Self::Channel(channel) => _ = channel.signal(signal).await,
+            Self::Process(_, group) => send(*group, signal),
         }
     }
 
@@ -67,7 +82,7 @@ impl Output {
         match self {
             Self::Channel(channel) => channel.terminate_on_drop(),
             // Dropping always ends processes on this machine.
-            Self::Process(_) => {}
+            Self::Process(..) => {}
         }
     }
 }
@@ -78,11 +93,27 @@ pub(super) fn process(mut command: Command) -> io::Result<Duplex> {
     let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
     let stdin = child.stdin.take().ok_or_else(|| io::Error::other("it has no standard input"))?;
     let (sender, receiver) = mpsc::channel(16);
+    let group = group_of(&child);
     tokio::spawn(watch(child, sender));
-    Ok(Duplex { input: Input::Process(Some(stdin)), output: Output::Process(receiver) })
+    Ok(Duplex { input: Input::Process(Some(stdin)), output: Output::Process(receiver, group) })
 }
 
-/// Forwards a process's output and exit status. Once the receiver is dropped, sends SIGTERM to its group and kills it.
+fn group_of(child: &Child) -> Option<Pid> {
+    child.id().and_then(|id| Pid::from_raw(id.cast_signed()))
+}
+
+fn send(group: Option<Pid>, signal: Signal) {
+    let signal = match signal {
+        Signal::Term => rustix::process::Signal::TERM,
+        Signal::Kill => rustix::process::Signal::KILL,
+    };
+    if let Some(group) = group {
+        // An error means that all its processes have ended.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+/// Forwards a process's output and exit status. Once the receiver is dropped, ends its group: SIGTERM, then SIGKILL.
 async fn watch(mut child: Child, sender: mpsc::Sender<Piece>) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let pieces = async {
@@ -102,10 +133,10 @@ async fn watch(mut child: Child, sender: mpsc::Sender<Piece>) {
             let _ = sender.send(Piece::Exit(exit)).await;
         }
         () = sender.closed() => {
-            let group = child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
-            if let Some(group) = group {
-                // An error means that the process has ended by itself.
-                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
+            let group = group_of(&child);
+            send(group, Signal::Term);
+            if timeout(GRACE, child.wait()).await.is_err() {
+                send(group, Signal::Kill);
             }
         }
     }

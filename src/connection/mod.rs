@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 use windlass_ssh::Connector;
 
+pub(crate) use duplex::GRACE;
 pub use duplex::{Duplex, Input, Output};
 pub(crate) use ssh::destination as ssh_destination;
 pub use target::{Kind, Target};
-pub use windlass_ssh::{Exit, HostKeyChecking, Output as Piece, Secret};
+pub use windlass_ssh::{Exit, HostKeyChecking, Output as Piece, Secret, Signal};
 
 /// A future of a [`Connection`]'s method.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -52,16 +52,18 @@ pub enum Error {
         /// A complete sentence.
         message: String,
     },
-    /// A bare command exceeded its timeout. Nothing on the host supervises it, so its end is requested but not
-    /// confirmed.
+    /// A bare command exceeded its timeout. Nothing on the host supervises it, so its end may remain unconfirmed.
     #[error(
-        "the command on {host} did not end within {seconds} s; it was sent SIGTERM and its connection was closed, but it may still run there"
+        "the command on {host} did not end within {seconds} s; {}",
+        if *.ended { "it was stopped" } else { "Windlass sent SIGTERM and SIGKILL, but it may still run there" }
     )]
     TimedOut {
         /// The host's name.
         host: String,
         /// The timeout.
         seconds: u64,
+        /// Whether all processes of the command are known to have ended.
+        ended: bool,
     },
 }
 

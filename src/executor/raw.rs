@@ -3,17 +3,52 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::test_kill_process_group;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use windlass_modules::process::KEEP;
 use windlass_protocol::{BEGIN_MARKER, Become, BecomeMethod, Stream};
 
 use super::start::random_word;
 use super::{Error, TaskEvent};
-use crate::connection::{self, Connection, Duplex, Exit, Piece, Target};
+use crate::connection::{self, Connection, Duplex, Exit, GRACE, Output, Piece, Signal, Target};
 
 /// Maximum output in bytes before the become user's shell starts.
 const NOISE: usize = 1 << 20;
+
+/// Reads a process's parent and process group.
+const STAT: &str = r#"group=
+stat() {
+    { read -r stat < "$1/stat"; } 2> /dev/null || return
+    set -- ${stat##*) }
+    parent=$2 group=$3
+}
+"#;
+
+/// Finds the process group of the only other command, besides executors, that this shell's SSH server runs for the
+/// connection. With several of them, it is unknown which is meant.
+const FIND_SIBLING: &str = r#"found=0 command=
+for process in /proc/[0-9]*; do
+    stat "$process" || continue
+    case $stat in *'(executor-'*) continue ;; esac
+    if [ "$parent" = "$PPID" ] && [ "$group" != "$$" ]; then
+        found=$((found + 1)) command=$group
+    fi
+done
+[ "$found" = 1 ] && group=$command || group=
+"#;
+
+/// Signals a process group, and succeeds once it has ended.
+const STOP_GROUP: &str = r#"[ -n "$group" ] || exit
+for signal in TERM KILL; do
+    kill -s "$signal" -- "-$group"
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+        kill -s 0 -- "-$group" 2> /dev/null || exit 0
+        sleep 0.1
+    done
+done
+exit 1
+"#;
 
 /// A bare command.
 #[derive(Debug, Clone, Default)]
@@ -52,15 +87,14 @@ pub(super) async fn run(
     raw: &RawCommand,
     events: Option<&mpsc::Sender<TaskEvent>>,
 ) -> Result<RawOutput, RawFailure> {
-    let running = start(connection, target, raw).await?;
+    let mut running = start(connection, target, raw).await?;
     let work = running.finish(raw.input.clone(), events);
-    match raw.timeout {
-        Some(limit) => match timeout(limit, work).await {
-            Ok(output) => Ok(output?),
-            Err(_) => Err(Error::TimedOut { host: target.name.clone(), seconds: limit.as_secs() }.into()),
-        },
-        None => Ok(work.await?),
+    let Some(limit) = raw.timeout else { return Ok(work.await?) };
+    if let Ok(output) = timeout(limit, work).await {
+        return Ok(output?);
     }
+    let ended = running.stop(connection, raw).await;
+    Err(Error::TimedOut { host: target.name.clone(), seconds: limit.as_secs(), ended }.into())
 }
 
 /// Starts the command, as the become user if one is set.
@@ -80,7 +114,7 @@ async fn start<'a>(
     };
     let mut duplex = connection.shell(&command, pty).await.map_err(RawFailure::Connection)?;
     duplex.output.terminate_on_drop();
-    let mut running = Running { target, duplex, streams: Streams::default(), exit: None };
+    let mut running = Running { target, duplex, streams: Streams::default(), exit: None, shell: None };
     if let Some(other) = &raw.become_user {
         running.become_user(other, &word).await?;
     }
@@ -145,6 +179,8 @@ struct Running<'a> {
     duplex: Duplex,
     streams: Streams,
     exit: Option<Exit>,
+    /// Process of the become user's shell.
+    shell: Option<u32>,
 }
 
 impl Running<'_> {
@@ -186,13 +222,19 @@ impl Running<'_> {
     }
 
     async fn wait_for_begin(&mut self, other: &Become, word: &str) -> Result<(), String> {
-        let begin = format!("{BEGIN_MARKER}{word}\n");
+        let begin = format!("{BEGIN_MARKER}{word} ");
         let mut answered = false;
         loop {
             if let Some(position) = find(&self.streams.stdout, begin.as_bytes()) {
-                self.streams.stdout.drain(..position + begin.len());
-                self.streams.stderr.clear();
-                return Ok(());
+                let line = position + begin.len();
+                if let Some(length) = find(&self.streams.stdout[line..], b"\n") {
+                    self.shell = std::str::from_utf8(&self.streams.stdout[line..line + length])
+                        .ok()
+                        .and_then(|process| process.trim_end().parse().ok());
+                    self.streams.stdout.drain(..=line + length);
+                    self.streams.stderr.clear();
+                    return Ok(());
+                }
             }
             if self.streams.stdout.len() > NOISE {
                 return Err("the login shell prints without end instead of becoming the user".to_owned());
@@ -220,7 +262,54 @@ impl Running<'_> {
         }
     }
 
-    async fn finish(mut self, input: Vec<u8>, events: Option<&mpsc::Sender<TaskEvent>>) -> Result<RawOutput, Error> {
+    /// Ends the command: SIGTERM, then SIGKILL. Returns whether all processes of its group are known to have ended.
+    async fn stop(&mut self, connection: &dyn Connection, raw: &RawCommand) -> bool {
+        let group = match &self.duplex.output {
+            Output::Process(_, group) if raw.become_user.is_none() => *group,
+            _ => {
+                let ended = self.stop_by_shell(connection, raw).await;
+                if !ended {
+                    // Not all servers can run a second shell or have /proc, but this request is not confirmed.
+                    self.duplex.output.signal(Signal::Term).await;
+                    self.duplex.output.signal(Signal::Kill).await;
+                }
+                return ended;
+            }
+        };
+        for signal in [Signal::Term, Signal::Kill] {
+            self.duplex.output.signal(signal).await;
+            let ended = async {
+                // Processes that wait for a reader would not end.
+                while self.duplex.output.next().await.is_some() {}
+                while group.is_some_and(|group| test_kill_process_group(group).is_ok()) {
+                    sleep(Duration::from_millis(50)).await;
+                }
+            };
+            if timeout(GRACE, ended).await.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Ends the command's process group from a second shell on its connection. SSH's own request does not suffice:
+    /// OpenSSH ignores it for root, and can signal only processes of the login user.
+    async fn stop_by_shell(&self, connection: &dyn Connection, raw: &RawCommand) -> bool {
+        let find = match (&raw.become_user, self.shell) {
+            (Some(_), Some(shell)) => format!("stat /proc/{shell}\n"),
+            (Some(_), None) => return false,
+            (None, _) => FIND_SIBLING.to_owned(),
+        };
+        let stop = RawCommand {
+            command: format!("exec /bin/sh -c {}", quote(&format!("{STAT}{find}{STOP_GROUP}"))),
+            become_user: raw.become_user.clone(),
+            ..RawCommand::default()
+        };
+        let work = async { start(connection, self.target, &stop).await.ok()?.finish(Vec::new(), None).await.ok() };
+        matches!(timeout(GRACE * 4, work).await, Ok(Some(RawOutput { status: 0, .. })))
+    }
+
+    async fn finish(&mut self, input: Vec<u8>, events: Option<&mpsc::Sender<TaskEvent>>) -> Result<RawOutput, Error> {
         if let (Some(events), false) = (events, self.streams.stdout.is_empty()) {
             let _ = events.send(TaskEvent::Output { stream: Stream::Stdout, bytes: self.streams.stdout.clone() }).await;
         }
@@ -258,21 +347,21 @@ impl Running<'_> {
                 let _ = events.send(TaskEvent::Output { stream, bytes }).await;
             }
         }
-        let status = match self.exit {
-            Some(Exit::Status(status)) => status,
+        let status = match &self.exit {
+            Some(Exit::Status(status)) => *status,
             Some(Exit::Signal(_)) => 128,
             None => {
                 let message = format!("the connection to {} was lost while a command ran", self.target.name);
                 return Err(Error::Indeterminate { message, rebooted: None });
             }
         };
-        let Streams { stdout, stderr, left_out } = self.streams;
+        let Streams { stdout, stderr, left_out } = std::mem::take(&mut self.streams);
         Ok(RawOutput { status, stdout, stderr, left_out })
     }
 }
 
 fn become_command(other: &Become, command: &str, word: &str) -> String {
-    let begin = format!("echo {BEGIN_MARKER}{word}; {command}");
+    let begin = format!("echo {BEGIN_MARKER}{word} $$; {command}");
     let exe = other.exe.as_deref().unwrap_or(other.method.name());
     let user = quote(&other.user);
     match other.method {

@@ -42,6 +42,15 @@ pub enum Output {
     Refused,
 }
 
+/// Signal that ends a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM, which a command may handle.
+    Term,
+    /// SIGKILL.
+    Kill,
+}
+
 /// Exit of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
@@ -96,6 +105,16 @@ impl ChannelOutput {
                 Some(_) => continue,
             });
         }
+    }
+
+    /// Sends a signal to the command; `false` once the connection is lost. The server drops it where the command runs
+    /// as another user (RFC 4254 section 6.9).
+    pub async fn signal(&self, signal: Signal) -> bool {
+        let signal = match signal {
+            Signal::Term => russh::Sig::TERM,
+            Signal::Kill => russh::Sig::KILL,
+        };
+        self.write_half.signal(signal).await.is_ok()
     }
 
     /// Makes dropping this before the exit send SIGTERM to the command. Otherwise the command only loses its streams.

@@ -26,7 +26,7 @@ mod settings;
 mod stream;
 mod user;
 
-pub use channel::{Channel, ChannelInput, ChannelOutput, Exit, Output};
+pub use channel::{Channel, ChannelInput, ChannelOutput, Exit, Output, Signal};
 pub use config::HostKeyChecking;
 pub use connect::{Connector, connect};
 pub use error::{Error, Phase, PresentedKey};
