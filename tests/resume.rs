@@ -425,9 +425,21 @@ fn interrupted_run_explains_resume_and_is_listed() {
     ran.ends(99).has(&format!("--resume {run}"));
     fs::remove_file(project.path("block")).unwrap();
     project.run(&["runs"]).ends(0).has(&run).has("interrupted").has("play.yml");
-    project.run(&["runs", "show", &run]).ends(0).has("a: ok=1 changed=1");
+    project.run(&["runs", "show", &run]).ends(0).has("  HOST  OK  CHANGED  SKIPPED  FAILED").has("  a     1   1");
     project.run(&["playbook", "-i", "hosts", "--resume", &run]).ends(0).has("resumed: 2 tasks");
     project.run(&["runs"]).has("ok");
+}
+
+#[test]
+fn resumed_run_shows_each_task_once() {
+    let play = head("") + &step("one") + "    - command: test -e marker chdir={{ playbook_dir }}\n" + &step("two");
+    let project = Project::new(&play);
+    project.play(&[]).ends(2);
+    let failed = project.run_id();
+    project.run(&["runs", "show", &failed]).has("  a     1   1        0        1");
+    project.write("marker", "");
+    project.run(&["playbook", "-i", "hosts", "--resume", &failed]).ends(0);
+    project.run(&["runs", "show", &project.run_id()]).has("  a     3   3        0        0").lacks("failures");
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
+use indexmap::IndexMap;
 
 use super::{session, signals};
 use crate::error::{Error, Result};
-use crate::journal::{Journal, Ledger, Pending, Record, RunFile, State, read_file};
-use crate::output::{Color, Printer};
+use crate::journal::{Done, Journal, Ledger, Pending, Record, RunFile, State, read_file};
+use crate::output::{Color, Printer, table};
 use crate::settings::{Config, Settings};
 
 /// List recorded runs, or show one
@@ -49,41 +50,33 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
 }
 
 fn list(state: &State, printer: &Printer) {
-    let mut rows = vec![["RUN", "STARTED", "RESULT", "FAILED HOSTS", "PENDING", "PLAYBOOK"].map(str::to_owned)];
-    for run in state.runs().iter().rev().filter(|run| !run.is_empty()) {
-        let row = match read_file(&run.path) {
-            Ok(journal) => {
-                let pending = pending_of(state, run).len();
-                let failed = journal.end.as_ref().map(|end| end.failed.join(",")).unwrap_or_default();
-                [
-                    run.run.clone(),
-                    journal.header.started.chars().take(19).collect(),
-                    result(run, &journal),
-                    failed,
-                    if pending == 0 { String::new() } else { pending.to_string() },
-                    journal.header.playbooks.join(" "),
-                ]
-            }
-            Err(error) => [
+    let runs = state.runs();
+    let rows = runs.iter().rev().filter(|run| !run.is_empty()).map(|run| row(state, run));
+    let heading = ["RUN", "STARTED", "RESULT", "FAILED HOSTS", "PENDING", "PLAYBOOK"].map(str::to_owned);
+    table(heading, rows).iter().for_each(|line| printer.line(line, Color::Plain));
+}
+
+fn row(state: &State, run: &RunFile) -> [String; 6] {
+    match read_file(&run.path) {
+        Ok(journal) => {
+            let pending = pending_of(state, run).len();
+            [
                 run.run.clone(),
-                String::new(),
-                "unreadable".to_owned(),
-                String::new(),
-                String::new(),
-                error.message().to_owned(),
-            ],
-        };
-        rows.push(row);
-    }
-    let mut widths = [0; 6];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+                journal.header.started.chars().take(19).collect(),
+                result(run, &journal),
+                journal.end.as_ref().map(|end| end.failed.join(",")).unwrap_or_default(),
+                if pending == 0 { String::new() } else { pending.to_string() },
+                journal.header.playbooks.join(" "),
+            ]
         }
-    }
-    for row in &rows {
-        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        printer.line(cells.join("  ").trim_end(), Color::Plain);
+        Err(error) => [
+            run.run.clone(),
+            String::new(),
+            "unreadable".to_owned(),
+            String::new(),
+            String::new(),
+            error.message().to_owned(),
+        ],
     }
 }
 
@@ -121,8 +114,7 @@ fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Printer) {
     line(format!("journal    {}", run.path.display()));
     let mut hosts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     let mut failures = Vec::new();
-    for record in &journal.records {
-        let Record::Done(done) = record else { continue };
+    for done in outcomes(journal) {
         let [ok, changed, skipped, failed] = hosts.entry(&done.host).or_default();
         let status = done.status;
         if status.failed || status.unreachable {
@@ -138,9 +130,12 @@ fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Printer) {
         }
     }
     line("hosts".to_owned());
-    for (host, [ok, changed, skipped, failed]) in hosts {
-        line(format!("  {host}: ok={ok} changed={changed} skipped={skipped} failed={failed}"));
-    }
+    let cells = |(host, counts): (&str, [usize; 4])| {
+        let [ok, changed, skipped, failed] = counts.map(|count| count.to_string());
+        [host.to_owned(), ok, changed, skipped, failed]
+    };
+    let heading = ["HOST", "OK", "CHANGED", "SKIPPED", "FAILED"].map(str::to_owned);
+    table(heading, hosts.into_iter().map(cells)).iter().for_each(|row| line(format!("  {row}")));
     let pending = pending_of(state, run);
     for (title, lines) in [
         ("failures", failures),
@@ -154,4 +149,18 @@ fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Printer) {
             lines.into_iter().for_each(line);
         }
     }
+}
+
+/// Outcomes of tasks on hosts. A resumed run has copies of the earlier run's; of a task that ran again, only the last
+/// outcome counts.
+fn outcomes(journal: &Journal) -> Vec<&Done> {
+    let all = journal.records.iter().filter_map(|record| match record {
+        Record::Done(done) => Some(&**done),
+        _ => None,
+    });
+    if journal.header.resumes.is_none() {
+        return all.collect();
+    }
+    let last: IndexMap<_, _> = all.map(|done| ((&done.host, &done.at), done)).collect();
+    last.into_values().collect()
 }

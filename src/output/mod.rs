@@ -20,6 +20,7 @@ mod queue;
 mod screen;
 mod secrets;
 mod shown;
+mod table;
 mod timer;
 mod timings;
 mod trace;
@@ -36,6 +37,7 @@ pub use printable::printable;
 pub use printer::{Printer, has_failed};
 pub use queue::{EventQueue, Events, event_queue, held_events};
 pub use secrets::Secrets;
+pub(crate) use table::table;
 pub(crate) use verbose::tell_details;
 
 /// Renders events as text.
