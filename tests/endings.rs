@@ -167,3 +167,17 @@ fn editing_a_vault_leaves_no_plaintext_behind_a_signal() {
         assert_eq!(fs::read(path.join("secret.yml")).unwrap(), before);
     }
 }
+
+#[test]
+fn loop_continues_after_item_delegated_to_unreachable_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let tasks = "    - ping:\n      delegate_to: '{{ item }}'\n      ignore_unreachable: true\n      loop: [gone, localhost]\n      \
+                 register: asked\n    - debug: {msg: \"{{ asked.results | map(attribute='ping', default='none') | join(' ') }}\"}\n";
+    let mut run = playbook(folder.path(), tasks);
+    let inventory = "localhost ansible_connection=local\n[others]\ngone ansible_connection=ssh ansible_host=127.0.0.1 ansible_port=1\n";
+    fs::write(folder.path().join("hosts"), inventory).unwrap();
+    let output = run.args(["-i", "hosts", "--limit", "localhost"]).env("ANSIBLE_STDOUT_CALLBACK", "json").output();
+    let output = output.unwrap();
+    let shown = text(&output.stdout);
+    assert!(output.status.success() && shown.contains("\"none pong\""), "{shown}");
+}

@@ -242,7 +242,8 @@ impl<'a> Items<'a> {
         } else {
             task.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
         }
-        let lost = result.is_unreachable() || task.breaks_off(opened, &context, &result);
+        // Further items may be delegated to hosts that can be reached.
+        let lost = result.is_unreachable() && delegate.is_none() || task.breaks_off(opened, &context, &result);
         self.results.push(result.to_value());
         self.parts.push((result, delegate));
         if let Some(part) = self.parts.last().filter(|_| is_new) {
