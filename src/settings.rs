@@ -85,6 +85,8 @@ pub struct Settings {
     pub async_dir: String,
     /// Whether to ask before every task (`--step`).
     pub step: bool,
+    /// Whether values are only explained: positions are kept, and lookups that do more than read are not run.
+    pub explains: bool,
     /// Name of the task to start at (`--start-at-task`).
     pub start_at_task: Option<String>,
     /// Whether to print a breakdown of time at the end.
@@ -353,6 +355,7 @@ impl Settings {
             poll_interval: config.number("poll_interval")?.unwrap_or(15),
             async_dir: config.get("async_dir").unwrap_or_else(|| "~/.ansible_async".to_owned()),
             step: false,
+            explains: false,
             start_at_task: None,
             timings: false,
             trace: None,

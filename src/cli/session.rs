@@ -85,6 +85,7 @@ pub(super) fn inventory(
         extra_vars: Arc::clone(extra_vars),
         use_extra_vars: settings.inventory_use_extra_vars,
         merge_hashes: settings.merge_hashes,
+        keep_places: settings.explains,
         ..LoadOptions::default()
     };
     if !settings.inventory_plugins.is_empty() {
@@ -154,6 +155,7 @@ impl Session {
             settings: Some(Arc::new(BaseSettings::new(events.clone()))),
             commands,
             managed: settings.ansible_managed.clone(),
+            passive: settings.explains,
         });
         let mut masker = Masker::new(secrets.clone());
         let show = async move {

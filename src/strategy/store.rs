@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use windlass_template::{Origin, Scope, Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::execute::HostOutcome;
+use super::execute::{HostOutcome, Shared};
 use super::kept;
 use super::label;
 use super::play::Batch;
@@ -50,6 +50,15 @@ impl Batch {
         }
     }
 
+}
+
+/// Lasting effects of results, applied to a successor of the world `before` the task.
+pub(super) struct Store<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) before: &'a Arc<World>,
+}
+
+impl Store<'_> {
     /// Stores the effects of a result: the registered variable, facts, variables, hosts and groups.
     pub(super) fn store(
         &self,
@@ -151,7 +160,7 @@ impl Batch {
             None => read.string_entries().map(|(name, node)| (name.into(), Variable::Text(node.clone()))).collect(),
         };
         if included.merge {
-            let scope = TaskScope::of_task(&self.world, host, task);
+            let scope = TaskScope::of_task(self.before, host, task);
             for (name, variable) in &mut vars {
                 *variable = crate::vars::merged(variable.clone(), scope.get(name).into_iter());
             }
