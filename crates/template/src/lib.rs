@@ -57,7 +57,7 @@ pub use crate::context::Context;
 pub use crate::engine::{Compat, Engine, Options, Revealed, TemplateOptions};
 pub use crate::error::{Error, ErrorKind};
 pub use crate::json::{from_json, to_json};
-pub use crate::mark::{failed, is_omit, is_undefined, omit, undefined, unknown};
+pub use crate::mark::{failed, is_omit, is_undefined, omit, undefined, unknown, unknown_reason};
 pub use crate::origin::Origin;
 pub use crate::parts::{Part, PartKind, parts};
 pub use crate::plugins::{PluginKind, Plugins};

@@ -39,6 +39,11 @@ pub struct Entered {
 }
 
 impl PlaybookRun {
+    /// State of the run, with facts of the cache.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
     /// Enters a play as a run does, but asks for no variables: prompts have their defaults.
     pub fn entered(&mut self, play: &Arc<Play>) -> Result<Entered> {
         self.stand_beside(play);
@@ -161,6 +166,11 @@ pub fn facts_unknown(world: &mut World) {
 
 /// Reason why facts are unknown.
 const FACTS: &str = "facts, which a run gathers";
+
+/// Name of a task in journals.
+pub(crate) fn recorded(task: &Arc<Task>) -> String {
+    super::recording::named(task)
+}
 
 /// Label of a task with its host's variables.
 pub(crate) fn label(task: &Arc<Task>, context: &Context) -> String {
