@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value as Json;
+use windlass_yaml::Mapping;
 
 use self::place::Places;
 use super::options::TaskOptions;
@@ -151,6 +152,8 @@ struct Explainer<'a> {
     configured: &'a Settings,
     host: Arc<str>,
     places: Places,
+    /// Variables of each `-e`.
+    extra_vars: Vec<Arc<Mapping>>,
 }
 
 /// An explanation as lines and as JSON.
@@ -216,9 +219,10 @@ fn explain(
         });
     };
     world.inventory.layers(found).map_err(|error| Error::from(error).as_parse())?;
+    let extra_vars = subject.common().options.each_extra_vars(&session.shared.files)?;
     let run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(world));
     let host = Arc::clone(found.name());
-    let mut explainer = Explainer { session, run, config, configured, host, places: Places::new() };
+    let mut explainer = Explainer { session, run, config, configured, host, places: Places::new(), extra_vars };
     let plays = match playbook {
         Some(path) => explainer.plays(path)?,
         None => Vec::new(),

@@ -269,6 +269,7 @@ impl PlaybookRun {
             name: name.into(),
             files: vec![answers],
             host_files: HashTrieMapSync::new_sync(),
+            asked: Arc::default(),
             hosts_all: all.iter().cloned().collect(),
             hosts: hosts.iter().cloned().collect(),
             batch: hosts.iter().cloned().collect(),

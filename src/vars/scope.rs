@@ -276,6 +276,7 @@ impl Layers {
 
     fn play(&mut self, world: &Arc<World>, host: &Arc<str>) {
         if let Some(play) = &world.play {
+            self.mixed(Level::VarsFile, &play.asked);
             for file in play.host_files.get(host).unwrap_or(&play.files).iter().rev() {
                 self.text(Level::VarsFile, file);
             }

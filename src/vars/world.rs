@@ -68,6 +68,8 @@ pub struct PlayState {
     pub files: Vec<Arc<Mapping>>,
     /// `vars_files` of each host, if their names depend on the host.
     pub host_files: HashTrieMapSync<Arc<str>, Vec<Arc<Mapping>>>,
+    /// Prompted variables whose answers are unknown, for explanations.
+    pub asked: Arc<VarMap>,
     /// All hosts of the play.
     pub hosts_all: HostList,
     /// Hosts of the play that have not failed.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use windlass_inventory::Membership;
+use windlass_inventory::{LayerOrigin, Membership};
 use windlass_ssh::{ConfigFiles, Reached};
 use windlass_yaml::Span;
 
@@ -97,7 +97,15 @@ impl Explainer<'_> {
         let layers = world.given_to(&self.host);
         let mut files = Vec::new();
         let mut rows = Vec::new();
+        let mut shown: Vec<&Path> = Vec::new();
         for layer in layers.iter().rev() {
+            if let LayerOrigin::GroupFile { path, .. } | LayerOrigin::HostFile { path, .. } = &layer.origin {
+                // A file beside both inventory and playbook counts twice.
+                if shown.contains(&&**path) {
+                    continue;
+                }
+                shown.push(path);
+            }
             let first = layer.vars.keys().next().map(|key| &key.span);
             let file = first.map(|span| self.places.path(Path::new(&span.source.name))).unwrap_or_default();
             let origin = place::origin(&layer.origin);

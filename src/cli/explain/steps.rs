@@ -146,15 +146,20 @@ impl<'a> Steps<'a> {
             uses: Vec::new(),
         };
         let definition = self.scope.definitions(name).into_iter().next();
+        // Loops and connections add variables to a task, which outrank all others.
+        let is_data = matches!(&definition, Some(found) if matches!(found.variable, Variable::Data(_)));
+        let is_added = !is_data && matches!(self.context.definition(name), Some(Variable::Data(_)));
         if self.scope.magic(name).is_some() {
-            step.level = ("set by the engine".to_owned(), "magic");
+            step.level = match name {
+                "ansible_facts" => ("facts of the host".to_owned(), "facts"),
+                _ => ("set by the engine".to_owned(), "magic"),
+            };
             step.written = step.value.as_ref().ok().cloned();
             return step;
         }
-        let Some(definition) = definition else {
-            // Loops and connections add variables to a task.
-            if let Some(Variable::Data(_)) = self.context.definition(name) {
-                step.level = ("set by the task".to_owned(), "task");
+        let Some(definition) = definition.filter(|_| !is_added) else {
+            if is_added {
+                step.level = ("set by the task's loop or connection".to_owned(), "task");
                 step.written = step.value.as_ref().ok().cloned();
             }
             return step;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use windlass_template::Scope as _;
-use windlass_yaml::Span;
+use windlass_yaml::{Mapping, Span};
 
 use super::steps::{Step, Steps};
 use super::value::{self, MASK};
@@ -107,7 +107,7 @@ impl Explainer<'_> {
     fn explained(&self, name: &str, scope: Arc<TaskScope>, tasks: &[Listed]) -> Explained {
         let context = self.session.shared.run.engine.scope(Arc::clone(&scope) as Arc<dyn windlass_template::Scope>);
         let winner = Steps::new(&scope, &context).of(name);
-        let shadowed = shadowed(&scope, name);
+        let shadowed = self.shadowed(&scope, name, winner.span.as_ref());
         let is_merged = self.session.shared.run.settings.merge_hashes
             && winner.value.as_ref().is_ok_and(Json::is_object)
             && !shadowed.is_empty();
@@ -172,8 +172,25 @@ fn together(all: Vec<(Title, Explained)>) -> Vec<(Title, Explained)> {
     joined.into_iter().map(|(title, explained, _)| (title, explained)).collect()
 }
 
-/// All values but the first, highest precedence first, with those that later inventory sources replaced.
-fn shadowed(scope: &TaskScope, name: &str) -> Vec<Shadowed> {
+impl Explainer<'_> {
+    /// All values but the first, highest precedence first, with those that later options and sources replaced.
+    fn shadowed(&self, scope: &TaskScope, name: &str, winner: Option<&Span>) -> Vec<Shadowed> {
+        let mut found = shadowed(scope, name, &self.extra_vars);
+        // A file beside both inventory and playbook counts twice, and so do defaults of a role within itself.
+        let mut seen: Vec<Span> = winner.cloned().into_iter().collect();
+        found.retain(|one| match &one.span {
+            Some(span) if span.is_located() && seen.contains(span) => false,
+            Some(span) => {
+                seen.push(span.clone());
+                true
+            }
+            None => true,
+        });
+        found
+    }
+}
+
+fn shadowed(scope: &TaskScope, name: &str, extra_vars: &[Arc<Mapping>]) -> Vec<Shadowed> {
     let (world, host): (&Arc<World>, _) = (scope.world(), scope.host());
     let mut found = Vec::new();
     let is_magic = scope.magic(name).is_some();
@@ -183,6 +200,15 @@ fn shadowed(scope: &TaskScope, name: &str) -> Vec<Shadowed> {
         if index > 0 || is_magic {
             let written = if secret { Some(Json::from(MASK)) } else { value::written(&definition.variable) };
             found.push(Shadowed { level: level.clone(), span: definition.span.clone(), written });
+        }
+        if definition.level == Level::Extra {
+            for (key, node) in extra_vars.iter().rev().filter_map(|vars| vars.get_entry(name)).skip(1) {
+                let variable = windlass_template::Variable::Text(node.clone());
+                let secret = secret || value::secret(name, &variable).is_some();
+                let written = if secret { Some(Json::from(MASK)) } else { value::written(&variable) };
+                let level = (format!("{}, replaced by a later one", level.0), level.1);
+                found.push(Shadowed { level, span: Some(key.span.clone()), written });
+            }
         }
         let Level::Inventory(at) = definition.level else { continue };
         let layers = world.given_to(host);

@@ -11,7 +11,7 @@ use super::{Explainer, Explanation, Numbered, place};
 use crate::error::{Error, Result};
 use crate::journal::{Done, Journal, Record, State, read_file};
 use crate::playbook::Task;
-use crate::strategy::explain::{Condition, Entered, Judged, Listed, Section, TaskConditions, Verdict, all, recorded};
+use crate::strategy::explain::{Entered, Group, Judged, Listed, Section, TaskConditions, Verdict, all, recorded};
 use crate::vars::TaskScope;
 
 /// Explanation of one task.
@@ -79,9 +79,9 @@ impl Explainer<'_> {
         for include in &target.includes {
             chain.push((include, entered.conditions(&host, include)));
         }
-        let own: Vec<Verdict> = conditions.groups.iter().map(|(_, list)| of_list(list)).collect();
+        let own: Vec<Verdict> = conditions.groups.iter().map(Group::verdict).collect();
         let outer: Vec<Verdict> =
-            chain.iter().flat_map(|(_, found)| found.groups.iter().map(|(_, list)| of_list(list))).collect();
+            chain.iter().flat_map(|(_, found)| found.groups.iter().map(Group::verdict)).collect();
         let (word, sentence) = result(&reasons, &outer, &own, conditions.loop_problem.as_deref());
         found.lines.push(format!("  result: {sentence}"));
         found.lines.extend(reasons.iter().map(|(_, reason)| format!("  {reason}")));
@@ -126,11 +126,12 @@ impl Explainer<'_> {
             lines.push(format!("  loop: its items are not known: {problem}"));
         }
         let mut groups = Vec::new();
-        for (items, conditions) in &found.groups {
+        for group in &found.groups {
+            let Group { items, conditions, context } = group;
             if !items.is_empty() {
                 let shown: Vec<&str> = items.iter().take(10).map(String::as_str).collect();
                 let more = if items.len() > 10 { format!(" and {} more", items.len() - 10) } else { String::new() };
-                lines.push(format!("  item {}{more}: {}", shown.join(", "), of_item(&of_list(conditions))));
+                lines.push(format!("  item {}{more}: {}", shown.join(", "), of_item(&group.verdict())));
             }
             if conditions.is_empty() {
                 lines.push("  no condition".to_owned());
@@ -141,7 +142,7 @@ impl Explainer<'_> {
                 let owner = if condition.owner == "task" { "when" } else { condition.owner };
                 let judged = &condition.judged;
                 lines.push(format!("  {owner} at {at}: {}", verdict(&judged.verdict)));
-                let steps = self.part(scope, &found.context, judged, 2, lines);
+                let steps = self.part(scope, context, judged, 2, lines);
                 let is_secret = steps.iter().any(|step| step.secret.is_some());
                 let mut json = part_json(judged, is_secret);
                 if let Some(map) = json.as_object_mut() {
@@ -151,7 +152,7 @@ impl Explainer<'_> {
                 }
                 shown.push(json);
             }
-            groups.push(json!({"items": items, "verdict": verdict_word(&of_list(conditions)), "conditions": shown}));
+            groups.push(json!({"items": items, "verdict": verdict_word(&group.verdict()), "conditions": shown}));
         }
         if found.left_out > 0 {
             lines.push(format!("  {} further items are not shown", found.left_out));
@@ -234,10 +235,6 @@ fn reasons(entered: &Entered, target: &Listed, host: &str) -> Vec<(&'static str,
     found
 }
 
-fn of_list(conditions: &[Condition]) -> Verdict {
-    all(conditions.iter().map(|condition| &condition.judged.verdict))
-}
-
 /// Result for programs and for people.
 fn result(
     reasons: &[(&'static str, String)],
@@ -259,7 +256,7 @@ fn result(
         (Verdict::True, [one]) => match one {
             Verdict::True => ("runs", "it runs".to_owned()),
             Verdict::False => ("skipped", "skipped, because a condition is false".to_owned()),
-            Verdict::Unknown(reason) => ("unknown", format!("unknown before the run: {reason}")),
+            Verdict::Unknown(reason) => ("unknown", format!("unknown: {reason}")),
             Verdict::Error(reason) => ("fails", format!("it fails: {}", one_line(reason))),
         },
         (Verdict::True, _) => ("items", "it depends on the item of its loop".to_owned()),

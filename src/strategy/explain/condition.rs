@@ -71,14 +71,35 @@ pub struct Condition {
 pub struct TaskConditions {
     /// Label of the task.
     pub label: String,
-    /// Items with the same conditions, and those conditions. Without a loop, the only entry has no items.
-    pub groups: Vec<(Vec<String>, Vec<Condition>)>,
+    /// Conditions, once for all items with the same outcome.
+    pub groups: Vec<Group>,
     /// Reason why the items of the loop are unknown.
     pub loop_problem: Option<String>,
     /// Number of items that are not explained.
     pub left_out: usize,
-    /// Variables of the task.
+}
+
+/// Conditions of a task, or of items of its loop with the same outcome.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The items; none without a loop.
+    pub items: Vec<String>,
+    /// The conditions, with the values of the first item.
+    pub conditions: Vec<Condition>,
+    /// Variables of the task and the first item.
     pub context: Context,
+}
+
+impl Group {
+    fn is_like(&self, other: &Group) -> bool {
+        let verdicts = |group: &Group| group.conditions.iter().map(|one| one.judged.verdict.clone()).collect::<Vec<_>>();
+        verdicts(self) == verdicts(other)
+    }
+
+    /// Truth of all conditions together.
+    pub fn verdict(&self) -> Verdict {
+        all(self.conditions.iter().map(|condition| &condition.judged.verdict))
+    }
 }
 
 impl Judged {
@@ -121,27 +142,21 @@ pub(super) fn of_task(shared: &Arc<Shared>, world: &Arc<World>, host: &Arc<str>,
     let on_host = TaskOnHost::new(shared, world, task, host);
     let plain = on_host.scope();
     let label = super::label(task, &plain);
-    let mut found = TaskConditions {
-        label,
-        groups: Vec::new(),
-        loop_problem: None,
-        left_out: 0,
-        context: on_host.with_connection(&plain, host),
+    let mut found = TaskConditions { label, groups: Vec::new(), loop_problem: None, left_out: 0 };
+    let explain = |context: &Context| {
+        let context = on_host.with_connection(context, host);
+        Group { items: Vec::new(), conditions: conditions(&context, task), context }
     };
-    let explain = |context: &Context| conditions(&on_host.with_connection(context, host), task);
     match on_host.open_loop(&plain) {
-        Ok(None) => found.groups.push((Vec::new(), explain(&plain))),
+        Ok(None) => found.groups.push(explain(&plain)),
         Ok(Some(opened)) => {
             found.left_out = opened.items.len().saturating_sub(ITEMS);
             for (index, item) in opened.items.iter().enumerate().take(ITEMS) {
-                let conditions = explain(&plain.with(opened.variables(index)));
-                let shown = windlass_template::text(item);
-                let is_same = |other: &Vec<Condition>| {
-                    other.iter().map(|one| &one.judged.verdict).eq(conditions.iter().map(|one| &one.judged.verdict))
-                };
-                match found.groups.iter_mut().find(|(_, other)| is_same(other)) {
-                    Some((items, _)) => items.push(shown),
-                    None => found.groups.push((vec![shown], conditions)),
+                let mut group = explain(&plain.with(opened.variables(index)));
+                group.items.push(windlass_template::text(item));
+                match found.groups.iter_mut().find(|other| other.is_like(&group)) {
+                    Some(other) => other.items.append(&mut group.items),
+                    None => found.groups.push(group),
                 }
             }
         }
@@ -152,7 +167,7 @@ pub(super) fn of_task(shared: &Arc<Shared>, world: &Arc<World>, host: &Arc<str>,
             let name = control.and_then(Node::as_str).unwrap_or("item");
             let unknown = windlass_template::unknown(format!("`{name}`, an item of a loop that only a run knows"));
             let item = IndexMap::from([(Arc::from(name), Variable::Data(unknown))]);
-            found.groups.push((Vec::new(), explain(&plain.with(item))));
+            found.groups.push(explain(&plain.with(item)));
             found.loop_problem = Some(why);
         }
     }

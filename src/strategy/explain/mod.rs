@@ -9,10 +9,10 @@ mod tasks;
 
 use std::sync::Arc;
 
-use windlass_template::Context;
+use windlass_template::{Context, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
-pub use condition::{Condition, Judged, Operand, TaskConditions, Verdict, all};
+pub use condition::{Condition, Group, Judged, Operand, TaskConditions, Verdict, all};
 pub use known::{includes_vars, setters};
 pub use tasks::{Include, Listed, Section};
 
@@ -21,7 +21,7 @@ use super::run::{PlaybookRun, play_name, vars_files};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::playbook::{Frame, Play, Task};
-use crate::vars::{Choice, ConnectionVariables, TaskScope, World, connection_choices};
+use crate::vars::{Choice, ConnectionVariables, TaskScope, VarMap, World, connection_choices};
 
 /// A play with its hosts and variables, entered without running it.
 #[derive(Clone)]
@@ -53,11 +53,25 @@ impl PlaybookRun {
         let patterns = self.patterns_of(play)?;
         let hosts = self.matching(play, &patterns)?;
         self.enter(play, &name, (&hosts, &hosts), answers)?;
+        let asked = asked(play, &self.shared.run.extra_vars);
+        self.change_play(|state| state.asked = asked);
         let world = Arc::clone(&self.world);
         let shared = Arc::clone(&self.shared);
         self.change_world(|world| world.play = None);
         Ok(Entered { shared, world, play: Arc::clone(play), name, patterns, hosts })
     }
+}
+
+/// Prompted variables without a default, which only the user's answers set.
+fn asked(play: &Play, extra_vars: &Mapping) -> Arc<VarMap> {
+    let entries = play.frame.keywords.list("vars_prompt");
+    let open = entries.iter().filter(|entry| entry.get("default").is_none_or(Node::is_null));
+    let named = open.filter_map(|entry| entry.get("name")?.as_str().map(|name| (name, &entry.span)));
+    let unknown = named.filter(|(name, _)| !extra_vars.contains_key(name)).map(|(name, span)| {
+        let reason = format!("`{name}`, which the user answers to vars_prompt at {span}");
+        (Arc::from(name), Variable::Data(windlass_template::unknown(reason)))
+    });
+    Arc::new(unknown.collect())
 }
 
 /// Defaults of the play's prompts.
