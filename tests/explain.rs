@@ -244,13 +244,16 @@ fn secret_masked_with_everything_built_from_it() {
         ("plain.yml", "filed: hunter2-filed\n"),
         ("hosts", "web1 ansible_become_password=hunter2-become\n"),
     ]);
-    let encrypt = ["vault", "encrypt_string", "--vault-password-file", "password", "hunter2-inline", "--name", "inline"];
+    let encrypt =
+        ["vault", "encrypt_string", "--vault-password-file", "password", "hunter2-inline", "--name", "inline"];
     let output = project.windlass(&encrypt);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let inline = String::from_utf8(output.stdout).unwrap();
     project.write(
         "group_vars/all/vars.yml",
-        &format!("{inline}\ndsn: 'pg://{{{{ inline }}}}@{{{{ filed }}}}'\nlogin: '{{{{ ansible_become_password }}}}'\n"),
+        &format!(
+            "{inline}\ndsn: 'pg://{{{{ inline }}}}@{{{{ filed }}}}'\nlogin: '{{{{ ansible_become_password }}}}'\n"
+        ),
     );
     let output = project.windlass(&["vault", "encrypt", "--vault-password-file", "password", "plain.yml"]);
     assert!(output.status.success());
@@ -271,7 +274,10 @@ fn secret_masked_with_everything_built_from_it() {
     }
     let text = project.explain(&["host", "-i", "hosts", "web1", "--become", "--vault-password-file", "password"]);
     assert!(text.contains("********") && !text.contains("hunter2"), "{text}");
-    project.write("site.yml", "- hosts: all\n  tasks:\n    - name: Guarded\n      debug: {msg: x}\n      when: login == 'x'\n");
+    project.write(
+        "site.yml",
+        "- hosts: all\n  tasks:\n    - name: Guarded\n      debug: {msg: x}\n      when: login == 'x'\n",
+    );
     let words = ["when", "-i", "hosts", "site.yml", "web1", "Guarded", "--vault-password-file", "password"];
     for format in ["text", "json"] {
         let text = project.explain(&[&words[..], &["--format", format]].concat());
@@ -465,6 +471,7 @@ fn journal_of_a_run_makes_results_known() {
     assert!(text.contains("result: skipped, because a condition is false"), "{text}");
     assert!(text.contains("probe.rc = 0"), "{text}");
     assert!(text.contains("in this run: it was skipped, because `probe.rc != 0` was false"), "{text}");
-    let error = project.refused(&["when", "-i", "hosts.yml", "site.yml", "web1", "Items", "--run", "20260131-235959-0a1b2c"]);
+    let error =
+        project.refused(&["when", "-i", "hosts.yml", "site.yml", "web1", "Items", "--run", "20260131-235959-0a1b2c"]);
     assert!(error.contains("there is no journal of a run"), "{error}");
 }

@@ -7,10 +7,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass_template::Context;
 
-use super::store::Store;
 use super::execute::{HostOutcome, TaskOnHost};
 use super::label;
 use super::play::{Batch, Gone};
+use super::store::Store;
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::{Event, held_events};
@@ -122,7 +122,7 @@ impl Batch {
                 self.abandon(outcome);
             }
             let before = self.stats.get(&outcome.host).map_or(0, |stats| stats.changed);
-            self.count(outcome);
+            self.count(task, outcome);
             // The resumed run counted this change already.
             if let Some(stats) = self.stats.get_mut(&outcome.host).filter(|_| started.replayed.contains(&outcome.host))
             {

@@ -182,7 +182,8 @@ impl Facts {
 
 /// Whether gathering may set a variable of this name, rather than the inventory, the engine or a failed task.
 fn is_gathered_name(name: &str) -> bool {
-    let is_other = ["ansible_failed_", "ansible_index_var", "ansible_loop", "ansible_managed", "ansible_group_priority"];
+    let is_other =
+        ["ansible_failed_", "ansible_index_var", "ansible_loop", "ansible_managed", "ansible_group_priority"];
     name.starts_with("ansible_") && !is_protected(name) && !is_other.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -37,7 +37,12 @@ pub(crate) struct Places {
 
 impl Places {
     /// Keeps the values that `news` is about to replace.
-    pub(crate) fn replace<'n>(&mut self, owner: &Owner, old: &Mapping, news: impl Iterator<Item = (&'n Key, &'n Node)>) {
+    pub(crate) fn replace<'n>(
+        &mut self,
+        owner: &Owner,
+        old: &Mapping,
+        news: impl Iterator<Item = (&'n Key, &'n Node)>,
+    ) {
         for (key, value) in news.filter_map(|(key, _)| old.get_key(key)) {
             self.replaced.push(Replaced { owner: owner.clone(), key: key.clone(), value: value.clone() });
         }

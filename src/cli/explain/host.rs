@@ -109,7 +109,9 @@ impl Explainer<'_> {
             let first = layer.vars.keys().next().map(|key| &key.span);
             let file = first.map(|span| self.places.path(Path::new(&span.source.name))).unwrap_or_default();
             let origin = place::origin(&layer.origin);
-            files.push(json!({"layer": origin, "file": first.map(|span| &span.source.name), "variables": layer.vars.len()}));
+            files.push(
+                json!({"layer": origin, "file": first.map(|span| &span.source.name), "variables": layer.vars.len()}),
+            );
             let count = layer.vars.len();
             let noun = if count == 1 { "variable" } else { "variables" };
             rows.push(vec![origin, format!("{count} {noun}"), file]);

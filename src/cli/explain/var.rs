@@ -85,10 +85,8 @@ impl Explainer<'_> {
                     entered.without_facts();
                     let scope = entered.scope(&host, None);
                     known.extend(scope.names());
-                    let title = Title {
-                        plays: vec![(number, entered.name.clone(), entered.play.span.clone())],
-                        task: None,
-                    };
+                    let title =
+                        Title { plays: vec![(number, entered.name.clone(), entered.play.span.clone())], task: None };
                     let tasks = entered.tasks(&host);
                     all.push((title, self.explained(name, scope, &tasks)));
                 }
@@ -126,9 +124,7 @@ impl Explainer<'_> {
             explained.lines(self, &mut lines);
             let mut json = explained.to_json();
             if let Some(map) = json.as_object_mut() {
-                let play = |(number, name, span): &(usize, String, Span)| {
-                    json!({"number": number, "name": name, "place": place::json(Some(span))})
-                };
+                let play = |(number, name, span): &(usize, String, Span)| json!({"number": number, "name": name, "place": place::json(Some(span))});
                 map.insert("plays".to_owned(), title.plays.iter().map(play).collect());
                 let task = title.task.as_ref();
                 let task = task.map(|(label, span)| json!({"name": label, "place": place::json(Some(span))}));
@@ -212,7 +208,8 @@ fn shadowed(scope: &TaskScope, name: &str, extra_vars: &[Arc<Mapping>]) -> Vec<S
         }
         let Level::Inventory(at) = definition.level else { continue };
         let layers = world.given_to(host);
-        for replaced in layers.get(at).map(|layer| world.inventory.replaced(host, &layer.origin, name)).unwrap_or_default()
+        for replaced in
+            layers.get(at).map(|layer| world.inventory.replaced(host, &layer.origin, name)).unwrap_or_default()
         {
             let variable = windlass_template::Variable::Text(replaced.value.clone());
             let secret = secret || value::secret(name, &variable).is_some();
@@ -238,9 +235,7 @@ impl Explained {
                 "written": one.written,
             })
         };
-        let setter = |(task, how): &(Arc<Task>, &str)| {
-            json!({"by": how, "task": crate::strategy::task_label(task), "place": place::json(Some(&task.span))})
-        };
+        let setter = |(task, how): &(Arc<Task>, &str)| json!({"by": how, "task": crate::strategy::task_label(task), "place": place::json(Some(&task.span))});
         let mut json = self.winner.to_json();
         if let Some(map) = json.as_object_mut() {
             map.remove("name");

@@ -80,8 +80,7 @@ impl Explainer<'_> {
             chain.push((include, entered.conditions(&host, include)));
         }
         let own: Vec<Verdict> = conditions.groups.iter().map(Group::verdict).collect();
-        let outer: Vec<Verdict> =
-            chain.iter().flat_map(|(_, found)| found.groups.iter().map(Group::verdict)).collect();
+        let outer: Vec<Verdict> = chain.iter().flat_map(|(_, found)| found.groups.iter().map(Group::verdict)).collect();
         let (word, sentence) = result(&reasons, &outer, &own, conditions.loop_problem.as_deref());
         found.lines.push(format!("  result: {sentence}"));
         found.lines.extend(reasons.iter().map(|(_, reason)| format!("  {reason}")));
@@ -214,7 +213,10 @@ impl Explainer<'_> {
 fn reasons(entered: &Entered, target: &Listed, host: &str) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if !entered.has(host) {
-        found.push(("not_in_play", format!("the host is not in the play, whose hosts are `{}`", entered.patterns.join(","))));
+        found.push((
+            "not_in_play",
+            format!("the host is not in the play, whose hosts are `{}`", entered.patterns.join(",")),
+        ));
     }
     if !entered.selects(&target.task) && !target.task.handler {
         let tags = target.task.tags.join(", ");
@@ -223,13 +225,18 @@ fn reasons(entered: &Entered, target: &Listed, host: &str) -> Vec<(&'static str,
     }
     match target.section {
         Section::Rescue => found.push(("rescue", "it runs only after a failure in its block".to_owned())),
-        Section::Handler => found.push(("handler", "it is a handler and runs only if a changed task notifies it".to_owned())),
+        Section::Handler => {
+            found.push(("handler", "it is a handler and runs only if a changed task notifies it".to_owned()))
+        }
         Section::Body | Section::Always => {}
     }
     if target.task.keyword("run_once").is_some_and(|node| node.as_bool() != Some(false)) {
         let first = entered.hosts.first().map(|first| &**first).unwrap_or_default();
         if first != host {
-            found.push(("run_once", format!("`run_once`: `{first}` runs it for all hosts, if no `serial` splits the play")));
+            found.push((
+                "run_once",
+                format!("`run_once`: `{first}` runs it for all hosts, if no `serial` splits the play"),
+            ));
         }
     }
     found
@@ -252,7 +259,9 @@ fn result(
         (Verdict::Error(reason), _) => ("fails", format!("its include fails: {reason}")),
         (Verdict::Unknown(reason), _) => ("unknown", format!("unknown: {reason}")),
         (Verdict::True, []) => ("skipped", "skipped, because its loop has no items".to_owned()),
-        (Verdict::True, [Verdict::True]) if loop_problem.is_some() => ("unknown", "unknown: it depends on its loop".to_owned()),
+        (Verdict::True, [Verdict::True]) if loop_problem.is_some() => {
+            ("unknown", "unknown: it depends on its loop".to_owned())
+        }
         (Verdict::True, [one]) => match one {
             Verdict::True => ("runs", "it runs".to_owned()),
             Verdict::False => ("skipped", "skipped, because a condition is false".to_owned()),
@@ -333,9 +342,10 @@ fn of_run(done: &Done) -> String {
         () if status.changed => "it ran and changed the host",
         () => "it ran and changed nothing",
     };
-    let condition = done.result.get("false_condition").map(|condition| {
-        condition.as_str().map_or_else(|| condition.to_string(), str::to_owned)
-    });
+    let condition = done
+        .result
+        .get("false_condition")
+        .map(|condition| condition.as_str().map_or_else(|| condition.to_string(), str::to_owned));
     match condition {
         Some(condition) => format!("{word}, because `{}` was false", one_line(&condition)),
         None => word.to_owned(),

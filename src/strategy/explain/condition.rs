@@ -92,7 +92,8 @@ pub struct Group {
 
 impl Group {
     fn is_like(&self, other: &Group) -> bool {
-        let verdicts = |group: &Group| group.conditions.iter().map(|one| one.judged.verdict.clone()).collect::<Vec<_>>();
+        let verdicts =
+            |group: &Group| group.conditions.iter().map(|one| one.judged.verdict.clone()).collect::<Vec<_>>();
         verdicts(self) == verdicts(other)
     }
 

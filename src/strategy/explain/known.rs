@@ -106,13 +106,7 @@ fn restore(
     Ok(())
 }
 
-fn store(
-    entered: &mut Entered,
-    host: &Arc<str>,
-    task: &Arc<Task>,
-    done: &Done,
-    items: Vec<ItemDone>,
-) -> Result<()> {
+fn store(entered: &mut Entered, host: &Arc<str>, task: &Arc<Task>, done: &Done, items: Vec<ItemDone>) -> Result<()> {
     let mut world = entered.world.successor();
     if let Some(reason) = done.withheld {
         if let Some(name) = &task.register {
