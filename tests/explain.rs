@@ -222,6 +222,13 @@ mirror on web1
 }
 
 #[test]
+fn variable_that_refers_to_itself_explained_once() {
+    let project = Project::new(&[("hosts", "web1 a='{{ b }}' b='{{ a }}'\n")]);
+    let text = project.explain(&["var", "-i", "hosts", "web1", "a"]);
+    assert!(text.contains("Recursive loop detected") && text.lines().count() < 12, "{text}");
+}
+
+#[test]
 fn values_replaced_by_later_sources_and_options_are_listed() {
     let project = Project::new(&[("a.ini", "web1 v=first\n"), ("b.ini", "web1 v=second\n")]);
     let words = ["var", "web1", "v", "-i", "a.ini", "-i", "b.ini", "-e", "v=third", "-e", "v=fourth"];
@@ -296,6 +303,7 @@ fn misspelt_names_get_suggestions() {
         (&["var", "wbe1", "http_port"], "there is no host `wbe1`", "did you mean `web1`?"),
         (&["host", "web"], "`web` is a group, not a host", ""),
         (&["when", "site.yml", "web1", "Instal ngnix"], "there is no task `Instal ngnix`", "`Install nginx`?"),
+        (&["var", "web2", "http_port"], "there is no variable `http_port` on web2", "the inventory sets it for web1"),
         (&["host", "wbe2"], "there is no host `wbe2`", "did you mean `web2`?"),
     ] {
         let error = project.refused(&[words, &["-i", "hosts.yml"]].concat());
@@ -372,6 +380,15 @@ const CONDITIONS: &str = "\
       debug: {msg: x}
       loop: [1, 2, 3]
       when: item > 1
+    - name: Broken loop
+      debug: {msg: x}
+      loop: '{{ nothing }}'
+      when: enabled
+      tags: broken
+    - name: Later loop
+      debug: {msg: x}
+      loop: '{{ probe.stdout_lines }}'
+      when: item == 'x'
     - name: Program
       debug: {msg: x}
       when: lookup('pipe', 'touch ran; echo yes') == 'yes'
@@ -445,6 +462,8 @@ fn result_of_each_kind_of_task() {
         ("Known in a run", "unknown "),
         ("Decided anyway", "skipped "),
         ("Items", "items "),
+        ("Broken loop", "fails "),
+        ("Later loop", "unknown "),
         ("Program", "unknown "),
         ("Inner", "skipped "),
         ("Tagged", "not_run tags"),
@@ -462,7 +481,8 @@ fn result_of_each_kind_of_task() {
 #[test]
 fn journal_of_a_run_makes_results_known() {
     let project = conditions();
-    let output = project.windlass(&["playbook", "-i", "hosts.yml", "site.yml", "--limit", "web1"]);
+    let output =
+        project.windlass(&["playbook", "-i", "hosts.yml", "site.yml", "--limit", "web1", "--skip-tags", "broken"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let runs = String::from_utf8(project.windlass(&["runs"]).stdout).unwrap();
     let run = runs.lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned();

@@ -246,6 +246,9 @@ fn print(explanation: &Explanation, format: Format, printer: &Printer) -> Result
     Ok(0)
 }
 
+/// Maximum number of tasks to explain at once.
+const MATCHES: usize = 20;
+
 /// A play with its number in the playbook, from 1.
 type Numbered = (usize, Entered);
 
@@ -281,6 +284,10 @@ impl Explainer<'_> {
             for (index, tasks) in listed.iter().enumerate() {
                 let hits = tasks.iter().enumerate().filter(|(_, task)| matches(task));
                 found.extend(hits.map(|(at, _)| (index, at, tasks.clone())));
+            }
+            if found.len() > MATCHES {
+                return Err(Error::usage(format!("`{wanted}` matches {} tasks", found.len()))
+                    .hint("give the whole name of the task, or FILE:LINE"));
             }
             if !found.is_empty() {
                 return Ok(found);

@@ -17,6 +17,9 @@ const DEPTH: usize = 30;
 /// Magic variables that are too large to show.
 const LARGE: &[&str] = &["ansible_facts", "groups", "hostvars"];
 
+/// Reason why a large value is left out.
+pub(super) const TOO_LARGE: &str = "it is too large";
+
 /// A variable with its value, and the variables that the value is built from.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
@@ -81,27 +84,53 @@ impl Step {
     }
 }
 
+/// Whether a name that was read is a variable, rather than a function or a file.
+fn is_variable(context: &Context, name: &str) -> bool {
+    let is_function = FUNCTIONS.contains(&name) && context.definition(name).is_none();
+    !name.starts_with('(') && !is_function
+}
+
+/// Names that every template has.
+const FUNCTIONS: &[&str] = &[
+    "cycler",
+    "dict",
+    "joiner",
+    "lipsum",
+    "lookup",
+    "namespace",
+    "now",
+    "omit",
+    "q",
+    "query",
+    "range",
+    "undef",
+    "vars",
+];
+
 /// Finds steps in the variables of one scope.
 pub(super) struct Steps<'a> {
     scope: &'a TaskScope,
     context: &'a Context,
     read: HashMap<String, Arc<BTreeSet<String>>>,
+    /// Variables above the current one, which is not followed again if it refers to itself.
+    above: Vec<String>,
 }
 
 impl<'a> Steps<'a> {
     pub(super) fn new(scope: &'a TaskScope, context: &'a Context) -> Steps<'a> {
-        Steps { scope, context, read: HashMap::new() }
+        Steps { scope, context, read: HashMap::new(), above: Vec::new() }
     }
 
     /// A variable with all steps below it.
     pub(super) fn of(&mut self, name: &str) -> Step {
-        self.step(name, 0)
+        self.step(name)
     }
 
     /// Steps for variables that an expression reads, without those that others of them read.
     pub(super) fn of_all(&mut self, names: &[Arc<str>]) -> Vec<Step> {
-        let names: BTreeSet<String> = names.iter().map(ToString::to_string).collect();
-        self.direct(&names).iter().map(|name| self.step(name, 0)).collect()
+        let variables = names.iter().filter(|name| is_variable(self.context, name));
+        let names: BTreeSet<String> = variables.map(ToString::to_string).collect();
+        self.direct(&names).iter().map(|name| self.step(name)).collect()
     }
 
     /// Variables that a variable is built from, directly or not.
@@ -110,7 +139,7 @@ impl<'a> Steps<'a> {
             return Arc::clone(known);
         }
         let (_, read) = reading(|| self.context.variable(name));
-        let names = read.iter().filter(|other| !other.starts_with('(') && ***other != *name);
+        let names = read.iter().filter(|other| ***other != *name && is_variable(self.context, other));
         let names: Arc<BTreeSet<String>> = Arc::new(names.map(ToString::to_string).collect());
         self.read.insert(name.to_owned(), Arc::clone(&names));
         names
@@ -124,10 +153,10 @@ impl<'a> Steps<'a> {
         if kept.is_empty() { names.clone() } else { kept }
     }
 
-    fn step(&mut self, name: &str, depth: usize) -> Step {
+    fn step(&mut self, name: &str) -> Step {
         let rendered = self.context.variable(name);
         let (mut is_unknown, value) = match rendered {
-            Ok(Some(_)) if LARGE.contains(&name) => (false, Err("too large to show".to_owned())),
+            Ok(Some(_)) if LARGE.contains(&name) => (false, Err(TOO_LARGE.to_owned())),
             Ok(Some(value)) => (false, Ok(windlass_template::to_json(&value))),
             Ok(None) => (false, Err("it is not defined".to_owned())),
             Err(error) => match error.kind() {
@@ -179,9 +208,12 @@ impl<'a> Steps<'a> {
             return step;
         }
         let is_template = matches!(&definition.variable, Variable::Text(node) if value::is_template(node));
-        if is_template && depth < DEPTH {
+        let is_open = self.above.iter().any(|above| above == name);
+        if is_template && !is_open && self.above.len() < DEPTH {
             let names = self.reads(name);
-            step.uses = self.direct(&names).iter().map(|name| self.step(name, depth + 1)).collect();
+            self.above.push(name.to_owned());
+            step.uses = self.direct(&names).iter().map(|name| self.step(name)).collect();
+            self.above.pop();
             let of = step.uses.iter().find(|used| used.secret.is_some());
             step.secret = of.map(|used| format!("built from `{}`", used.name));
         }

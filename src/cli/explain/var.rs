@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use windlass_template::Scope as _;
 use windlass_yaml::{Mapping, Span};
 
-use super::steps::{Step, Steps};
+use super::steps::{Step, Steps, TOO_LARGE};
 use super::value::{self, MASK};
 use super::{Explainer, Explanation, Numbered, place, table};
 use crate::error::{Error, Result};
@@ -97,9 +97,24 @@ impl Explainer<'_> {
             }
         }
         if all.iter().all(|(_, explained)| !explained.is_defined() && explained.setters.is_empty()) {
-            return Err(unknown_name("variable", name, known.iter().map(|name| &**name)));
+            let elsewhere = self.hosts_with(name);
+            let error = unknown_name("variable", name, known.iter().map(|name| &**name));
+            return Err(match elsewhere.as_slice() {
+                [] => error,
+                hosts => Error::usage(format!("there is no variable `{name}` on {host}"))
+                    .hint(format!("the inventory sets it for {}", hosts.join(", "))),
+            });
         }
         Ok(self.shown(name, together(all)))
+    }
+
+    /// Some hosts for which the inventory sets a variable.
+    fn hosts_with(&self, name: &str) -> Vec<&str> {
+        let world = self.run.world();
+        let has = |host: &&windlass_inventory::Host| {
+            world.given_to(host.name()).iter().any(|layer| layer.vars.contains_key(name))
+        };
+        world.inventory.hosts().filter(has).map(|host| &**host.name()).take(3).collect()
     }
 
     fn explained(&self, name: &str, scope: Arc<TaskScope>, tasks: &[Listed]) -> Explained {
@@ -262,6 +277,7 @@ impl Explained {
                 }
             }
             Err(reason) if winner.is_unknown => lines.push(format!("  value     unknown: {reason}")),
+            Err(reason) if reason == TOO_LARGE => lines.push(format!("  value     not shown: {reason}")),
             Err(reason) => lines.push(format!("  value     none: {reason}")),
         }
         if self.is_defined() {

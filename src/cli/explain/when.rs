@@ -81,7 +81,7 @@ impl Explainer<'_> {
         }
         let own: Vec<Verdict> = conditions.groups.iter().map(Group::verdict).collect();
         let outer: Vec<Verdict> = chain.iter().flat_map(|(_, found)| found.groups.iter().map(Group::verdict)).collect();
-        let (word, sentence) = result(&reasons, &outer, &own, conditions.loop_problem.as_deref());
+        let (word, sentence) = result(&reasons, &outer, &own, conditions.loop_problem.as_ref());
         found.lines.push(format!("  result: {sentence}"));
         found.lines.extend(reasons.iter().map(|(_, reason)| format!("  {reason}")));
         let recorded = journal.and_then(|journal| outcome(journal, task, &host));
@@ -122,7 +122,7 @@ impl Explainer<'_> {
     /// Prints the conditions of a task, and returns them as JSON.
     fn conditions(&self, scope: &TaskScope, found: &TaskConditions, lines: &mut Vec<String>) -> Json {
         if let Some(problem) = &found.loop_problem {
-            lines.push(format!("  loop: its items are not known: {problem}"));
+            lines.push(format!("  loop: {}", verdict(problem)));
         }
         let mut groups = Vec::new();
         for group in &found.groups {
@@ -247,7 +247,7 @@ fn result(
     reasons: &[(&'static str, String)],
     outer: &[Verdict],
     own: &[Verdict],
-    loop_problem: Option<&str>,
+    loop_problem: Option<&Verdict>,
 ) -> (&'static str, String) {
     let stops = reasons.iter().any(|(kind, _)| matches!(*kind, "not_in_play" | "tags"));
     if stops {
@@ -259,6 +259,11 @@ fn result(
         (Verdict::Error(reason), _) => ("fails", format!("its include fails: {reason}")),
         (Verdict::Unknown(reason), _) => ("unknown", format!("unknown: {reason}")),
         (Verdict::True, []) => ("skipped", "skipped, because its loop has no items".to_owned()),
+        (Verdict::True, [Verdict::True | Verdict::Unknown(_) | Verdict::Error(_)])
+            if matches!(loop_problem, Some(Verdict::Error(_))) =>
+        {
+            ("fails", "it fails, because its loop does".to_owned())
+        }
         (Verdict::True, [Verdict::True]) if loop_problem.is_some() => {
             ("unknown", "unknown: it depends on its loop".to_owned())
         }
@@ -330,7 +335,7 @@ fn outcome<'j>(journal: &'j Journal, task: &Arc<Task>, host: &str) -> Option<&'j
         Record::Done(done) => Some(&**done),
         _ => None,
     });
-    done.filter(|done| *done.at.task == *name && done.host == host).last()
+    done.filter(|done| *done.at.task == *name && done.host == host).next_back()
 }
 
 fn of_run(done: &Done) -> String {

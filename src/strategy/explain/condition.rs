@@ -7,6 +7,7 @@ use windlass_template::{Context, ErrorKind, Part, PartKind, Value, Variable, par
 use windlass_yaml::{Node, Span};
 
 use super::owner_of;
+use crate::action::Failure;
 use crate::playbook::Task;
 use crate::strategy::execute::{Shared, TaskOnHost};
 use crate::vars::World;
@@ -73,8 +74,8 @@ pub struct TaskConditions {
     pub label: String,
     /// Conditions, once for all items with the same outcome.
     pub groups: Vec<Group>,
-    /// Reason why the items of the loop are unknown.
-    pub loop_problem: Option<String>,
+    /// Reason why the loop has no items.
+    pub loop_problem: Option<Verdict>,
     /// Number of items that are not explained.
     pub left_out: usize,
 }
@@ -162,14 +163,27 @@ pub(super) fn of_task(shared: &Arc<Shared>, world: &Arc<World>, host: &Arc<str>,
             }
         }
         Err(failure) => {
-            let result = failure.into_result(shared.run.settings.compat);
-            let why = result.get("msg").map(windlass_template::text).unwrap_or_default();
+            let unknown = match &failure {
+                Failure::Evaluation(error) => match error.kind() {
+                    ErrorKind::Unknown { reason } => Some(reason.clone()),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let Some(reason) = unknown else {
+                // A run evaluates the conditions without an item, and fails unless one of them is false.
+                let result = failure.into_result(shared.run.settings.compat);
+                let why = result.get("msg").map(windlass_template::text).unwrap_or_default();
+                found.groups.push(explain(&plain));
+                found.loop_problem = Some(Verdict::Error(why));
+                return found;
+            };
             let control = task.keywords.get("loop_control").and_then(|control| control.get("loop_var"));
             let name = control.and_then(Node::as_str).unwrap_or("item");
             let unknown = windlass_template::unknown(format!("`{name}`, an item of a loop that only a run knows"));
             let item = IndexMap::from([(Arc::from(name), Variable::Data(unknown))]);
             found.groups.push(explain(&plain.with(item)));
-            found.loop_problem = Some(why);
+            found.loop_problem = Some(Verdict::Unknown(reason));
         }
     }
     found
