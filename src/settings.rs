@@ -83,8 +83,14 @@ pub struct Settings {
     pub poll_interval: u64,
     /// Directory of job status files on hosts.
     pub async_dir: String,
+    /// Whether failures are shown for a person: as text, and in a list at the end.
+    pub readable_failures: bool,
+    /// Interval of lines about running tasks if standard error is no terminal; `None` prints none.
+    pub progress_interval: Option<Duration>,
     /// Whether to ask before every task (`--step`).
     pub step: bool,
+    /// Whether values are only explained: positions are kept, and lookups that do more than read are not run.
+    pub explains: bool,
     /// Name of the task to start at (`--start-at-task`).
     pub start_at_task: Option<String>,
     /// Whether to print a breakdown of time at the end.
@@ -353,6 +359,7 @@ impl Settings {
             poll_interval: config.number("poll_interval")?.unwrap_or(15),
             async_dir: config.get("async_dir").unwrap_or_else(|| "~/.ansible_async".to_owned()),
             step: false,
+            explains: false,
             start_at_task: None,
             timings: false,
             trace: None,
@@ -401,6 +408,15 @@ impl Settings {
                 Some("2.18") => windlass_template::Compat::V2_18,
                 Some(other) => return Err(Error::usage(format!("compat must be 2.18 or 2.19, not '{other}'"))),
             },
+            readable_failures: match config.get("failures").as_deref() {
+                None | Some("auto") => interactive,
+                Some("readable") => true,
+                Some("ansible") => false,
+                Some(other) => {
+                    return Err(Error::usage(format!("failures must be auto, readable or ansible, not '{other}'")));
+                }
+            },
+            progress_interval: seconds(config, "progress_interval", Duration::from_secs(30))?,
             stream: config.bool("stream").unwrap_or(true),
             command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
             heartbeat_timeout: seconds(config, "heartbeat_timeout", Duration::from_secs(120))?,

@@ -191,7 +191,7 @@ fn described(pending: &Pending) -> String {
     format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {run}, {when}")
 }
 
-/// Ends the journal. Prints how to resume after a signal, and on a terminal also after a failure.
+/// Ends the journal. Prints how to resume after a signal, and for a person also after a failure.
 pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(recorder) = shared.journal.get() else { return };
     recorder.end(code, failed);
@@ -199,7 +199,8 @@ pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(advice) = recorder.advice() else { return };
     if signals::is_signal(code) {
         shared.warn(advice);
-    } else if code != 0 && std::io::stdout().is_terminal() {
-        let _ = shared.events.send(Event::Notice(advice));
+    } else if code != 0 && shared.run.settings.readable_failures {
+        let command = recorder.resuming().map(|command| format!("\n  {command}")).unwrap_or_default();
+        let _ = shared.events.send(Event::Notice(format!("{advice}{command}")));
     }
 }

@@ -6,6 +6,7 @@ mod config;
 mod console;
 mod doc;
 mod doctor;
+mod explain;
 mod galaxy;
 mod hostkeys;
 mod init;
@@ -62,6 +63,8 @@ enum Verb {
     Vault(vault::Arguments),
     /// Show documentation of modules, plugins, roles and keywords
     Doc(doc::Arguments),
+    /// Explain a variable, a host or a condition without running anything
+    Explain(explain::Arguments),
     /// Show settings, their values and their sources
     Config(config::Arguments),
     /// Install, create and inspect roles
@@ -134,6 +137,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Inventory(arguments) => inventory::run_verb(arguments),
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),
+        Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Config(arguments) => config::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Galaxy(arguments) => galaxy::run(&arguments),

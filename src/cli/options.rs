@@ -187,6 +187,11 @@ impl TaskOptions {
         Ok(Inputs { vault, files, extra_vars })
     }
 
+    /// Variables of each `-e`.
+    pub(super) fn each_extra_vars(&self, files: &Files) -> Result<Vec<Arc<Mapping>>> {
+        self.run.extra_vars.iter().map(|text| extra(text, files)).collect()
+    }
+
     /// Value of `--compat`, if given.
     pub(super) fn compat(&self) -> Option<&str> {
         self.run.compat.as_deref()

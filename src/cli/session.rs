@@ -85,6 +85,7 @@ pub(super) fn inventory(
         extra_vars: Arc::clone(extra_vars),
         use_extra_vars: settings.inventory_use_extra_vars,
         merge_hashes: settings.merge_hashes,
+        keep_places: settings.explains,
         ..LoadOptions::default()
     };
     if !settings.inventory_plugins.is_empty() {
@@ -154,10 +155,27 @@ impl Session {
             settings: Some(Arc::new(BaseSettings::new(events.clone()))),
             commands,
             managed: settings.ansible_managed.clone(),
+            passive: settings.explains,
         });
+        let period = settings.progress_interval;
         let mut masker = Masker::new(secrets.clone());
         let show = async move {
-            while let Some(event) = queue.recv().await {
+            // A terminal shows live output instead.
+            let period = period.filter(|_| !std::io::IsTerminal::is_terminal(&std::io::stderr()));
+            let mut beat = period.map(tokio::time::interval);
+            loop {
+                let event = match &mut beat {
+                    None => queue.recv().await,
+                    Some(beat) => tokio::select! {
+                        biased;
+                        event = queue.recv() => event,
+                        _ = beat.tick() => {
+                            output.tick();
+                            continue;
+                        }
+                    },
+                };
+                let Some(event) = event else { return };
                 for event in masker.mask(event) {
                     output.event(&event);
                     match &*event {

@@ -148,6 +148,26 @@ fn files_below(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
 }
 
 /// The command line without secrets and values of extra variables.
+/// Command line that resumes a run; `None` if it holds a secret.
+pub(super) fn resuming(arguments: impl Iterator<Item = String>, run: &str, secrets: &Secrets) -> Option<String> {
+    let arguments: Vec<String> = arguments.collect();
+    if arguments.iter().any(|word| super::mask::text(word, secrets) != *word) {
+        return None;
+    }
+    let mut words: Vec<String> = Vec::new();
+    let mut after_resume = false;
+    for word in arguments {
+        let is_run = std::mem::take(&mut after_resume) && super::looks_like_run(&word);
+        after_resume = word == "--resume";
+        if is_run || after_resume || word.starts_with("--resume=") {
+            continue;
+        }
+        words.push(word);
+    }
+    words.extend(["--resume".to_owned(), run.to_owned()]);
+    Some(shell_words::join(words))
+}
+
 fn shown_arguments(arguments: impl Iterator<Item = String>, secrets: &Secrets) -> Vec<String> {
     let mut hide_next = false;
     let mut shown = Vec::new();

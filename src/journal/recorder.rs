@@ -129,6 +129,11 @@ impl Recorder {
         })
     }
 
+    /// Command that resumes the run; `None` if it would show a secret.
+    pub(crate) fn resuming(&self) -> Option<String> {
+        super::inputs::resuming(std::env::args(), self.run(), &self.secrets)
+    }
+
     /// Warning that the journal is incomplete, if writing failed.
     pub(crate) fn trouble(&self) -> Option<String> {
         let why = self.log.failure()?;

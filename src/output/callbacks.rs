@@ -3,6 +3,7 @@
 use super::Output;
 use super::default::{DefaultOutput, Dialect};
 use super::document::Document;
+use super::failures::Failures;
 use super::junit::Junit;
 use super::masked::Masked;
 use super::minimal::MinimalOutput;
@@ -354,6 +355,10 @@ impl Outputs {
                 }
             }
         }
+        let is_for_people = ["debug", "default", "yaml"].contains(&first.name);
+        if settings.readable_failures && is_for_people {
+            outputs.push(Box::new(Failures::new(&rendered)));
+        }
         if settings.timings {
             outputs.push(Box::new(Timings::new(&rendered)));
         }
@@ -371,6 +376,10 @@ impl Output for Outputs {
 
     fn event(&mut self, event: &Masked) {
         self.0.iter_mut().for_each(|output| output.event(event));
+    }
+
+    fn tick(&mut self) {
+        self.0.iter_mut().for_each(|output| output.tick());
     }
 }
 

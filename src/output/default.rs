@@ -42,6 +42,8 @@ pub(super) struct DefaultOutput {
     path_on_failure: bool,
     custom_stats: bool,
     arguments: bool,
+    /// Whether failures are text for a person.
+    is_readable: bool,
     /// Whether to follow ansible-core 2.18.
     is_classic: bool,
     /// Titles of tasks, printed before their first line of output.
@@ -65,6 +67,10 @@ impl DefaultOutput {
             path_on_failure: setup.flag("show_task_path_on_failure"),
             custom_stats: setup.flag("show_custom_stats"),
             arguments: setup.settings.display_args_to_stdout,
+            is_readable: setup.settings.readable_failures
+                && dialect == Dialect::Standard
+                && setup.settings.verbosity == 0
+                && !["result_format", "pretty_results"].iter().any(|name| setup.given(name).is_some()),
             is_classic: setup.settings.compat == windlass_template::Compat::V2_18,
             titles: HashMap::new(),
             titled: None,
@@ -209,6 +215,9 @@ impl DefaultOutput {
     fn dump(&self, result: &Value, event: &ResultEvent<Shown>) -> String {
         let mut map = self.format.abridged(result);
         clean_debug(event.task.short_action(), &mut map);
+        if self.is_readable && matches!(event.status, Status::Failed { .. } | Status::Unreachable { .. }) {
+            return super::failures::text(&map);
+        }
         match self.dialect {
             Dialect::Standard => self.format.text(map, None, always_shown(result)),
             Dialect::Yaml => yaml_dialect(map),

@@ -98,6 +98,13 @@ pub enum Event<R = Arc<TaskResult>> {
     },
     /// A task or item has a result.
     Result(ResultEvent<R>),
+    /// An enclosing block rescues the failure of a task, whose result was reported before.
+    Rescued {
+        /// The host.
+        host: Arc<str>,
+        /// Id of the task.
+        task: u64,
+    },
     /// Time spent on a part of a task (`--timings`, `--trace`).
     Spent {
         /// The host.

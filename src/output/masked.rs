@@ -144,6 +144,7 @@ impl Masker {
                 let result = self.shown(result);
                 Event::Result(ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report })
             }
+            Event::Rescued { host, task } => Event::Rescued { host, task },
             Event::Spent { host, task, start, on } => Event::Spent { host, task, start, on },
             Event::Retry { host, task, left, result } => {
                 Event::Retry { host, task: self.name(task), left, result: self.shown(result) }

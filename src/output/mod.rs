@@ -6,6 +6,7 @@ mod default;
 mod diff;
 mod document;
 mod event;
+mod failures;
 mod json;
 mod junit;
 mod log;
@@ -49,4 +50,7 @@ pub trait Output: Send {
     fn wants_live(&self) -> bool {
         false
     }
+
+    /// Called at intervals while no event arrives.
+    fn tick(&mut self) {}
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::masked::Masked;
 use super::palette::Color;
@@ -10,11 +10,25 @@ use super::printer::Printer;
 use super::{Event, Output};
 use crate::settings::Settings;
 
+/// Maximum number of hosts in a line about running tasks.
+const WAITED_FOR: usize = 5;
+
+/// Seconds as `1h2m3s`.
+fn duration(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
 /// Prints warnings, questions and live output.
 pub(super) struct Screen {
     printer: Printer,
     deprecations: bool,
     live: bool,
+    /// Interval of lines about running tasks.
+    interval: Duration,
     /// Label and start of each host's running task.
     running: BTreeMap<Arc<str>, (String, Instant)>,
 }
@@ -22,7 +36,8 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn new(printer: Printer, settings: &Settings, live: bool) -> Screen {
         let printer = printer.with_verbosity(settings.verbosity, settings.log_verbosity);
-        Screen { printer, deprecations: settings.deprecation_warnings, live, running: BTreeMap::new() }
+        let interval = settings.progress_interval.unwrap_or_default();
+        Screen { printer, deprecations: settings.deprecation_warnings, live, interval, running: BTreeMap::new() }
     }
 
     /// Lists the tasks that a signal stops, with their hosts.
@@ -41,6 +56,21 @@ impl Screen {
 impl Output for Screen {
     fn wants_live(&self) -> bool {
         self.live
+    }
+
+    fn tick(&mut self) {
+        let mut slow: Vec<_> = self.running.iter().filter(|(_, (_, since))| since.elapsed() >= self.interval).collect();
+        if slow.is_empty() {
+            return;
+        }
+        slow.sort_by_key(|(_, (_, since))| *since);
+        let one = |(host, (task, since)): &(&Arc<str>, &(String, Instant))| {
+            format!("{host} {} ({task})", duration(since.elapsed().as_secs()))
+        };
+        let shown: Vec<String> = slow.iter().take(WAITED_FOR).map(one).collect();
+        let more = slow.len().saturating_sub(WAITED_FOR);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        self.printer.error_line(&format!("[WAITING]: {}{rest}", shown.join(", ")), Color::Verbose);
     }
 
     fn event(&mut self, event: &Masked) {

@@ -140,6 +140,12 @@ impl Config {
         environment.or_else(from_file)
     }
 
+    /// Origin of a setting's value.
+    pub fn origin(&self, name: &str) -> Origin {
+        let found = places(name).and_then(|(env, ini)| self.lookup_with_origin(env, ini));
+        found.map_or(Origin::Default, |(_, origin)| origin)
+    }
+
     /// Sections and keys of the file, sorted.
     pub fn keys(&self) -> Vec<(&str, &str)> {
         let mut keys: Vec<_> = self.values.keys().map(|(section, key)| (section.as_str(), key.as_str())).collect();

@@ -117,6 +117,8 @@ const OTHERS: &[(&str, Places)] = &[
         (&["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"], &[("defaults", "interpreter_python_fallback")]),
     ),
     ("command_timeout", (&["WINDLASS_COMMAND_TIMEOUT"], &[("windlass", "command_timeout")])),
+    ("failures", (&["WINDLASS_FAILURES"], &[("windlass", "failures")])),
+    ("progress_interval", (&["WINDLASS_PROGRESS_INTERVAL"], &[("windlass", "progress_interval")])),
     ("heartbeat_timeout", (&["WINDLASS_HEARTBEAT_TIMEOUT"], &[("windlass", "heartbeat_timeout")])),
     ("max_fetch_size", (&["WINDLASS_MAX_FETCH_SIZE"], &[("windlass", "max_fetch_size")])),
     ("journal", (&["WINDLASS_JOURNAL"], &[("windlass", "journal")])),

@@ -208,7 +208,12 @@ impl Loaded {
     }
 }
 
-fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::path::Path) -> Result<Included> {
+pub(super) fn load(
+    wanted: &Wanted,
+    task: &Arc<Task>,
+    shared: &Shared,
+    playbook_dir: &std::path::Path,
+) -> Result<Included> {
     let frame = frame_of(wanted, task)?;
     shared.loader.modules.check_groups(frame.keywords.get("module_defaults"))?;
     let when: Vec<Node> = frame.keywords.list("when");

@@ -136,7 +136,7 @@ impl Batch {
         let result = result.with("reason", error.message()).with_report(error.to_string());
         on_host.show(&result, false, false);
         let outcome = outcome(on_host, result, false);
-        self.count(&outcome);
+        self.count(&on_host.task, &outcome);
         if is_first {
             self.register(on_host, &outcome.result);
             self.follow(&on_host.task, &outcome);
@@ -162,7 +162,7 @@ impl Batch {
     pub(super) fn without(&mut self, on_host: &TaskOnHost, result: TaskResult) {
         let ignored = result.failed() && on_host.ignores_errors();
         let outcome = outcome(on_host, result, ignored);
-        self.count(&outcome);
+        self.count(&on_host.task, &outcome);
         self.follow(&on_host.task, &outcome);
     }
 }

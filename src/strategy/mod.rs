@@ -8,6 +8,7 @@ mod batch;
 mod custom_stats;
 mod debugger;
 mod execute;
+pub mod explain;
 mod failed_task;
 mod failure;
 mod free;

@@ -229,7 +229,7 @@ impl TaskOnHost {
 }
 
 /// Identifies a task by label and position, which are equal in every run over the same files.
-fn named(task: &Arc<Task>) -> String {
+pub(super) fn named(task: &Arc<Task>) -> String {
     let label = label::of_task(task, None);
     if !task.span.is_located() {
         return format!("'{label}'");
@@ -239,7 +239,7 @@ fn named(task: &Arc<Task>) -> String {
 }
 
 /// Restores an outcome. Returns `None` if the journal holds one of another action.
-fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> Option<HostOutcome> {
+pub(super) fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> Option<HostOutcome> {
     if !task.action.contains("{{") && task.short_action() != done.action {
         return None;
     }

@@ -31,8 +31,8 @@ pub struct Summary {
 
 /// A run over several plays.
 pub struct PlaybookRun {
-    shared: Arc<Shared>,
-    world: Arc<World>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) world: Arc<World>,
     stats: IndexMap<Arc<str>, Stats>,
     /// Counts of a batch that a signal interrupted.
     left: LeftBehind,
@@ -137,7 +137,7 @@ impl PlaybookRun {
     }
 
     /// Variables visible while resolving a play's `hosts`, with the answers to its prompts.
-    fn before_hosts(&self, play: &Play, answers: &Arc<Mapping>) -> Context {
+    pub(super) fn before_hosts(&self, play: &Play, answers: &Arc<Mapping>) -> Context {
         let mut roles = Vec::new();
         play.roles.iter().rev().filter(|role| role.public).for_each(|role| with_dependencies(role, &mut roles));
         let mut vars = vec![&self.shared.run.extra_vars, answers];
@@ -196,7 +196,7 @@ impl PlaybookRun {
 
     /// Switches to the `group_vars` and `host_vars` beside the file that contains the play, even if that file was
     /// imported.
-    fn stand_beside(&mut self, play: &Play) {
+    pub(super) fn stand_beside(&mut self, play: &Play) {
         if play.dir.as_os_str().is_empty() || self.world.inventory.is_playbook_dir(&play.dir) {
             return;
         }
@@ -232,21 +232,7 @@ impl PlaybookRun {
         if let Some(sentence) = open_files::allow_for(hosts.len()) {
             self.shared.warn(sentence);
         }
-        let mut world = self.world.successor();
-        world.play = Some(Arc::new(PlayState {
-            name: name.as_str().into(),
-            files: Vec::new(),
-            host_files: HashTrieMapSync::new_sync(),
-            hosts_all: all.iter().cloned().collect(),
-            hosts: hosts.iter().cloned().collect(),
-            batch: hosts.iter().cloned().collect(),
-            included_roles: Vec::new(),
-            play: Arc::clone(&play),
-        }));
-        self.world = Arc::new(world);
-        self.change_play(|state| state.files.push(answers));
-        let files = self.static_vars_files(&play)?;
-        self.change_play(|state| state.files.extend(files));
+        self.enter(&play, &name, (&all, &hosts), answers)?;
         let context = self.context(&hosts);
         // Batches are split from all hosts; those that failed before leave theirs smaller.
         let batches = batches(play.frame.keywords.get("serial"), &ordered, &context)?;
@@ -269,6 +255,31 @@ impl PlaybookRun {
         }
         self.change_world(|world| world.play = None);
         Ok(true)
+    }
+
+    /// Makes a play the running one. `hosts` are all its hosts, and those that have not failed.
+    pub(super) fn enter(
+        &mut self,
+        play: &Arc<Play>,
+        name: &str,
+        (all, hosts): (&[Arc<str>], &[Arc<str>]),
+        answers: Arc<Mapping>,
+    ) -> Result<()> {
+        let state = PlayState {
+            name: name.into(),
+            files: vec![answers],
+            host_files: HashTrieMapSync::new_sync(),
+            asked: Arc::default(),
+            hosts_all: all.iter().cloned().collect(),
+            hosts: hosts.iter().cloned().collect(),
+            batch: hosts.iter().cloned().collect(),
+            included_roles: Vec::new(),
+            play: Arc::clone(play),
+        };
+        self.change_world(|world| world.play = Some(Arc::new(state)));
+        let files = self.static_vars_files(play)?;
+        self.change_play(|state| state.files.extend(files));
+        Ok(())
     }
 
     /// Records the start of a play and returns its number. A resumed run restores a random order of hosts.
@@ -381,13 +392,13 @@ impl PlaybookRun {
         self.shared.run.engine.scope(Arc::new(TaskScope::of_play(&self.world, &host)))
     }
 
-    fn change_world(&mut self, change: impl FnOnce(&mut World)) {
+    pub(super) fn change_world(&mut self, change: impl FnOnce(&mut World)) {
         let mut world = self.world.successor();
         change(&mut world);
         self.world = Arc::new(world);
     }
 
-    fn change_play(&mut self, change: impl FnOnce(&mut PlayState)) {
+    pub(super) fn change_play(&mut self, change: impl FnOnce(&mut PlayState)) {
         self.change_world(|world| {
             if let Some(play) = &world.play {
                 let mut state = PlayState::clone(play);
@@ -465,7 +476,7 @@ fn shuffle(hosts: &mut [Arc<str>]) {
     }
 }
 
-fn play_name(play: &Play, context: &Context) -> String {
+pub(super) fn play_name(play: &Play, context: &Context) -> String {
     match play.frame.keywords.get("name") {
         Some(node) => context.render_tolerant(node),
         // Since 2.19 a name built from a list of hosts is not a template.

@@ -6,18 +6,19 @@ use indexmap::IndexMap;
 use windlass_template::{Origin, Scope, Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::execute::HostOutcome;
+use super::execute::{HostOutcome, Shared};
 use super::kept;
 use super::label;
 use super::play::Batch;
 use crate::error::Result;
 use crate::outcome::{Effect, IncludedVars, InventoryChange, TaskResult};
+use crate::output::Event;
 use crate::playbook::Task;
 use crate::vars::{TaskScope, World, reserved};
 
 impl Batch {
     /// Counts a result for the recap.
-    pub(super) fn count(&mut self, outcome: &HostOutcome) {
+    pub(super) fn count(&mut self, task: &Task, outcome: &HostOutcome) {
         let ran = !outcome.result.is_skipped() && !outcome.result.is_unreachable();
         if let Some(run) = self.hosts.get_mut(&outcome.host).filter(|_| ran) {
             run.cursor.ran();
@@ -39,7 +40,11 @@ impl Batch {
                     stats.ignored += 1;
                     stats.changed += u32::from(result.changed());
                 }
-                (false, true) => stats.rescued += 1,
+                (false, true) => {
+                    stats.rescued += 1;
+                    let host = Arc::clone(&outcome.host);
+                    let _ = self.shared.events.send(Event::Rescued { host, task: task.id });
+                }
                 (false, false) => stats.failed += 1,
             }
         } else if result.is_skipped() {
@@ -49,7 +54,15 @@ impl Batch {
             stats.changed += u32::from(result.changed());
         }
     }
+}
 
+/// Lasting effects of results, applied to a successor of the world `before` the task.
+pub(super) struct Store<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) before: &'a Arc<World>,
+}
+
+impl Store<'_> {
     /// Stores the effects of a result: the registered variable, facts, variables, hosts and groups.
     pub(super) fn store(
         &self,
@@ -151,7 +164,7 @@ impl Batch {
             None => read.string_entries().map(|(name, node)| (name.into(), Variable::Text(node.clone()))).collect(),
         };
         if included.merge {
-            let scope = TaskScope::of_task(&self.world, host, task);
+            let scope = TaskScope::of_task(self.before, host, task);
             for (name, variable) in &mut vars {
                 *variable = crate::vars::merged(variable.clone(), scope.get(name).into_iter());
             }

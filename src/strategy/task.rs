@@ -10,6 +10,7 @@ use windlass_template::Context;
 use super::execute::{HostOutcome, TaskOnHost};
 use super::label;
 use super::play::{Batch, Gone};
+use super::store::Store;
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::{Event, held_events};
@@ -114,13 +115,14 @@ impl Batch {
         outcomes.sort_by_cached_key(|outcome| self.hosts.get_index_of(&outcome.host));
         let outcomes = self.debugged(task, outcomes).await?;
         let mut world = self.world.successor();
+        let store = Store { shared: &Arc::clone(&self.shared), before: &Arc::clone(&self.world) };
         let mut changed = HashSet::new();
         for outcome in &outcomes {
             if outcome.stopped {
                 self.abandon(outcome);
             }
             let before = self.stats.get(&outcome.host).map_or(0, |stats| stats.changed);
-            self.count(outcome);
+            self.count(task, outcome);
             // The resumed run counted this change already.
             if let Some(stats) = self.stats.get_mut(&outcome.host).filter(|_| started.replayed.contains(&outcome.host))
             {
@@ -129,7 +131,7 @@ impl Batch {
             let is_for_all = started.once && !started.by_nature;
             let receivers = if is_for_all { self.reachable() } else { vec![Arc::clone(&outcome.host)] };
             for host in &receivers {
-                self.store(task, outcome, host, &mut world)?;
+                store.store(task, outcome, host, &mut world)?;
             }
             // Delegated tasks may have changed facts of the other host.
             let delegates = outcome.parts.iter().filter_map(|(_, delegate)| delegate.as_deref());

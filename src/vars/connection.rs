@@ -1,11 +1,12 @@
 //! Resolves the connection and the become user from variables, keywords and settings.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_protocol::{Become, BecomeMethod};
 use windlass_template::{Context, Value};
-use windlass_yaml::Node;
+use windlass_yaml::{Node, Span};
 
 use crate::connection::{HostKeyChecking, Kind, Secret, Target};
 use crate::error::{Error, Result};
@@ -34,7 +35,43 @@ pub fn connection_variables(
     keyword: KeywordOf<'_>,
     settings: &Settings,
 ) -> Result<ConnectionVariables> {
-    let resolver = Resolver { host, context, keyword };
+    resolved(&Resolver { host, context, keyword, choices: None }, settings)
+}
+
+/// Value that a connection variable has, and its source.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// The variable, under its usual name.
+    pub name: String,
+    /// Source of the value.
+    pub source: Source,
+}
+
+/// Source of a connection variable's value.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// The variable with this name.
+    Variable(String),
+    /// The keyword with this name, at this position.
+    Keyword(String, Span),
+    /// A setting, or its default.
+    Setting,
+}
+
+/// Like [`connection_variables`], with the source of each value.
+pub fn connection_choices(
+    host: &str,
+    context: &Context,
+    keyword: KeywordOf<'_>,
+    settings: &Settings,
+) -> Result<(ConnectionVariables, Vec<Choice>)> {
+    let choices = RefCell::default();
+    let found = resolved(&Resolver { host, context, keyword, choices: Some(&choices) }, settings)?;
+    Ok((found, choices.into_inner()))
+}
+
+fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVariables> {
+    let host = resolver.host;
     let name = resolver.text(&["ansible_ssh_host", "ansible_host"], None)?.unwrap_or_else(|| host.to_owned());
     let kind =
         match resolver.text(&["ansible_connection"], Some("connection"))?.as_deref().unwrap_or(&settings.connection) {
@@ -112,7 +149,7 @@ pub fn connection_variables(
         None => settings.r#become,
         Some(value) => truth(&value),
     };
-    let become_user = if wanted { Some(become_of(&resolver, settings, timeout)?) } else { None };
+    let become_user = if wanted { Some(become_of(resolver, settings, timeout)?) } else { None };
     let async_dir = resolver.text(&["ansible_async_dir"], None)?.unwrap_or_else(|| settings.async_dir.clone());
     Ok(ConnectionVariables { target, become_user, async_dir })
 }
@@ -162,26 +199,55 @@ struct Resolver<'a> {
     host: &'a str,
     context: &'a Context,
     keyword: KeywordOf<'a>,
+    /// Collects the source of each value, if requested.
+    choices: Option<&'a RefCell<Vec<Choice>>>,
 }
 
 impl Resolver<'_> {
     /// Value of the first variable that is set, or else of the keyword.
     fn value(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<Value>> {
+        let found = self.found(names, keyword)?;
+        self.choose(names, found.as_ref().map(|(_, source)| source));
+        Ok(found.map(|(value, _)| value))
+    }
+
+    fn choose(&self, names: &[&str], source: Option<&Found<'_>>) {
+        let Some(choices) = self.choices else { return };
+        let source = match source {
+            Some(Found::Variable(name)) => Source::Variable((*name).to_owned()),
+            Some(Found::Keyword(name, span)) => Source::Keyword((*name).to_owned(), span.clone()),
+            None => Source::Setting,
+        };
+        let name = names.last().copied().unwrap_or_default().to_owned();
+        choices.borrow_mut().push(Choice { name, source });
+    }
+
+    fn found<'n>(&self, names: &[&'n str], keyword: Option<&'n str>) -> Result<Option<(Value, Found<'n>)>> {
         for name in names {
             match self.context.variable(name) {
-                Ok(Some(value)) if !value.is_none() => return Ok(Some(value)),
+                Ok(Some(value)) if !value.is_none() => return Ok(Some((value, Found::Variable(name)))),
                 Ok(_) => {}
                 Err(error) if *error.kind() == windlass_template::ErrorKind::Omitted => {}
                 Err(error) => return Err(Error::new(format!("{name} of {} cannot be used: {error}", self.host))),
             }
         }
-        let Some(node) = keyword.and_then(|name| (self.keyword)(name)) else { return Ok(None) };
-        Ok(given(self.context, &node)?)
+        let Some(name) = keyword else { return Ok(None) };
+        let Some(node) = (self.keyword)(name) else { return Ok(None) };
+        Ok(given(self.context, &node)?.map(|value| (value, Found::Keyword(name, node.span))))
     }
 
     fn text(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<String>> {
-        Ok(self.value(names, keyword)?.map(|value| windlass_template::text(&value)).filter(|text| !text.is_empty()))
+        let found = self.found(names, keyword)?.map(|(value, source)| (windlass_template::text(&value), source));
+        let found = found.filter(|(text, _)| !text.is_empty());
+        self.choose(names, found.as_ref().map(|(_, source)| source));
+        Ok(found.map(|(text, _)| text))
     }
+}
+
+/// Source of a value that was found.
+enum Found<'n> {
+    Variable(&'n str),
+    Keyword(&'n str, Span),
 }
 
 /// Evaluates a value; `None` if it is `omit`.

@@ -1,5 +1,6 @@
 //! Facts, and the names they must never set.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
@@ -8,19 +9,99 @@ use windlass_template::Value;
 /// Fact that records that facts were gathered.
 const GATHERED: &str = "_ansible_facts_gathered";
 
+/// Facts that only a run knows.
+#[derive(Debug, Clone)]
+struct Unknown {
+    value: Value,
+    /// Names that the inventory sets. Most likely no fact has them.
+    given: Arc<HashSet<Arc<str>>>,
+}
+
+impl Unknown {
+    fn has(&self, name: &str) -> bool {
+        is_gathered_name(name) && (!self.given.contains(name) || COMMON.contains(&name.trim_start_matches("ansible_")))
+    }
+}
+
+/// Facts that every host has, without the prefix `ansible_`.
+const COMMON: &[&str] = &[
+    "all_ipv4_addresses",
+    "all_ipv6_addresses",
+    "architecture",
+    "bios_version",
+    "cmdline",
+    "date_time",
+    "default_ipv4",
+    "default_ipv6",
+    "devices",
+    "distribution",
+    "distribution_file_variety",
+    "distribution_major_version",
+    "distribution_release",
+    "distribution_version",
+    "dns",
+    "domain",
+    "effective_user_id",
+    "env",
+    "form_factor",
+    "fqdn",
+    "hostname",
+    "interfaces",
+    "kernel",
+    "kernel_version",
+    "local",
+    "lsb",
+    "machine",
+    "machine_id",
+    "memfree_mb",
+    "memory_mb",
+    "memtotal_mb",
+    "mounts",
+    "nodename",
+    "os_family",
+    "pkg_mgr",
+    "processor",
+    "processor_cores",
+    "processor_count",
+    "processor_vcpus",
+    "product_name",
+    "python",
+    "python_version",
+    "selinux",
+    "service_mgr",
+    "swaptotal_mb",
+    "system",
+    "system_vendor",
+    "uptime_seconds",
+    "user_dir",
+    "user_id",
+    "user_shell",
+    "virtualization_role",
+    "virtualization_type",
+];
+
 /// Facts of one host under full names (`ansible_hostname`, `services`).
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     values: IndexMap<Arc<str>, Value>,
     /// Python found for modules of each become user; `None` is the login user.
     pythons: IndexMap<Option<String>, String>,
+    /// Value of all other facts, if they are only known during a run.
+    unknown: Option<Unknown>,
     namespaced: OnceLock<Value>,
 }
 
 impl Facts {
     /// Fact with this full name.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.values.get(name)
+        let unknown = || self.unknown.as_ref().filter(|unknown| unknown.has(name)).map(|unknown| &unknown.value);
+        self.values.get(name).or_else(unknown)
+    }
+
+    /// Makes all facts that have no value unknown, for this reason. `given` are names that the inventory sets.
+    pub fn set_unknown(&mut self, reason: &str, given: HashSet<Arc<str>>) {
+        self.unknown = Some(Unknown { value: windlass_template::unknown(reason), given: Arc::new(given) });
+        self.namespaced = OnceLock::new();
     }
 
     /// Adds facts that a host reported, replacing those of the same name.
@@ -71,7 +152,7 @@ impl Facts {
 
     /// Whether no facts are known.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.values.is_empty() && self.unknown.is_none()
     }
 
     /// Full names of all facts.
@@ -81,6 +162,9 @@ impl Facts {
 
     /// Value of `ansible_facts`, with names that lack the prefix `ansible_`.
     pub fn namespaced(&self) -> Value {
+        if let Some(unknown) = &self.unknown {
+            return unknown.value.clone();
+        }
         let make = || {
             Value::from_pairs(self.values.iter().map(|(name, value)| {
                 let short = if &**name == "ansible_local" {
@@ -94,6 +178,13 @@ impl Facts {
         };
         self.namespaced.get_or_init(make).clone()
     }
+}
+
+/// Whether gathering may set a variable of this name, rather than the inventory, the engine or a failed task.
+fn is_gathered_name(name: &str) -> bool {
+    let is_other =
+        ["ansible_failed_", "ansible_index_var", "ansible_loop", "ansible_managed", "ansible_group_priority"];
+    name.starts_with("ansible_") && !is_protected(name) && !is_other.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether a host must never set this name: it concerns the connection, the user or programs that run.

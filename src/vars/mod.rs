@@ -16,13 +16,13 @@ mod scope;
 mod world;
 
 pub use cache::FactCache;
-pub use connection::{ConnectionVariables, connection_variables};
+pub use connection::{Choice, ConnectionVariables, Source, connection_choices, connection_variables};
 pub(crate) use connection::{float, given, number, render, seconds, truth, unless_omitted};
 pub use expressions::InventoryExpressions;
 pub use facts::{FactNames, Facts, HostFacts};
 pub(crate) use hostvars::variables_of;
 pub(crate) use magic::{ANSIBLE_VERSION, absolute, without_parents};
 pub(crate) use merge::all as merged;
-pub use scope::TaskScope;
+pub use scope::{Definition, Level, TaskScope};
 pub(crate) use world::world_knows;
 pub use world::{FindPython, HostList, HostState, PlayState, Run, VarMap, World};

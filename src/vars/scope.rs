@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
 use windlass_template::{Origin, Scope, Value, Variable};
-use windlass_yaml::Mapping;
+use windlass_yaml::{Mapping, Span};
 
 use super::facts::Facts;
 use super::world::{VarMap, World};
@@ -21,30 +21,94 @@ pub struct TaskScope {
     layers: Vec<Layer>,
 }
 
+/// Level of Ansible's precedence, from the highest to the lowest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// `-e`.
+    Extra,
+    /// `vars` of a dynamic include.
+    Include,
+    /// Parameters of a role's entry.
+    RoleParameters,
+    /// `set_fact` and `register`.
+    Set,
+    /// `include_vars`.
+    IncludedVars,
+    /// `vars` of the task.
+    Task,
+    /// `vars` of a block or an import.
+    Block,
+    /// `vars` of a role's entry.
+    RoleEntry,
+    /// `vars/` of a role.
+    Role,
+    /// `vars_prompt` and `vars_files`.
+    VarsFile,
+    /// `vars` of the play.
+    Play,
+    /// Facts.
+    Facts,
+    /// `add_host`.
+    AddHost,
+    /// A layer of the inventory, by its index in [`World::given_to`].
+    Inventory(usize),
+    /// `defaults/` of a role.
+    RoleDefaults,
+}
+
+/// Variables of one level.
 #[derive(Debug)]
-enum Layer {
+struct Layer {
+    level: Level,
+    vars: Vars,
+}
+
+#[derive(Debug)]
+enum Vars {
     Text(Arc<Mapping>),
     Data(Arc<IndexMap<Arc<str>, Value>>),
     Mixed(Arc<VarMap>),
     Facts(Arc<Facts>),
 }
 
+/// Value of a variable in one layer.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// Level of the layer.
+    pub level: Level,
+    /// Position of the name, if a file has it.
+    pub span: Option<Span>,
+    /// The value, not yet rendered.
+    pub variable: Variable,
+}
+
 impl Layer {
     fn get(&self, name: &str) -> Option<Variable> {
-        match self {
-            Layer::Text(map) => map.get(name).map(|node| Variable::Text(node.clone())),
-            Layer::Data(map) => map.get(name).map(|value| Variable::Data(value.clone())),
-            Layer::Mixed(map) => map.get(name).cloned(),
-            Layer::Facts(facts) => facts.get(name).map(|value| Variable::Data(value.clone())),
+        match &self.vars {
+            Vars::Text(map) => map.get(name).map(|node| Variable::Text(node.clone())),
+            Vars::Data(map) => map.get(name).map(|value| Variable::Data(value.clone())),
+            Vars::Mixed(map) => map.get(name).cloned(),
+            Vars::Facts(facts) => facts.get(name).map(|value| Variable::Data(value.clone())),
         }
     }
 
     fn names(&self, names: &mut IndexSet<Arc<str>>) {
-        match self {
-            Layer::Text(map) => names.extend(map.string_entries().map(|(name, _)| Arc::from(name))),
-            Layer::Data(map) => names.extend(map.keys().cloned()),
-            Layer::Mixed(map) => names.extend(map.keys().cloned()),
-            Layer::Facts(facts) => names.extend(facts.names().cloned()),
+        match &self.vars {
+            Vars::Text(map) => names.extend(map.string_entries().map(|(name, _)| Arc::from(name))),
+            Vars::Data(map) => names.extend(map.keys().cloned()),
+            Vars::Mixed(map) => names.extend(map.keys().cloned()),
+            Vars::Facts(facts) => names.extend(facts.names().cloned()),
+        }
+    }
+
+    fn span_of(&self, name: &str) -> Option<Span> {
+        match &self.vars {
+            Vars::Text(map) => map.get_entry(name).map(|(key, _)| key.span.clone()),
+            Vars::Mixed(map) => match map.get(name)? {
+                Variable::Text(node) => Some(node.span.clone()),
+                Variable::Data(_) => None,
+            },
+            Vars::Data(_) | Vars::Facts(_) => None,
         }
     }
 }
@@ -63,7 +127,8 @@ impl TaskScope {
     pub fn before_hosts(world: &Arc<World>, vars: &[&Arc<Mapping>]) -> RunScope {
         let mut layers = Layers::default();
         for map in vars {
-            layers.text(map);
+            // Only runs resolve `hosts`, and they need no levels.
+            layers.text(Level::Play, map);
         }
         RunScope(TaskScope { world: Arc::clone(world), host: Arc::from(""), task: None, layers: layers.0 })
     }
@@ -92,7 +157,7 @@ impl TaskScope {
     /// Variables for the names of `vars_files`, without those set by tasks.
     pub fn of_vars_files(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
         let mut layers = Layers::default();
-        layers.text(&world.run.extra_vars);
+        layers.text(Level::Extra, &world.run.extra_vars);
         layers.play(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
@@ -102,26 +167,26 @@ impl TaskScope {
     /// Variables of a host in a task.
     pub fn of_task(world: &Arc<World>, host: &Arc<str>, task: &Arc<Task>) -> TaskScope {
         let mut layers = Layers::default();
-        layers.text(&world.run.extra_vars);
+        layers.text(Level::Extra, &world.run.extra_vars);
         // Variables of includes and role parameters, innermost first.
         if crate::playbook::short_name(&task.action).starts_with("include_") {
-            layers.text(&task.vars);
+            layers.text(Level::Include, &task.vars);
         }
         for frame in task.frame.chain() {
             match &frame.kind {
-                FrameKind::Include => layers.text(&frame.vars),
-                FrameKind::Role(role) => layers.text(&role.params),
-                FrameKind::Dependent(role) => layers.text(&role.params),
+                FrameKind::Include => layers.text(Level::Include, &frame.vars),
+                FrameKind::Role(role) => layers.text(Level::RoleParameters, &role.params),
+                FrameKind::Dependent(role) => layers.text(Level::RoleParameters, &role.params),
                 FrameKind::Play(_) | FrameKind::Block | FrameKind::Import => {}
             }
         }
         let state = world.host(host);
-        layers.data(&state.set);
-        layers.mixed(&state.included);
-        layers.text(&task.vars);
+        layers.data(Level::Set, &state.set);
+        layers.mixed(Level::IncludedVars, &state.included);
+        layers.text(Level::Task, &task.vars);
         for frame in task.frame.chain() {
             if matches!(frame.kind, FrameKind::Block | FrameKind::Import) {
-                layers.text(&frame.vars);
+                layers.text(Level::Block, &frame.vars);
             }
         }
         layers.role_variables(&task.frame);
@@ -133,7 +198,7 @@ impl TaskScope {
         for frame in task.frame.chain() {
             match &frame.kind {
                 FrameKind::Role(role) => layers.role_defaults(role),
-                FrameKind::Dependent(role) => layers.text(&role.defaults),
+                FrameKind::Dependent(role) => layers.text(Level::RoleDefaults, &role.defaults),
                 _ => {}
             }
         }
@@ -163,58 +228,59 @@ pub(super) fn roles_around(frame: &Arc<Frame>) -> impl Iterator<Item = &Arc<Role
 struct Layers(Vec<Layer>);
 
 impl Layers {
-    fn text(&mut self, map: &Arc<Mapping>) {
+    fn text(&mut self, level: Level, map: &Arc<Mapping>) {
         if !map.is_empty() {
-            self.0.push(Layer::Text(Arc::clone(map)));
+            self.0.push(Layer { level, vars: Vars::Text(Arc::clone(map)) });
         }
     }
 
-    fn data(&mut self, map: &Arc<IndexMap<Arc<str>, Value>>) {
+    fn data(&mut self, level: Level, map: &Arc<IndexMap<Arc<str>, Value>>) {
         if !map.is_empty() {
-            self.0.push(Layer::Data(Arc::clone(map)));
+            self.0.push(Layer { level, vars: Vars::Data(Arc::clone(map)) });
         }
     }
 
-    fn mixed(&mut self, map: &Arc<VarMap>) {
+    fn mixed(&mut self, level: Level, map: &Arc<VarMap>) {
         if !map.is_empty() {
-            self.0.push(Layer::Mixed(Arc::clone(map)));
+            self.0.push(Layer { level, vars: Vars::Mixed(Arc::clone(map)) });
         }
     }
 
     /// Variables set on the host during the run, for a scope without a task.
     fn host_variables(&mut self, world: &Arc<World>, host: &Arc<str>) {
-        self.text(&world.run.extra_vars);
+        self.text(Level::Extra, &world.run.extra_vars);
         let state = world.host(host);
-        self.data(&state.set);
-        self.mixed(&state.included);
+        self.data(Level::Set, &state.set);
+        self.mixed(Level::IncludedVars, &state.included);
     }
 
     fn facts(&mut self, world: &Arc<World>, host: &Arc<str>) {
         let state = world.host(host);
         if world.run.settings.inject_facts {
             if !state.facts.is_empty() {
-                self.0.push(Layer::Facts(Arc::clone(&state.facts)));
+                self.0.push(Layer { level: Level::Facts, vars: Vars::Facts(Arc::clone(&state.facts)) });
             }
         } else if let Some(local) = state.facts.get("ansible_local") {
             // Facts from files on the host are variables even if facts are not injected.
-            self.data(&Arc::new(IndexMap::from([(Arc::from("ansible_local"), local.clone())])));
+            self.data(Level::Facts, &Arc::new(IndexMap::from([(Arc::from("ansible_local"), local.clone())])));
         }
     }
 
     fn inventory(&mut self, world: &Arc<World>, host: &Arc<str>) {
         let state = world.host(host);
-        self.mixed(&state.added);
-        for vars in world.given_to(host).iter() {
-            self.text(vars);
+        self.mixed(Level::AddHost, &state.added);
+        for (index, layer) in world.given_to(host).iter().enumerate() {
+            self.text(Level::Inventory(index), &layer.vars);
         }
     }
 
     fn play(&mut self, world: &Arc<World>, host: &Arc<str>) {
         if let Some(play) = &world.play {
+            self.mixed(Level::VarsFile, &play.asked);
             for file in play.host_files.get(host).unwrap_or(&play.files).iter().rev() {
-                self.text(file);
+                self.text(Level::VarsFile, file);
             }
-            self.text(&play.play.frame.vars);
+            self.text(Level::Play, &play.play.frame.vars);
         }
     }
 
@@ -224,15 +290,15 @@ impl Layers {
         for frame in frame.chain() {
             match &frame.kind {
                 FrameKind::Role(role) => {
-                    self.text(&frame.vars);
-                    self.text(&role.vars);
+                    self.text(Level::RoleEntry, &frame.vars);
+                    self.text(Level::Role, &role.vars);
                     for dependency in role.dependencies.iter().rev() {
                         self.exported(dependency);
                     }
                 }
                 FrameKind::Dependent(role) => {
-                    self.text(&frame.vars);
-                    self.text(&role.vars);
+                    self.text(Level::RoleEntry, &frame.vars);
+                    self.text(Level::Role, &role.vars);
                 }
                 FrameKind::Play(_) | FrameKind::Block | FrameKind::Include | FrameKind::Import => {}
             }
@@ -240,7 +306,7 @@ impl Layers {
     }
 
     fn exported(&mut self, role: &Arc<Role>) {
-        self.text(&role.vars);
+        self.text(Level::Role, &role.vars);
         for dependency in role.dependencies.iter().rev() {
             self.exported(dependency);
         }
@@ -255,7 +321,7 @@ impl Layers {
     }
 
     fn role_defaults(&mut self, role: &Arc<Role>) {
-        self.text(&role.defaults);
+        self.text(Level::RoleDefaults, &role.defaults);
         for dependency in role.dependencies.iter().rev() {
             self.role_defaults(dependency);
         }
@@ -271,9 +337,38 @@ impl Layers {
 }
 
 impl TaskScope {
+    /// The layers with a variable, highest precedence first, with its value in each.
+    fn found<'s>(&'s self, name: &'s str) -> impl Iterator<Item = (&'s Layer, Variable)> {
+        self.layers.iter().filter_map(move |layer| Some((layer, layer.get(name)?)))
+    }
+
+    /// Definitions of a variable that is not magic, highest precedence first.
+    pub fn definitions(&self, name: &str) -> Vec<Definition> {
+        let definition = |(layer, variable): (&Layer, Variable)| {
+            let level = layer.level;
+            Definition { level, span: layer.span_of(name), variable }
+        };
+        self.found(name).map(definition).collect()
+    }
+
+    /// Value of a magic variable, which outranks every definition.
+    pub fn magic(&self, name: &str) -> Option<Value> {
+        magic::get(self, name)
+    }
+
+    /// The world whose variables the scope shows.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// The host whose variables the scope shows.
+    pub fn host(&self) -> &Arc<str> {
+        &self.host
+    }
+
     /// Value of a variable that is not magic.
     fn layered(&self, name: &str) -> Option<Variable> {
-        let mut found = self.layers.iter().filter_map(|layer| layer.get(name));
+        let mut found = self.found(name).map(|(_, variable)| variable);
         let highest = found.next()?;
         Some(if self.world.run.settings.merge_hashes { super::merge::all(highest, found) } else { highest })
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use rpds::HashTrieMapSync;
-use windlass_inventory::Inventory;
+use windlass_inventory::{Inventory, Layer};
 use windlass_template::{Context, Engine, Origin, Value, Variable};
 use windlass_yaml::Mapping;
 
@@ -22,7 +22,7 @@ use crate::strategy::CustomStats;
 pub type VarMap = IndexMap<Arc<str>, Variable>;
 
 /// Layers of variables by host.
-type GivenVars = HashMap<Arc<str>, Arc<[Arc<Mapping>]>, RandomState>;
+type GivenVars = HashMap<Arc<str>, Arc<[Layer]>, RandomState>;
 
 /// Immutable parts of a run.
 #[derive(Debug)]
@@ -68,6 +68,8 @@ pub struct PlayState {
     pub files: Vec<Arc<Mapping>>,
     /// `vars_files` of each host, if their names depend on the host.
     pub host_files: HashTrieMapSync<Arc<str>, Vec<Arc<Mapping>>>,
+    /// Prompted variables whose answers are unknown, for explanations.
+    pub asked: Arc<VarMap>,
     /// All hosts of the play.
     pub hosts_all: HostList,
     /// Hosts of the play that have not failed.
@@ -167,13 +169,13 @@ impl World {
     }
 
     /// Variables of a host from the inventory and the files beside it, highest precedence first.
-    pub(super) fn given_to(&self, name: &Arc<str>) -> Arc<[Arc<Mapping>]> {
+    pub(crate) fn given_to(&self, name: &Arc<str>) -> Arc<[Layer]> {
         let lock = || self.given.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(name) {
             return Arc::clone(known);
         }
         let layers = self.inventory.host(name).and_then(|host| self.inventory.layers(host).ok()).unwrap_or_default();
-        let given: Arc<[Arc<Mapping>]> = layers.iter().rev().map(|layer| Arc::clone(&layer.vars)).collect();
+        let given: Arc<[Layer]> = layers.into_iter().rev().collect();
         lock().insert(Arc::clone(name), Arc::clone(&given));
         given
     }

@@ -7,6 +7,7 @@ use windlass_yaml::{Key, Mapping, Node, Span, Value};
 
 use crate::model::{ALL, Group, GroupId, Host, HostId, UNGROUPED};
 use crate::names::{GroupNames, is_variable_name};
+use crate::places::Owner;
 use crate::step::Step;
 use crate::{Error, Inventory, Warning};
 
@@ -92,7 +93,7 @@ impl Inventory {
                 let group = self.ensure_group(&group, &span);
                 for name in names {
                     let host = self.ensure_host(&name, Some(source), port.as_ref(), &span);
-                    self.join(host, group);
+                    self.join_at(host, group, &span);
                     self.give(host, &variables);
                 }
             }
@@ -102,7 +103,7 @@ impl Inventory {
             Step::Member { group, host, span } => {
                 let host = self.ensure_host(&host, Some(source), None, &span);
                 let group = self.ensure_group(&group, &span);
-                self.join(host, group);
+                self.join_at(host, group, &span);
             }
             Step::HostVariables { host, variables } => {
                 if let Some(host) = self.hosts.get_index_of(&*host) {
@@ -116,7 +117,7 @@ impl Inventory {
             Step::Child { parent, child, span } => {
                 let parent = self.ensure_group(&parent, &span);
                 let child = self.ensure_group(&child, &span);
-                self.try_link(parent, child).map_err(|error| Error::at(&span, error.to_string()))?;
+                self.try_link_at(parent, child, &span)?;
             }
         }
         Ok(())
@@ -125,7 +126,10 @@ impl Inventory {
     /// Adds variables to a host; hosts of one range share them.
     pub(crate) fn give(&mut self, host: HostId, variables: &Arc<Mapping>) {
         let merge = self.merge_hashes;
-        let Some((_, host)) = self.hosts.get_index_mut(host) else { return };
+        let Some((name, host)) = self.hosts.get_index_mut(host) else { return };
+        if let Some(places) = &mut self.places {
+            places.replace(&Owner::Host(Arc::clone(name)), &host.variables, variables.iter());
+        }
         if host.variables.is_empty() {
             host.variables = Arc::clone(variables);
         } else if !variables.is_empty() {
@@ -135,8 +139,11 @@ impl Inventory {
 
     fn set_group_variable(&mut self, group: GroupId, key: Key, value: Node) -> Result<(), Error> {
         let merge = self.merge_hashes;
-        let Some(group) = self.group_at_mut(group) else { return Ok(()) };
+        let Some((name, group)) = self.groups.get_index_mut(group) else { return Ok(()) };
         if key.as_str() != Some(PRIORITY) {
+            if let Some(places) = &mut self.places {
+                places.replace(&Owner::Group(Arc::clone(name)), &group.variables, std::iter::once((&key, &value)));
+            }
             set_variables(&mut group.variables, std::iter::once((&key, &value)), merge);
             return Ok(());
         }
@@ -203,6 +210,24 @@ impl Inventory {
             host.groups.push(group);
         }
         is_new
+    }
+
+    /// Adds a host to a group, and keeps the position that requests it.
+    pub(crate) fn join_at(&mut self, host: HostId, group: GroupId, span: &Span) {
+        if self.join(host, group)
+            && let Some(places) = &mut self.places
+        {
+            places.members.insert((group, host), span.clone());
+        }
+    }
+
+    /// Makes one group contain another, and keeps the position that requests it.
+    pub(crate) fn try_link_at(&mut self, parent: GroupId, child: GroupId, span: &Span) -> Result<(), Error> {
+        let is_new = self.try_link(parent, child).map_err(|error| Error::at(span, error.to_string()))?;
+        if let Some(places) = self.places.as_mut().filter(|_| is_new) {
+            places.children.insert((parent, child), span.clone());
+        }
+        Ok(())
     }
 
     fn leave(&mut self, host: HostId, group: GroupId) {

@@ -131,7 +131,7 @@ impl Constructed {
             let what = || format!("It cannot be decided whether the host `{name}` is in the group `{group}`");
             if self.tried(self.expressions.holds(condition, &variables), condition, what)? == Some(true) {
                 let group = inventory.ensure_group(&group, &key.span);
-                inventory.join(id, group);
+                inventory.join_at(id, group, &key.span);
             }
         }
         let seen = with_extra(&variables);
@@ -240,10 +240,10 @@ impl Constructed {
                 return Err(Error::at(span, message).with_hint("Give it a `default_value` or a `prefix`."));
             }
             let group = inventory.ensure_group(&name, span);
-            inventory.join(id, group);
+            inventory.join_at(id, group, span);
             if let Some(parent) = &parent {
                 let parent = inventory.ensure_group(parent, span);
-                inventory.try_link(parent, group).map_err(|error| Error::at(span, error.to_string()))?;
+                inventory.try_link_at(parent, group, span)?;
             }
         }
         Ok(())

@@ -69,6 +69,8 @@ pub struct LoadOptions {
     pub extra_vars: Arc<Mapping>,
     /// Whether dictionaries of one host or group are merged if several sources define them (`hash_behaviour = merge`).
     pub merge_hashes: bool,
+    /// Whether to keep the positions of memberships and the values that later sources replace.
+    pub keep_places: bool,
     /// Whether `constructed` sees `extra_vars` by default (`use_extra_vars`).
     pub use_extra_vars: bool,
 }
@@ -89,6 +91,7 @@ impl Default for LoadOptions {
             extra_vars: Arc::default(),
             use_extra_vars: false,
             merge_hashes: false,
+            keep_places: false,
         }
     }
 }
@@ -101,6 +104,7 @@ impl Inventory {
         let mut inventory = Inventory::empty(files);
         inventory.group_names = options.group_names;
         inventory.merge_hashes = options.merge_hashes;
+        inventory.places = options.keep_places.then(Box::default);
         let (plugins, warnings) = enabled(&options.enabled)?;
         let mut loader = Loader { inventory, options, plugins, warnings };
         let mut any = false;

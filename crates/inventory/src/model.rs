@@ -10,6 +10,7 @@ use windlass_yaml::{Mapping, Node, Span, Value};
 use crate::files::VariableFiles;
 use crate::layers::Layer;
 use crate::names::GroupNames;
+use crate::places::Places;
 
 /// Name of a host, shared by all its users.
 pub type HostName = Arc<str>;
@@ -146,6 +147,8 @@ pub struct Inventory {
     pub(crate) extra_vars: Arc<Mapping>,
     /// Whether dictionaries from several sources are merged.
     pub(crate) merge_hashes: bool,
+    /// Positions of memberships and replaced values, if requested.
+    pub(crate) places: Option<Box<Places>>,
 }
 
 impl Clone for Inventory {
@@ -164,6 +167,7 @@ impl Clone for Inventory {
             replaced_names: Vec::new(),
             extra_vars: Arc::clone(&self.extra_vars),
             merge_hashes: self.merge_hashes,
+            places: self.places.clone(),
         }
     }
 }
@@ -191,6 +195,7 @@ impl Inventory {
             replaced_names: Vec::new(),
             extra_vars: Arc::default(),
             merge_hashes: false,
+            places: None,
         };
         let all = inventory.ensure_group("all", &Span::none());
         let ungrouped = inventory.ensure_group("ungrouped", &Span::none());

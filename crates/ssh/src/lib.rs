@@ -31,6 +31,7 @@ pub use config::HostKeyChecking;
 pub use connect::{Connector, connect};
 pub use error::{Error, Phase, PresentedKey};
 pub use host_key::Verdict;
+pub use resolved::{Reached, reached};
 pub use scan::HostKey;
 pub use session::Session;
 pub use settings::{ConfigFiles, Deadlines, Destination, PassphraseSource, Settings};

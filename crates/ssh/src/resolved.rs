@@ -25,6 +25,30 @@ pub(crate) enum Route {
     Jump(Vec<Destination>),
 }
 
+/// Way to a host as ssh_config and the settings describe it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reached {
+    /// Name or address to connect to.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Remote user.
+    pub user: String,
+    /// Jump hosts in order, separated by commas.
+    pub jump: Option<String>,
+    /// Command that replaces the TCP connection.
+    pub command: Option<String>,
+    /// Private keys to offer.
+    pub keys: Vec<PathBuf>,
+    /// Socket of the agent.
+    pub agent: Option<PathBuf>,
+}
+
+/// Resolves a destination without connecting. Blocks: it reads files, and a `Match exec` runs a command.
+pub fn reached(destination: &Destination, settings: &Settings) -> Result<Reached, Error> {
+    Resolved::new(destination, settings).map(Resolved::into_reached)
+}
+
 /// Everything decided before the first packet.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
@@ -138,6 +162,22 @@ impl Resolved {
             user: tokens.user,
             options,
         })
+    }
+
+    fn into_reached(self) -> Reached {
+        let hop = |hop: &Destination| {
+            let user = hop.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+            let port = hop.port.map(|port| format!(":{port}")).unwrap_or_default();
+            format!("{user}{}{port}", hop.host)
+        };
+        let (jump, command) = match &self.route {
+            Route::Direct => (None, None),
+            Route::Jump(hops) => (Some(hops.iter().map(hop).collect::<Vec<_>>().join(",")), None),
+            Route::Command(command) => (None, Some(command.clone())),
+        };
+        let are_default = self.identity_files.is_empty();
+        let keys = if are_default { self.default_identity_files } else { self.identity_files };
+        Reached { host: self.host, port: self.port, user: self.user, jump, command, keys, agent: self.agent }
     }
 
     /// `host:port`, for messages.

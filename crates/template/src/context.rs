@@ -366,6 +366,11 @@ impl Context {
         self.0.names()
     }
 
+    /// A variable as defined, not yet rendered.
+    pub fn definition(&self, name: &str) -> Option<Variable> {
+        self.0.raw(name)
+    }
+
     /// Directories in which lookups search; see [`Scope::search_paths`].
     pub fn search_paths(&self) -> Vec<PathBuf> {
         self.0.variables.search_paths()

@@ -47,6 +47,8 @@ pub struct Options {
     pub commands: windlass_bounds::child::Limits,
     /// Value of `ansible_managed` unless the project defines it.
     pub managed: String,
+    /// Whether results of lookups that do more than read are unknown, instead of running them.
+    pub passive: bool,
 }
 
 /// Every text decrypted during a run. Clones share the set.

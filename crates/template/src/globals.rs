@@ -306,11 +306,22 @@ impl Context {
     /// Runs a lookup as `query()` does, for `with_NAME` loops. The result is always a list.
     pub fn lookup(&self, name: &str, terms: &[Value], options: &registry::LookupOptions) -> Result<Vec<Value>, Error> {
         let lookup = registry::lookup(name);
+        let is_passive = self.engine().options().passive;
+        let refused = || {
+            let reason = format!("the lookup '{name}', which is not run here");
+            crate::mark::check(&crate::unknown(reason)).err().unwrap_or_else(|| Error::lookup(String::new()))
+        };
         if let Some(plugins) = &self.engine().options().plugins
             && plugins.provides(PluginKind::Lookup, name, lookup.is_ok())?
         {
+            if is_passive {
+                return Err(refused());
+            }
             tracker::reads_outside();
             return plugins.lookup(self, name, terms, options);
+        }
+        if is_passive && lookups::is_active(name) {
+            return Err(refused());
         }
         if lookups::reads_outside(name) {
             tracker::reads_outside();

@@ -209,6 +209,14 @@ pub fn unknown(reason: impl Into<String>) -> Value {
     Value::from_object(Mark::Unknown(reason.into()))
 }
 
+/// Reason why a value is not yet known; `None` if it is known.
+pub fn unknown_reason(value: &Value) -> Option<String> {
+    match mark(value) {
+        Some(Mark::Unknown(reason)) => Some(reason.clone()),
+        _ => None,
+    }
+}
+
 /// Whether the value is a mark of something missing. An unknown value is not missing.
 pub fn is_undefined(value: &Value) -> bool {
     value.is_undefined() || mark(value).is_some_and(Mark::is_undefined)

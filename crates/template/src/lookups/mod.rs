@@ -37,6 +37,14 @@ pub(crate) fn reads_outside(name: &str) -> bool {
     !COMPUTED.contains(&name.strip_prefix("ansible.builtin.").unwrap_or(name))
 }
 
+/// Lookups that run programs, send requests or write files.
+const ACTIVE: &[&str] = &["lines", "password", "pipe", "url"];
+
+/// Whether a lookup, by its full or plain name, does more than read.
+pub(crate) fn is_active(name: &str) -> bool {
+    ACTIVE.contains(&name.rsplit('.').next().unwrap_or(name))
+}
+
 /// All lookups. A name without a dot is also reachable as `ansible.builtin.name`.
 pub const LOOKUPS: &[&dyn Lookup] = &[
     // Ansible's.

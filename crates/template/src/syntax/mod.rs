@@ -14,7 +14,7 @@ mod token;
 use std::fmt::Write as _;
 
 use scan::Piece;
-pub(crate) use token::Escapes;
+pub(crate) use token::{Escapes, Kind, Token, tokenize};
 
 use crate::engine::TemplateOptions;
 use crate::error::Error;

@@ -1,0 +1,321 @@
+//! `windlass explain`: explains variables, hosts and conditions. It contacts no host and runs no task.
+
+mod host;
+mod place;
+mod steps;
+mod value;
+mod var;
+mod when;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value as Json;
+use windlass_yaml::Mapping;
+
+use self::place::Places;
+use super::options::TaskOptions;
+use super::session::{Session, block_on};
+use crate::error::{Error, Result};
+use crate::output::{Color, Outputs, Printer};
+use crate::settings::{Config, Settings};
+use crate::strategy::PlaybookRun;
+use crate::strategy::explain::{Entered, Listed, unknown_name};
+
+/// Explain a variable, a host or a condition without running anything
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass explain var -i hosts.yml web1 http_port                   # the value, its place, what it shadows
+  windlass explain var -i hosts.yml web1 http_port --playbook site.yml --task 'nginx : Write the configuration'
+  windlass explain host -i hosts.yml web1                            # groups, connection, become
+  windlass explain when -i hosts.yml site.yml web1 'Install nginx'   # every part of the condition
+  windlass explain when -i hosts.yml site.yml web1 site.yml:12 --run 20260131-235959-0a1b2c")]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    subject: Subject,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subject {
+    /// Explain the value of a variable: its place, the values it shadows, the steps of templating
+    Var(Box<VarArguments>),
+    /// Explain a host: its groups, its connection, its become user
+    Host(Box<HostArguments>),
+    /// Explain why a task would run on a host or be skipped
+    When(Box<WhenArguments>),
+}
+
+#[derive(Debug, Args)]
+struct VarArguments {
+    /// Host
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// Name of the variable
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Playbook whose variables count too
+    #[arg(long, value_name = "FILE")]
+    playbook: Option<PathBuf>,
+    /// Task that sees the variable: its name, or FILE:LINE [default: a task at the end of the play]
+    #[arg(long, value_name = "TASK", requires = "playbook")]
+    task: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct HostArguments {
+    /// Host
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// Playbook whose keywords and variables count too
+    #[arg(long, value_name = "FILE")]
+    playbook: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct WhenArguments {
+    /// Playbook with the task
+    #[arg(value_name = "PLAYBOOK")]
+    playbook: PathBuf,
+    /// Host
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// Task: its name, or FILE:LINE
+    #[arg(value_name = "TASK")]
+    task: String,
+    /// Recorded run with the results of earlier tasks; `windlass runs` lists them
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// Explain as if only tasks with these tags were selected, separated by commas; repeatable
+    #[arg(short, long, value_name = "TAGS", value_delimiter = ',')]
+    tags: Vec<String>,
+    /// Explain as if tasks with these tags were skipped, separated by commas; repeatable
+    #[arg(long, value_name = "TAGS", value_delimiter = ',')]
+    skip_tags: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Format of the output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    options: TaskOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Text for people
+    Text,
+    /// JSON for programs
+    Json,
+}
+
+impl Subject {
+    fn common(&self) -> &Common {
+        match self {
+            Subject::Var(arguments) => &arguments.common,
+            Subject::Host(arguments) => &arguments.common,
+            Subject::When(arguments) => &arguments.common,
+        }
+    }
+
+    fn playbook(&self) -> Option<&Path> {
+        match self {
+            Subject::Var(arguments) => arguments.playbook.as_deref(),
+            Subject::Host(arguments) => arguments.playbook.as_deref(),
+            Subject::When(arguments) => Some(&arguments.playbook),
+        }
+    }
+
+    fn host(&self) -> &str {
+        match self {
+            Subject::Var(arguments) => &arguments.host,
+            Subject::Host(arguments) => &arguments.host,
+            Subject::When(arguments) => &arguments.host,
+        }
+    }
+}
+
+/// Everything an explanation is made from.
+struct Explainer<'a> {
+    session: &'a Session,
+    run: PlaybookRun,
+    config: &'a Config,
+    /// Settings without the options of the command line.
+    configured: &'a Settings,
+    host: Arc<str>,
+    places: Places,
+    /// Variables of each `-e`.
+    extra_vars: Vec<Arc<Mapping>>,
+}
+
+/// An explanation as lines and as JSON.
+struct Explanation {
+    lines: Vec<String>,
+    json: Json,
+}
+
+/// Runs the subcommand.
+pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    let subject = &arguments.subject;
+    let common = subject.common();
+    let config = Config::find()?;
+    let configured = Settings::from_config(&config)?;
+    let mut settings = configured.clone();
+    common.options.apply(&mut settings, &config)?;
+    settings.explains = true;
+    if let Subject::When(arguments) = subject {
+        settings.tags.extend(arguments.tags.iter().cloned());
+        settings.skip_tags.extend(arguments.skip_tags.iter().cloned());
+    }
+    let playbook = subject.playbook().map(|path| existing(path, &settings)).transpose()?;
+    if let Some(path) = &playbook {
+        settings.playbook_dir = crate::vars::absolute(path.parent().unwrap_or(Path::new("")));
+    }
+    let inputs = common.options.inputs(&settings)?;
+    let printer = super::session::printer(&settings);
+    config.warnings.iter().for_each(|warning| printer.warning(warning));
+    let output = Box::new(Outputs::new("minimal", &[], &printer, &settings, &config, false)?);
+    block_on(async {
+        let session = Session::start(settings, inputs, output, &printer)?;
+        let explained = explain(subject, playbook.as_deref(), &session, &config, &configured);
+        session.end().await;
+        print(&explained?, common.format, &printer)
+    })
+}
+
+/// Path of a playbook file, which may be in a collection.
+fn existing(path: &Path, settings: &Settings) -> Result<PathBuf> {
+    let found = crate::playbook::collection_playbook(&path.display().to_string(), &settings.collections_path);
+    let path = found.map_or_else(|| path.to_owned(), |path| crate::vars::absolute(&path));
+    if !path.is_file() {
+        return Err(Error::new(format!("the playbook: {} could not be found", path.display())));
+    }
+    Ok(path)
+}
+
+fn explain(
+    subject: &Subject,
+    playbook: Option<&Path>,
+    session: &Session,
+    config: &Config,
+    configured: &Settings,
+) -> Result<Explanation> {
+    let world = &session.world;
+    let name = subject.host();
+    let Some(found) = world.inventory.host(name) else {
+        let hosts = world.inventory.hosts().map(|host| &**host.name());
+        let error = unknown_name("host", name, hosts);
+        return Err(match world.inventory.group(name) {
+            Some(_) => Error::usage(format!("`{name}` is a group, not a host")),
+            None => error,
+        });
+    };
+    world.inventory.layers(found).map_err(|error| Error::from(error).as_parse())?;
+    let extra_vars = subject.common().options.each_extra_vars(&session.shared.files)?;
+    let run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(world));
+    let host = Arc::clone(found.name());
+    let mut explainer = Explainer { session, run, config, configured, host, places: Places::new(), extra_vars };
+    let plays = match playbook {
+        Some(path) => explainer.plays(path)?,
+        None => Vec::new(),
+    };
+    match subject {
+        Subject::Var(arguments) => explainer.var(&arguments.name, plays, playbook, arguments.task.as_deref()),
+        Subject::Host(_) => explainer.about_host(plays, playbook),
+        Subject::When(arguments) => explainer.when(plays, &arguments.task, arguments.run.as_deref()),
+    }
+}
+
+fn print(explanation: &Explanation, format: Format, printer: &Printer) -> Result<u8> {
+    match format {
+        Format::Text => explanation.lines.iter().for_each(|line| printer.line(line, Color::Plain)),
+        Format::Json => {
+            let mut json = explanation.json.clone();
+            printer.secrets().mask_json(&mut json);
+            super::print(&(crate::output::nice_json(&json) + "\n"))?;
+        }
+    }
+    Ok(0)
+}
+
+/// Maximum number of tasks to explain at once.
+const MATCHES: usize = 20;
+
+/// A play with its number in the playbook, from 1.
+type Numbered = (usize, Entered);
+
+impl Explainer<'_> {
+    /// The plays of a playbook, entered for the host.
+    fn plays(&mut self, playbook: &Path) -> Result<Vec<Numbered>> {
+        let plays = self.session.shared.loader.playbook(playbook)?;
+        let mut entered = Vec::new();
+        for (index, play) in plays.into_iter().enumerate() {
+            let mut one = self.run.entered(&Arc::new(play))?;
+            one.for_host(&self.host)?;
+            entered.push((index + 1, one));
+        }
+        Ok(entered)
+    }
+
+    /// Tasks with a name or position. Fails if no task has it.
+    fn tasks_named(&self, plays: &[Numbered], wanted: &str) -> Result<Vec<(usize, usize, Vec<Listed>)>> {
+        let listed: Vec<Vec<Listed>> = plays.iter().map(|(_, play)| play.tasks(&self.host)).collect();
+        type Matches<'m> = &'m dyn Fn(&Listed) -> bool;
+        let position = wanted.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse::<u32>().ok()?)));
+        let is_at = |listed: &Listed| {
+            let span = &listed.task.span;
+            position.is_some_and(|(file, line)| span.line == line && Path::new(&span.source.name).ends_with(file))
+        };
+        let is_named = |listed: &Listed| names_of(listed).iter().any(|name| name == wanted);
+        let lower = wanted.to_lowercase();
+        let is_similar = |listed: &Listed| names_of(listed).iter().any(|name| name.to_lowercase() == lower);
+        let contains = |listed: &Listed| names_of(listed).iter().any(|name| name.to_lowercase().contains(&lower));
+        let searches: [Matches<'_>; 4] = [&is_at, &is_named, &is_similar, &contains];
+        for matches in searches {
+            let mut found = Vec::new();
+            for (index, tasks) in listed.iter().enumerate() {
+                let hits = tasks.iter().enumerate().filter(|(_, task)| matches(task));
+                found.extend(hits.map(|(at, _)| (index, at, tasks.clone())));
+            }
+            if found.len() > MATCHES {
+                return Err(Error::usage(format!("`{wanted}` matches {} tasks", found.len()))
+                    .hint("give the whole name of the task, or FILE:LINE"));
+            }
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        let all: Vec<String> = listed.iter().flatten().flat_map(names_of).collect();
+        Err(unknown_name("task", wanted, all.iter().map(String::as_str)))
+    }
+}
+
+/// Names of a task: as written, and with its role.
+fn names_of(listed: &Listed) -> Vec<String> {
+    let label = crate::strategy::task_label(&listed.task);
+    let own = listed.task.name.as_ref().and_then(windlass_yaml::Node::scalar_text);
+    own.into_iter().chain([label]).collect()
+}
+
+/// Aligns rows of cells; the last column keeps its length.
+fn table(rows: &[Vec<String>], indent: usize) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).filter(|width| *width <= 60).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        format!("{}{}", " ".repeat(indent), cells.join("  ")).trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}

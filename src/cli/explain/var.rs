@@ -1,0 +1,322 @@
+//! `windlass explain var`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use windlass_template::Scope as _;
+use windlass_yaml::{Mapping, Span};
+
+use super::steps::{Step, Steps, TOO_LARGE};
+use super::value::{self, MASK};
+use super::{Explainer, Explanation, Numbered, place, table};
+use crate::error::{Error, Result};
+use crate::playbook::Task;
+use crate::strategy::explain::{Listed, facts_unknown, includes_vars, setters, unknown_name};
+use crate::vars::{Level, TaskScope, World};
+
+/// A value that the winner shadows.
+struct Shadowed {
+    level: (String, &'static str),
+    span: Option<Span>,
+    written: Option<Json>,
+}
+
+/// Explanation of a variable in one scope.
+struct Explained {
+    winner: Step,
+    shadowed: Vec<Shadowed>,
+    /// Whether `hash_behaviour = merge` combines the values.
+    is_merged: bool,
+    /// Tasks that may set the variable during a run.
+    setters: Vec<(Arc<Task>, &'static str)>,
+    /// Tasks that read variables from files during a run.
+    readers: Vec<Arc<Task>>,
+}
+
+/// Place of the scope in a playbook.
+struct Title {
+    plays: Vec<(usize, String, Span)>,
+    task: Option<(String, Span)>,
+}
+
+impl Explainer<'_> {
+    /// Explains a variable of the host, in each play or task that sees it.
+    pub(super) fn var(
+        &mut self,
+        name: &str,
+        plays: Vec<Numbered>,
+        playbook: Option<&Path>,
+        task: Option<&str>,
+    ) -> Result<Explanation> {
+        let host = Arc::clone(&self.host);
+        let mut all: Vec<(Title, Explained)> = Vec::new();
+        let mut known: Vec<Arc<str>> = Vec::new();
+        match (playbook, task) {
+            (None, _) => {
+                let mut world = self.run.world().successor();
+                facts_unknown(&mut world);
+                let scope = Arc::new(TaskScope::of_host(&Arc::new(world), &host));
+                known.extend(scope.names());
+                all.push((Title { plays: Vec::new(), task: None }, self.explained(name, scope, &[])));
+            }
+            (Some(_), Some(task)) => {
+                for (index, at, mut tasks) in self.tasks_named(&plays, task)? {
+                    let Some((number, entered)) = plays.get(index) else { continue };
+                    let mut entered = entered.clone();
+                    entered.without_facts();
+                    let listed = tasks.split_off(at);
+                    let Some(target) = listed.into_iter().next() else { continue };
+                    let scope = entered.scope(&host, Some(&target.task));
+                    known.extend(scope.names());
+                    let label = crate::strategy::task_label(&target.task);
+                    let title = Title {
+                        plays: vec![(*number, entered.name.clone(), entered.play.span.clone())],
+                        task: Some((label, target.task.span.clone())),
+                    };
+                    all.push((title, self.explained(name, scope, &tasks)));
+                }
+            }
+            (Some(path), None) => {
+                for (number, mut entered) in plays {
+                    if !entered.has(&host) {
+                        continue;
+                    }
+                    entered.without_facts();
+                    let scope = entered.scope(&host, None);
+                    known.extend(scope.names());
+                    let title =
+                        Title { plays: vec![(number, entered.name.clone(), entered.play.span.clone())], task: None };
+                    let tasks = entered.tasks(&host);
+                    all.push((title, self.explained(name, scope, &tasks)));
+                }
+                if all.is_empty() {
+                    let message = format!("`{host}` is in no play of {}", path.display());
+                    return Err(Error::usage(message).hint("`windlass playbook --list-hosts` lists the hosts of plays"));
+                }
+            }
+        }
+        if all.iter().all(|(_, explained)| !explained.is_defined() && explained.setters.is_empty()) {
+            let elsewhere = self.hosts_with(name);
+            let error = unknown_name("variable", name, known.iter().map(|name| &**name));
+            return Err(match elsewhere.as_slice() {
+                [] => error,
+                hosts => Error::usage(format!("there is no variable `{name}` on {host}"))
+                    .hint(format!("the inventory sets it for {}", hosts.join(", "))),
+            });
+        }
+        Ok(self.shown(name, together(all)))
+    }
+
+    /// Some hosts for which the inventory sets a variable.
+    fn hosts_with(&self, name: &str) -> Vec<&str> {
+        let world = self.run.world();
+        let has = |host: &&windlass_inventory::Host| {
+            world.given_to(host.name()).iter().any(|layer| layer.vars.contains_key(name))
+        };
+        world.inventory.hosts().filter(has).map(|host| &**host.name()).take(3).collect()
+    }
+
+    fn explained(&self, name: &str, scope: Arc<TaskScope>, tasks: &[Listed]) -> Explained {
+        let context = self.session.shared.run.engine.scope(Arc::clone(&scope) as Arc<dyn windlass_template::Scope>);
+        let winner = Steps::new(&scope, &context).of(name);
+        let shadowed = self.shadowed(&scope, name, winner.span.as_ref());
+        let is_merged = self.session.shared.run.settings.merge_hashes
+            && winner.value.as_ref().is_ok_and(Json::is_object)
+            && !shadowed.is_empty();
+        let readers = tasks.iter().map(|listed| &listed.task).filter(|task| includes_vars(task));
+        Explained { winner, shadowed, is_merged, setters: setters(tasks, name), readers: readers.cloned().collect() }
+    }
+
+    fn shown(&self, name: &str, all: Vec<(Title, Explained)>) -> Explanation {
+        let mut lines = Vec::new();
+        let mut explanations = Vec::new();
+        for (title, explained) in &all {
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            lines.push(self.heading(name, title));
+            explained.lines(self, &mut lines);
+            let mut json = explained.to_json();
+            if let Some(map) = json.as_object_mut() {
+                let play = |(number, name, span): &(usize, String, Span)| json!({"number": number, "name": name, "place": place::json(Some(span))});
+                map.insert("plays".to_owned(), title.plays.iter().map(play).collect());
+                let task = title.task.as_ref();
+                let task = task.map(|(label, span)| json!({"name": label, "place": place::json(Some(span))}));
+                map.insert("task".to_owned(), task.unwrap_or_default());
+            }
+            explanations.push(json);
+        }
+        let json = json!({"host": &*self.host, "variable": name, "explanations": explanations});
+        Explanation { lines, json }
+    }
+
+    fn heading(&self, name: &str, title: &Title) -> String {
+        let mut text = format!("{name} on {}", self.host);
+        match title.plays.as_slice() {
+            [] => {}
+            [(number, name, span)] => {
+                text.push_str(&format!(", play {number} '{name}' ({})", self.places.span(span)));
+            }
+            plays => {
+                let numbers: Vec<String> = plays.iter().map(|(number, ..)| number.to_string()).collect();
+                text.push_str(&format!(", plays {}", numbers.join(", ")));
+            }
+        }
+        if let Some((label, span)) = &title.task {
+            text.push_str(&format!(", task '{label}' ({})", self.places.span(span)));
+        }
+        text
+    }
+}
+
+/// Joins the plays with equal explanations.
+fn together(all: Vec<(Title, Explained)>) -> Vec<(Title, Explained)> {
+    let mut joined: Vec<(Title, Explained, Json)> = Vec::new();
+    for (title, explained) in all {
+        let json = explained.to_json();
+        match joined.iter_mut().find(|(other, _, known)| other.task == title.task && *known == json) {
+            Some((other, ..)) => other.plays.extend(title.plays),
+            None => joined.push((title, explained, json)),
+        }
+    }
+    joined.into_iter().map(|(title, explained, _)| (title, explained)).collect()
+}
+
+impl Explainer<'_> {
+    /// All values but the first, highest precedence first, with those that later options and sources replaced.
+    fn shadowed(&self, scope: &TaskScope, name: &str, winner: Option<&Span>) -> Vec<Shadowed> {
+        let mut found = shadowed(scope, name, &self.extra_vars);
+        // A file beside both inventory and playbook counts twice, and so do defaults of a role within itself.
+        let mut seen: Vec<Span> = winner.cloned().into_iter().collect();
+        found.retain(|one| match &one.span {
+            Some(span) if span.is_located() && seen.contains(span) => false,
+            Some(span) => {
+                seen.push(span.clone());
+                true
+            }
+            None => true,
+        });
+        found
+    }
+}
+
+fn shadowed(scope: &TaskScope, name: &str, extra_vars: &[Arc<Mapping>]) -> Vec<Shadowed> {
+    let (world, host): (&Arc<World>, _) = (scope.world(), scope.host());
+    let mut found = Vec::new();
+    let is_magic = scope.magic(name).is_some();
+    for (index, definition) in scope.definitions(name).into_iter().enumerate() {
+        let secret = value::secret(name, &definition.variable).is_some();
+        let level = (place::level(definition.level, world, host), place::level_word(definition.level, world, host));
+        if index > 0 || is_magic {
+            let written = if secret { Some(Json::from(MASK)) } else { value::written(&definition.variable) };
+            found.push(Shadowed { level: level.clone(), span: definition.span.clone(), written });
+        }
+        if definition.level == Level::Extra {
+            for (key, node) in extra_vars.iter().rev().filter_map(|vars| vars.get_entry(name)).skip(1) {
+                let variable = windlass_template::Variable::Text(node.clone());
+                let secret = secret || value::secret(name, &variable).is_some();
+                let written = if secret { Some(Json::from(MASK)) } else { value::written(&variable) };
+                let level = (format!("{}, replaced by a later one", level.0), level.1);
+                found.push(Shadowed { level, span: Some(key.span.clone()), written });
+            }
+        }
+        let Level::Inventory(at) = definition.level else { continue };
+        let layers = world.given_to(host);
+        for replaced in
+            layers.get(at).map(|layer| world.inventory.replaced(host, &layer.origin, name)).unwrap_or_default()
+        {
+            let variable = windlass_template::Variable::Text(replaced.value.clone());
+            let secret = secret || value::secret(name, &variable).is_some();
+            let written = if secret { Some(Json::from(MASK)) } else { value::written(&variable) };
+            let level = (format!("{}, replaced by a later one", level.0), level.1);
+            found.push(Shadowed { level, span: Some(replaced.key.span.clone()), written });
+        }
+    }
+    found
+}
+
+impl Explained {
+    fn is_defined(&self) -> bool {
+        self.winner.level.1 != "undefined"
+    }
+
+    fn to_json(&self) -> Json {
+        let shadowed = |one: &Shadowed| {
+            json!({
+                "level": one.level.1,
+                "description": one.level.0,
+                "place": place::json(one.span.as_ref()),
+                "written": one.written,
+            })
+        };
+        let setter = |(task, how): &(Arc<Task>, &str)| json!({"by": how, "task": crate::strategy::task_label(task), "place": place::json(Some(&task.span))});
+        let mut json = self.winner.to_json();
+        if let Some(map) = json.as_object_mut() {
+            map.remove("name");
+            map.insert("defined".to_owned(), self.is_defined().into());
+            map.insert("merged".to_owned(), self.is_merged.into());
+            map.insert("shadowed".to_owned(), self.shadowed.iter().map(shadowed).collect());
+            map.insert("set_during_run".to_owned(), self.setters.iter().map(setter).collect());
+        }
+        json
+    }
+
+    fn lines(&self, explainer: &Explainer<'_>, lines: &mut Vec<String>) {
+        let winner = &self.winner;
+        let places = &explainer.places;
+        match winner.shown() {
+            Ok(shown) => {
+                let shown = value::lines(&shown);
+                match shown.as_slice() {
+                    [one] => lines.push(format!("  value     {one}")),
+                    many => {
+                        lines.push("  value".to_owned());
+                        lines.extend(many.iter().map(|line| format!("    {line}")));
+                    }
+                }
+            }
+            Err(reason) if winner.is_unknown => lines.push(format!("  value     unknown: {reason}")),
+            Err(reason) if reason == TOO_LARGE => lines.push(format!("  value     not shown: {reason}")),
+            Err(reason) => lines.push(format!("  value     none: {reason}")),
+        }
+        if self.is_defined() {
+            let at = winner.span.as_ref().map(|span| format!(", {}", places.span(span))).unwrap_or_default();
+            lines.push(format!("  from      {}{at}", winner.level.0));
+        }
+        match &winner.secret {
+            Some(reason) => lines.push(format!("  secret    yes: {reason}")),
+            None => lines.push("  secret    no".to_owned()),
+        }
+        if self.is_merged {
+            lines.push("  merged    `hash_behaviour = merge` combines the dictionaries below".to_owned());
+        }
+        if !self.shadowed.is_empty() {
+            lines.push("  shadows, highest precedence first".to_owned());
+            let row = |one: &Shadowed| {
+                let written = one.written.as_ref().map_or_else(|| "unknown".to_owned(), value::short);
+                vec![written, one.level.0.clone(), places.optional(one.span.as_ref())]
+            };
+            lines.extend(table(&self.shadowed.iter().map(row).collect::<Vec<_>>(), 4));
+        }
+        if !winner.uses.is_empty() {
+            lines.push("  templating".to_owned());
+            let written = winner.written.as_ref().map(value::short).unwrap_or_default();
+            lines.push(format!("    {written}"));
+            winner.lines(places, 3, lines);
+        }
+        if !self.setters.is_empty() {
+            lines.push("  a run may set it, which outranks all but -e and parameters".to_owned());
+            for (task, how) in &self.setters {
+                let label = crate::strategy::task_label(task);
+                lines.push(format!("    {how} at {}, task '{label}'", places.span(&task.span)));
+            }
+        }
+        if !self.readers.is_empty() {
+            lines.push("  a run may read it from files, which are not read here".to_owned());
+            for task in &self.readers {
+                lines.push(format!("    include_vars at {}", places.span(&task.span)));
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Failures for a person to read: results as text, and a list of failures at the end.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::event::path_of;
+use super::masked::{Masked, Shown};
+use super::palette::Color;
+use super::printer::Printer;
+use super::{Event, Output, ResultEvent, Status};
+use crate::playbook::Task;
+
+/// Maximum number of failures to list.
+const LISTED: usize = 50;
+/// Maximum number of lines of a text in a result; of a longer one the last are shown.
+const LINES: usize = 60;
+/// Maximum length of one listed message, in characters.
+const WIDTH: usize = 160;
+
+/// Texts of programs, in the order in which they are shown.
+const TEXTS: &[&str] = &["stderr", "stdout", "module_stderr", "module_stdout"];
+/// Keys that repeat others, or that nobody reads.
+const LEFT_OUT: &[&str] =
+    &["changed", "delta", "end", "failed_when_result", "msg", "start", "stderr_lines", "stdout_lines", "unreachable"];
+
+/// A failed result as text: the message, other keys, then the output of programs.
+pub(super) fn text(result: &serde_json::Map<String, Value>) -> String {
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut lines: Vec<String> = result.get("msg").map(shown).unwrap_or_default().lines().map(str::to_owned).collect();
+    if lines.is_empty() {
+        lines.push(String::new());
+    }
+    for (key, value) in result {
+        let is_text = TEXTS.contains(&key.as_str());
+        if is_text || LEFT_OUT.contains(&key.as_str()) || value.is_null() {
+            continue;
+        }
+        // A command is shown as it was typed.
+        let words = value.as_array().filter(|_| key == "cmd");
+        let words = words.map(|words| words.iter().map(shown).collect::<Vec<_>>().join(" "));
+        section(key, &words.unwrap_or_else(|| shown(value)), &mut lines);
+    }
+    for key in TEXTS {
+        let text = result.get(*key).map(shown).unwrap_or_default();
+        if !text.trim().is_empty() {
+            lines.push(format!("  {key}:"));
+            block(&text, &mut lines);
+        }
+    }
+    lines.join("\n")
+}
+
+fn section(key: &str, text: &str, lines: &mut Vec<String>) {
+    if text.contains('\n') {
+        lines.push(format!("  {key}:"));
+        block(text, lines);
+    } else {
+        lines.push(format!("  {key}: {text}"));
+    }
+}
+
+fn block(text: &str, lines: &mut Vec<String>) {
+    let all: Vec<&str> = text.trim_end().lines().collect();
+    let hidden = all.len().saturating_sub(LINES);
+    if hidden > 0 {
+        lines.push(format!("    ({hidden} earlier lines; -v shows all)"));
+    }
+    lines.extend(all.iter().skip(hidden).map(|line| format!("    {}", line.trim_end()).trim_end().to_owned()));
+}
+
+/// Lists the failures of a run after its recap.
+pub(super) struct Failures {
+    printer: Printer,
+    current: PathBuf,
+    found: Vec<Failure>,
+    /// Message of the first failed item of a running loop, by host and task.
+    items: HashMap<(Arc<str>, u64), String>,
+    /// Names of tasks as shown.
+    names: HashMap<u64, String>,
+}
+
+struct Failure {
+    name: Arc<str>,
+    task: u64,
+    line: String,
+}
+
+impl Failures {
+    pub(super) fn new(printer: &Printer) -> Failures {
+        Failures {
+            printer: printer.clone(),
+            current: std::env::current_dir().unwrap_or_default(),
+            found: Vec::new(),
+            items: HashMap::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    fn result(&mut self, event: &ResultEvent<Shown>, label: String) {
+        let ignored = match event.status {
+            Status::Failed { ignored } | Status::Unreachable { ignored } => ignored,
+            Status::Ok | Status::Skipped => {
+                if event.item.is_none() {
+                    self.items.remove(&(Arc::clone(&event.name), event.task.id));
+                }
+                return;
+            }
+        };
+        let key = (Arc::clone(&event.name), event.task.id);
+        let message = first_line(event.result.json());
+        if let Some(item) = &event.item {
+            self.items.entry(key).or_insert_with(|| format!("item {item}: {message}"));
+            return;
+        }
+        let message = self.items.remove(&key).unwrap_or(message);
+        if ignored {
+            return;
+        }
+        let place = self.place(&event.task).map(|place| format!(" ({place})")).unwrap_or_default();
+        let label = self.names.get(&event.task.id).cloned().unwrap_or(label);
+        let line = format!("{}: {label}{place}: {}", event.host, clipped(&message));
+        self.found.push(Failure { name: Arc::clone(&event.name), task: event.task.id, line });
+    }
+
+    /// Position of a task, relative to the current directory.
+    fn place(&self, task: &Task) -> Option<String> {
+        let path = path_of(task)?;
+        let below = path.strip_prefix(&*self.current.to_string_lossy()).and_then(|rest| rest.strip_prefix('/'));
+        Some(below.map_or_else(|| path.clone(), str::to_owned))
+    }
+
+    fn list(&mut self) {
+        let found = std::mem::take(&mut self.found);
+        if found.is_empty() {
+            return;
+        }
+        self.printer.line(&format!("FAILURES: {}", found.len()), Color::Error);
+        for failure in found.iter().take(LISTED) {
+            self.printer.line(&format!("  {}", failure.line), Color::Plain);
+        }
+        let more = found.len().saturating_sub(LISTED);
+        if more > 0 {
+            self.printer.line(&format!("  and {more} more; `windlass runs show` lists all"), Color::Plain);
+        }
+        self.printer.line("", Color::Plain);
+    }
+}
+
+/// First line of a result's message. Programs that failed without a message have one on standard error.
+fn first_line(result: &Value) -> String {
+    let line = |key: &str| {
+        let text = result.get(key).and_then(Value::as_str)?;
+        text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+    };
+    if let Some(censored) = line("censored") {
+        return censored;
+    }
+    match (line("msg").or_else(|| line("reason")), line("stderr").or_else(|| line("module_stderr"))) {
+        (Some(message), Some(error)) if message == "non-zero return code" => format!("{message}: {error}"),
+        (Some(message), _) => message,
+        (None, error) => error.or_else(|| line("stdout")).unwrap_or_else(|| "no message".to_owned()),
+    }
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+impl Output for Failures {
+    fn event(&mut self, event: &Masked) {
+        match &**event {
+            Event::TaskStart { task, name, .. } => {
+                self.names.insert(task.id, name.trim().to_owned());
+            }
+            Event::PlayStart { .. } => {
+                self.items.clear();
+                self.names.clear();
+            }
+            Event::Result(result) => self.result(result, event.label_of(&result.task)),
+            Event::Rescued { host, task } => {
+                if let Some(at) = self.found.iter().rposition(|one| one.name == *host && one.task == *task) {
+                    self.found.remove(at);
+                }
+            }
+            Event::Recap(_) => self.list(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn output_of_programs_shown_as_lines() {
+        let result = json!({
+            "changed": true, "cmd": ["ls", "/x"], "rc": 2, "msg": "non-zero return code", "stdout": "",
+            "stderr": "ls: cannot access\nsecond\n", "stderr_lines": ["ls"], "start": "now",
+        });
+        let expected = "non-zero return code\n  cmd: ls /x\n  rc: 2\n  stderr:\n    ls: cannot access\n    second";
+        assert_eq!(text(result.as_object().unwrap()), expected);
+        assert_eq!(first_line(&result), "non-zero return code: ls: cannot access");
+    }
+
+    #[test]
+    fn long_output_is_cut_at_its_beginning() {
+        let long: String = (0..100).map(|number| format!("{number}\n")).collect();
+        let shown = text(json!({"msg": "m", "stdout": long}).as_object().unwrap());
+        assert!(shown.contains("(40 earlier lines; -v shows all)\n    40\n") && shown.ends_with("\n    99"), "{shown}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Explains variables, connections and conditions without running a task.
+//!
+//! The scopes, conditions and connections are the run's own. A value that only a run can know is unknown, with the
+//! reason.
+
+mod condition;
+mod known;
+mod tasks;
+
+use std::sync::Arc;
+
+use windlass_template::{Context, Variable};
+use windlass_yaml::{Mapping, Node, Span};
+
+pub use condition::{Condition, Group, Judged, Operand, TaskConditions, Verdict, all};
+pub use known::{includes_vars, setters};
+pub use tasks::{Include, Listed, Section};
+
+use super::execute::{Shared, TaskOnHost};
+use super::run::{PlaybookRun, play_name, vars_files};
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::playbook::{Frame, Play, Task};
+use crate::vars::{Choice, ConnectionVariables, TaskScope, VarMap, World, connection_choices};
+
+/// A play with its hosts and variables, entered without running it.
+#[derive(Clone)]
+pub struct Entered {
+    shared: Arc<Shared>,
+    world: Arc<World>,
+    /// The play.
+    pub play: Arc<Play>,
+    /// Its name, rendered.
+    pub name: String,
+    /// Patterns of its hosts.
+    pub patterns: Vec<String>,
+    /// Its hosts.
+    pub hosts: Vec<Arc<str>>,
+}
+
+impl PlaybookRun {
+    /// State of the run, with facts of the cache.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// Enters a play as a run does, but asks for no variables: prompts have their defaults.
+    pub fn entered(&mut self, play: &Arc<Play>) -> Result<Entered> {
+        self.stand_beside(play);
+        let answers = defaults(play);
+        let before = self.before_hosts(play, &answers);
+        let name = play_name(play, &before);
+        let patterns = self.patterns_of(play)?;
+        let hosts = self.matching(play, &patterns)?;
+        self.enter(play, &name, (&hosts, &hosts), answers)?;
+        let asked = asked(play, &self.shared.run.extra_vars);
+        self.change_play(|state| state.asked = asked);
+        let world = Arc::clone(&self.world);
+        let shared = Arc::clone(&self.shared);
+        self.change_world(|world| world.play = None);
+        Ok(Entered { shared, world, play: Arc::clone(play), name, patterns, hosts })
+    }
+}
+
+/// Prompted variables without a default, which only the user's answers set.
+fn asked(play: &Play, extra_vars: &Mapping) -> Arc<VarMap> {
+    let entries = play.frame.keywords.list("vars_prompt");
+    let open = entries.iter().filter(|entry| entry.get("default").is_none_or(Node::is_null));
+    let named = open.filter_map(|entry| entry.get("name")?.as_str().map(|name| (name, &entry.span)));
+    let unknown = named.filter(|(name, _)| !extra_vars.contains_key(name)).map(|(name, span)| {
+        let reason = format!("`{name}`, which the user answers to vars_prompt at {span}");
+        (Arc::from(name), Variable::Data(windlass_template::unknown(reason)))
+    });
+    Arc::new(unknown.collect())
+}
+
+/// Defaults of the play's prompts.
+fn defaults(play: &Play) -> Arc<Mapping> {
+    let mut answers = Mapping::new();
+    for entry in play.frame.keywords.list("vars_prompt") {
+        let name = entry.get("name").and_then(Node::as_str);
+        if let (Some(name), Some(default)) = (name, entry.get("default").filter(|node| !node.is_null())) {
+            answers.insert_str(name, default.clone());
+        }
+    }
+    Arc::new(answers)
+}
+
+impl Entered {
+    /// Whether the play runs on a host.
+    pub fn has(&self, host: &str) -> bool {
+        self.hosts.iter().any(|name| **name == *host)
+    }
+
+    /// Reads the `vars_files` whose names depend on the host.
+    pub fn for_host(&mut self, host: &Arc<str>) -> Result<()> {
+        if !self.play.has_templated_files() {
+            return Ok(());
+        }
+        let context = self.shared.run.engine.scope(Arc::new(TaskScope::of_vars_files(&self.world, host)));
+        let files = vars_files(&self.play, &self.shared, &context)?;
+        let mut world = self.world.successor();
+        if let Some(play) = &world.play {
+            let mut state = crate::vars::PlayState::clone(play);
+            state.host_files.insert_mut(Arc::clone(host), files);
+            world.play = Some(Arc::new(state));
+        }
+        self.world = Arc::new(world);
+        Ok(())
+    }
+
+    /// Variables of a task on a host; without a task, those of a task at the end of the play.
+    pub fn scope(&self, host: &Arc<str>, task: Option<&Arc<Task>>) -> Arc<TaskScope> {
+        let task = task.cloned().unwrap_or_else(|| self.any_task());
+        Arc::new(TaskScope::of_task(&self.world, host, &task))
+    }
+
+    /// A task without keywords of its own.
+    fn any_task(&self) -> Arc<Task> {
+        Arc::new(Task::internal("debug", Mapping::new(), &self.play.frame, &[]))
+    }
+
+    /// Connection of a task to a host, with the source of each value.
+    pub fn connection(
+        &self,
+        host: &Arc<str>,
+        task: Option<&Arc<Task>>,
+    ) -> Result<(ConnectionVariables, Vec<Choice>, Context)> {
+        let task = task.cloned().unwrap_or_else(|| self.any_task());
+        let on_host = TaskOnHost::new(&self.shared, &self.world, &task, host);
+        let context = on_host.scope();
+        let keyword = |name: &str| on_host.keyword(&context, name).cloned();
+        let (found, choices) = connection_choices(host, &context, &keyword, &self.shared.run.settings)?;
+        Ok((found, choices, context))
+    }
+
+    /// All tasks of the play in order, with the includes whose names are known before the run.
+    pub fn tasks(&self, host: &Arc<str>) -> Vec<Listed> {
+        tasks::listed(self, host)
+    }
+
+    /// Takes over what is known before a task: facts and variables set by `before` are unknown, unless the journal of a
+    /// run has them.
+    pub fn assume(&mut self, host: &Arc<str>, before: &[Listed], task: &Listed, run: Option<&Journal>) -> Result<()> {
+        known::assume(self, host, before, task, run)
+    }
+
+    /// Explains the conditions of a task on a host.
+    pub fn conditions(&self, host: &Arc<str>, task: &Arc<Task>) -> TaskConditions {
+        condition::of_task(&self.shared, &self.world, host, task)
+    }
+
+    /// Makes facts unknown that no cache has.
+    pub fn without_facts(&mut self) {
+        let mut world = self.world.successor();
+        facts_unknown(&mut world);
+        self.world = Arc::new(world);
+    }
+
+    /// Whether the selected tags include a task.
+    pub fn selects(&self, task: &Task) -> bool {
+        let settings = &self.shared.run.settings;
+        crate::plan::TagFilter::new(&settings.tags, &settings.skip_tags).selects(&task.tags)
+    }
+}
+
+/// Makes facts of all hosts unknown, unless a cache has them.
+pub fn facts_unknown(world: &mut World) {
+    let names: Vec<Arc<str>> = world.inventory.hosts().map(|found| Arc::clone(found.name())).collect();
+    for name in &names {
+        let layers = world.given_to(name);
+        let given = layers.iter().flat_map(|layer| layer.vars.string_entries().map(|(name, _)| Arc::from(name)));
+        let given = given.filter(|name: &Arc<str>| name.starts_with("ansible_")).collect();
+        let state = world.host_mut(name);
+        if !state.facts.are_gathered() {
+            Arc::make_mut(&mut state.facts).set_unknown(FACTS, given);
+        }
+    }
+}
+
+/// Reason why facts are unknown.
+const FACTS: &str = "facts, which a run gathers";
+
+/// Name of a task in journals.
+pub(crate) fn recorded(task: &Arc<Task>) -> String {
+    super::recording::named(task)
+}
+
+/// Label of a task with its host's variables.
+pub(crate) fn label(task: &Arc<Task>, context: &Context) -> String {
+    super::label::of_task(task, Some(context))
+}
+
+/// Frame that a condition of a task comes from: the task itself, or an enclosing one.
+fn owner_of(task: &Task, span: &Span) -> &'static str {
+    let has = |list: Vec<Node>| list.iter().any(|node| node.span == *span);
+    if has(task.keywords.list("when")) {
+        return "task";
+    }
+    let word = |frame: &Arc<Frame>| match &frame.kind {
+        crate::playbook::FrameKind::Block => "block",
+        crate::playbook::FrameKind::Role(_) | crate::playbook::FrameKind::Dependent(_) => "role",
+        crate::playbook::FrameKind::Import => "import",
+        crate::playbook::FrameKind::Include => "include",
+        crate::playbook::FrameKind::Play(_) => "play",
+    };
+    task.frame.chain().find(|frame| has(frame.keywords.list("when"))).map_or("enclosing", word)
+}
+
+/// Error for a name that does not exist, with the nearest one.
+pub(crate) fn unknown_name<'a>(kind: &str, name: &str, all: impl IntoIterator<Item = &'a str>) -> Error {
+    Error::usage(format!("there is no {kind} `{name}`")).maybe_hint(crate::error::did_you_mean(name, all))
+}
