@@ -23,8 +23,19 @@ const WIDTH: usize = 160;
 /// Texts of programs, in the order in which they are shown.
 const TEXTS: &[&str] = &["stderr", "stdout", "module_stderr", "module_stdout"];
 /// Keys that repeat others, or that nobody reads.
-const LEFT_OUT: &[&str] =
-    &["changed", "delta", "end", "failed_when_result", "msg", "start", "stderr_lines", "stdout_lines", "unreachable"];
+const LEFT_OUT: &[&str] = &[
+    "ansible_index_var",
+    "ansible_loop_var",
+    "changed",
+    "delta",
+    "end",
+    "failed_when_result",
+    "msg",
+    "start",
+    "stderr_lines",
+    "stdout_lines",
+    "unreachable",
+];
 
 /// A failed result as text: the message, other keys, then the output of programs.
 pub(super) fn text(result: &serde_json::Map<String, Value>) -> String {
@@ -33,7 +44,9 @@ pub(super) fn text(result: &serde_json::Map<String, Value>) -> String {
     if lines.is_empty() {
         lines.push(String::new());
     }
-    for (key, value) in result {
+    // The line above has the item.
+    let item = result.get("ansible_loop_var").and_then(Value::as_str);
+    for (key, value) in result.iter().filter(|(key, _)| Some(key.as_str()) != item) {
         let is_text = TEXTS.contains(&key.as_str());
         if is_text || LEFT_OUT.contains(&key.as_str()) || value.is_null() {
             continue;
