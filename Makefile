@@ -11,13 +11,13 @@ export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help setup build artifacts demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release clean
+.PHONY: help setup build artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release clean
 
 help:
 	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
 	@echo 'make demo-down  remove the hosts'
 	@echo 'make test       run all checks: format, lints, tests, and a cluster end to end'
-	@echo 'make lab-matrix test a cluster for every pair of components; prints a table, takes about an hour'
+	@echo 'make lab-matrix test a cluster for every pair of components; prints a table, takes hours'
 	@echo 'make compat     compare recorded answers of ansible-core with those of the real engines'
 	@echo 'make fuzz       run each fuzz target for FUZZ_SECONDS (60); without nightly and cargo-fuzz, only briefly'
 	@echo 'make release    build target/release/windlass'
@@ -34,6 +34,10 @@ release: setup
 
 artifacts: setup
 	lab/artifacts/build --cache $(WINDLASS_CACHE)/artifacts
+
+# Packages of the distribution, which the lab's hosts cannot fetch: Docker, nginx, keepalived.
+packages: setup
+	lab/artifacts/packages --cache $(WINDLASS_CACHE)/artifacts
 
 demo: build artifacts
 	tools/demo
@@ -63,11 +67,11 @@ unit:
 lab-test: build artifacts
 	tests/lab/run
 
-lab-matrix: build artifacts
+lab-matrix: build artifacts packages
 	@tools/setup python3
 	tests/lab/matrix
 
-lab-matrix-short: build artifacts
+lab-matrix-short: build artifacts packages
 	@tools/setup python3
 	tests/lab/matrix --short
 

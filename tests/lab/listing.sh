@@ -1,17 +1,17 @@
 # Runs on a host and lists its state, for a comparison before a cluster and after its removal. Left out: what changes by itself, and what
 # playbooks/reset.yml says that it leaves (downloaded archives, settings of the kernel), and what Windlass keeps itself.
-# Left out as well: what the package manager keeps, targets of mounts of the lab, a mount point that kube-proxy's pod needs, the lock of iptables, and a service of
-# systemd that only waits.
+# Left out as well: what the package manager and scripts of packages keep, targets of mounts of the lab, a mount point that kube-proxy's pod needs, the lock of iptables and of
+# adduser, and a service of systemd that only waits.
 LC_ALL=C
 export LC_ALL
 
 echo '# files'
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path '/var/log/*' -o -path '/var/lib/systemd/*' \
-    -o -path '/var/tmp/systemd-private-*' -o -path /root/.ansible -o -path '/var/cache/*' -o -path '/etc/sysctl.d/*' -o -path /etc/sysctl.conf -o -path /var/lib/containerd -o -path /var/lib/docker -o -path /var/lib/etcd -o -path /var/lib/ucf -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /etc/alternatives -o -path /etc/ld.so.cache -o -path /usr/lib/modules \) -prune \
+    -o -path '/var/tmp/systemd-private-*' -o -path /root/.ansible -o -path '/var/cache/*' -o -path '/etc/sysctl.d/*' -o -path /etc/sysctl.conf -o -path /var/lib/containerd -o -path /var/lib/docker -o -path /var/lib/etcd -o -path /var/lib/ucf -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /etc/alternatives -o -path /etc/ld.so.cache -o -path /var/www -o -path /usr/lib/modules \) -prune \
     -o -printf '%y %m %u:%g %p %l\n' | sort
 find /etc -xdev -type f ! -path '/etc/sysctl*' ! -path /etc/ld.so.cache ! -path '/etc/*-' -exec sha256sum {} + | sort -k 2
 find /tmp /run -xdev -maxdepth 3 \( -path '/run/systemd/*' -o -path '/run/user/*' -o -path '/run/log/*' -o -path '/run/udev/*' -o -path '/run/dbus/*' \
-    -o -path '/run/credentials/*' -o -path /run/windlass -o -path /run/xtables.lock -o -path '/tmp/systemd-private-*' \) -prune -o -printf '%y %p\n' | sort
+    -o -path '/run/credentials/*' -o -path /run/windlass -o -path /run/xtables.lock -o -path /run/adduser -o -path '/tmp/systemd-private-*' \) -prune -o -printf '%y %p\n' | sort
 echo '# mounts'
 awk '{ print $2, $3 }' /proc/mounts | grep -v -e '^/run/user/' -e '^/run/credentials/' -e binfmt_misc | sort
 echo '# links, addresses, routes, rules'

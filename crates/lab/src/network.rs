@@ -58,8 +58,12 @@ pub(crate) fn create(bridge: &str, network: Network) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until the kernel has removed a dead host's link, whose name the host needs when it starts again.
-pub(crate) fn wait_until_gone(link: &str) -> Result<(), Error> {
+/// Removes a host's link, if it has one. Its name is free again for the next start.
+pub(crate) fn cut(link: &str) -> Result<(), Error> {
+    if find(link)?.is_none() || run("remove a link", "ip", &["link", "delete", "dev", link]).is_ok() {
+        return Ok(());
+    }
+    // The kernel removes a dead host's link itself, with a delay. Losing that race is no error.
     let deadline = Deadline::new(format!("the network link {link} to disappear"), SECONDS_FOR_LINKS);
     while find(link)?.is_some() {
         deadline.pause(String::new)?;
@@ -76,10 +80,7 @@ pub(crate) fn remove(bridge: &str) -> Result<(), Error> {
         return Ok(());
     }
     for port in ports.lines().filter_map(link_name) {
-        // The kernel removes a dead host's links itself, with a delay. Losing that race is no error.
-        if run("remove a link", "ip", &["link", "delete", "dev", port]).is_err() {
-            wait_until_gone(port)?;
-        }
+        cut(port)?;
     }
     run(&format!("remove the bridge {bridge}"), "ip", &["link", "delete", "dev", bridge])?;
     Ok(())
