@@ -79,11 +79,7 @@ fn missing(plan: &Plan, is_accepted: bool) -> Result<Vec<LeftOut>> {
             .hint("add archives of them, or leave them to the site's registry with --without-images"));
     }
     let reason = "no archive in `image_archives` has it; the site needs a registry";
-    let left = |name: &&String| LeftOut {
-        kind: "image".to_owned(),
-        name: (*name).clone(),
-        reason: reason.to_owned(),
-    };
+    let left = |name: &&String| LeftOut { kind: "image".to_owned(), name: (*name).clone(), reason: reason.to_owned() };
     Ok(missing.iter().map(left).collect())
 }
 
@@ -109,7 +105,7 @@ impl Making<'_> {
         let file = File {
             path: artifact.path(),
             kind,
-            name: artifact.name.clone(),
+            name: artifact.title(),
             version: artifact.version(),
             sha256,
             size,

@@ -259,7 +259,8 @@ impl Manifest {
             return Err(format!("its files have more than {} GiB", LARGEST_BUNDLE >> 30));
         }
         let paths: BTreeSet<&str> = self.files.iter().map(|file| file.path.as_str()).collect();
-        let is_folder = |path: &&str| path.match_indices('/').any(|(at, _)| paths.contains(path.get(..at).unwrap_or("")));
+        let is_folder =
+            |path: &&str| path.match_indices('/').any(|(at, _)| paths.contains(path.get(..at).unwrap_or("")));
         match paths.iter().find(|path| is_folder(path)) {
             Some(path) => Err(format!("`{path}` lies below another file")),
             None => Ok(()),
@@ -333,7 +334,8 @@ mod tests {
 
     #[test]
     fn path_out_of_the_mirror_is_refused() {
-        for path in ["files/../x", "/files/x", "files//x", "files/./x", "other/x", "files", "files/a\nb", "files/{{x}}"] {
+        for path in ["files/../x", "/files/x", "files//x", "files/./x", "other/x", "files", "files/a\nb", "files/{{x}}"]
+        {
             assert!(refusal(&manifest(&[path])).contains("is no path for"), "{path}");
         }
     }

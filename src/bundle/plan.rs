@@ -29,7 +29,8 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
-    /// Name of the component.
+    /// Name of the component; the name of the file by default.
+    #[serde(default)]
     pub name: String,
     /// Its URL.
     pub url: String,
@@ -64,6 +65,12 @@ impl Artifact {
     pub(super) fn path(&self) -> String {
         let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
         format!("files/{}", rest.trim_start_matches('/'))
+    }
+
+    /// Its name.
+    pub(super) fn title(&self) -> String {
+        let file = self.url.rsplit('/').next().unwrap_or_default();
+        if self.name.is_empty() { file.to_owned() } else { self.name.clone() }
     }
 
     /// The version in its URL, empty without one.

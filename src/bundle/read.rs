@@ -194,7 +194,8 @@ fn copy(content: &mut dyn Read, size: u64, writer: &mut dyn Write) -> io::Result
         if count == 0 {
             break;
         }
-        left = left.checked_sub(count as u64).ok_or_else(|| io::Error::other("it is larger than the manifest lists"))?;
+        left =
+            left.checked_sub(count as u64).ok_or_else(|| io::Error::other("it is larger than the manifest lists"))?;
         let bytes = buffer.get(..count).unwrap_or_default();
         hasher.update(bytes);
         writer.write_all(bytes)?;

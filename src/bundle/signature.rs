@@ -63,9 +63,8 @@ pub fn check(bundle: &Bundle, trust: &Trust) -> Result<Signature> {
         return Err(Error::new(format!("`{shown}` is not signed"))
             .hint("sign it with `windlass bundle sign`, or accept it with --allow-unsigned"));
     };
-    let signature: SshSig = given
-        .parse()
-        .map_err(|error| Error::new(format!("the signature of `{shown}` cannot be read: {error}")))?;
+    let signature: SshSig =
+        given.parse().map_err(|error| Error::new(format!("the signature of `{shown}` cannot be read: {error}")))?;
     let fingerprint = PublicKey::from(signature.public_key().clone()).fingerprint(HashAlg::Sha256).to_string();
     let (key, identity) = match (&trust.allowed_signers, &trust.public_key) {
         (None, None) if trust.allow_unsigned => return Ok(Signature::Unchecked),

@@ -21,7 +21,9 @@ struct Line {
 pub(super) fn find(text: &str, file: &Path, signer: &KeyData, wanted: Option<&str>) -> Result<(PublicKey, String)> {
     let fingerprint = signer.fingerprint(HashAlg::Sha256);
     let mut reason = format!("`{}` does not have the key {fingerprint} that signed the bundle", file.display());
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !matches!(line.trim().chars().next(), None | Some('#'))) {
+    for (number, line) in
+        text.lines().enumerate().filter(|(_, line)| !matches!(line.trim().chars().next(), None | Some('#')))
+    {
         let Ok(line) = parse(line.trim()) else {
             // Lines in another form, such as those of certificates, trust nobody here.
             continue;

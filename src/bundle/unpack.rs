@@ -71,7 +71,9 @@ fn variables(manifest: &Manifest, folder: &Path) -> Value {
 fn is_complete(path: &Path, file: &manifest::File) -> Result<bool> {
     let found = match path.symlink_metadata() {
         Ok(found) => found,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(false),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(false);
+        }
         Err(error) => return Err(failed(path, "be read", &error)),
     };
     if !found.is_file() {

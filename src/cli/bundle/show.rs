@@ -13,8 +13,7 @@ pub(super) fn list(bundle: &Bundle, as_json: bool, printer: &Printer) -> Result<
     if as_json {
         return super::super::print(&String::from_utf8_lossy(bundle.manifest_bytes()));
     }
-    let releases: Vec<String> =
-        manifest.releases.iter().map(|(name, releases)| format!("{name} {releases}")).collect();
+    let releases: Vec<String> = manifest.releases.iter().map(|(name, releases)| format!("{name} {releases}")).collect();
     line(printer, &format!("{}: {}", manifest.name, releases.join(", ")));
     if let Some(base) = &manifest.base {
         line(printer, &format!("difference to `{}`, manifest {}", base.name, base.manifest));
