@@ -58,7 +58,6 @@ impl Site {
         let mut variables = json!({
             "kube_version": "1.36.4",
             "dns_mode": "none",
-            "dl_k8s_io_url": format!("{mirror}/k8s"),
             "images_dir": self.path("images"),
             "image_archives": [{"file": "all.tar", "sha256": Digest::of(b"layers"), "names": [
                 image("kube-apiserver", "v1.36.4"), image("kube-controller-manager", "v1.36.4"),
@@ -67,8 +66,9 @@ impl Site {
         });
         let fields = variables.as_object_mut().unwrap();
         for name in ["kubeadm", "kubelet", "kubectl"] {
-            fields
-                .insert(format!("{name}_checksum"), sum(&format!("k8s/release/v1.36.4/bin/linux/amd64/{name}")).into());
+            let path = format!("k8s/release/v1.36.4/bin/linux/amd64/{name}");
+            fields.insert(format!("{name}_checksum"), sum(&path).into());
+            fields.insert(format!("{name}_download_url"), format!("{mirror}/{path}").into());
         }
         for (name, file) in [
             ("containerd", "containerd.tgz"),
@@ -147,26 +147,33 @@ fn keygen(arguments: &[&str], input: &[u8]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Serves one file for every request, and returns its URL.
-fn serve(content: &'static [u8]) -> String {
+/// Serves requests on this machine, and returns the server's address. The handler gets path and token of a request,
+/// and returns status, further headers and body.
+fn serve(handler: impl Fn(&str, bool) -> (u16, String, Vec<u8>) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/crds/install.yaml", listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", content.len());
-            let _ = stream.write_all(&[head.as_bytes(), content].concat());
+            let mut request = vec![0; 8192];
+            let length = stream.read(&mut request).unwrap();
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            let has_token = request.to_lowercase().contains("authorization: bearer secret-token");
+            let (status, headers, body) = handler(path, has_token);
+            let head =
+                format!("HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ = stream.write_all(&[head.as_bytes(), &body].concat());
         }
     });
-    url
+    address
 }
 
 #[test]
 fn bundle_has_what_the_roles_fetch_and_is_reproducible() {
     let site = Site::new();
     let content = b"kind: CustomResourceDefinition\n";
-    let url = serve(content);
+    let url = format!("http://{}/crds/install.yaml", serve(|_, _| (200, String::new(), content.to_vec())));
     site.describe(&json!({
         "gateway_api_enabled": true,
         "gateway_api_crds_download_url": url,
@@ -210,16 +217,86 @@ fn wrong_checksum_or_missing_image_stops_the_bundle() {
     let site = Site::new();
     site.describe(&json!({"runc_checksum": format!("sha256:{}", "0".repeat(64))}));
     assert!(site.refusal(&Site::creating(&["x.bundle"])).contains("mirror/runc` has the checksum"));
-    site.describe(&json!({"pod_infra_version": "3.99"}));
+    // A registry that nobody serves.
+    site.describe(&json!({"pod_infra_version": "3.99", "pod_infra_image_repo": "127.0.0.1:1/pause"}));
     let refused = site.refusal(&Site::creating(&["x.bundle"]));
-    assert!(
-        refused.contains("no archive in `image_archives` has these images: `registry.k8s.io/pause:3.99`"),
-        "{refused}"
-    );
+    assert!(refused.contains("`http://127.0.0.1:1/v2/` cannot be fetched"), "{refused}");
     assert!(!site.path("x.bundle").exists());
     site.create(&["--without-images", "x.bundle"]);
     let left = site.listed("x.bundle").left_out;
-    assert!(left.iter().any(|left| left.kind == "image" && left.name == "registry.k8s.io/pause:3.99"), "{left:?}");
+    assert!(left.iter().any(|left| left.kind == "image" && left.name == "127.0.0.1:1/pause:3.99"), "{left:?}");
+}
+
+/// A registry with one image, `pause:3.99` for two architectures, that wants a token. `layer` is the layer it sends.
+fn registry(layer: &'static [u8]) -> String {
+    let (config, right) = (br#"{"architecture":"amd64"}"#.to_vec(), b"layer");
+    let content = |bytes: &[u8]| json!({"digest": format!("sha256:{}", Digest::of(bytes)), "size": bytes.len()});
+    let manifest = json!({"schemaVersion": 2, "config": content(&config), "layers": [content(right)]}).to_string();
+    let mut entries = vec![content(b"another"), content(manifest.as_bytes())];
+    for (entry, architecture) in entries.iter_mut().zip(["arm64", "amd64"]) {
+        entry["platform"] = json!({"architecture": architecture, "os": "linux"});
+    }
+    let index = json!({"schemaVersion": 2, "manifests": entries}).to_string();
+    let address = std::sync::Arc::new(std::sync::OnceLock::<String>::new());
+    let own = std::sync::Arc::clone(&address);
+    let found = serve(move |path, has_token| {
+        let realm = format!("Bearer realm=\"http://{}/token\",service=\"test\"", own.get().unwrap());
+        let by_digest = |kind: &str, bytes: &[u8]| format!("/v2/pause/{kind}/sha256:{}", Digest::of(bytes));
+        let body = match path {
+            "/token?service=test&scope=repository:pause:pull" => {
+                return (200, "Content-Type: application/json\r\n".to_owned(), br#"{"token":"secret-token"}"#.to_vec());
+            }
+            _ if !has_token => return (401, format!("WWW-Authenticate: {realm}\r\n"), vec![]),
+            "/v2/pause/manifests/3.99" => index.clone().into_bytes(),
+            path if path == by_digest("manifests", manifest.as_bytes()) => manifest.clone().into_bytes(),
+            path if path == by_digest("blobs", &config) => config.clone(),
+            path if path == by_digest("blobs", right) => layer.to_vec(),
+            _ => return (404, String::new(), vec![]),
+        };
+        (200, String::new(), body)
+    });
+    address.set(found.clone()).unwrap();
+    found
+}
+
+#[test]
+fn image_of_a_registry_becomes_an_archive() {
+    let site = Site::new();
+    let address = registry(b"layer");
+    let variables = json!({"pod_infra_version": "3.99", "pod_infra_image_repo": format!("{address}/pause")});
+    site.describe(&variables);
+    site.create(&["one.bundle"]);
+    site.create(&["two.bundle"]);
+    assert_eq!(fs::read(site.path("one.bundle")).unwrap(), fs::read(site.path("two.bundle")).unwrap());
+    let manifest = site.listed("one.bundle");
+    let name = format!("{address}/pause:3.99");
+    let image = manifest.files.iter().find(|file| file.images == [name.as_str()]).unwrap();
+    assert!(image.source.starts_with(&format!("docker://{address}/pause@sha256:")), "{}", image.source);
+    site.text(&["bundle", "unpack", "--allow-unsigned", "one.bundle", "out"]);
+    let unpacked = Path::new("out").join(&image.path);
+    let unpacked = unpacked.to_str().unwrap();
+    let docker: Value = serde_json::from_slice(&site.member(unpacked, "manifest.json")).unwrap();
+    assert_eq!(docker[0]["RepoTags"], json!([name]));
+    assert_eq!(site.member(unpacked, docker[0]["Layers"][0].as_str().unwrap()), b"layer");
+    let index: Value = serde_json::from_slice(&site.member(unpacked, "index.json")).unwrap();
+    assert_eq!(index["manifests"][0]["annotations"]["io.containerd.image.name"], json!(name));
+    // Nothing of an unchanged image is fetched again.
+    assert!(site.create(&["--since", "one.bundle", "next.bundle"]).contains("0 of"));
+    assert!(
+        site.refusal(&Site::creating(&["--arch", "amd64,arm64", "x.bundle"])).contains("for one architecture only")
+    );
+    let refused = site.refusal(&Site::creating(&["--arch", "arm64", "x.bundle"]));
+    assert!(refused.contains("manifests/sha256:"), "{refused}");
+}
+
+#[test]
+fn registry_that_sends_another_layer_is_refused() {
+    let site = Site::new();
+    let address = registry(b"LAYER");
+    site.describe(&json!({"pod_infra_version": "3.99", "pod_infra_image_repo": format!("{address}/pause")}));
+    let refused = site.refusal(&Site::creating(&["x.bundle"]));
+    assert!(refused.contains("blobs/sha256:") && refused.contains("cannot be fetched"), "{refused}");
+    assert!(!site.path("x.bundle").exists());
 }
 
 #[test]

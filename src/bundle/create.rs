@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
 use ssh_key::PrivateKey;
-use windlass_modules::{Host, registry};
 
+use super::http::Http;
+use super::image::{Image, Name};
 use super::manifest::{Base, Digest, Encoding, File, Kind, LeftOut, Manifest, Summary};
 use super::plan::{Artifact, ImageArchive, Plan};
 use super::read::Bundle;
@@ -27,7 +27,9 @@ pub struct Request<'a> {
     pub since: Option<&'a Bundle>,
     /// Key to sign with.
     pub key: Option<PrivateKey>,
-    /// Accept that images are missing; the manifest names them.
+    /// Architectures of the hosts, as Go names them.
+    pub architectures: Vec<String>,
+    /// Leave out images that no archive has; the manifest names them.
     pub without_images: bool,
     /// Seconds to wait for an answer of a server.
     pub timeout: u64,
@@ -48,7 +50,16 @@ pub fn create(request: &Request<'_>, to: &Path, report: &mut dyn FnMut(&str)) ->
         report(&archive.url);
         making.archive(archive)?;
     }
-    left_out.extend(missing(plan, request.without_images)?);
+    let present: BTreeSet<&String> = plan.archives.iter().flat_map(|archive| &archive.names).collect();
+    let missing: BTreeSet<&String> = plan.images.iter().filter(|image| !present.contains(image)).collect();
+    if request.without_images {
+        left_out.extend(missing.into_iter().map(|name| absent(name)));
+    } else {
+        for name in missing {
+            report(name);
+            making.image(name)?;
+        }
+    }
     if let Some(program) = &request.program {
         report("windlass");
         making.windlass(program)?;
@@ -69,18 +80,10 @@ pub fn create(request: &Request<'_>, to: &Path, report: &mut dyn FnMut(&str)) ->
     Ok(manifest)
 }
 
-/// Images that no archive has.
-fn missing(plan: &Plan, is_accepted: bool) -> Result<Vec<LeftOut>> {
-    let present: BTreeSet<&String> = plan.archives.iter().flat_map(|archive| &archive.names).collect();
-    let missing: BTreeSet<&String> = plan.images.iter().filter(|image| !present.contains(image)).collect();
-    if !missing.is_empty() && !is_accepted {
-        let shown = missing.iter().map(|image| format!("`{image}`")).collect::<Vec<_>>().join(", ");
-        return Err(Error::new(format!("no archive in `image_archives` has these images: {shown}"))
-            .hint("add archives of them, or leave them to the site's registry with --without-images"));
-    }
+/// An image that a registry of the site must have.
+fn absent(name: &str) -> LeftOut {
     let reason = "no archive in `image_archives` has it; the site needs a registry";
-    let left = |name: &&String| LeftOut { kind: "image".to_owned(), name: (*name).clone(), reason: reason.to_owned() };
-    Ok(missing.iter().map(left).collect())
+    LeftOut { kind: "image".to_owned(), name: name.to_owned(), reason: reason.to_owned() }
 }
 
 struct Making<'a> {
@@ -148,6 +151,42 @@ impl Making<'_> {
         self.insert(file)
     }
 
+    /// Adds an image of a registry, as an archive.
+    fn image(&mut self, name: &str) -> Result<()> {
+        let [architecture] = self.request.architectures.as_slice() else {
+            return Err(Error::new(format!("`{name}` can be read from its registry for one architecture only"))
+                .hint("create a bundle for each architecture, or add archives of the images to `image_archives`"));
+        };
+        let parsed = Name::parse(name)?;
+        let scratch = tempfile::tempdir_in(self.store.folder())
+            .map_err(|error| Error::new(format!("no temporary directory: {error}")))?;
+        let http = Http { timeout: self.request.timeout };
+        let image = Image::find(http, &parsed, architecture, scratch.path())?;
+        let path = format!("images/{}", parsed.file());
+        let base = self.request.since.map(|base| base.manifest().files.as_slice()).unwrap_or_default();
+        let known = base.iter().find(|file| file.path == path && file.source == image.source());
+        let (sha256, size) = match known {
+            Some(known) => (known.sha256.clone(), known.size),
+            None => {
+                self.count += 1;
+                let to = self.store.folder().join(format!("fetched-{}", self.count));
+                image.write(scratch.path(), &to)?;
+                self.store.add(&to)?
+            }
+        };
+        self.insert(File {
+            path,
+            kind: Kind::Image,
+            name: format!("{}/{}", parsed.registry, parsed.repository),
+            version: parsed.reference.clone(),
+            sha256,
+            size,
+            encoding: Encoding::Identity,
+            source: image.source(),
+            images: vec![name.to_owned()],
+        })
+    }
+
     fn windlass(&mut self, program: &Path) -> Result<()> {
         let (sha256, size) = self.store.add(program)?;
         let version = env!("CARGO_PKG_VERSION");
@@ -202,19 +241,8 @@ impl Making<'_> {
         }
         self.count += 1;
         let to = self.store.folder().join(format!("fetched-{}", self.count));
-        let mut arguments = json!({"url": url, "dest": to, "timeout": self.request.timeout});
-        if let Some(fields) = arguments.as_object_mut().filter(|_| !checksum.is_empty()) {
-            fields.insert("checksum".to_owned(), checksum.into());
-        }
-        let module = registry::find("get_url").ok_or_else(|| Error::new("there is no module get_url"))?;
-        let answer = windlass_modules::run(module, &arguments, &Host::alone(false, false));
-        match answer.get("failed").and_then(serde_json::Value::as_bool) {
-            Some(true) => {
-                let reason = answer.get("msg").and_then(serde_json::Value::as_str).unwrap_or("the request failed");
-                Err(Error::new(format!("`{url}` cannot be fetched: {reason}")))
-            }
-            _ => Ok(to),
-        }
+        Http { timeout: self.request.timeout }.download(url, checksum, &serde_json::Map::new(), &to)?;
+        Ok(to)
     }
 }
 

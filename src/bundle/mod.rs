@@ -18,9 +18,12 @@
 
 mod create;
 mod difference;
+mod http;
+mod image;
 mod manifest;
 mod plan;
 mod read;
+mod registry;
 mod sbom;
 mod signature;
 mod signers;

@@ -141,7 +141,12 @@ fn head(archive: &mut Archive<'_>, manifest: &[u8], signature: Option<&str>, sbo
 }
 
 /// A member whose header depends on its name and size only.
-fn member(archive: &mut Archive<'_>, name: &str, size: u64, content: &mut dyn Read) -> io::Result<()> {
+pub(super) fn member<W: Write>(
+    archive: &mut tar::Builder<W>,
+    name: &str,
+    size: u64,
+    content: &mut dyn Read,
+) -> io::Result<()> {
     let mut header = tar::Header::new_gnu();
     header.set_size(size);
     header.set_mode(0o644);

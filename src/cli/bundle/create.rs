@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     /// Architectures of the hosts, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "amd64", value_parser = ["amd64", "arm64"])]
     arch: Vec<String>,
-    /// Accept that `image_archives` lacks images of the components; the bundle lists them as left out
+    /// Leave out images that `image_archives` lacks, instead of reading them from their registries
     #[arg(long)]
     without_images: bool,
     /// Do not add Windlass itself
@@ -80,6 +80,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<()> {
         program,
         since: since.as_ref(),
         key,
+        architectures: arguments.arch.clone(),
         without_images: arguments.without_images,
         timeout: arguments.timeout,
     };
