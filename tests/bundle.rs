@@ -35,7 +35,7 @@ impl Site {
         for name in ["containerd.tgz", "cni.tgz", "etcd.tgz", "crictl.tgz", "runc"] {
             site.write(&format!("mirror/{name}"), format!("content of {name}").as_bytes());
         }
-        site.write("images/all.tar", b"layers");
+        site.write("images/all.tar", &docker_archive());
         site.describe(&json!({}));
         site
     }
@@ -59,7 +59,7 @@ impl Site {
             "kube_version": "1.36.4",
             "dns_mode": "none",
             "images_dir": self.path("images"),
-            "image_archives": [{"file": "all.tar", "sha256": Digest::of(b"layers"), "names": [
+            "image_archives": [{"file": "all.tar", "sha256": Digest::of(&docker_archive()), "names": [
                 image("kube-apiserver", "v1.36.4"), image("kube-controller-manager", "v1.36.4"),
                 image("kube-scheduler", "v1.36.4"), image("kube-proxy", "v1.36.4"), image("pause", "3.10.2"),
             ]}],
@@ -137,6 +137,21 @@ impl Site {
     }
 }
 
+/// An archive in the format of `docker save`, with one image of several names.
+fn docker_archive() -> Vec<u8> {
+    let image = |name: &str, tag: &str| format!("registry.k8s.io/{name}:{tag}");
+    let names = [image("kube-apiserver", "v1.36.4"), image("pause", "3.10.2")];
+    let manifest = json!([{"Config": "config.json", "RepoTags": names, "Layers": ["a/layer.tar"]}]).to_string();
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, content) in [("config.json", "{}"), ("a/layer.tar", "the layer"), ("manifest.json", &manifest)] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, content.as_bytes()).unwrap();
+    }
+    archive.into_inner().unwrap()
+}
+
 fn keygen(arguments: &[&str], input: &[u8]) -> String {
     let mut command = Command::new("ssh-keygen");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -172,7 +187,7 @@ fn serve(handler: impl Fn(&str, bool) -> (u16, String, Vec<u8>) + Send + 'static
 #[test]
 fn bundle_has_what_the_roles_fetch_and_is_reproducible() {
     let site = Site::new();
-    let content = b"kind: CustomResourceDefinition\n";
+    let content = b"containers:\n  - image: \"quay.io/x/stranger:v1\"\n  - image: registry.k8s.io/pause:3.1\n";
     let url = format!("http://{}/crds/install.yaml", serve(|_, _| (200, String::new(), content.to_vec())));
     site.describe(&json!({
         "gateway_api_enabled": true,
@@ -182,6 +197,8 @@ fn bundle_has_what_the_roles_fetch_and_is_reproducible() {
     site.key("ed25519");
     let printed = site.create(&["--sign", "key", "one.bundle"]);
     assert!(printed.contains("left out: package socat: hosts install it"), "{printed}");
+    assert!(printed.contains("left out: image quay.io/x/stranger:v1: `http://127.0.0.1:"), "{printed}");
+    assert!(!printed.contains("left out: image registry.k8s.io/pause"), "{printed}");
     site.create(&["--sign", "key", "two.bundle"]);
     assert_eq!(fs::read(site.path("one.bundle")).unwrap(), fs::read(site.path("two.bundle")).unwrap());
 
@@ -597,4 +614,62 @@ fn roles_take_everything_from_the_bundle_without_a_network() {
     assert_eq!(fs::read(site.path("bin/runc")).unwrap(), b"content of runc");
     let (is_done, printed) = run(&["-e", "bundle_allowed_signers=signers"]);
     assert!(is_done && printed.contains("changed=0"), "{printed}");
+}
+
+/// Status line, headers and body of a request.
+fn fetch(address: &str, request: &str) -> (String, Vec<u8>) {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "{request} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
+    (String::from_utf8_lossy(&answer[..end]).into_owned(), answer[end + 4..].to_vec())
+}
+
+#[test]
+fn served_bundle_is_a_mirror_and_a_registry() {
+    let site = Site::new();
+    let registry = registry(b"layer");
+    site.describe(&json!({"pod_infra_version": "3.99", "pod_infra_image_repo": format!("{registry}/pause")}));
+    site.create(&["a.bundle"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["bundle", "serve", "a.bundle", "out", "--allow-unsigned", "--listen", "127.0.0.1:0"]);
+    let mut child = command.current_dir(site.folder.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let line = lines.map(Result::unwrap).find(|line| line.starts_with("serving")).unwrap();
+    assert!(line.contains("and 3 images at"), "{line}");
+    let address = line.split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
+
+    let runc = format!("{}/runc", site.path("mirror").display());
+    let (head, body) = fetch(&address, &format!("GET {runc}"));
+    assert!(head.starts_with("HTTP/1.1 200 OK") && body == b"content of runc", "{head}");
+    let (head, body) = fetch(&address, &format!("HEAD {runc}"));
+    assert!(head.contains("Content-Length: 15") && body.is_empty(), "{head}");
+    for path in ["/../a.bundle", "/etc/passwd", "/%2e%2e/a.bundle", "//etc/passwd", "/v2/x/blobs/sha256:0"] {
+        assert!(fetch(&address, &format!("GET {path}")).0.starts_with("HTTP/1.1 404"), "{path}");
+    }
+    assert!(fetch(&address, &format!("PUT {runc}")).0.starts_with("HTTP/1.1 400"));
+
+    assert_eq!(fetch(&address, "GET /v2/").1, b"{}");
+    // By the path of a mirror of containerd, and with the registry in the path.
+    for path in
+        ["/v2/kube-apiserver/manifests/v1.36.4?ns=registry.k8s.io", "/v2/registry.k8s.io/pause/manifests/3.10.2"]
+    {
+        let (head, body) = fetch(&address, &format!("GET {path}"));
+        assert!(head.contains("application/vnd.oci.image.manifest.v1+json"), "{path}: {head}");
+        assert!(head.contains(&format!("Docker-Content-Digest: sha256:{}", Digest::of(&body))), "{head}");
+        let manifest: Value = serde_json::from_slice(&body).unwrap();
+        let layer = manifest["layers"][0]["digest"].as_str().unwrap();
+        assert_eq!(fetch(&address, &format!("GET /v2/pause/blobs/{layer}")).1, b"the layer");
+    }
+    assert!(fetch(&address, "GET /v2/kube-apiserver/manifests/v1.36.4?ns=docker.io").0.contains(" 404 "));
+    let tags: Value = serde_json::from_slice(&fetch(&address, "GET /v2/registry.k8s.io/pause/tags/list").1).unwrap();
+    assert_eq!(tags["tags"], json!(["3.10.2"]));
+    // An image of a registry keeps the hash of its manifest.
+    let (head, body) = fetch(&address, &format!("GET /v2/{registry}/pause/manifests/3.99"));
+    let source =
+        site.listed("a.bundle").files.iter().find(|f| f.source.starts_with("docker://")).unwrap().source.clone();
+    assert!(source.ends_with(&Digest::of(&body).to_string()), "{source}: {head}");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

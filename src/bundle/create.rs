@@ -44,7 +44,10 @@ pub fn create(request: &Request<'_>, to: &Path, report: &mut dyn FnMut(&str)) ->
     let artifacts = plan.artifacts.iter().map(|artifact| (Kind::Artifact, artifact));
     for (kind, artifact) in artifacts.chain(plan.manifests.iter().map(|manifest| (Kind::Manifest, manifest))) {
         report(&artifact.url);
-        making.artifact(kind, artifact)?;
+        let path = making.artifact(kind, artifact)?;
+        if kind == Kind::Manifest {
+            left_out.extend(making.strangers(artifact, path.as_deref())?);
+        }
     }
     for archive in &plan.archives {
         report(&archive.url);
@@ -80,6 +83,12 @@ pub fn create(request: &Request<'_>, to: &Path, report: &mut dyn FnMut(&str)) ->
     Ok(manifest)
 }
 
+/// The image in a line of a manifest.
+fn image_of(line: &str) -> Option<Name> {
+    let field = line.trim_start().trim_start_matches("- ").strip_prefix("image:")?;
+    Name::parse(field.trim().trim_matches(['"', '\''])).ok()
+}
+
 /// An image that a registry of the site must have.
 fn absent(name: &str) -> LeftOut {
     let reason = "no archive in `image_archives` has it; the site needs a registry";
@@ -95,13 +104,15 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn artifact(&mut self, kind: Kind, artifact: &Artifact) -> Result<()> {
+    /// Adds an entry of the catalog or a manifest. Returns the path of its content if that was fetched.
+    fn artifact(&mut self, kind: Kind, artifact: &Artifact) -> Result<Option<PathBuf>> {
         let wanted = artifact.sha256();
-        let (sha256, size) = match wanted.as_ref().and_then(|wanted| self.known(wanted)) {
-            Some(known) => known,
+        let (path, (sha256, size)) = match wanted.as_ref().and_then(|wanted| self.known(wanted)) {
+            Some(known) => (None, known),
             None => {
                 let path = self.fetch(&artifact.url, &artifact.checksum, wanted.is_some())?;
-                self.store.add(&path)?
+                let added = self.store.add(&path)?;
+                (Some(path), added)
             }
         };
         same(&artifact.url, wanted.as_ref(), &sha256)?;
@@ -116,7 +127,26 @@ impl Making<'_> {
             source: artifact.url.clone(),
             images: Vec::new(),
         };
-        self.insert(file)
+        self.insert(file)?;
+        Ok(path)
+    }
+
+    /// Images in a manifest that neither the roles nor the inventory know. A role may run others in their place, so
+    /// they are only reported. Those of a manifest that was not fetched again are in the base.
+    fn strangers(&self, manifest: &Artifact, path: Option<&Path>) -> Result<Vec<LeftOut>> {
+        let reason = format!("`{}` names it; if no role replaces it, add it to `image_archives`", manifest.url);
+        let Some(path) = path else {
+            let known = self.request.since.map(|base| base.manifest().left_out.as_slice()).unwrap_or_default();
+            return Ok(known.iter().filter(|left| left.reason == reason).cloned().collect());
+        };
+        let text = windlass_bounds::read(path).map_err(|error| super::store::failed(path, "be read", &error))?;
+        let plan = &self.request.plan;
+        let named = plan.images.iter().chain(plan.archives.iter().flat_map(|archive| &archive.names));
+        let known: BTreeSet<String> = named.filter_map(|name| Name::parse(name).ok()).map(|name| name.last()).collect();
+        let found = String::from_utf8_lossy(&text).lines().filter_map(image_of).collect::<BTreeSet<_>>();
+        let strangers = found.into_iter().filter(|name| !known.contains(&name.last()));
+        let left = |name: Name| LeftOut { kind: "image".to_owned(), name: name.to_string(), reason: reason.clone() };
+        Ok(strangers.map(left).collect())
     }
 
     fn archive(&mut self, archive: &ImageArchive) -> Result<()> {

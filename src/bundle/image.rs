@@ -14,7 +14,7 @@ use super::store::{failed, member};
 use crate::error::{Error, Result};
 
 /// A name of an image: `REGISTRY/REPOSITORY:TAG`, or `REGISTRY/REPOSITORY@sha256:DIGEST`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     pub(super) registry: String,
     pub(super) repository: String,
@@ -43,7 +43,8 @@ impl Name {
             !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
         };
         let is_path = repository.split('/').all(|part| is_plain(part, "._-") && !matches!(part, "." | ".."));
-        match is_plain(registry, ".-:") && is_path && is_plain(reference, "._-:") {
+        let is_host = is_plain(registry, ".-:") && registry.starts_with(|c: char| c.is_ascii_alphanumeric());
+        match is_host && is_path && is_plain(reference, "._-:") {
             true => Ok(Name { registry: registry.to_owned(), repository, reference: reference.to_owned() }),
             false => Err(invalid()),
         }
@@ -57,6 +58,11 @@ impl Name {
             registry if host == "localhost" || host.starts_with("127.") => format!("http://{registry}"),
             registry => format!("https://{registry}"),
         }
+    }
+
+    /// The last part of the repository, which mirrors keep.
+    pub(super) fn last(&self) -> String {
+        self.repository.rsplit('/').next().unwrap_or_default().to_owned()
     }
 
     /// Name of the file with the image.

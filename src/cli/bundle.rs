@@ -3,6 +3,7 @@
 mod create;
 mod show;
 
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -78,6 +79,23 @@ enum Verb {
         #[arg(long, value_name = "FILE", conflicts_with = "key")]
         signature: Option<PathBuf>,
     },
+    /// Check and unpack a bundle, and serve its files and images by HTTP, read only
+    Serve {
+        /// The bundle
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Directory to unpack it into
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        /// Address and port; clients need no login, so use a trusted network for any other than loopback
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+        listen: SocketAddr,
+        /// A bundle that has what this difference bundle leaves out; repeatable
+        #[arg(long, value_name = "FILE")]
+        base: Vec<PathBuf>,
+        #[command(flatten)]
+        trust: TrustOptions,
+    },
     /// Check a bundle, and unpack it into a directory
     Unpack {
         /// The bundle
@@ -128,6 +146,14 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         Verb::List { file, json } => show::list(&Bundle::open(&file)?, json, &printer)?,
         Verb::Diff { old, new, json } => show::diff(&Bundle::open(&old)?, &Bundle::open(&new)?, json, &printer)?,
         Verb::Sign { file, key, signature } => sign(&file, key.as_deref(), signature, &printer)?,
+        Verb::Serve { file, directory, listen, base, trust } => {
+            let trust = trust.trust();
+            let (bundle, signature) = open(&file, &trust)?;
+            let folder = crate::vars::absolute(&directory);
+            bundle::unpack(&bundle, &bases(&bundle, &base, &trust)?, &folder)?;
+            line(&printer, &described(&signature));
+            serve(&bundle, &folder, listen, &printer)?;
+        }
         Verb::Unpack { file, directory, base, json, trust } => {
             let trust = trust.trust();
             let (bundle, signature) = open(&file, &trust)?;
@@ -205,6 +231,18 @@ fn verify(file: &Path, files: &[PathBuf], trust: &Trust, printer: &Printer) -> R
         line(printer, &format!("base: {left} files are in `{}`, manifest {} ({state})", base.name, base.manifest));
     }
     line(printer, &format!("manifest: {}", bundle.digest()));
+    Ok(())
+}
+
+/// Serves an unpacked bundle until the program is ended.
+fn serve(bundle: &Bundle, folder: &Path, listen: SocketAddr, printer: &Printer) -> Result<()> {
+    let mirror = bundle::Mirror::of(bundle.manifest(), folder)?;
+    let bound = TcpListener::bind(listen).and_then(|listener| Ok((listener.local_addr()?, listener)));
+    let (address, listener) =
+        bound.map_err(|error| Error::new(format!("`{listen}` cannot be listened on: {error}")))?;
+    let files = bundle.manifest().files.len();
+    line(printer, &format!("serving {files} files and {} images at http://{address}/", mirror.images()));
+    mirror.serve(&listener);
     Ok(())
 }
 
