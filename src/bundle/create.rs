@@ -132,7 +132,7 @@ impl Making<'_> {
     }
 
     /// Images in a manifest that neither the roles nor the inventory know. A role may run others in their place, so
-    /// they are only reported. Those of a manifest that was not fetched again are in the base.
+    /// they are only reported. For a manifest that was not fetched again, the base has the report.
     fn strangers(&self, manifest: &Artifact, path: Option<&Path>) -> Result<Vec<LeftOut>> {
         let reason = format!("`{}` names it; if no role replaces it, add it to `image_archives`", manifest.url);
         let Some(path) = path else {

@@ -23,7 +23,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// Reads a name. Names without a registry are those of Docker Hub.
+    /// Reads a name. A name without a registry means Docker Hub.
     pub(super) fn parse(text: &str) -> Result<Name> {
         let invalid = || Error::new(format!("`{text}` is no name of an image"));
         let (path, reference) = match text.split_once('@') {

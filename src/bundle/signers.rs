@@ -25,7 +25,7 @@ pub(super) fn find(text: &str, file: &Path, signer: &KeyData, wanted: Option<&st
         text.lines().enumerate().filter(|(_, line)| !matches!(line.trim().chars().next(), None | Some('#')))
     {
         let Ok(line) = parse(line.trim()) else {
-            // Lines in another form, such as those of certificates, trust nobody here.
+            // Lines in another form, such as lines for certificates, trust nobody here.
             continue;
         };
         if line.key.key_data() != signer {
