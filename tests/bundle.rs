@@ -559,6 +559,9 @@ fn truncated_bundle_is_refused() {
     let site = Site::new();
     site.create(&["a.bundle"]);
     let bytes = fs::read(site.path("a.bundle")).unwrap();
+    site.write("x.bundle", "\u{1b}[2Jtext\n".repeat(100).as_bytes());
+    let refused = site.refusal(&["bundle", "list", "x.bundle"]);
+    assert!(refused.contains("is no valid bundle") && !refused.contains('\u{1b}'), "{refused}");
     for length in [0, 100, 600, bytes.len() / 2, bytes.len() - 3000] {
         site.write("cut.bundle", &bytes[..length]);
         let refused = site.refusal(&["bundle", "verify", "--allow-unsigned", "cut.bundle"]);
