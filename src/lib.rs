@@ -6,6 +6,7 @@
 //! over a [`connection`]. [`output`] displays events.
 
 pub mod action;
+pub mod bundle;
 pub mod cli;
 pub mod connection;
 pub mod error;

@@ -49,7 +49,16 @@ fn keys(node: &Node) -> Vec<String> {
 
 /// Names of the variables in a role's `defaults`.
 fn defaults(role: &str) -> Vec<String> {
-    let folder = roles().join(role).join("defaults");
+    variables(role, "defaults")
+}
+
+/// Names of the variables in a role's `vars`.
+fn derived(role: &str) -> Vec<String> {
+    variables(role, "vars")
+}
+
+fn variables(role: &str, folder: &str) -> Vec<String> {
+    let folder = roles().join(role).join(folder);
     let single = folder.join("main.yml");
     let many = names(&folder.join("main")).into_iter().map(|name| folder.join("main").join(name));
     single.is_file().then_some(single).into_iter().chain(many).flat_map(|file| keys(&yaml(&file))).collect()
@@ -97,6 +106,7 @@ fn every_description_is_known_and_complete() {
         let description = yaml(&file);
         let at = file.display();
         let mut known = vec!["summary", "kubernetes", "artifacts", "optional_artifacts", "images", "packages"];
+        known.extend(["optional_images", "manifests", "chart_artifacts", "chart_repositories", "read_addresses"]);
         known.extend(["kernel", "kernel_modules", "ports", "conflicts"]);
         let own = match name.split_once('/').map(|(kind, _)| kind) {
             Some("runtime") => vec!["cri_socket", "service"],
@@ -147,8 +157,14 @@ fn every_description_is_known_and_complete() {
         for artifact in texts(description.get("artifacts")).into_iter().chain(optional) {
             assert!(artifacts.contains(&artifact), "{at}: the catalog has no artifact `{artifact}`");
         }
-        for image in texts(description.get("images")) {
+        let optional = description.get("optional_images").and_then(Node::as_map);
+        let optional = optional.into_iter().flat_map(|map| map.values()).flat_map(|names| texts(Some(names)));
+        for image in texts(description.get("images")).into_iter().chain(optional) {
             assert!(images.contains(&image), "{at}: the catalog has no image `{image}`");
+        }
+        let lists = ["manifests", "chart_artifacts", "chart_repositories", "read_addresses"];
+        for variable in lists.into_iter().flat_map(|field| texts(description.get(field))) {
+            assert!(derived(name).contains(&variable), "{at}: `vars` does not have `{variable}`");
         }
         for other in texts(description.get("conflicts")) {
             assert!(components.contains(&other) || fixed.contains(&other), "{at}: there is no role `{other}`");

@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, available under Windlass' and Ansible's names.
 
 mod adhoc;
+mod bundle;
 mod completion;
 mod config;
 mod console;
@@ -55,6 +56,8 @@ enum Verb {
     Pull(Box<pull::Arguments>),
     /// List recorded runs, or show one
     Runs(runs::Arguments),
+    /// Create, verify and unpack bundles of everything that a cluster needs
+    Bundle(Box<bundle::Arguments>),
     /// Show, pin and verify host keys of an inventory
     Hostkeys(Box<hostkeys::Arguments>),
     /// Show hosts, groups and variables of an inventory
@@ -133,6 +136,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Console(arguments) => console::run(*arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
+        Verb::Bundle(arguments) => bundle::run(*arguments),
         Verb::Hostkeys(arguments) => hostkeys::run(&arguments),
         Verb::Inventory(arguments) => inventory::run_verb(arguments),
         Verb::Vault(arguments) => vault::run(arguments),

@@ -48,6 +48,7 @@ pub(super) const NAMES: &[&str] = &[
     "role_name",
     "role_names",
     "role_path",
+    "windlass_program",
 ];
 
 /// Names whose values do not depend on the host.
@@ -66,6 +67,7 @@ pub(super) const OF_RUN: &[&str] = &[
     "groups",
     "hostvars",
     "playbook_dir",
+    "windlass_program",
 ];
 
 /// Version of ansible-core to emulate; playbooks check it.
@@ -137,6 +139,7 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
             Some(file) => path(file),
             None => Value::from(()),
         },
+        "windlass_program" => path(&std::env::current_exe().unwrap_or_else(|_| PathBuf::from("windlass"))),
         "ansible_playbook_python" => Value::from(scope.world.run.python.as_str()),
         "ansible_version" => {
             let (major, minor, revision) = ANSIBLE_VERSION;
