@@ -103,7 +103,9 @@ fn terminal_shows_failures_as_text_and_lists_them_with_the_resuming_command() {
     let shown = "fatal: [a]: FAILED! => non-zero return code\n  cmd: echo out line; echo first error >&2; echo second \
                  error >&2; exit 3\n  rc: 3\n  stderr:\n    first error\n    second error\n  stdout:\n    out line\n";
     assert!(text.contains(shown), "{text}");
-    assert!(text.contains("failed: [b] (item=x) => bad x\nfailed: [b] (item=y) => bad y\n"), "{text}");
+    assert!(text.contains("failed: [b] (item=x) => bad x\n") && !text.contains("  item: x"), "{text}");
+    let hidden = "fatal: [c]: FAILED! => the output has been hidden due to the fact that 'no_log: true' was specified";
+    assert!(text.contains(hidden), "{text}");
     let list = list_of(&text);
     let expected = "\
 3

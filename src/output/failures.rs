@@ -26,6 +26,7 @@ const TEXTS: &[&str] = &["stderr", "stdout", "module_stderr", "module_stdout"];
 const LEFT_OUT: &[&str] = &[
     "ansible_index_var",
     "ansible_loop_var",
+    "censored",
     "changed",
     "delta",
     "end",
@@ -40,7 +41,8 @@ const LEFT_OUT: &[&str] = &[
 /// A failed result as text: the message, other keys, then the output of programs.
 pub(super) fn text(result: &serde_json::Map<String, Value>) -> String {
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let mut lines: Vec<String> = result.get("msg").map(shown).unwrap_or_default().lines().map(str::to_owned).collect();
+    let message = result.get("msg").or_else(|| result.get("censored"));
+    let mut lines: Vec<String> = message.map(shown).unwrap_or_default().lines().map(str::to_owned).collect();
     if lines.is_empty() {
         lines.push(String::new());
     }

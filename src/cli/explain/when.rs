@@ -331,11 +331,11 @@ fn part_json(judged: &Judged, is_secret: bool) -> Json {
 /// Record of the task in a run.
 fn outcome<'j>(journal: &'j Journal, task: &Arc<Task>, host: &str) -> Option<&'j Done> {
     let name = recorded(task);
-    let done = journal.records.iter().filter_map(|record| match record {
+    let mut done = journal.records.iter().filter_map(|record| match record {
         Record::Done(done) => Some(&**done),
         _ => None,
     });
-    done.filter(|done| *done.at.task == *name && done.host == host).next_back()
+    done.rfind(|done| *done.at.task == *name && done.host == host)
 }
 
 fn of_run(done: &Done) -> String {
