@@ -352,6 +352,50 @@ etcd_data_lost() {
   [ "$(etcd_members | grep -cFxf <(echo "$before"))" = 2 ] && eventually 60 kubectl node3 get --raw=/readyz
 }
 
+recover() { "$windlass" playbook -i "$inventory" playbooks/recover.yml "$@"; }
+with_etcdctl() { local node=$1; shift; on "$node" "set -a; . /etc/etcdctl.env; $*"; }
+
+# small_etcd QUOTA: the members restart with that quota, which their next restart forgets
+small_etcd() {
+  local node
+  for node in node1 node2 node3; do
+    on "$node" "cd /run/systemd/system && mkdir -p etcd.service.d && echo ETCD_QUOTA_BACKEND_BYTES=$1 > /run/etcd-small.env
+      printf '[Service]\nEnvironmentFile=/run/etcd-small.env\n' > etcd.service.d/small.conf && systemctl daemon-reload &&
+      systemctl restart etcd && rm -r etcd.service.d /run/etcd-small.env && systemctl daemon-reload" || return 1
+  done
+}
+
+not_served() { ! kubectl "$1" --server="https://127.0.0.1:6443" get --raw=/readyz > /dev/null 2>&1; }
+
+# Two damages at once: etcd refuses writes, and an API server does not start.
+full_and_wrong_flag() {
+  local size
+  size=$(with_etcdctl node1 'etcdctl endpoint status --write-out=json' | sed 's/.*"dbSize":\([0-9]*\).*/\1/')
+  small_etcd $((size + 8388608)) || return 1
+  on node2 'cd /etc/kubernetes/manifests &&
+    sed -i "s/^\( *\)- kube-apiserver$/&\n\1- --no-such-flag=1/" kube-apiserver.yaml && systemctl restart kubelet' || return 1
+  with_etcdctl node1 'yes | head -c 1000000 > /run/value
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do etcdctl put filling < /run/value > /dev/null 2>&1 || exit 0; done; exit 1' ||
+    { echo 'etcd was not filled'; return 1; }
+  if kubectl node1 create configmap full --from-literal=key=value; then return 1; fi
+  eventually 60 not_served node2 || return 1
+  recover > "$log/full.log" 2>&1 || { tail -40 "$log/full.log"; return 1; }
+  grep 'alarm NOSPACE' "$log/full.log" && grep -- '--no-such-flag=1, which the inventory has not' "$log/full.log" || return 1
+  with_etcdctl node1 'etcdctl del filling' && ! not_served node2 && kubectl node2 create configmap full --from-literal=key=value
+}
+
+majority_lost() {
+  local node
+  kubectl node1 create configmap survived --from-literal=key=value || return 1
+  for node in node2 node3; do on $node 'systemctl stop etcd && rm -rf /var/lib/etcd/*' || return 1; done
+  if recover > "$log/quorum-refused.log" 2>&1; then return 1; fi
+  grep 'recover_confirm_quorum_loss=true' "$log/quorum-refused.log" || return 1
+  recover -e recover_confirm_quorum_loss=true > "$log/quorum.log" 2>&1 || { tail -40 "$log/quorum.log"; return 1; }
+  etcd_members
+  [ "$(etcd_members | grep -c started)" = 3 ] && kubectl node2 get configmap survived && eventually 60 answers node3 &&
+    kubectl node3 create configmap written --from-literal=key=value
+}
+
 dead_host_removed() {
   "$windlass" lab kill node3 && eventually 180 not_ready node3 || return 1
   # Nobody confirms that its pods have ended; and the host itself is left as it is.

@@ -1,0 +1,193 @@
+#!/bin/sh
+# Prints a line for each observation of this host, KEY VALUE, and changes nothing. Settings are in the environment.
+set -u
+export LC_ALL=C ETCDCTL_API=3 ETCDCTL_CACERT ETCDCTL_CERT ETCDCTL_KEY
+
+say() { printf '%s %s\n' "$1" "$(printf '%s' "$2" | tr -c '[:print:]' ' ' | cut -c 1-300)"; }
+
+# process KEY UNIT: missing, crashing, or the state of the unit as systemd has it
+process() {
+    state=missing
+    ! systemctl cat "$2" >/dev/null 2>&1 || state=$(systemctl is-active "$2")
+    [ "$(systemctl show --property=SubState --value "$2" 2>/dev/null)" != auto-restart ] || state=crashing
+    say "$1.process" "$state"
+    [ "$state" = active ] || [ "$state" = missing ] || say "$1.log" "$(last "$2")"
+}
+
+# last UNIT: the line of its last start that names an error, or else its last line
+last() {
+    invocation=$(systemctl show --property=InvocationID --value "$1")
+    lines=$(journalctl "_SYSTEMD_INVOCATION_ID=$invocation" --lines 300 --output cat 2>/dev/null)
+    printf '%s\n' "$lines" | grep -E ' [CF] \| |level":"(fatal|panic)|^F[0-9]|panic:' | tail -n 1 | grep . ||
+        printf '%s\n' "$lines" | tail -n 1
+}
+
+# state CERTIFICATE KEY AUTHORITY: nothing, `broken` or `ended`
+state() {
+    if ! openssl verify -partial_chain -no_check_time -CAfile "$3" "$1" >/dev/null 2>&1; then
+        echo broken
+    elif [ -n "$2" ] &&
+        [ "$(openssl x509 -noout -pubkey -in "$1")" != "$(openssl pkey -pubout -in "$2" 2>/dev/null)" ]; then
+        echo broken
+    elif ! openssl x509 -noout -checkend 0 -in "$1" >/dev/null 2>&1; then
+        echo ended
+    fi
+}
+
+# certificate NAME CERTIFICATE KEY AUTHORITY
+certificate() {
+    case $(state "$2" "$3" "$4") in
+        broken) broken="$broken $1" ;;
+        ended) ended="$ended $1" ;;
+    esac
+}
+
+report() { # report PREFIX
+    say "$1.broken" "${broken# }"
+    say "$1.ended" "${ended# }"
+    [ -z "$ended" ] || say "$1-ended" yes
+}
+
+etcd_certificates() {
+    broken='' ended=''
+    ca=$ETCD_CERT_DIR/ca.pem
+    certificate ca.pem "$ca" "$([ -z "$ETCD" ] || echo "$ETCD_CERT_DIR/ca-key.pem")" "$ca"
+    [ -z "$ETCD" ] || for name in "member-$HOST" "admin-$HOST"; do
+        certificate "$name.pem" "$ETCD_CERT_DIR/$name.pem" "$ETCD_CERT_DIR/$name-key.pem" "$ca"
+    done
+    name=apiserver-etcd-client
+    certificate $name.pem "$ETCD_CERT_DIR/$name.pem" "$ETCD_CERT_DIR/$name-key.pem" "$ca"
+    report etcd-certificates
+}
+
+member() { # member CLUSTER PORT DATA
+    data=no
+    [ ! -d "$3/member/snap" ] || [ ! -d "$3/member/wal" ] || data=yes
+    say "$1.data" $data
+    if [ "$ETCD_KIND" = host ]; then
+        process "$1" "$1.service"
+    else
+        say "$1.process" "$(if pgrep -x etcd >/dev/null; then echo active; else echo inactive; fi)"
+    fi
+    [ ! -e "/run/systemd/system/$1.service.d/recover.conf" ] || say "$1.forced" yes
+    export ETCDCTL_ENDPOINTS="https://127.0.0.1:$2"
+    # Answered by the member alone, also without a majority.
+    answer=$("$BIN_DIR/etcdctl" --command-timeout=5s endpoint status --write-out=json 2>/dev/null)
+    field() { printf '%s' "$answer" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+    [ -n "$(field revision)" ] || return 0
+    say "$1.answers" yes
+    say "$1.revision" "$(field revision)"
+    say "$1.index" "$(field raftIndex)"
+    say "$1.size" "$(field dbSize)"
+    say "$1.used" "$(field dbSizeInUse)"
+    [ "$(field leader)" != "$(field member_id)" ] || say "$1.leads" yes
+    alarms=$(printf '%s' "$answer" | grep -o 'alarm:[A-Z]*' | cut -d: -f2 | sort -u | tr '\n' ' ')
+    say "$1.alarms" "${alarms% }"
+    say "$1.quota" "$(curl -s -m 5 --cacert "$ETCDCTL_CACERT" --cert "$ETCDCTL_CERT" --key "$ETCDCTL_KEY" \
+        "$ETCDCTL_ENDPOINTS/metrics" | awk '$1 == "etcd_server_quota_backend_bytes" { printf "%.0f", $2 }')"
+    # Needs a majority.
+    ! "$BIN_DIR/etcdctl" --command-timeout=5s get / --limit=1 --keys-only >/dev/null 2>&1 || say "$1.majority" yes
+}
+
+kubeconfig() { # kubeconfig NAME: its client certificate
+    file=$KUBE_CONFIG_DIR/$1.conf work=$(mktemp -d)
+    for field in certificate key; do
+        sed -n "s/^ *client-$field-data: *//p" "$file" 2>/dev/null | base64 -d >"$work/$field" 2>/dev/null
+    done
+    certificate "$1.conf" "$work/certificate" "$work/key" "$KUBE_CERT_DIR/ca.crt"
+    rm -rf "$work"
+}
+
+certificates() {
+    broken='' ended='' lacking=''
+    for name in ca front-proxy-ca sa; do
+        openssl pkey -noout -in "$KUBE_CERT_DIR/$name.key" >/dev/null 2>&1 || lacking="$lacking $name.key"
+        [ $name = sa ] || openssl x509 -noout -in "$KUBE_CERT_DIR/$name.crt" >/dev/null 2>&1 ||
+            lacking="$lacking $name.crt"
+    done
+    openssl pkey -pubin -noout -in "$KUBE_CERT_DIR/sa.pub" >/dev/null 2>&1 || lacking="$lacking sa.pub"
+    say certificates.lacking "${lacking# }"
+    for name in apiserver apiserver-kubelet-client front-proxy-client; do
+        authority=ca
+        [ $name != front-proxy-client ] || authority=front-proxy-ca
+        certificate $name "$KUBE_CERT_DIR/$name.crt" "$KUBE_CERT_DIR/$name.key" "$KUBE_CERT_DIR/$authority.crt"
+    done
+    for name in admin controller-manager scheduler; do kubeconfig $name; done
+    report certificates
+}
+
+# flags FILE: the flags in a manifest, one a line
+flags() { sed -n "s/^ *- \(--.*\)$/\1/p" "$1" | sort; }
+
+manifest() { # manifest PROGRAM: present, missing or damaged
+    [ -e "$KUBE_MANIFEST_DIR/$1.yaml" ] || { echo missing; return; }
+    for line in '^kind: Pod' "^ *- $1\$" '^ *image: .' '^    name:' '^status:'; do
+        grep -q -- "$line" "$KUBE_MANIFEST_DIR/$1.yaml" || { echo damaged; return; }
+    done
+    echo present
+}
+
+# kubeadm writes the manifests that the inventory wants into a file system that only it sees.
+wanted() {
+    work=$(mktemp -d)
+    cat >"$work/config.yaml"
+    # shellcheck disable=SC2016 # for the inner shell
+    unshare --mount sh -c 'mount -t tmpfs tmpfs "$1" &&
+        "$2/kubeadm" init phase control-plane all --config "$3/config.yaml" && cp "$1"/*.yaml "$3"' \
+        sh "$KUBE_MANIFEST_DIR" "$BIN_DIR" "$work" >/dev/null 2>&1
+    echo "$work"
+}
+
+control_plane() {
+    serves=no
+    [ "$(curl -sk -m 5 "https://$API_SERVER/readyz")" != ok ] || serves=yes
+    say api.serves $serves
+    work=$(wanted)
+    for program in kube-apiserver kube-controller-manager kube-scheduler; do
+        key=${program#kube-}
+        say "$key.manifest" "$(manifest $program)"
+        # Names of processes have at most 15 characters.
+        say "$key.runs" "$(if pgrep -x "$(printf '%.15s' $program)" >/dev/null; then echo yes; else echo no; fi)"
+        if [ ! -s "$work/$program.yaml" ] || [ ! -e "$KUBE_MANIFEST_DIR/$program.yaml" ]; then continue; fi
+        flags "$work/$program.yaml" >"$work/wanted"
+        flags "$KUBE_MANIFEST_DIR/$program.yaml" >"$work/has"
+        say "$key.extra" "$(comm -13 "$work/wanted" "$work/has" | tr '\n' ' ')"
+        say "$key.absent" "$(comm -23 "$work/wanted" "$work/has" | tr '\n' ' ')"
+        cmp -s "$work/$program.yaml" "$KUBE_MANIFEST_DIR/$program.yaml" || say "$key.differs" yes
+    done
+    if [ $serves = no ]; then
+        # Older logs are those of another failure.
+        log=$(find /var/log/pods -path '*/kube-system_kube-apiserver-*/kube-apiserver/*.log' -mmin -10 \
+            -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 | cut -d' ' -f2)
+        lines=$([ -z "$log" ] || tail -n 400 "$log" | sed 's/^[^ ]* std[a-z]* [A-Z] //; s/^{"log":"//')
+        line=$(printf '%s\n' "$lines" | grep -E '[Ee]rror:|^F[0-9]{4}|panic:|unknown flag|invalid argument' | tail -n 1)
+        [ -n "$line" ] || line=$(printf '%s\n' "$lines" | tail -n 1)
+        say api.log "$line"
+        flag=$(printf '%s' "$line" | grep -o -- '--[a-z][a-z0-9-]*' | head -n 1)
+        [ -z "$flag" ] || [ ! -s "$work/kube-apiserver.yaml" ] ||
+            ! flags "$work/kube-apiserver.yaml" | grep -q -- "^$flag\(=\|$\)" ||
+            say api.inventory_flag "${flag#--}"
+    fi
+    rm -rf "$work"
+}
+
+for entry in $ETCD; do
+    rest=${entry#*=}
+    member "${entry%%=*}" "${rest%%=*}" "${rest#*=}"
+done
+[ "$ETCD_KIND" != host ] || [ -z "$ETCD$PLANE" ] || etcd_certificates
+[ -z "$NODE" ] || {
+    process runtime "$RUNTIME"
+    process kubelet kubelet.service
+    broken='' ended=''
+    # A kubelet that has not joined yet has none, and others have theirs within kubelet.conf.
+    ! grep -qs kubelet-client-current "$KUBE_CONFIG_DIR/kubelet.conf" ||
+        certificate kubelet-client /var/lib/kubelet/pki/kubelet-client-current.pem \
+            /var/lib/kubelet/pki/kubelet-client-current.pem "$KUBE_CERT_DIR/ca.crt"
+    report kubelet-certificates
+}
+[ -z "$PLANE" ] || {
+    certificates
+    control_plane
+}
+say "done" yes
