@@ -2,18 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::ffi::OsStr;
+#[path = "common/terminal.rs"]
+mod terminal;
+
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use terminal::open_terminal;
 
 /// A console at its own terminal.
 struct Console {
@@ -24,12 +23,7 @@ struct Console {
 
 impl Console {
     fn open(folder: &Path) -> Console {
-        let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&control).unwrap();
-        unlockpt(&control).unwrap();
-        let name = ptsname(&control, Vec::new()).unwrap();
-        let path = OsStr::from_bytes(name.to_bytes());
-        let side: OwnedFd = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let (keys, side) = open_terminal();
         tcsetwinsize(&side, Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
             .args(["console", "-i", "hosts"])
@@ -43,7 +37,6 @@ impl Console {
             .stderr(Stdio::from(side))
             .spawn()
             .unwrap();
-        let keys = File::from(control);
         let mut screen = keys.try_clone().unwrap();
         let (sender, shown) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

@@ -2,17 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::ffi::OsStr;
-use std::fs::File;
+#[path = "common/terminal.rs"]
+mod terminal;
+
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use terminal::open_terminal;
 
 const PLAYBOOK: &str = r#"
 - name: servers
@@ -59,12 +57,7 @@ fn command(folder: &Path, words: &[&str]) -> Command {
 
 /// Output at a terminal, without carriage returns.
 fn at_terminal(mut command: Command) -> String {
-    let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&control).unwrap();
-    unlockpt(&control).unwrap();
-    let name = ptsname(&control, Vec::new()).unwrap();
-    let path = OsStr::from_bytes(name.to_bytes());
-    let side: OwnedFd = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let (mut screen, side) = open_terminal();
     tcsetwinsize(&side, Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     let mut child = command
         .stdin(Stdio::from(side.try_clone().unwrap()))
@@ -74,7 +67,6 @@ fn at_terminal(mut command: Command) -> String {
         .unwrap();
     // The command holds copies of the terminal, which would keep it open.
     drop(command);
-    let mut screen = File::from(control);
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
     // The terminal reports the program's end as an error.

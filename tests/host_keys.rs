@@ -4,18 +4,16 @@
 
 #[path = "../crates/ssh/tests/support/mod.rs"]
 mod support;
+#[path = "common/terminal.rs"]
+mod terminal;
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use support::{Sshd, available, keygen, run};
+use terminal::open_terminal;
 
 /// Writes an inventory for this sshd to its folder.
 fn inventory(sshd: &Sshd, more: &str) {
@@ -63,18 +61,12 @@ struct Terminal {
 
 impl Terminal {
     fn open(sshd: &Sshd, arguments: &str) -> Self {
-        let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&control).unwrap();
-        unlockpt(&control).unwrap();
-        let name = ptsname(&control, Vec::new()).unwrap();
-        let path = OsStr::from_bytes(name.to_bytes());
-        let side: OwnedFd = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let (keys, side) = open_terminal();
         let mut command = windlass(sshd, &["--wait", "--ctty"], arguments);
         let sides = [side.try_clone().unwrap(), side.try_clone().unwrap(), side];
         let [stdin, stdout, stderr] = sides.map(Stdio::from);
         let child = command.stdin(stdin).stdout(stdout).stderr(stderr).spawn().unwrap();
         drop(command);
-        let keys = File::from(control);
         let mut screen = keys.try_clone().unwrap();
         let (sender, shown) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
