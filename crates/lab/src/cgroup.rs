@@ -5,7 +5,7 @@
 //! find without recorded process ids.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,6 +28,16 @@ const SECONDS_TO_DIE: u64 = 30;
 pub(crate) struct Hierarchy {
     mount: PathBuf,
     unified: bool,
+}
+
+impl Hierarchy {
+    /// Keeps other threads and processes from adding or removing parent groups until the returned file is dropped. The
+    /// last host that leaves a parent removes it, possibly while the next host is being created inside it.
+    fn lock(&self) -> Result<File, Error> {
+        let directory = File::open(&self.mount).map_err(Error::io("open", &self.mount))?;
+        directory.lock().map_err(Error::io("lock", &self.mount))?;
+        Ok(directory)
+    }
 }
 
 /// Finds the hierarchies in a mount table in the format of /proc/self/mountinfo.
@@ -85,6 +95,7 @@ impl Group {
     /// Creates the group in every hierarchy and sets its limits.
     pub(crate) fn create(&self, limits: Limits) -> Result<(), Error> {
         for hierarchy in &self.hierarchies {
+            let _lock = hierarchy.lock()?;
             let mut path = hierarchy.mount.clone();
             for level in &self.levels {
                 if hierarchy.unified {
@@ -174,6 +185,7 @@ impl Group {
             while let Err(error) = remove_tree(&path) {
                 deadline.pause(|| error.to_string())?;
             }
+            let _lock = hierarchy.lock()?;
             while path.pop() && path.starts_with(hierarchy.mount.join(ROOT)) && fs::remove_dir(&path).is_ok() {}
         }
         Ok(())
@@ -242,6 +254,26 @@ mod tests {
         );
         let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
         assert_eq!(hierarchies(unified), [hierarchy("/sys/fs/cgroup", true)]);
+    }
+
+    /// A host that boots removes the groups of its last start, and with them a parent that another host needed.
+    #[test]
+    fn hosts_that_start_together_keep_their_parent() {
+        let mount = tempfile::tempdir().unwrap();
+        let hierarchy = Hierarchy { mount: mount.path().to_owned(), unified: false };
+        let lab = Group { hierarchies: vec![hierarchy], levels: vec![ROOT.into(), "windlass0".into()] };
+        std::thread::scope(|scope| {
+            for host in ["node1", "node2", "node3"] {
+                let group = lab.child(host);
+                scope.spawn(move || {
+                    for _ in 0..300 {
+                        group.child("keeper").create(Limits::default()).unwrap();
+                        group.remove().unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
     }
 
     #[test]
