@@ -1,9 +1,12 @@
-//! Masks secrets in values before they are written.
+//! Masks secrets in texts and results before they are written.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
-use serde_json::{Map, Value};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use windlass_template::Edited;
 
+use crate::outcome::TaskResult;
 use crate::output::Secrets;
 
 /// Masks the secrets in a text.
@@ -11,35 +14,53 @@ pub(super) fn text(text: &str, secrets: &Secrets) -> String {
     secrets.mask(text)
 }
 
-/// Masks every text of a mapping, including keys. Returns true if one contained a secret.
-pub(super) fn map(fields: &mut Map<String, Value>, secrets: &Secrets) -> bool {
-    let mut found = false;
-    for field in fields.values_mut() {
-        found |= value(field, secrets);
-    }
-    if fields.keys().any(|key| matches!(secrets.masked(key), Cow::Owned(_))) {
-        *fields = std::mem::take(fields).into_iter().map(|(key, field)| (text(&key, secrets), field)).collect();
-        found = true;
-    }
-    found
+/// Serialises a result with every secret masked, in keys, texts and numbers.
+pub(super) struct Fields<'a> {
+    result: &'a TaskResult,
+    secrets: &'a Secrets,
+    masked: Cell<bool>,
 }
 
-fn value(value: &mut Value, secrets: &Secrets) -> bool {
-    match value {
-        Value::String(shown) => {
-            let Cow::Owned(masked) = secrets.masked(shown) else { return false };
-            *shown = masked;
-            true
-        }
-        Value::Array(items) => items.iter_mut().fold(false, |found, item| self::value(item, secrets) | found),
-        Value::Object(fields) => map(fields, secrets),
-        Value::Number(number) => {
-            let Cow::Owned(masked) = secrets.masked(&number.to_string()) else { return false };
-            *value = Value::String(masked);
-            true
-        }
-        Value::Null | Value::Bool(_) => false,
+impl<'a> Fields<'a> {
+    pub(super) fn new(result: &'a TaskResult, secrets: &'a Secrets) -> Fields<'a> {
+        Fields { result, secrets, masked: Cell::new(false) }
     }
+
+    /// Whether serialisation met a secret.
+    pub(super) fn is_masked(&self) -> bool {
+        self.masked.get()
+    }
+}
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mask = |text: &str| {
+            let Cow::Owned(masked) = self.secrets.masked(text) else { return None };
+            self.masked.set(true);
+            Some(masked)
+        };
+        let mut map = serializer.serialize_map(None)?;
+        // No task can read the arguments.
+        for (key, value) in self.result.iter().filter(|(key, _)| &***key != "invocation") {
+            let name = mask(key).map_or(Cow::Borrowed(&**key), Cow::Owned);
+            if &**key == "results" && is_loop(self.result) {
+                // Items have their own records.
+                map.serialize_entry(&name, &())?;
+            } else {
+                map.serialize_entry(&name, &Edited::new(value, &mask))?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// Whether `results` contains the items of a loop.
+fn is_loop(result: &TaskResult) -> bool {
+    result.get("results").is_some_and(|results| {
+        results.try_iter().is_ok_and(|mut items| {
+            items.next().is_some_and(|first| first.get_attr("ansible_loop_var").is_ok_and(|name| !name.is_undefined()))
+        })
+    })
 }
 
 #[cfg(test)]
@@ -52,9 +73,10 @@ mod tests {
     fn secret_with_quotes_in_nested_value_is_masked_whole() {
         let secrets = Secrets::default();
         secrets.add("pa\"ss\\word");
-        let mut fields =
-            Map::from_iter([("a".to_owned(), json!([{"b": "x pa\"ss\\word y"}])), ("n".to_owned(), json!(1))]);
-        assert!(map(&mut fields, &secrets));
-        assert_eq!(Value::Object(fields), json!({"a": [{"b": "x ******** y"}], "n": 1}));
+        let nested = windlass_template::from_json(&json!([{"b": "x pa\"ss\\word y"}]));
+        let result = TaskResult::new().with("a", nested).with("n", 1);
+        let fields = Fields::new(&result, &secrets);
+        assert_eq!(serde_json::to_value(&fields).unwrap(), json!({"a": [{"b": "x ******** y"}], "n": 1}));
+        assert!(fields.is_masked());
     }
 }

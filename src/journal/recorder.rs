@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::inputs::Inputs;
 use super::ledger::{Entry, Event, Ledger, Pending};
@@ -145,7 +145,18 @@ impl Recorder {
     }
 
     fn append(&self, record: &Record) -> u64 {
+        self.append_with(record, "")
+    }
+
+    /// Appends a record, which has an empty `result`, with the JSON text of its result. Long loops have many: building
+    /// each as a tree first would take most of the journal's time.
+    fn append_with(&self, record: &Record, result: &str) -> u64 {
         let Ok(mut line) = serde_json::to_string(record) else { return 0 };
+        if !result.is_empty() {
+            line.pop();
+            line.reserve(result.len() + 16);
+            line.extend([",\"result\":", result, "}"]);
+        }
         line.push('\n');
         self.log.append(Lane::Run, &line)
     }
@@ -246,16 +257,17 @@ impl Recorder {
     ) {
         let (result, delegate) = part;
         let (result, withheld, status) = self.captured(action, result, false, no_log);
-        self.append(&Record::Item(Box::new(ItemDone {
+        let record = Record::Item(Box::new(ItemDone {
             at: place.at.clone(),
             host: host.to_owned(),
             index: u32::try_from(index).unwrap_or(u32::MAX),
             action: action.to_owned(),
             status,
             delegate: delegate.clone(),
-            result,
+            result: Map::new(),
             withheld,
-        })));
+        }));
+        self.append_with(&record, &result);
     }
 
     /// Records the result of a task on a host. Its notifications count from now on.
@@ -277,7 +289,7 @@ impl Recorder {
             }
         }
         let rescued = status.failed && !status.ignored && place.rescuable;
-        self.append(&Record::Done(Box::new(Done {
+        let record = Record::Done(Box::new(Done {
             at: place.at.clone(),
             host: outcome.host.to_string(),
             action: outcome.action.clone(),
@@ -290,9 +302,10 @@ impl Recorder {
             notify: self.masked(&outcome.notify),
             delegate,
             delegate_facts: outcome.delegate_facts,
-            result,
+            result: Map::new(),
             withheld,
-        })));
+        }));
+        self.append_with(&record, &result);
     }
 
     /// Records that a task sent behind a failed one was not run.
@@ -301,14 +314,14 @@ impl Recorder {
         sent.iter().for_each(|handler| _ = self.note(&Event::Not(self.entry(place, host, handler))));
     }
 
-    /// Result as written to the journal, the reason if it is incomplete, and its flags.
+    /// JSON text of a result for the journal, the reason if it is incomplete, and its flags.
     fn captured(
         &self,
         action: &str,
         result: &TaskResult,
         ignored: bool,
         no_log: bool,
-    ) -> (Map<String, Value>, Option<Withheld>, Status) {
+    ) -> (String, Option<Withheld>, Status) {
         let status = Status {
             changed: result.changed(),
             failed: result.failed(),
@@ -316,7 +329,7 @@ impl Recorder {
             unreachable: result.is_unreachable(),
             ignored,
         };
-        let withheld = |reason| (Map::new(), Some(reason), status);
+        let withheld = |reason| (String::new(), Some(reason), status);
         if AGAIN.contains(&action) || result.is_predicted() {
             return withheld(Withheld::Again);
         }
@@ -327,14 +340,9 @@ impl Recorder {
         if size > RESULT {
             return withheld(Withheld::Size);
         }
-        // Items have their own records, and no task can read the arguments.
-        let fields = result.iter().filter(|(key, _)| &***key != "invocation").map(|(key, value)| match &**key {
-            "results" if status_of_loop(result) => (key.to_string(), Value::Null),
-            _ => (key.to_string(), windlass_template::to_json(value)),
-        });
-        let mut fields: Map<String, Value> = fields.collect();
-        let withheld = mask::map(&mut fields, &self.secrets).then_some(Withheld::Masked);
-        (fields, withheld, status)
+        let fields = mask::Fields::new(result, &self.secrets);
+        let Ok(text) = serde_json::to_string(&fields) else { return withheld(Withheld::Size) };
+        (text, fields.is_masked().then_some(Withheld::Masked), status)
     }
 
     /// Outcome of a task on a host in the resumed run.
@@ -425,13 +433,4 @@ impl Recorder {
         self.append(&Record::End(End { ended: jiff::Timestamp::now().to_string(), code, failed }));
         self.log.close();
     }
-}
-
-/// Whether `results` contains the items of a loop.
-fn status_of_loop(result: &TaskResult) -> bool {
-    result.get("results").is_some_and(|results| {
-        results.try_iter().is_ok_and(|mut items| {
-            items.next().is_some_and(|first| first.get_attr("ansible_loop_var").is_ok_and(|name| !name.is_undefined()))
-        })
-    })
 }

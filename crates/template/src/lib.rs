@@ -56,7 +56,7 @@ pub use minijinja::Value;
 pub use crate::context::Context;
 pub use crate::engine::{Compat, Engine, Options, Revealed, TemplateOptions};
 pub use crate::error::{Error, ErrorKind};
-pub use crate::json::{from_json, to_json};
+pub use crate::json::{Edited, from_json, to_json};
 pub use crate::mark::{failed, is_omit, is_undefined, omit, undefined, unknown, unknown_reason};
 pub use crate::origin::Origin;
 pub use crate::parts::{Part, PartKind, parts};
