@@ -321,6 +321,82 @@ fn python_filters_tests_and_lookups_run_in_python() {
     );
 }
 
+/// A lookup plugin that renders texts, and the parts of ansible-core 2.19 that it needs.
+const RENDERING_LOOKUP: &[(&str, &str)] = &[
+    ("core/ansible/errors.py", "class AnsibleError(Exception):\n    pass\n"),
+    ("core/ansible/parsing/dataloader.py", "class DataLoader:\n    def set_basedir(self, folder):\n        pass\n"),
+    (
+        "core/ansible/plugins/loader.py",
+        r#"import os
+import importlib.util
+
+
+class Loader:
+    def add_directory(self, folder):
+        self.folder = folder
+
+    def get(self, name, loader=None, templar=None):
+        spec = importlib.util.spec_from_file_location(name, os.path.join(self.folder, name + '.py'))
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        plugin = module.LookupModule()
+        plugin._templar = templar
+        return plugin
+
+
+lookup_loader = Loader()
+"#,
+    ),
+    (
+        "core/ansible/_internal/_datatag/_tags.py",
+        r#"class Trusted(str):
+    pass
+
+
+class TrustedAsTemplate:
+    @staticmethod
+    def is_tagged_on(value):
+        return isinstance(value, Trusted)
+"#,
+    ),
+    (
+        "core/ansible/template.py",
+        "from ansible._internal._datatag._tags import Trusted\n\n\ndef trust_as_template(text):\n    return Trusted(text)\n",
+    ),
+    (
+        "lookup_plugins/rendered.py",
+        r#"from ansible.template import trust_as_template
+
+
+class LookupModule:
+    def run(self, terms, variables=None, **options):
+        template = self._templar.template
+        built = ['{{ ' + terms[0] + ' }}', ''.join(terms)]
+        return [template(text) for text in terms + built] + [template(trust_as_template('{{ 6 * 7 }}'))]
+"#,
+    ),
+];
+
+#[test]
+fn text_built_by_lookup_plugin_is_not_rendered() {
+    let folder = project(RENDERING_LOOKUP);
+    holds(
+        &folder,
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - command: "printf '%s\n' '1 + 1' '{' '{ 2 + 2 }}'"
+      register: host
+    - assert:
+        that:
+          - found[:3] == host.stdout_lines and found[3] is match('.. 1 . 1 ..$') and found[4] is match('1 . 1.. 2 . 2 ..$')
+          - found[5] == 42
+      vars:
+        found: "{{ query('rendered', *host.stdout_lines) }}"
+"#,
+    );
+}
+
 #[test]
 fn unusable_python_plugin_refused_before_the_run() {
     let folder = project(&[

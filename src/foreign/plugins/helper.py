@@ -106,6 +106,18 @@ class Variables(dict):
         return self
 
 
+def is_trusted(text):
+    """Tells whether a plugin passed this text to ansible-core's trust_as_template.
+
+    Nothing else is rendered: text that a plugin builds may contain data of hosts. Before 2.19, there is no such tag.
+    """
+    try:
+        from ansible._internal._datatag._tags import TrustedAsTemplate
+    except ImportError:
+        return False
+    return TrustedAsTemplate.is_tagged_on(text)
+
+
 class Templar:
     """The parts of Ansible's Templar that lookups use."""
 
@@ -116,7 +128,7 @@ class Templar:
 
     def template(self, value, **_):
         if isinstance(value, str):
-            return ask({'template': value}) if '{{' in value or '{%' in value else value
+            return ask({'template': str(value)}) if self.is_template(value) else value
         if isinstance(value, list):
             return [self.template(item) for item in value]
         if isinstance(value, dict):
@@ -124,7 +136,7 @@ class Templar:
         return value
 
     def is_template(self, value):
-        return isinstance(value, str) and ('{{' in value or '{%' in value)
+        return isinstance(value, str) and ('{{' in value or '{%' in value) and is_trusted(value)
 
     def copy_with_new_env(self, **_):
         return self
