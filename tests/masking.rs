@@ -70,6 +70,9 @@ const PLAYBOOK: &str = r#"
       delay: 0
       ignore_errors: true
     - set_stats: {data: {kept: "{{ inline }}"}}
+    - debug: {var: pin}
+    - debug: {msg: "{{ pin }} {{ [pin] }}"}
+    - debug: {msg: "https://ghp_0123456789abcdefWXYZ@example.org/x?access_token=t0ken-of-a-query&page=2"}
     - debug: {msg: "git clone https://me:passw0rd@example.org/x.git and {{ lookup('file', 'whole.key') }}"}
     - include_vars: {file: later.yml}
     - debug: {var: later}
@@ -106,7 +109,7 @@ fn project() -> tempfile::TempDir {
     fs::write(path.join("p.yml"), PLAYBOOK).unwrap();
     fs::write(path.join("more.yml"), "- debug: {msg: \"included {{ passed }}\"}\n").unwrap();
     fs::write(path.join("hosts"), "localhost ansible_connection=local\n").unwrap();
-    let json = serde_json::json!({"secrets": NASTY, "trivial": TRIVIAL, "nested": {"port": 8080, "flag": false}});
+    let json = serde_json::json!({"secrets": NASTY, "trivial": TRIVIAL, "nested": {"port": 8080, "flag": false}, "pin": 31_415_926_535_u64});
     encrypt(path, "group_vars/all/vault.yml", &json.to_string());
     encrypt(path, "later.yml", "later: [{password: secret-of-later}]\n");
     encrypt(path, "whole.key", "whole-file-secret");
@@ -185,7 +188,16 @@ fn forms(secret: &str) -> BTreeSet<String> {
 }
 
 fn assert_nothing_secret(sinks: &[(String, String)], about: &str) {
-    let more = ["inl1ne s'ecret", "secret-of-later", "whole-file-secret", "passw0rd", "the-vault-password"];
+    let more = [
+        "inl1ne s'ecret",
+        "secret-of-later",
+        "whole-file-secret",
+        "passw0rd",
+        "the-vault-password",
+        "31415926535",
+        "ghp_0123456789abcdefWXYZ",
+        "t0ken-of-a-query",
+    ];
     for secret in NASTY.iter().chain(&more) {
         for form in forms(secret) {
             for (name, text) in sinks {

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -13,6 +14,13 @@ use super::log::Log;
 use super::palette::{Color, Palette};
 use super::printable::printable;
 use super::secrets::Secrets;
+
+/// Number of messages remembered. Hosts choose messages, so there may be any number of them.
+const REMEMBERED: usize = 1 << 16;
+
+/// Maximum number of warnings shown for one result, and their size in bytes.
+const WARNINGS: usize = 100;
+const WARNING_BYTES: usize = 64 << 10;
 
 /// Prints lines with colours and masked secrets.
 #[derive(Debug, Clone)]
@@ -22,8 +30,8 @@ pub struct Printer {
     secrets: Secrets,
     /// Whether text is masked. Text that callbacks render is not, because their events are masked before.
     masks: bool,
-    /// Messages already printed, which are not repeated.
-    said: Arc<Mutex<HashSet<String>>>,
+    /// Hashes of messages already printed, which are not repeated.
+    said: Arc<Mutex<HashSet<u64>>>,
     log: Option<Arc<Log>>,
     /// Verbosity of the terminal, and of the log file.
     verbosity: (u8, u8),
@@ -153,14 +161,35 @@ impl Printer {
         }
     }
 
-    /// Prints the warnings in a result.
+    /// Prints the warnings in a result, up to [`WARNINGS`] of [`WARNING_BYTES`] altogether.
     pub(super) fn result_warnings(&self, result: &Value) {
         let warnings = result.get("warnings").and_then(Value::as_array);
-        warnings.into_iter().flatten().filter_map(Value::as_str).for_each(|warning| self.warning(warning));
+        let (mut shown, mut bytes, mut left_out) = (0, 0, 0);
+        for warning in warnings.into_iter().flatten().filter_map(Value::as_str) {
+            if shown < WARNINGS && bytes + warning.len() <= WARNING_BYTES {
+                shown += 1;
+                bytes += warning.len();
+                self.warning(warning);
+            } else {
+                left_out += 1;
+            }
+        }
+        if left_out > 0 {
+            self.warning(&format!(
+                "{left_out} more warnings of this task are not shown; a result may show {WARNINGS} of {} KiB",
+                WARNING_BYTES >> 10
+            ));
+        }
     }
 
     fn is_new(&self, text: &str) -> bool {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned())
+        // Keyed at random, so that no host can make two messages look equal.
+        static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() >= REMEMBERED {
+            said.clear();
+        }
+        said.insert(KEYS.hash_one(text))
     }
 
     fn logged(&self, text: &str) {

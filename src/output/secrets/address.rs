@@ -1,11 +1,31 @@
-//! Passwords in URLs: `scheme://user:password@host`.
+//! Credentials in URLs: `scheme://user:password@host`, `https://token@host` and `?access_token=...`.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use memchr::memmem;
 
-/// Ranges of the passwords of URLs in a text.
+/// Minimum length of a user name in a URL without a password to be taken for a token, in bytes.
+const TOKEN: usize = 20;
+
+/// Parameters of a query whose values are credentials.
+const PARAMETERS: &[&[u8]] = &[
+    b"access_token",
+    b"api_key",
+    b"apikey",
+    b"auth_token",
+    b"client_secret",
+    b"passwd",
+    b"password",
+    b"private_token",
+    b"refresh_token",
+    b"secret",
+    b"sig",
+    b"token",
+    b"x-amz-signature",
+];
+
+/// Ranges of the credentials of URLs in a text.
 pub(super) fn passwords(text: &[u8]) -> Vec<Range<usize>> {
     static SEPARATOR: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(b"://"));
     let mut found = Vec::new();
@@ -16,11 +36,45 @@ pub(super) fn passwords(text: &[u8]) -> Vec<Range<usize>> {
         let is_end =
             |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || b"/?#\"'<>\\`{}".contains(byte);
         let authority = rest.get(..rest.iter().position(is_end).unwrap_or(rest.len())).unwrap_or_default();
-        let Some(at) = authority.iter().rposition(|byte| *byte == b'@').filter(|_| begins) else { continue };
-        let Some(colon) = authority.iter().take(at).position(|byte| *byte == b':') else { continue };
-        if colon + 1 < at {
-            found.push(from + colon + 1..from + at);
+        if !begins {
+            continue;
         }
+        if let Some(at) = authority.iter().rposition(|byte| *byte == b'@') {
+            match authority.iter().take(at).position(|byte| *byte == b':') {
+                Some(colon) if colon + 1 < at => found.push(from + colon + 1..from + at),
+                None if authority.get(..at).is_some_and(is_token) => found.push(from..from + at),
+                _ => {}
+            }
+        }
+        found.extend(of_query(text, from + authority.len()));
+    }
+    found
+}
+
+/// Whether a user name is a token, which has letters and digits and is longer than names are.
+fn is_token(user: &[u8]) -> bool {
+    user.len() >= TOKEN
+        && user.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte))
+        && user.iter().any(u8::is_ascii_digit)
+        && user.iter().any(u8::is_ascii_alphabetic)
+}
+
+/// Ranges of the credentials in the query of a URL whose path begins at `from`.
+fn of_query(text: &[u8], from: usize) -> Vec<Range<usize>> {
+    let rest = text.get(from..).unwrap_or_default();
+    let is_end = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || b"\"'<>\\`{}".contains(byte);
+    let url = rest.get(..rest.iter().position(is_end).unwrap_or(rest.len())).unwrap_or_default();
+    let Some(mark) = url.iter().position(|byte| *byte == b'?') else { return Vec::new() };
+    let mut start = mark + 1;
+    let mut found = Vec::new();
+    for field in url.get(start..).unwrap_or_default().split(|byte| b"&;#".contains(byte)) {
+        if let Some(equals) = field.iter().position(|byte| *byte == b'=')
+            && PARAMETERS.contains(&&*field.get(..equals).unwrap_or_default().to_ascii_lowercase())
+            && equals + 1 < field.len()
+        {
+            found.push(from + start + equals + 1..from + start + field.len());
+        }
+        start += field.len() + 1;
     }
     found
 }
@@ -31,6 +85,13 @@ mod tests {
 
     fn found(text: &str) -> Vec<&str> {
         passwords(text.as_bytes()).into_iter().filter_map(|range| text.get(range)).collect()
+    }
+
+    #[test]
+    fn tokens_of_a_url_are_found_in_place_of_a_user_and_in_the_query() {
+        assert_eq!(found("clone https://ghp_0123456789abcdefABCD@host/x"), ["ghp_0123456789abcdefABCD"]);
+        assert_eq!(found("https://h/x?a=1&access_token=s3cr&b=2#c, ftp://h?Token=t"), ["s3cr", "t"]);
+        assert!(found("ssh://git@host https://user-with-a-very-long-name@host https://h/?tokens=1&token=").is_empty());
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Secrets {
         Cow::Owned(masked)
     }
 
-    /// Masks texts and keys of a value; numbers, booleans and the structure stay.
+    /// Masks texts, keys and numbers of a value; a masked number becomes a text. Booleans and the structure stay.
     pub fn mask_json(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -204,7 +204,12 @@ impl Secrets {
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.mask_json(item)),
             Value::Object(map) => self.mask_map(map),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Number(number) => {
+                if let Cow::Owned(masked) = self.masked(&number.to_string()) {
+                    *value = Value::String(masked);
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
         }
     }
 
