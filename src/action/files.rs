@@ -225,8 +225,21 @@ pub(super) async fn unarchive(context: &ActionContext) -> Result<TaskResult, Fai
     context.module("ansible.builtin.unarchive", value_of(args), vec![content]).await
 }
 
-/// `fetch`: stores a file of the host below a folder on the controller. The path depends on the task alone, never on
-/// the host's answer.
+/// The folder of a host below `dest`. `add_host` may take a name from what another host answered, so it must not lead
+/// anywhere else.
+fn folder_of(host: &str) -> Result<&str, Failure> {
+    let mut parts = Path::new(host).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(name)), None) if name == host => Ok(host),
+        _ => Err(format!(
+            "the host name '{host}' cannot be the name of a folder below dest; set flat to true and name the file in dest"
+        )
+        .into()),
+    }
+}
+
+/// `fetch`: stores a file of the host below a folder on the controller. The path depends on the task and on the host's
+/// name, never on the host's answer.
 pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure> {
     let (Some(src), Some(dest)) = (context.text("src"), context.text("dest")) else {
         return Err("src and dest are required".into());
@@ -252,7 +265,7 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
             );
         }
         (true, false) => base,
-        (false, _) => base.join(&*context.host).join(&inside),
+        (false, _) => base.join(folder_of(&context.host)?).join(&inside),
     };
     if path.is_dir() {
         let shown = path.display();

@@ -8,6 +8,7 @@ use windlass_template::{Context, Value};
 use super::{ActionContext, Content, Failure};
 use crate::foreign::{ForeignModule, Package, Style};
 use crate::outcome::{Effect, TaskResult};
+use crate::vars::is_protected;
 
 /// Filesystems without SELinux contexts; modules receive this list.
 const SPECIAL_FILESYSTEMS: &[&str] = &["fuse", "nfs", "vboxsf", "ramfs", "9p", "vfat"];
@@ -42,7 +43,11 @@ pub(super) async fn run(context: &ActionContext, module: &ForeignModule) -> Resu
     let found = result.get("ansible_facts").and_then(|facts| field(facts, "discovered_interpreter_python"));
     let user = context.connection.become_user.as_ref().map(|user| user.user.clone());
     Ok(match found.as_ref().and_then(Value::as_str).filter(|_| is_searched) {
-        Some(path) => completed(result).with_effect(Effect::Python { user, path: path.to_owned() }),
+        Some(path) => completed(result).with_effect(Effect::Python {
+            kind: context.connection.target.kind,
+            user,
+            path: path.to_owned(),
+        }),
         None => completed(result),
     })
 }
@@ -138,7 +143,9 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
         return named(replaced(&wanted)?);
     }
     let user = context.connection.become_user.as_ref().map(|user| user.user.as_str());
-    if let Some(known) = context.world.host(&context.connection.target.name).facts.python(user) {
+    if let Some(known) =
+        context.world.host(&context.connection.target.name).facts.python(context.connection.target.kind, user)
+    {
         return named(vec![known.to_owned()].into_iter().chain(shebang.iter().skip(1).cloned()).collect());
     }
     let candidates = match host.0.variable("ansible_interpreter_python_fallback") {
@@ -176,6 +183,7 @@ impl HostVariables {
 
 /// Text of a variable; `None` if it is absent, empty or null.
 fn variable(context: &Context, name: &str) -> Option<String> {
+    debug_assert!(is_protected(name), "facts of a host could set {name}");
     let value = context.variable(name).ok().flatten().filter(|value| !value.is_none())?;
     Some(windlass_template::text(&value).trim().to_owned()).filter(|text| !text.is_empty())
 }

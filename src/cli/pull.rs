@@ -238,18 +238,16 @@ fn fetch(arguments: &Arguments, url: &str, dest: &Path, names: &[String]) -> Res
     command.args(arguments.extra_vars.iter().flat_map(|vars| ["-e", vars]));
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| Error::new(format!("this program cannot be started again: {error}")))?;
-    // The output is printed immediately, and kept to detect changes.
-    let mut printed = String::new();
+    // The output is printed immediately.
+    let mut changed = false;
     if let Some(output) = child.stdout.take() {
         use std::io::{BufRead as _, BufReader};
         for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
             super::print(&format!("{line}\n"))?;
-            printed.push_str(&line);
-            printed.push('\n');
+            changed |= ["| CHANGED =>", "\"changed\": true", "changed: True"].iter().any(|word| line.contains(word));
         }
     }
     let status = child.wait().map_err(|error| Error::new(format!("the repository cannot be fetched: {error}")))?;
-    let changed = ["| CHANGED =>", "\"changed\": true", "changed: True"].iter().any(|word| printed.contains(word));
     Ok((code_of(status), changed))
 }
 

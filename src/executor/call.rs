@@ -334,7 +334,10 @@ where
             Event::NotRun => return Err(Error::NotRun.into()),
             Event::LockWait { holder, waited, left } => {
                 waits.patience.store(true, Ordering::Relaxed);
-                tell(call, TaskEvent::Warning(lock::waiting(&holder, waited, left)));
+                let warning = lock::waiting(&holder, waited, left);
+                if expected.shows_warning(warning.len(), live.may_warn()) {
+                    tell(call, TaskEvent::Warning(warning));
+                }
             }
             Event::LockTaken => waits.patience.store(true, Ordering::Relaxed),
             Event::LockRefused { holder, waited } => {

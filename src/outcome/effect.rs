@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use windlass_template::{Origin, Value};
 use windlass_yaml::Mapping;
 
+use crate::connection::Kind;
 use crate::vars::HostFacts;
 
 /// A change of the run that a task makes besides its registered result.
@@ -14,6 +15,8 @@ pub enum Effect {
     Facts(HostFacts),
     /// Python found on the host for modules of a become user.
     Python {
+        /// Kind of the connection over which it was found.
+        kind: Kind,
         /// The become user; `None` is the login user.
         user: Option<String>,
         /// Its path on the host.

@@ -123,6 +123,11 @@ impl Ahead {
         self.departure.clone()
     }
 
+    /// Whether the request has left.
+    pub(super) fn is_sent(&self) -> bool {
+        *self.departure.borrow() == Departure::Left
+    }
+
     /// Waits for the decision; returns true if the request has left.
     pub(super) async fn has_left(&self) -> bool {
         let mut departure = self.departure.subscribe();

@@ -199,7 +199,7 @@ impl TaskOnHost {
     /// Reports the task's result and builds its outcome.
     fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
         let Whole { mut result, delegate, looped, mut parts, mut notify, forgiven } = whole;
-        if let Some(Err(refusal)) = self.task.register.as_ref().map(|_| self.weighed(&result, 0)) {
+        if let Err(refusal) = self.weighed(&result, self.task.register.is_some(), 0) {
             result = TaskResult::failure(refusal).interrupted();
             parts = vec![(result.clone(), delegate.clone())];
         }
@@ -226,10 +226,10 @@ impl TaskOnHost {
         outcome
     }
 
-    /// Memory of a result in bytes. Fails if the result plus `more` bytes exceeds the host's share for registered
-    /// results.
-    pub(super) fn weighed(&self, result: &TaskResult, more: usize) -> Result<usize, String> {
-        let weight = kept::weight_of_result(result);
+    /// Memory in bytes of what stays of a result. Fails if that plus `more` bytes exceeds the host's share for
+    /// registered results and facts.
+    pub(super) fn weighed(&self, result: &TaskResult, is_registered: bool, more: usize) -> Result<usize, String> {
+        let weight = kept::weight_of_result(result, is_registered);
         let kept = self.world.host(&self.host).kept.saturating_add(more);
         self.shared.kept.refusal(&self.host, kept, weight).map_or(Ok(weight), Err)
     }

@@ -190,7 +190,7 @@ impl<'a> Items<'a> {
             self.ended = Some(result);
             return false;
         }
-        match task.weighed(&result, self.weight) {
+        match task.weighed(&result, true, self.weight) {
             Ok(weight) => self.weight += weight,
             Err(refusal) => result = TaskResult::failure(refusal).interrupted(),
         }

@@ -1,20 +1,21 @@
-//! Limits the controller's memory for registered results, because hosts choose the size of their answers.
+//! Limits the controller's memory for registered results and facts, because hosts choose the size of their answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use minijinja::value::ValueKind;
 use windlass_template::Value;
 
-use crate::outcome::TaskResult;
+use crate::outcome::{Effect, TaskResult};
+use crate::vars::HostFacts;
 
-/// Limit for the registered results of one host, in bytes.
+/// Limit for the registered results and facts of one host, in bytes.
 const HOST: usize = 512 << 20;
 /// Limit for all hosts of a run, in bytes.
 const RUN: usize = 4 << 30;
 /// Estimated overhead of one value and its place in a list or mapping, in bytes.
 const VALUE: usize = 64;
 
-/// Memory of all registered results of a run, in bytes.
+/// Memory of all registered results and facts of a run, in bytes.
 #[derive(Debug, Default)]
 pub struct Kept(AtomicUsize);
 
@@ -24,8 +25,8 @@ impl Kept {
     pub(super) fn refusal(&self, host: &str, kept: usize, weight: usize) -> Option<String> {
         let (of_host, of_run) = (kept.saturating_add(weight), self.0.load(Ordering::Relaxed).saturating_add(weight));
         let (whose, needed, limit) = match (of_host > HOST, of_run > RUN) {
-            (true, _) => (format!("the registered results of {host}"), of_host, HOST),
-            (_, true) => ("the registered results of all hosts".to_owned(), of_run, RUN),
+            (true, _) => (format!("the registered results and facts of {host}"), of_host, HOST),
+            (_, true) => ("the registered results and facts of all hosts".to_owned(), of_run, RUN),
             (false, false) => return None,
         };
         Some(format!(
@@ -36,7 +37,7 @@ impl Kept {
         ))
     }
 
-    /// Replaces the counted size of a registered result.
+    /// Replaces the counted size of a registered result or fact.
     pub(super) fn replace(&self, old: usize, new: usize) {
         // `set_fact` may have overwritten it with a value that was never counted.
         let counted = |kept: usize| Some(kept.saturating_add(new).saturating_sub(old));
@@ -44,10 +45,20 @@ impl Kept {
     }
 }
 
-/// Estimated memory of a registered result, in bytes.
-pub(super) fn weight_of_result(result: &TaskResult) -> usize {
-    let entries = result.registered().map(|(key, value)| VALUE.saturating_add(key.len()).saturating_add(weight(value)));
-    entries.fold(VALUE, usize::saturating_add)
+/// Estimated memory of a result in bytes: of its facts, and if it `is_registered`, of all its values.
+pub(super) fn weight_of_result(result: &TaskResult, is_registered: bool) -> usize {
+    let values = result.registered().filter(|_| is_registered);
+    let entries = values.map(|(key, value)| VALUE.saturating_add(key.len()).saturating_add(weight(value)));
+    let facts = result.effects().iter().map(|effect| match effect {
+        Effect::Facts(facts) => weight_of_facts(facts),
+        _ => 0,
+    });
+    entries.chain(facts).fold(VALUE, usize::saturating_add)
+}
+
+/// Estimated memory of a host's facts, in bytes.
+pub(super) fn weight_of_facts(facts: &HostFacts) -> usize {
+    facts.iter().map(|(name, value)| name.len().saturating_add(weight(value))).fold(0, usize::saturating_add)
 }
 
 /// Estimated memory of a value in bytes. Text shared by two values counts twice.
@@ -88,7 +99,9 @@ mod tests {
     fn result_beyond_the_share_of_its_host_or_of_the_run_is_refused() {
         let kept = Kept::default();
         assert_eq!(kept.refusal("h", HOST - 10, 10), None);
-        assert!(kept.refusal("h", HOST, 1).unwrap().contains("the registered results of h would take 512 MiB"));
+        assert!(
+            kept.refusal("h", HOST, 1).unwrap().contains("the registered results and facts of h would take 512 MiB")
+        );
         kept.replace(0, RUN);
         assert!(kept.refusal("h", 0, 1).unwrap().contains("of all hosts would take 4096 MiB"));
         kept.replace(RUN, 0);

@@ -104,16 +104,21 @@ impl Store<'_> {
         let to = place.of_facts();
         match effect {
             Effect::Facts(facts) => {
-                let known = Arc::make_mut(&mut world.host_mut(to).facts);
+                let state = world.host_mut(to);
+                let known = Arc::make_mut(&mut state.facts);
+                let replaced = facts.names().filter_map(|name| known.get(name));
+                let (old, new) = (replaced.map(kept::weight).sum(), kept::weight_of_facts(facts));
+                state.kept = state.kept.saturating_sub(old).saturating_add(new);
+                self.shared.kept.replace(old, new);
                 known.extend(facts);
                 if task.short_action() == "gather_facts" {
                     known.set_gathered();
                 }
             }
             // A Python found by a delegated task always belongs to the delegated host.
-            Effect::Python { user, path } => {
+            Effect::Python { kind, user, path } => {
                 let there = place.delegate.unwrap_or(place.host);
-                Arc::make_mut(&mut world.host_mut(there).facts).set_python(user.as_deref(), path);
+                Arc::make_mut(&mut world.host_mut(there).facts).set_python(*kind, user.as_deref(), path);
             }
             Effect::SetFacts(set) => {
                 set.vars.iter().for_each(|(name, _)| self.tell_reserved(name));

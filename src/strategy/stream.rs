@@ -20,6 +20,7 @@ use super::ahead::{Ahead, Lane, departed};
 use super::execute::{HostOutcome, Shared, TaskOnHost};
 use super::item::Acted;
 use super::play::{Batch, Strategy};
+use super::recording::named;
 use crate::action;
 use crate::executor::Departure;
 use crate::foreign::Resolution;
@@ -59,7 +60,7 @@ pub(super) struct Window {
 impl Window {
     /// Place of a task that was sent ahead and whose turn it is.
     pub(super) fn place_of(&self, task: u64) -> Option<Arc<Place>> {
-        self.entries.front().filter(|entry| entry.task == task)?.place.clone()
+        self.entries.front().filter(|entry| entry.task.id == task)?.place.clone()
     }
 }
 
@@ -71,7 +72,7 @@ impl Drop for Window {
 
 /// A task that was sent ahead.
 pub(super) struct Entry {
-    task: u64,
+    task: Arc<Task>,
     ahead: Arc<Ahead>,
     outcome: oneshot::Receiver<Option<Acted>>,
     /// Events of the first half, to be reported in the task's turn.
@@ -141,7 +142,7 @@ impl Batch {
     /// behind it.
     pub(super) async fn sent_ahead(&mut self, task: &Arc<Task>, host: &Arc<str>) -> Option<Entry> {
         if let Some(window) = self.windows.get_mut(host) {
-            if let Some(entry) = window.entries.pop_front().filter(|entry| entry.task == task.id)
+            if let Some(entry) = window.entries.pop_front().filter(|entry| entry.task.id == task.id)
                 && entry.ahead.has_left().await
             {
                 return Some(entry);
@@ -159,10 +160,17 @@ impl Batch {
 
     /// Drops tasks sent behind a failed one; the executor does not run them.
     pub(super) fn abandon(&mut self, failed: &HostOutcome) {
-        let window = self.windows.remove(&failed.host);
-        // After a lost connection their outcome is unknown.
-        let (Some(window), Some(recorder)) = (window, self.shared.recorder()) else { return };
-        if !failed.result.is_unreachable() {
+        let Some(window) = self.windows.remove(&failed.host) else { return };
+        if failed.result.is_unreachable() {
+            let sent = window.entries.iter().filter(|entry| entry.ahead.is_sent());
+            let names: Vec<String> = sent.map(|entry| named(&entry.task)).collect();
+            if !names.is_empty() {
+                let (host, names) = (&failed.host, names.join(", "));
+                self.shared.warn(format!(
+                    "{host} gave no answer to tasks that were sent together. These came later and may have run too: {names}"
+                ));
+            }
+        } else if let Some(recorder) = self.shared.recorder() {
             let places = window.entries.iter().filter_map(|entry| entry.place.as_ref());
             places.for_each(|place| recorder.not_run(place, &failed.host));
         }
@@ -196,7 +204,7 @@ impl Batch {
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
             work.events = sender;
             work.place.clone_from(&place);
-            entries.push_back(Entry { task: task.id, ahead: Arc::clone(&ahead), outcome, events, place });
+            entries.push_back(Entry { task: Arc::clone(task), ahead: Arc::clone(&ahead), outcome, events, place });
             flights.push(Flight { work, ahead, outcome: answer });
             if step == 0 {
                 pending.extend(ALWAYS_PENDING.iter().map(|name| Arc::from(*name)));

@@ -12,6 +12,7 @@ use crate::connection::{HostKeyChecking, Kind, Secret, Target};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::settings::Settings;
+use crate::vars::is_protected;
 
 /// Connection of a task to its host.
 #[derive(Debug, Clone)]
@@ -224,6 +225,7 @@ impl Resolver<'_> {
 
     fn found<'n>(&self, names: &[&'n str], keyword: Option<&'n str>) -> Result<Option<(Value, Found<'n>)>> {
         for name in names {
+            debug_assert!(is_protected(name), "facts of {} could set {name}", self.host);
             match self.context.variable(name) {
                 Ok(Some(value)) if !value.is_none() => return Ok(Some((value, Found::Variable(name)))),
                 Ok(_) => {}

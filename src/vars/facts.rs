@@ -4,7 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
+use windlass_protocol::BecomeMethod;
 use windlass_template::Value;
+
+use crate::connection::Kind;
 
 /// Fact that records that facts were gathered.
 const GATHERED: &str = "_ansible_facts_gathered";
@@ -84,8 +87,9 @@ const COMMON: &[&str] = &[
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     values: IndexMap<Arc<str>, Value>,
-    /// Python found for modules of each become user; `None` is the login user.
-    pythons: IndexMap<Option<String>, String>,
+    /// Python found for modules of each become user; `None` is the login user. A host may be reached by SSH and, in
+    /// another task, be this machine: what it answers there must not choose a program here.
+    pythons: IndexMap<(Kind, Option<String>), String>,
     /// Value of all other facts, if they are only known during a run.
     unknown: Option<Unknown>,
     namespaced: OnceLock<Value>,
@@ -119,15 +123,17 @@ impl Facts {
         self.add([(Arc::from(GATHERED), Value::from(true))]);
     }
 
-    /// Records the Python found for modules of a user.
-    pub fn set_python(&mut self, user: Option<&str>, path: &str) {
-        self.pythons.insert(user.map(str::to_owned), path.to_owned());
+    /// Records the Python found for modules of a user over this kind of connection.
+    pub fn set_python(&mut self, kind: Kind, user: Option<&str>, path: &str) {
+        self.pythons.insert((kind, user.map(str::to_owned)), path.to_owned());
         self.add([(Arc::from("discovered_interpreter_python"), Value::from(path))]);
     }
 
-    /// Python found for modules of a user. A path reported by one user is never used for another.
-    pub fn python(&self, user: Option<&str>) -> Option<&str> {
-        self.pythons.iter().find(|(known, _)| known.as_deref() == user).map(|(_, path)| path.as_str())
+    /// Python found for modules of a user over this kind of connection. A path reported by one user is never used for
+    /// another.
+    pub fn python(&self, kind: Kind, user: Option<&str>) -> Option<&str> {
+        let mut known = self.pythons.iter();
+        known.find(|((there, known), _)| *there == kind && known.as_deref() == user).map(|(_, path)| path.as_str())
     }
 
     fn add(&mut self, facts: impl IntoIterator<Item = (Arc<str>, Value)>) {
@@ -188,7 +194,9 @@ fn is_gathered_name(name: &str) -> bool {
 }
 
 /// Whether a host must never set this name: it concerns the connection, the user or programs that run.
-fn is_protected(name: &str) -> bool {
+///
+/// Code that reads such a variable asserts that its name is protected.
+pub(crate) fn is_protected(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "ansible_host",
         "ansible_port",
@@ -213,12 +221,14 @@ fn is_protected(name: &str) -> bool {
         "ansible_pipelining",
         "ansible_check_mode",
         "ansible_diff_mode",
+        "ansible_interpreter_python_fallback",
+        "ansible_package_use",
+        "ansible_syslog_facility",
     ];
     const PREFIXES: &[&str] = &[
         "ansible_become",
+        "ansible_python_module_",
         "ansible_ssh_",
-        "ansible_sudo_",
-        "ansible_su_",
         "ansible_scp_",
         "ansible_sftp_",
         "ansible_host_key",
@@ -227,6 +237,10 @@ fn is_protected(name: &str) -> bool {
     // These facts describe the host's own keys, not the connection.
     if name.starts_with("ansible_ssh_host_key_") && !name.ends_with("checking") {
         return false;
+    }
+    let after = |method: BecomeMethod| name.strip_prefix("ansible_")?.strip_prefix(method.name());
+    if BecomeMethod::ALL.into_iter().filter_map(after).any(|rest| rest.starts_with('_')) {
+        return true;
     }
     NAMES.contains(&name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -322,6 +336,11 @@ impl HostFacts {
         self.kept.iter().map(|(name, _)| &**name)
     }
 
+    /// The accepted facts.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.kept.iter().map(|(name, value)| (&**name, value))
+    }
+
     /// Whether no fact was accepted.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
@@ -337,20 +356,25 @@ mod tests {
         let facts = Value::from_pairs([
             ("ansible_host", "evil"),
             ("ansible_python_interpreter", "/tmp/x"),
+            ("ansible_interpreter_python_fallback", "/tmp/x"),
+            ("ansible_doas_exe", "/tmp/x"),
             ("ansible_hostname", "web1"),
             ("ansible_ssh_host_key_rsa_public", "AAAA"),
         ]);
         let read = HostFacts::of_host(&facts, FactNames::of_module("ansible.builtin.setup"));
         assert_eq!(read.names().collect::<Vec<_>>(), ["ansible_hostname", "ansible_ssh_host_key_rsa_public"]);
-        assert_eq!(read.dropped(), ["ansible_host", "ansible_python_interpreter"]);
+        let dropped =
+            ["ansible_host", "ansible_python_interpreter", "ansible_interpreter_python_fallback", "ansible_doas_exe"];
+        assert_eq!(read.dropped(), dropped);
     }
 
     #[test]
-    fn python_found_as_one_user_is_not_used_for_another() {
+    fn python_found_as_one_user_is_not_used_for_another_or_on_this_machine() {
         let mut facts = Facts::default();
-        facts.set_python(Some("deploy"), "/home/deploy/bin/python3");
-        assert_eq!(facts.python(Some("deploy")), Some("/home/deploy/bin/python3"));
-        assert_eq!((facts.python(None), facts.python(Some("root"))), (None, None));
+        facts.set_python(Kind::Ssh, Some("deploy"), "/home/deploy/bin/python3");
+        assert_eq!(facts.python(Kind::Ssh, Some("deploy")), Some("/home/deploy/bin/python3"));
+        assert_eq!((facts.python(Kind::Ssh, None), facts.python(Kind::Ssh, Some("root"))), (None, None));
+        assert_eq!(facts.python(Kind::Local, Some("deploy")), None);
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub use cache::FactCache;
 pub use connection::{Choice, ConnectionVariables, Source, connection_choices, connection_variables};
 pub(crate) use connection::{float, given, number, render, seconds, truth, unless_omitted};
 pub use expressions::InventoryExpressions;
+pub(crate) use facts::is_protected;
 pub use facts::{FactNames, Facts, HostFacts};
 pub(crate) use hostvars::variables_of;
 pub(crate) use magic::{ANSIBLE_VERSION, absolute, without_parents};

@@ -53,7 +53,7 @@ pub struct HostState {
     pub included: Arc<VarMap>,
     /// Variables of a host created by `add_host`.
     pub added: Arc<VarMap>,
-    /// Estimated memory of its registered results, in bytes.
+    /// Estimated memory of its registered results and facts, in bytes.
     pub kept: usize,
 }
 

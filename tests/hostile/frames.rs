@@ -30,6 +30,27 @@ pub(crate) fn cases() -> Vec<Case> {
             says: &["more warnings of this task are not shown"],
             ..fails("flood_of_warnings", "many_warnings", &[0])
         },
+        Case {
+            playbook: tasks("    - command: anything\n"),
+            says: &["more warnings of this task are not shown"],
+            ..fails("flood_of_waits_for_a_lock", "many_waits_for_a_lock", &[0])
+        },
+        Case {
+            playbook: tasks(&"    - stat: {path: /}\n".repeat(25)),
+            says: &["more warnings of this task are not shown"],
+            ..fails("other_large_warnings_of_each_task", "another_large_warning", &[0])
+        },
+        Case {
+            playbook: tasks(&"    - setup:\n".repeat(12)),
+            memory: 800_000,
+            says: &["the registered results and facts of liar would take"],
+            ..fails("other_large_facts_of_each_task", "another_large_fact", &[2])
+        },
+        Case {
+            playbook: tasks("    - command: one\n    - command: two\n    - command: three\n    - command: four\n"),
+            says: &["These came later and may have run too", "site.yml:6", "site.yml:7"],
+            ..fails("end_before_the_answers_to_tasks_sent_ahead", "ends_after_three_sent_together", &[4])
+        },
         fails("flood_of_output", "much_output", &[0, 2, 4]),
         Case { options: &["--live"], ..fails("flood_of_live_output", "much_output", &[0, 2, 4]) },
         Case {

@@ -130,6 +130,26 @@ impl<W: Write> Liar<W> {
                     self.event(id, &json!({"warning": {"message": format!("{number} {text}")}}), b"");
                 }
             }
+            "many_waits_for_a_lock" if !request["lock"].is_null() => {
+                for number in 0..200_000 {
+                    let holder = json!({"user": "u".repeat(200), "machine": "m".repeat(200), "pid": number,
+                        "command": "c".repeat(200), "since": number.to_string()});
+                    self.event(id, &json!({"lock_wait": {"holder": holder, "waited": 0, "left": 1800}}), b"");
+                }
+            }
+            "another_large_warning" => {
+                let warning = format!("{id} {}", "w".repeat(8 << 20));
+                return self.done(id, &json!({"changed": false, "warnings": [warning]}));
+            }
+            "another_large_fact" => {
+                let name = format!("ansible_large{id}");
+                return self.done(id, &json!({"changed": false, "ansible_facts": {name: "f".repeat(60 << 20)}}));
+            }
+            "ends_after_three_sent_together" => match request["turn"]["step"].as_u64() {
+                None => {}
+                Some(2) => std::process::exit(3),
+                Some(_) => return,
+            },
             "much_output" => {
                 let blob = vec![b'o'; 1 << 20];
                 (0..512).for_each(|_| self.event(id, &json!({"output": {"stream": "stdout"}}), &blob));

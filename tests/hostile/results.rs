@@ -36,6 +36,10 @@ fn hooks() -> Value {
         "ansible_host": "evil.example",
         "ansible_ssh_args": "-o ProxyCommand='touch CANARY'",
         "ansible_python_interpreter": "touch CANARY;",
+        "ansible_interpreter_python_fallback": ["touch CANARY;"],
+        "ansible_doas_exe": "touch CANARY;",
+        "ansible_sudo_exe": "touch CANARY;",
+        "ansible_su_flags": "; touch CANARY;",
         "discovered_interpreter_python": "touch CANARY;",
         "ansible_shell_executable": "touch CANARY",
         "ansible_become": true,
@@ -128,6 +132,26 @@ pub(crate) fn cases() -> Vec<Case> {
             results: json!({"command": {"changed": true, "ansible_stats": {"data": {"FORGED": 1}, "per_host": false, "aggregate": true}}}),
             playbook: tasks("    - command: anything\n"),
             never_says: &["CUSTOM STATS", "RUN: {"],
+            ..Case::default()
+        },
+        Case {
+            name: "facts_choose_no_program_that_becomes_a_user",
+            results: json!({"setup": {"ansible_facts": hooks()}}),
+            playbook: "- hosts: liar\n  tasks:\n    - command: whoami\n      connection: local\n      become: true\n      \
+                       become_method: doas\n      ignore_errors: true\n"
+                .to_owned(),
+            codes: &[0, 4],
+            ..Case::default()
+        },
+        Case {
+            name: "host_named_by_an_answer_fetches_into_its_own_folder",
+            results: json!({"command": {"changed": true, "stdout": "CANARY"}, "fetch": {"failed": true, "msg": "not reached"}}),
+            playbook: "- hosts: liar\n  gather_facts: false\n  tasks:\n    - command: anything\n      register: r\n    - add_host:\n        \
+                       name: \"{{ r.stdout }}\"\n        groups: [new]\n- hosts: new\n  gather_facts: false\n  connection: local\n  tasks:\n    \
+                       - fetch: {src: /etc/hostname, dest: kept}\n"
+                .to_owned(),
+            codes: &[2],
+            says: &["cannot be the name of a folder below dest"],
             ..Case::default()
         },
         facts("gathered_facts_set_no_connection", "setup", json!({"ansible_facts": hooks()})),
