@@ -274,6 +274,73 @@ fn modules_refuse_links_of_the_user_to_root_files() {
     assert!(!house.bench.path("stolen").exists());
 }
 
+fn git(folder: &Path, words: &[&str]) {
+    let mut command = Command::new("git");
+    command.current_dir(folder).args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(words);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A house with a repository to clone, and a clone of root with local changes.
+fn house_of_clones() -> Option<House> {
+    Command::new("git").arg("--version").output().ok()?;
+    let mut house = House::new()?;
+    let (origin, clone) = (house.bench.path("origin"), house.bench.path("root/clone"));
+    house.bench.write("origin/file", "of the origin");
+    git(&origin, &["init", "-q", "-b", "main"]);
+    git(&origin, &["add", "file"]);
+    git(&origin, &["commit", "-q", "-m", "one"]);
+    git(Path::new("/"), &["clone", "-q", origin.to_str().unwrap(), clone.to_str().unwrap()]);
+    house.bench.write("root/clone/file", "changed by root");
+    house.before = house.state();
+    Some(house)
+}
+
+#[test]
+fn clone_of_root_behind_a_link_of_the_user_is_not_changed() {
+    let Some(house) = house_of_clones() else { return };
+    house.link("bob/clone", "root/clone");
+    house.link("bob/folder", "root");
+    fs::create_dir(house.bench.path("bob/tree")).unwrap();
+    house.give("bob/tree");
+    house.link("bob/tree/.git", "root/clone/.git");
+    fs::create_dir(house.bench.path("bob/named")).unwrap();
+    house.give("bob/named");
+    house.bench.write("bob/named/.git", &format!("gitdir: {}\n", house.bench.path("root/clone/.git").display()));
+    house.give("bob/named/.git");
+    for (dest, words) in [
+        ("@/bob/clone", "belongs to nobody and leads to"),
+        ("@/bob/folder/clone", "belongs to nobody and leads to"),
+        ("@/bob/folder/new", "belongs to nobody and leads to"),
+        ("@/bob/tree", "belongs to nobody and leads to"),
+        ("@/bob/named", "belongs to nobody and names"),
+    ] {
+        let git = json!({ "repo": "@/origin", "dest": dest, "force": true });
+        let message = house.bench.run("git", git, false)["msg"].to_string();
+        assert!(message.contains(words), "{dest}: {message}");
+        house.is_untouched();
+    }
+    let svn = json!({ "repo": "file:///none", "dest": "@/bob/clone", "force": true });
+    let message = house.bench.run("subversion", svn, false)["msg"].to_string();
+    assert!(message.contains("belongs to nobody and leads to"), "{message}");
+}
+
+#[test]
+fn clone_in_a_swapped_directory_changes_no_root_file() {
+    let Some(house) = house_of_clones() else { return };
+    let args = json!({ "repo": "@/origin", "dest": "@/bob/clone", "force": true });
+    let result = house.bench.run("git", args.clone(), false);
+    assert_eq!(result["changed"], true, "{result}");
+    assert_eq!(house.bench.read("bob/clone/file"), "of the origin");
+    assert_eq!(house.bench.run("git", args.clone(), false)["changed"], false);
+    let names: Vec<_> = fs::read_dir(house.bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!names.iter().any(|name| name.to_string_lossy().starts_with(".windlass")), "{names:?}");
+    house.race("bob", "git", &args, || {
+        let _ = fs::remove_dir_all(house.bench.path("bob/clone"));
+    });
+    house.is_untouched();
+}
+
 #[test]
 fn authorized_key_in_a_swapped_home_changes_no_root_file() {
     let Some(house) = House::new() else { return };
