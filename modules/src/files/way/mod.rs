@@ -31,8 +31,8 @@ use std::{
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, fstat, linkat, openat};
 
 pub(crate) use fs::{
-    chmod, chown, create_dir, create_dir_all, metadata, open, read, read_text, remove_dir, remove_dir_all, remove_file,
-    rename, symlink,
+    chmod, chown, create_dir, create_dir_all, create_dirs, metadata, open, read, read_text, remove_dir, remove_dir_all,
+    remove_file, rename, symlink,
 };
 
 /// Intended use of a resolved file.
