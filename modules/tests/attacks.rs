@@ -395,3 +395,62 @@ fn unpacking_into_a_swapped_directory_changes_no_root_file() {
     house.race("bob", "unarchive", &args, clear);
     house.is_untouched();
 }
+
+/// A script that marks its run.
+fn fact_program(house: &House, path: &str) {
+    let ran = house.bench.path("ran");
+    house.bench.write(path, &format!("#!/bin/sh\nid -u >> {}\necho 1\n", ran.display()));
+    fs::set_permissions(house.bench.path(path), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn facts_below(house: &House, folder: &str) -> Value {
+    let args = json!({ "fact_path": folder, "gather_subset": ["!all", "!min", "local"] });
+    house.bench.run("setup", args, false)["ansible_facts"]["ansible_local"].clone()
+}
+
+#[test]
+fn fact_program_chosen_by_a_link_of_the_user_is_not_run() {
+    let Some(mut house) = House::new() else { return };
+    fact_program(&house, "root/program");
+    fact_program(&house, "root/facts/usual.fact");
+    symlink("usual.fact", house.bench.path("root/facts/link.fact")).unwrap();
+    symlink(house.bench.path("root/facts"), house.bench.path("bob/by-root")).unwrap();
+    house.before = house.state();
+    house.link("bob/link.fact", "root/program");
+    house.link("bob/folder", "root/facts");
+    symlink(house.bench.path("root/program"), house.bench.path("bob/of-root.fact")).unwrap();
+    for (folder, name) in
+        [("@/bob", "link"), ("@/bob", "of-root"), ("@/bob/folder", "usual"), ("@/bob/by-root", "usual")]
+    {
+        let facts = facts_below(&house, folder);
+        let message = facts[name].as_str().unwrap_or_default();
+        assert!(message.contains("belongs to nobody"), "{folder} {name}: {facts}");
+    }
+    assert!(!house.bench.path("ran").exists());
+    let facts = facts_below(&house, "@/root/facts");
+    assert_eq!((&facts["usual"], &facts["link"]), (&json!(1), &json!(1)), "{facts}");
+    house.is_untouched();
+}
+
+#[test]
+fn fact_program_of_the_user_in_a_swapped_link_is_not_run() {
+    let Some(house) = House::new() else { return };
+    fact_program(&house, "bob/own");
+    house.give("bob/own");
+    symlink("/bin/true", house.bench.path("bob/x.fact")).unwrap();
+    symlink("own", house.bench.path("bob/other")).unwrap();
+    let end = Instant::now() + RACE;
+    let (one, other) = (house.bench.path("bob/x.fact"), house.bench.path("bob/other"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while Instant::now() < end {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                let _ = rustix::fs::renameat_with(rustix::fs::CWD, &one, rustix::fs::CWD, &other, flags);
+            }
+        });
+        while Instant::now() < end {
+            facts_below(&house, "@/bob");
+        }
+    });
+    assert!(!house.bench.path("ran").exists(), "the user's program ran as root");
+}
