@@ -454,3 +454,53 @@ fn fact_program_of_the_user_in_a_swapped_link_is_not_run() {
     });
     assert!(!house.bench.path("ran").exists(), "the user's program ran as root");
 }
+
+#[test]
+fn secret_behind_a_link_of_the_user_is_not_published() {
+    let Some(house) = House::new() else { return };
+    fs::create_dir(house.bench.path("bob/parts")).unwrap();
+    house.give("bob/parts");
+    house.bench.write("bob/parts/own", "of bob");
+    house.give("bob/parts/own");
+    house.link("bob/parts/part", "root/secret");
+    house.link("bob/one", "root/secret");
+    house.link("bob/folder", "root");
+    for (module, args) in [
+        ("assemble", json!({ "src": "@/bob/parts", "dest": "@/out" })),
+        ("archive", json!({ "path": "@/bob/one", "dest": "@/out", "format": "gz" })),
+        ("archive", json!({ "path": ["@/bob/folder/secret", "@/bob/parts/own"], "dest": "@/out", "format": "tar" })),
+        ("archive", json!({ "path": ["@/bob/folder/secret", "@/bob/parts/own"], "dest": "@/out", "format": "zip" })),
+        ("archive", json!({ "path": "@/bob/folder/secret", "dest": "@/out", "format": "xz", "remove": true })),
+    ] {
+        let result = house.bench.run(module, args.clone(), false);
+        let message = result["msg"].as_str().unwrap_or_default();
+        assert!(message.contains("belongs to nobody and leads to"), "{module} {args}: {result}");
+        assert!(!house.bench.path("out").exists(), "{module} {args}");
+        house.is_untouched();
+    }
+    for format in ["tar", "zip"] {
+        let out = house.bench.path(&format!("out.{format}"));
+        house.bench.converges("archive", json!({ "path": "@/bob/parts", "dest": out, "format": format }));
+        let bytes = fs::read(&out).unwrap();
+        let holds = |text: &str| bytes.windows(text.len()).any(|found| found == text.as_bytes());
+        assert!(holds(&house.bench.path("root/secret").display().to_string()), "{format}: the link is missing");
+        assert_eq!(bytes.windows(6).filter(|found| found == b"secret").count(), 1, "{format}: it holds the secret");
+    }
+}
+
+#[test]
+fn archive_of_a_swapped_directory_holds_no_secret() {
+    let Some(house) = House::new() else { return };
+    house.bench.write("bob/conf", "of bob").write("bob/sub/file", "of bob");
+    fs::write(house.bench.path("root/secret"), "TOP").unwrap();
+    fs::write(house.bench.path("root/sub/file"), "TOP").unwrap();
+    for format in ["tar", "zip"] {
+        let out = house.bench.path("out");
+        let args = json!({ "path": "@/bob", "dest": "@/out", "format": format });
+        house.race("bob", "archive", &args, || {
+            let bytes = fs::read(&out).unwrap_or_default();
+            assert!(!bytes.windows(3).any(|found| found == b"TOP"), "the archive holds the secret");
+            let _ = fs::remove_file(&out);
+        });
+    }
+}
