@@ -468,6 +468,7 @@ fn secret_behind_a_link_of_the_user_is_not_published() {
     for (module, args) in [
         ("assemble", json!({ "src": "@/bob/parts", "dest": "@/out" })),
         ("archive", json!({ "path": "@/bob/one", "dest": "@/out", "format": "gz" })),
+        ("get_url", json!({ "url": "file://@/bob/one", "dest": "@/out" })),
         ("archive", json!({ "path": ["@/bob/folder/secret", "@/bob/parts/own"], "dest": "@/out", "format": "tar" })),
         ("archive", json!({ "path": ["@/bob/folder/secret", "@/bob/parts/own"], "dest": "@/out", "format": "zip" })),
         ("archive", json!({ "path": "@/bob/folder/secret", "dest": "@/out", "format": "xz", "remove": true })),
@@ -485,6 +486,20 @@ fn secret_behind_a_link_of_the_user_is_not_published() {
         let holds = |text: &str| bytes.windows(text.len()).any(|found| found == text.as_bytes());
         assert!(holds(&house.bench.path("root/secret").display().to_string()), "{format}: the link is missing");
         assert_eq!(bytes.windows(6).filter(|found| found == b"secret").count(), 1, "{format}: it holds the secret");
+    }
+}
+
+#[test]
+fn tree_is_not_synchronized_through_a_link_of_the_user() {
+    let Some(house) = House::new() else { return };
+    let house = House { bench: house.bench.program("rsync", "for last; do :; done; touch $last/new\n"), ..house };
+    house.link("bob/folder", "root");
+    fs::create_dir(house.bench.path("bob/own")).unwrap();
+    for (dest, refused) in [("@/bob/folder", true), ("@/bob/folder/new", true), ("@/bob/own", false)] {
+        let result = house.bench.run("synchronize", json!({ "src": "@/root/sub/", "dest": dest }), false);
+        assert_eq!(result["failed"] == true, refused, "{result}");
+        assert_eq!(result["msg"].as_str().unwrap().contains("belongs to nobody and leads to"), refused, "{result}");
+        house.is_untouched();
     }
 }
 
