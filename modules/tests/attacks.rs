@@ -329,8 +329,15 @@ fn clone_of_root_behind_a_link_of_the_user_is_not_changed() {
 fn clone_in_a_swapped_directory_changes_no_root_file() {
     let Some(house) = house_of_clones() else { return };
     let args = json!({ "repo": "@/origin", "dest": "@/bob/clone", "force": true });
+    // New files inherit the group of such a directory.
+    fs::set_permissions(house.bench.path("bob"), fs::Permissions::from_mode(0o2755)).unwrap();
     let result = house.bench.run("git", args.clone(), false);
     assert_eq!(result["changed"], true, "{result}");
+    for path in ["bob/clone", "bob/clone/file", "bob/clone/.git/HEAD"] {
+        let found = house.bench.path(path).metadata().unwrap();
+        assert_eq!((found.uid(), found.gid()), (0, house.user.gid), "{path}");
+    }
+    assert_eq!(house.bench.mode("bob/clone"), 0o2755);
     assert_eq!(house.bench.read("bob/clone/file"), "of the origin");
     assert_eq!(house.bench.run("git", args.clone(), false)["changed"], false);
     let names: Vec<_> = fs::read_dir(house.bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
