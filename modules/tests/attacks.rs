@@ -274,6 +274,80 @@ fn modules_refuse_links_of_the_user_to_root_files() {
     assert!(!house.bench.path("stolen").exists());
 }
 
+fn git(folder: &Path, words: &[&str]) {
+    let mut command = Command::new("git");
+    command.current_dir(folder).args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(words);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A house with a repository to clone, and a clone of root with local changes.
+fn house_of_clones() -> Option<House> {
+    Command::new("git").arg("--version").output().ok()?;
+    let mut house = House::new()?;
+    let (origin, clone) = (house.bench.path("origin"), house.bench.path("root/clone"));
+    house.bench.write("origin/file", "of the origin");
+    git(&origin, &["init", "-q", "-b", "main"]);
+    git(&origin, &["add", "file"]);
+    git(&origin, &["commit", "-q", "-m", "one"]);
+    git(Path::new("/"), &["clone", "-q", origin.to_str().unwrap(), clone.to_str().unwrap()]);
+    house.bench.write("root/clone/file", "changed by root");
+    house.before = house.state();
+    Some(house)
+}
+
+#[test]
+fn clone_of_root_behind_a_link_of_the_user_is_not_changed() {
+    let Some(house) = house_of_clones() else { return };
+    house.link("bob/clone", "root/clone");
+    house.link("bob/folder", "root");
+    fs::create_dir(house.bench.path("bob/tree")).unwrap();
+    house.give("bob/tree");
+    house.link("bob/tree/.git", "root/clone/.git");
+    fs::create_dir(house.bench.path("bob/named")).unwrap();
+    house.give("bob/named");
+    house.bench.write("bob/named/.git", &format!("gitdir: {}\n", house.bench.path("root/clone/.git").display()));
+    house.give("bob/named/.git");
+    for (dest, words) in [
+        ("@/bob/clone", "belongs to nobody and leads to"),
+        ("@/bob/folder/clone", "belongs to nobody and leads to"),
+        ("@/bob/folder/new", "belongs to nobody and leads to"),
+        ("@/bob/tree", "belongs to nobody and leads to"),
+        ("@/bob/named", "belongs to nobody and names"),
+    ] {
+        let git = json!({ "repo": "@/origin", "dest": dest, "force": true });
+        let message = house.bench.run("git", git, false)["msg"].to_string();
+        assert!(message.contains(words), "{dest}: {message}");
+        house.is_untouched();
+    }
+    let svn = json!({ "repo": "file:///none", "dest": "@/bob/clone", "force": true });
+    let message = house.bench.run("subversion", svn, false)["msg"].to_string();
+    assert!(message.contains("belongs to nobody and leads to"), "{message}");
+}
+
+#[test]
+fn clone_in_a_swapped_directory_changes_no_root_file() {
+    let Some(house) = house_of_clones() else { return };
+    let args = json!({ "repo": "@/origin", "dest": "@/bob/clone", "force": true });
+    // New files inherit the group of such a directory.
+    fs::set_permissions(house.bench.path("bob"), fs::Permissions::from_mode(0o2755)).unwrap();
+    let result = house.bench.run("git", args.clone(), false);
+    assert_eq!(result["changed"], true, "{result}");
+    for path in ["bob/clone", "bob/clone/file", "bob/clone/.git/HEAD"] {
+        let found = house.bench.path(path).metadata().unwrap();
+        assert_eq!((found.uid(), found.gid()), (0, house.user.gid), "{path}");
+    }
+    assert_eq!(house.bench.mode("bob/clone"), 0o2755);
+    assert_eq!(house.bench.read("bob/clone/file"), "of the origin");
+    assert_eq!(house.bench.run("git", args.clone(), false)["changed"], false);
+    let names: Vec<_> = fs::read_dir(house.bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!names.iter().any(|name| name.to_string_lossy().starts_with(".windlass")), "{names:?}");
+    house.race("bob", "git", &args, || {
+        let _ = fs::remove_dir_all(house.bench.path("bob/clone"));
+    });
+    house.is_untouched();
+}
+
 #[test]
 fn authorized_key_in_a_swapped_home_changes_no_root_file() {
     let Some(house) = House::new() else { return };
@@ -327,4 +401,153 @@ fn unpacking_into_a_swapped_directory_changes_no_root_file() {
     };
     house.race("bob", "unarchive", &args, clear);
     house.is_untouched();
+}
+
+/// A script that marks its run.
+fn fact_program(house: &House, path: &str) {
+    let ran = house.bench.path("ran");
+    house.bench.write(path, &format!("#!/bin/sh\nid -u >> {}\necho 1\n", ran.display()));
+    fs::set_permissions(house.bench.path(path), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn facts_below(house: &House, folder: &str) -> Value {
+    let args = json!({ "fact_path": folder, "gather_subset": ["!all", "!min", "local"] });
+    house.bench.run("setup", args, false)["ansible_facts"]["ansible_local"].clone()
+}
+
+#[test]
+fn fact_program_chosen_by_a_link_of_the_user_is_not_run() {
+    let Some(mut house) = House::new() else { return };
+    fact_program(&house, "root/program");
+    fact_program(&house, "root/facts/usual.fact");
+    symlink("usual.fact", house.bench.path("root/facts/link.fact")).unwrap();
+    symlink(house.bench.path("root/facts"), house.bench.path("bob/by-root")).unwrap();
+    house.before = house.state();
+    house.link("bob/link.fact", "root/program");
+    house.link("bob/folder", "root/facts");
+    symlink(house.bench.path("root/program"), house.bench.path("bob/of-root.fact")).unwrap();
+    for (folder, name) in
+        [("@/bob", "link"), ("@/bob", "of-root"), ("@/bob/folder", "usual"), ("@/bob/by-root", "usual")]
+    {
+        let facts = facts_below(&house, folder);
+        let message = facts[name].as_str().unwrap_or_default();
+        assert!(message.contains("belongs to nobody"), "{folder} {name}: {facts}");
+    }
+    assert!(!house.bench.path("ran").exists());
+    let facts = facts_below(&house, "@/root/facts");
+    assert_eq!((&facts["usual"], &facts["link"]), (&json!(1), &json!(1)), "{facts}");
+    house.is_untouched();
+}
+
+#[test]
+fn fact_program_of_the_user_in_a_swapped_link_is_not_run() {
+    let Some(house) = House::new() else { return };
+    fact_program(&house, "bob/own");
+    house.give("bob/own");
+    symlink("/bin/true", house.bench.path("bob/x.fact")).unwrap();
+    symlink("own", house.bench.path("bob/other")).unwrap();
+    let end = Instant::now() + RACE;
+    let (one, other) = (house.bench.path("bob/x.fact"), house.bench.path("bob/other"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while Instant::now() < end {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                let _ = rustix::fs::renameat_with(rustix::fs::CWD, &one, rustix::fs::CWD, &other, flags);
+            }
+        });
+        while Instant::now() < end {
+            facts_below(&house, "@/bob");
+        }
+    });
+    assert!(!house.bench.path("ran").exists(), "the user's program ran as root");
+}
+
+#[test]
+fn secret_behind_a_link_of_the_user_is_not_published() {
+    let Some(house) = House::new() else { return };
+    fs::create_dir(house.bench.path("bob/parts")).unwrap();
+    house.give("bob/parts");
+    house.bench.write("bob/parts/own", "of bob");
+    house.give("bob/parts/own");
+    house.link("bob/parts/part", "root/secret");
+    house.link("bob/one", "root/secret");
+    house.link("bob/folder", "root");
+    for (module, args) in [
+        ("assemble", json!({ "src": "@/bob/parts", "dest": "@/out" })),
+        ("archive", json!({ "path": "@/bob/one", "dest": "@/out", "format": "gz" })),
+        ("get_url", json!({ "url": "file://@/bob/one", "dest": "@/out" })),
+        ("archive", json!({ "path": ["@/bob/folder/secret", "@/bob/parts/own"], "dest": "@/out", "format": "tar" })),
+        ("archive", json!({ "path": ["@/bob/folder/secret", "@/bob/parts/own"], "dest": "@/out", "format": "zip" })),
+        ("archive", json!({ "path": "@/bob/folder/secret", "dest": "@/out", "format": "xz", "remove": true })),
+    ] {
+        let result = house.bench.run(module, args.clone(), false);
+        let message = result["msg"].as_str().unwrap_or_default();
+        assert!(message.contains("belongs to nobody and leads to"), "{module} {args}: {result}");
+        assert!(!house.bench.path("out").exists(), "{module} {args}");
+        house.is_untouched();
+    }
+    for format in ["tar", "zip"] {
+        let out = house.bench.path(&format!("out.{format}"));
+        house.bench.converges("archive", json!({ "path": "@/bob/parts", "dest": out, "format": format }));
+        let bytes = fs::read(&out).unwrap();
+        let holds = |text: &str| bytes.windows(text.len()).any(|found| found == text.as_bytes());
+        assert!(holds(&house.bench.path("root/secret").display().to_string()), "{format}: the link is missing");
+        assert_eq!(bytes.windows(6).filter(|found| found == b"secret").count(), 1, "{format}: it holds the secret");
+    }
+}
+
+#[test]
+fn tree_is_not_synchronized_through_a_link_of_the_user() {
+    let Some(house) = House::new() else { return };
+    let house = House { bench: house.bench.program("rsync", "for last; do :; done; touch $last/new\n"), ..house };
+    house.link("bob/folder", "root");
+    fs::create_dir(house.bench.path("bob/own")).unwrap();
+    for (dest, refused) in [("@/bob/folder", true), ("@/bob/folder/new", true), ("@/bob/own", false)] {
+        let result = house.bench.run("synchronize", json!({ "src": "@/root/sub/", "dest": dest }), false);
+        assert_eq!(result["failed"] == true, refused, "{result}");
+        assert_eq!(result["msg"].as_str().unwrap().contains("belongs to nobody and leads to"), refused, "{result}");
+        house.is_untouched();
+    }
+}
+
+#[test]
+fn archive_of_a_swapped_directory_holds_no_secret() {
+    let Some(house) = House::new() else { return };
+    house.bench.write("bob/conf", "of bob").write("bob/sub/file", "of bob");
+    fs::write(house.bench.path("root/secret"), "TOP").unwrap();
+    fs::write(house.bench.path("root/sub/file"), "TOP").unwrap();
+    for format in ["tar", "zip"] {
+        let out = house.bench.path("out");
+        let args = json!({ "path": "@/bob", "dest": "@/out", "format": format });
+        house.race("bob", "archive", &args, || {
+            let bytes = fs::read(&out).unwrap_or_default();
+            assert!(!bytes.windows(3).any(|found| found == b"TOP"), "the archive holds the secret");
+            let _ = fs::remove_file(&out);
+        });
+    }
+}
+
+/// Replacements for `setfacl` and `getfacl`, which follow links in the paths that they get, as those do.
+fn with_acl_programs(house: House) -> House {
+    let set = r#"case "$*" in *--test*) echo "x: u::rw-,*"; exit;; esac
+for path; do case $path in /*) chmod o+rw "$path";; esac; done
+"#;
+    House { bench: house.bench.program("setfacl", set).program("getfacl", "echo user::rw-\n"), ..house }
+}
+
+#[test]
+fn acl_of_a_swapped_file_changes_no_root_file() {
+    let Some(house) = House::new() else { return };
+    let house = with_acl_programs(house);
+    house.bench.write("bob/file", "x").write("bob/sub/file", "x");
+    for (path, recursive) in [("@/bob/file", false), ("@/bob", true)] {
+        let args = json!({ "path": path, "entity": "nobody", "etype": "user", "permissions": "rw", "state": "present",
+            "recursive": recursive });
+        let result = house.bench.run("acl", args.clone(), false);
+        assert_eq!(result["changed"], true, "{result}");
+        let changed = if recursive { "bob/sub/file" } else { "bob/file" };
+        assert_eq!(house.bench.mode(changed) & 0o006, 0o006);
+        house.race("bob", "acl", &args, || {});
+        house.is_untouched();
+    }
 }

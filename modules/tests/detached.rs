@@ -68,3 +68,43 @@ fn job_over_time_killed_with_children() {
     let job: u32 = answer["ansible_job_id"].as_str().unwrap().rsplit('.').next().unwrap().parse().unwrap();
     until(|| !Path::new(&format!("/proc/{job}")).exists());
 }
+
+/// A directory of another user, if this test runs as root.
+fn of_other_user(folder: &Path) -> bool {
+    std::fs::create_dir(folder.join("jobs")).unwrap();
+    rustix::process::geteuid().is_root()
+        && std::os::unix::fs::chown(folder.join("jobs"), Some(61_001), Some(61_001)).is_ok()
+}
+
+#[test]
+fn job_directory_of_another_user_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    if !of_other_user(folder.path()) {
+        return;
+    }
+    let mut session = Session::start();
+    let answer = session.run(detached("echo through", folder.path(), 60)).result;
+    let message = answer["msg"].as_str().unwrap_or_default();
+    assert!(message.contains("belongs to 61001"), "{answer}");
+    assert_eq!(std::fs::read_dir(folder.path().join("jobs")).unwrap().count(), 0);
+    // A result that somebody else wrote there is no result of a job.
+    std::fs::write(folder.path().join("jobs/j7.1"), r#"{"rc": 0, "forged": true}"#).unwrap();
+    let answer = status(&mut session, "j7.1", folder.path(), "status");
+    assert_eq!((&answer["failed"], answer.get("forged")), (&json!(true), None), "{answer}");
+    assert!(answer["msg"].as_str().unwrap().contains("belongs to 61001"), "{answer}");
+}
+
+#[test]
+fn result_of_a_job_replaces_no_file_behind_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gate, victim) = (folder.path().join("gate"), folder.path().join("victim"));
+    std::fs::write(&victim, "kept").unwrap();
+    let mut session = Session::start();
+    let text = format!("while [ ! -e {} ]; do sleep 0.05; done; echo through", gate.display());
+    let answer = session.run(detached(&text, folder.path(), 60)).result;
+    let file = answer["results_file"].as_str().unwrap().to_owned();
+    std::os::unix::fs::symlink(&victim, format!("{file}.tmp")).unwrap();
+    std::fs::write(&gate, "").unwrap();
+    until(|| std::fs::read_to_string(&file).unwrap().contains("through"));
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+}

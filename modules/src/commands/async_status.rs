@@ -1,8 +1,14 @@
 //! `async_status`: status of a job started with `async`.
 
+use std::io::Read;
+
 use serde_json::{Value, json};
 
-use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason, serve::job_directory};
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    process::reason,
+    serve::{job_directory, job_place},
+};
 
 /// The `async_status` module.
 pub struct AsyncStatus;
@@ -53,16 +59,20 @@ impl Module for AsyncStatus {
                 .with("started", true)
                 .with("finished", true));
         }
+        let job_file = job_place(&file).map_err(|error| {
+            Failure::new(format!("{shown} is not used: {}.", reason(&error))).with(place, shown.clone())
+        })?;
         let plan = Plan::unchanged().with("ansible_job_id", job.clone()).with(place, shown.clone());
         if cleanup {
             // Also in check mode, because the file is our own bookkeeping.
-            std::fs::remove_file(&file)
+            job_file
+                .unlink()
                 .map_err(|error| Failure::new(format!("{shown} cannot be removed: {}.", reason(&error))))?;
             return Ok(plan.with("started", false).with("finished", false));
         }
-        let Ok(Value::Object(mut data)) =
-            std::fs::read(&file).map_or(Ok(Value::Null), |text| serde_json::from_slice(&text))
-        else {
+        let mut text = Vec::new();
+        let read = job_file.open(false).and_then(|mut open| open.read_to_end(&mut text));
+        let Ok(Value::Object(mut data)) = read.map_or(Ok(Value::Null), |_| serde_json::from_slice(&text)) else {
             return Ok(plan.with("started", true).with("finished", false));
         };
         if !data.contains_key("started") {

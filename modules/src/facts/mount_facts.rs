@@ -188,7 +188,7 @@ fn from_program(program: &str, args: &Args, warnings: &mut Vec<String>, host: &H
     let seconds = args.float("timeout");
     let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(Duration::MAX);
     let path = path.to_string_lossy();
-    let Some(answer) = probe::ask(&path, &[], limit) else {
+    let Some(answer) = probe::ask(&*path, &[], limit) else {
         let sentence = format!("Command '{path}' timed out after {} seconds", seconds.unwrap_or_default());
         overdue(sentence, args, warnings)?;
         return Ok(Vec::new());

@@ -1,23 +1,27 @@
 use std::{
+    ffi::OsStr,
     io::Read,
     os::unix::process::CommandExt,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::mpsc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+/// Bytes that a program may print to each stream.
+const LONGEST: u64 = 4 << 20;
+
 /// Output of a program that provides facts.
 pub(crate) struct Answer {
-    /// Exit status; -1 if a signal ended the program.
+    /// Exit status; -1 if a signal ended the program, or it printed too much.
     pub(crate) rc: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs a query program, and ends it after the time limit.
-pub(crate) fn ask(program: &str, arguments: &[&str], limit: Duration) -> Option<Answer> {
+/// Runs a query program, and ends it after the time limit or when it prints too much.
+pub(crate) fn ask(program: impl AsRef<OsStr>, arguments: &[&str], limit: Duration) -> Option<Answer> {
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -26,36 +30,61 @@ pub(crate) fn ask(program: &str, arguments: &[&str], limit: Duration) -> Option<
         .process_group(0)
         .spawn()
         .ok()?;
-    let (mut stdout, mut stderr) = (child.stdout.take()?, child.stderr.take()?);
     let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let errors = std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = stderr.read_to_end(&mut bytes);
-            bytes
-        });
-        let mut bytes = Vec::new();
-        let _ = stdout.read_to_end(&mut bytes);
-        let _ = sender.send((bytes, errors.join().unwrap_or_default()));
-    });
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    match receiver.recv_timeout(limit) {
-        Ok((stdout, stderr)) => {
-            let status = child.wait().ok()?;
-            Some(Answer { rc: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) })
-        }
-        Err(_) => {
-            // Descendants too: a script's child would keep the pipes open.
-            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-            let _ = child.wait();
-            None
+    collect(child.stdout.take()?, true, sender.clone());
+    collect(child.stderr.take()?, false, sender);
+    let deadline = Instant::now() + limit;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok((_, bytes)) if bytes.len() as u64 > LONGEST => {
+                stop(child);
+                let stderr = format!("it printed more than {LONGEST} bytes, so it was stopped");
+                return Some(Answer { rc: -1, stdout: String::new(), stderr });
+            }
+            Ok((true, bytes)) => stdout = bytes,
+            Ok((false, bytes)) => stderr = bytes,
+            Err(_) => {
+                stop(child);
+                return None;
+            }
         }
     }
+    let status = child.wait().ok()?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Some(Answer { rc: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) })
+}
+
+/// Kills a program with its descendants, which would keep the pipes open.
+fn stop(mut child: Child) {
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    let _ = child.wait();
+}
+
+/// Reads a stream in a thread, up to one byte beyond the limit.
+fn collect(pipe: impl Read + Send + 'static, is_stdout: bool, sender: mpsc::Sender<(bool, Vec<u8>)>) {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.take(LONGEST + 1).read_to_end(&mut bytes);
+        let _ = sender.send((is_stdout, bytes));
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn program_that_prints_too_much_is_stopped() {
+        for stream in ["", " >&2"] {
+            let text = format!("trap '' PIPE; head -c 9000000 /dev/zero{stream}; sleep 600");
+            let answer = ask("/bin/sh", &["-c", &text], Duration::from_secs(60)).unwrap();
+            assert_eq!((answer.rc, answer.stdout.as_str()), (-1, ""));
+            assert_eq!(answer.stderr, "it printed more than 4194304 bytes, so it was stopped");
+        }
+        let answer = ask("/bin/sh", &["-c", "head -c 4194304 /dev/zero"], Duration::from_secs(60)).unwrap();
+        assert_eq!((answer.rc, answer.stdout.len()), (0, 4_194_304));
+    }
 
     #[test]
     fn program_over_limit_killed_with_children() {

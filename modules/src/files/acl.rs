@@ -1,9 +1,17 @@
 //! `acl`: access control lists (ACLs) of files.
 
-use super::way::Place;
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+};
+
+use rustix::io::FdFlags;
+
+use super::way::{Place, Purpose, handle};
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    process::{Command, reason},
+    process::{Command, Output, reason},
 };
 
 /// The `acl` module.
@@ -127,23 +135,21 @@ impl Module for Acl {
         }
         let (recursive, follow) = (args.bool("recursive"), args.bool("follow"));
         let state = args.required("state")?;
+        let default: Vec<String> = args.bool("default").then(|| "-d".to_owned()).into_iter().collect();
         if state == "query" {
             if args.str("recalculate_mask").is_some_and(|mask| mask != "default") {
                 return Err(Failure::new(
                     "'recalculate_mask' MUST NOT be set to 'mask' or 'no_mask' when 'state=query'.",
                 ));
             }
-            let mut options = Vec::new();
-            options.extend(args.bool("default").then_some("-d"));
-            options.extend((!follow).then_some("--physical"));
-            return Ok(Plan::unchanged().with("acl", list(&options, &path, host)?).with("msg", "current acl"));
+            let targets = Targets::of(&path, follow, false, Purpose::Read)?;
+            let acl = targets.list(&default, host)?;
+            return Ok(Plan::unchanged().with("acl", acl).with("msg", "current acl"));
         }
-        if recursive && !std::path::Path::new(&path).is_dir() && std::path::Path::new(&path).is_file() {
+        if recursive && !Path::new(&path).is_dir() && Path::new(&path).is_file() {
             return Err(Failure::new("recursive is for folders only.").with("path", path));
         }
-        if let Err(error) = Place::to_write(std::path::Path::new(&path), follow) {
-            return Err(Failure::new(format!("{path} cannot be changed: {}.", reason(&error))).with("path", path));
-        }
+        let targets = Targets::of(&path, follow, recursive, Purpose::Write)?;
         let absent = state == "absent";
         let entry = Entry::of(args, absent)?;
         if !absent && entry.permissions.as_deref().is_none_or(str::is_empty) {
@@ -155,29 +161,19 @@ impl Module for Acl {
             Some("no_mask") => words.push("--no-mask".into()),
             _ => {}
         }
-        let mut shown = Vec::new();
-        shown.extend(entry.default.then_some("-d"));
-        for (is_given, word) in [(recursive, "--recursive"), (!follow, "--physical")] {
-            shown.extend(is_given.then_some(word));
-            words.extend(is_given.then(|| word.to_owned()));
-        }
         words.extend([if absent { "-x" } else { "-m" }.to_owned(), entry.text()]);
+        let shown: Vec<String> = entry.default.then(|| "-d".to_owned()).into_iter().collect();
         // setfacl itself predicts the resulting entries.
-        let test = Command::new("setfacl").plain_locale().arg("--test").args(words.clone()).arg(&path).run(host)?;
-        let text = test.stdout_text();
-        if !test.success() {
-            let words = ["setfacl".to_owned(), path];
-            return Err(Failure { message: test.stderr_text().trim().to_owned(), ..test.failure(&words) });
-        }
-        let changes = text.lines().any(|line| !line.ends_with("*,*"));
+        let test: Vec<String> = std::iter::once("--test".to_owned()).chain(words.clone()).collect();
+        let changes = targets.run("setfacl", &test, host)?.lines().any(|line| !line.ends_with("*,*"));
         let text = entry.text();
         let own = text.strip_prefix("default:").unwrap_or(&text);
         let msg = format!("{own} {}", if absent { "is absent" } else { "is present" });
-        let acl = list(&shown, &path, host)?;
+        let acl = targets.list(&shown, host)?;
         let plan = if changes {
             Plan::change(move |host, outcome| {
-                Command::new("setfacl").plain_locale().args(words).arg(&path).check_run(host)?;
-                outcome.set("acl", list(&shown, &path, host)?);
+                targets.run("setfacl", &words, host)?;
+                outcome.set("acl", targets.list(&shown, host)?);
                 Ok(())
             })
         } else {
@@ -187,9 +183,115 @@ impl Module for Acl {
     }
 }
 
-/// The entries of a path. Entries of several paths are separated by empty lines.
-fn list(options: &[&str], path: &str, host: &Host) -> Result<Vec<String>, Failure> {
-    let command = Command::new("getfacl").plain_locale().args(["--absolute-names", "--omit-header"]);
-    let text = command.args(options.iter().copied()).arg(path).check_run(host)?.stdout_text();
-    Ok(text.trim_end().lines().map(|line| line.trim().to_owned()).collect())
+/// Descriptors to pass to one process.
+const BATCH: usize = 64;
+
+/// Files whose entries are read or set.
+///
+/// The programs get open descriptors instead of paths. So the owner of a directory cannot redirect them by a link to
+/// another file, neither at the top nor below it.
+struct Targets {
+    /// Paths without links, a directory before its content.
+    paths: Vec<PathBuf>,
+    recursive: bool,
+    purpose: Purpose,
+}
+
+impl Targets {
+    fn of(path: &str, follow: bool, recursive: bool, purpose: Purpose) -> Result<Targets, Failure> {
+        let refuse = |error: io::Error| {
+            let verb = if purpose == Purpose::Read { "read" } else { "changed" };
+            Failure::new(format!("{path} cannot be {verb}: {}.", reason(&error))).with("path", path)
+        };
+        let place = Place::of(Path::new(path), follow, purpose).map_err(refuse)?;
+        let mut targets = Targets { paths: vec![place.real().to_owned()], recursive, purpose };
+        if recursive {
+            targets.add_below(&place).map_err(refuse)?;
+        }
+        Ok(targets)
+    }
+
+    /// Adds the content of a directory. Links in it are left out.
+    fn add_below(&mut self, place: &Place) -> io::Result<()> {
+        if !place.metadata()?.is_dir() {
+            return Ok(());
+        }
+        let listed = std::fs::read_dir(handle(&place.open(false)?))?;
+        let mut names = listed.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        for name in names {
+            let path = place.real().join(&name);
+            let Some(child) = self.place(&path)? else { continue };
+            self.paths.push(path);
+            self.add_below(&child)?;
+        }
+        Ok(())
+    }
+
+    /// The file, unless it is a link or was removed meanwhile.
+    fn place(&self, path: &Path) -> io::Result<Option<Place>> {
+        match Place::of(path, false, self.purpose) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => Ok(Some(found?).filter(|place| place.metadata().is_ok_and(|found| !found.is_symlink()))),
+        }
+    }
+
+    /// Runs a program on all files, and returns its output.
+    fn run(&self, program: &str, words: &[String], host: &Host) -> Result<String, Failure> {
+        let mut text = String::new();
+        for paths in self.paths.chunks(BATCH) {
+            let mut directories = Vec::new();
+            let mut others = Vec::new();
+            for path in paths {
+                let refuse = |error: io::Error| {
+                    Failure::new(format!("{} cannot be opened: {}.", path.display(), reason(&error)))
+                };
+                let Some(place) = self.place(path).map_err(refuse)? else { continue };
+                let node = place.existing().and_then(File::try_clone).map_err(refuse)?;
+                // An O_PATH descriptor conveys no permission, so it harms nothing that a process of another thread
+                // may inherit it too.
+                rustix::io::fcntl_setfd(&node, FdFlags::empty()).map_err(|error| refuse(error.into()))?;
+                let is_directory = place.metadata().is_ok_and(|found| found.is_dir());
+                if is_directory { &mut directories } else { &mut others }.push((path, node));
+            }
+            // With this option, setfacl passes over files that can have no default entries.
+            let passing = (self.recursive && program == "setfacl").then_some("--recursive");
+            for (nodes, option) in [(directories, None), (others, passing)] {
+                if nodes.is_empty() {
+                    continue;
+                }
+                let command = Command::new(program).plain_locale().args(option).args(words.iter().map(String::as_str));
+                let output = command.args(nodes.iter().map(|(_, node)| handle(node))).run(host)?;
+                if !output.success() {
+                    return Err(failure(program, &output, &nodes));
+                }
+                if !text.is_empty() && !text.ends_with("\n\n") && program == "getfacl" {
+                    text.push('\n');
+                }
+                text.push_str(&output.stdout_text());
+            }
+        }
+        Ok(text)
+    }
+
+    /// The entries. Entries of several paths are separated by empty lines.
+    fn list(&self, options: &[String], host: &Host) -> Result<Vec<String>, Failure> {
+        let words = ["--absolute-names", "--omit-header"].map(str::to_owned);
+        let text = self.run("getfacl", &[&words, options].concat(), host)?;
+        Ok(text.trim_end().lines().map(|line| line.trim().to_owned()).collect())
+    }
+}
+
+/// The failure of a program, which names paths instead of descriptors.
+fn failure(program: &str, output: &Output, nodes: &[(&PathBuf, File)]) -> Failure {
+    let message = nodes.iter().fold(output.stderr_text(), |text, (path, node)| {
+        text.replace(&format!("{}:", handle(node).display()), &format!("{}:", path.display()))
+    });
+    let words: Vec<String> =
+        std::iter::once(program.to_owned()).chain(nodes.iter().map(|(path, _)| path.display().to_string())).collect();
+    let failure = output.failure(&words);
+    match message.trim() {
+        "" => failure,
+        message => Failure { message: message.to_owned(), ..failure },
+    }
 }

@@ -9,6 +9,7 @@ use windlass_python_regex::{Flags, compile};
 use super::{
     attributes::Attributes,
     checksum::{Hasher, of_bytes},
+    way,
     write::{BACKUP, Source, VALIDATE, Wanted},
 };
 use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason, with_attributes};
@@ -101,7 +102,7 @@ fn assembled(src: &Path, args: &Args, host: &Host) -> Result<Vec<u8>, Failure> {
     paths.sort();
     let fragments = paths.iter().map(|path| {
         host.check_cancelled()?;
-        std::fs::read(path).map_err(|error| unreadable(path, &error))
+        way::read(path).map_err(|error| unreadable(path, &error))
     });
     joined(fragments, args.str("delimiter"))
 }

@@ -12,7 +12,7 @@ pub(super) fn context(path: &Path) -> Option<String> {
 }
 
 /// Reads the SELinux context of an open file.
-pub(super) fn context_of(node: &File) -> Option<String> {
+pub(crate) fn context_of(node: &File) -> Option<String> {
     read_context(|buffer| getxattr(way::handle(node), "security.selinux", buffer))
 }
 
@@ -27,6 +27,6 @@ fn read_context(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> Option
 }
 
 /// Sets the context of an open file; does nothing without SELinux.
-pub(super) fn set_context(node: &File, context: &str) -> io::Result<()> {
+pub(crate) fn set_context(node: &File, context: &str) -> io::Result<()> {
     Ok(setxattr(way::handle(node), "security.selinux", format!("{context}\0").as_bytes(), XattrFlags::empty())?)
 }

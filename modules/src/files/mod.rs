@@ -5,7 +5,7 @@ pub mod assemble;
 pub mod attributes;
 pub mod backup;
 pub mod checksum;
-mod context;
+pub(crate) mod context;
 pub mod copy;
 pub mod difference;
 pub mod directory;

@@ -30,6 +30,11 @@ impl Scratch {
         Scratch::in_one_of(false)
     }
 
+    /// Creates a directory inside another one, which only its owner may change.
+    pub(crate) fn inside(place: &Path) -> io::Result<Scratch> {
+        Scratch::make(place, false)
+    }
+
     /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path

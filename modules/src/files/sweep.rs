@@ -20,7 +20,7 @@ use super::{scratch::random_name, way::Place};
 /// Prefix of temporary files and directories, followed by 32 unpredictable hexadecimal digits.
 const PREFIX: &str = ".windlass-";
 /// Younger entries may belong to an executor that has not called [`hold`] yet.
-const YOUNG: Duration = Duration::from_secs(600);
+pub(crate) const YOUNG: Duration = Duration::from_secs(600);
 
 /// Marks a temporary directory as in use while the returned descriptor is open.
 pub(crate) fn hold(directory: &Path) -> Option<OwnedFd> {
@@ -44,7 +44,7 @@ pub(crate) fn sweep() {
 
 /// Removes directories with our names that this user owns, that are old enough, and that no process holds. Never
 /// follows links; in a sticky directory nobody else can replace our entries.
-fn sweep_in(place: &Path, young: Duration) {
+pub(crate) fn sweep_in(place: &Path, young: Duration) {
     let Ok(entries) = std::fs::read_dir(place) else { return };
     let own = rustix::process::geteuid().as_raw();
     for entry in entries.flatten() {

@@ -3,6 +3,9 @@
 //! The controller decides where rsync runs. For a remote host, rsync runs on the control machine and connects through
 //! the program in `_rsh`. If both paths are on the host, rsync runs there.
 
+use std::io::ErrorKind;
+
+use super::way::Place;
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
     module::Diff,
@@ -121,6 +124,7 @@ impl Task {
         if src.starts_with("rsync://") && dest.starts_with("rsync://") {
             return Err(Failure::new("either src or dest must be a localhost").with("rc", 1));
         }
+        refuse_link(dest)?;
         let program = process::find(host, "rsync").ok_or_else(|| {
             Failure::new("Failed to find required executable \"rsync\": install rsync on this machine.")
         })?;
@@ -185,6 +189,17 @@ impl Task {
         outcome.set("rc", 0);
         outcome.set("cmd", shown);
         Ok(())
+    }
+}
+
+/// Refuses a local destination behind a link of another user that leads to files of others.
+fn refuse_link(dest: &str) -> Result<(), Failure> {
+    let is_remote = dest.split('/').next().is_some_and(|start| start.contains(':'));
+    match Place::to_write(dest.as_ref(), true) {
+        Err(error) if !is_remote && error.kind() == ErrorKind::PermissionDenied => {
+            Err(Failure::new(format!("{dest} cannot be used: {}.", process::reason(&error))))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     cell::RefCell,
-    fs::File,
     thread,
     time::{Duration, Instant},
 };
@@ -25,7 +24,7 @@ use super::{
     host_names::HostNames,
     proxy::{self, Way},
 };
-use crate::{Args, Failure, Host, process::reason};
+use crate::{Args, Failure, Host, files::way, process::reason};
 
 /// Maximum number of redirects, as in browsers.
 const MAX_REDIRECTS: usize = 10;
@@ -246,7 +245,7 @@ impl Client {
                 None => Ok(agent.run(http::Request::from_parts(parts.clone(), ()))),
                 Some(Payload::Bytes(bytes)) => Ok(agent.run(http::Request::from_parts(parts.clone(), bytes))),
                 Some(Payload::File(path)) => {
-                    let file = File::open(path)
+                    let file = way::open(path)
                         .map_err(|error| format!("{} could not be read: {}", path.display(), reason(&error)))?;
                     Ok(agent.run(http::Request::from_parts(parts.clone(), file)))
                 }

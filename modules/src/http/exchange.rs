@@ -1,7 +1,6 @@
 //! HTTP requests and responses.
 
 use std::{
-    fs::File,
     io::{self, Read},
     path::PathBuf,
     time::Duration,
@@ -11,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use ureq::{Body, Error, http};
 
 use super::address::Address;
-use crate::process::reason;
+use crate::{files::way, process::reason};
 
 /// A request, including its redirects.
 #[derive(Debug, Clone, Default)]
@@ -119,7 +118,7 @@ impl Response {
     pub(super) fn of_file(address: &Address) -> Result<Response, String> {
         let path = address.file_path();
         let unreadable = |error: io::Error| format!("{path} could not be read: {}", reason(&error));
-        let file = File::open(&path).map_err(unreadable)?;
+        let file = way::open(path.as_ref()).map_err(unreadable)?;
         let found = file.metadata().map_err(unreadable)?;
         if found.is_dir() {
             return Err(format!("{path} is a directory"));

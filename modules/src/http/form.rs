@@ -107,7 +107,7 @@ fn multipart(value: &Value, host: &Host) -> Result<Body, Failure> {
                     })?;
                     bytes
                 }
-                (None, None, Some(path)) => std::fs::read(path).map_err(|error| {
+                (None, None, Some(path)) => crate::files::way::read(path.as_ref()).map_err(|error| {
                     Failure::new(format!("Unable to open file {path} of the body: {}.", reason(&error)))
                 })?,
                 (None, None, None) => {

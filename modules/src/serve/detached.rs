@@ -5,7 +5,7 @@
 use std::{
     fs::File,
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
@@ -19,7 +19,16 @@ use super::{
     Session, failed,
     job::{self, Job},
 };
-use crate::{args::home_of, process::reason};
+use crate::{
+    args::home_of,
+    files::{
+        info::owner_name,
+        staged::directory_of,
+        sweep,
+        way::{self, Place},
+    },
+    process::reason,
+};
 
 /// Argument that starts a detached run instead of a session.
 pub(super) const WORD: &str = "detached";
@@ -36,10 +45,7 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
     }
     let folder = directory(&detached.directory);
     // Results of jobs may be secret.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)
+    way::create_dirs(&folder, 0o700)
         .map_err(|error| format!("could not create directory: {} - {}", folder.display(), reason(&error)))?;
     let arguments = std::env::args_os()
         .skip(1)
@@ -55,6 +61,11 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
         .map_err(|error| format!("The job's process could not be started: {}.", reason(&error)))?;
     let job = format!("{}.{}", detached.job, child.id());
     let file = folder.join(&job);
+    if let Err(error) = place_of(&file) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(format!("The job could not be started: {}.", reason(&error)));
+    }
     let running = json!({ "started": true, "finished": false, "ansible_job_id": job });
     let result = write(&file, &running).and_then(|()| {
         request.detached = Some(Detached { job: job.clone(), directory: folder.display().to_string(), ..detached });
@@ -64,7 +75,7 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
     if let Err(error) = result {
         let _ = child.kill();
         let _ = child.wait();
-        let _ = std::fs::remove_file(&file);
+        let _ = way::remove_file(&file);
         return Err(format!("The job could not be started: {}.", reason(&error)));
     }
     // This process reaps the job if it still runs; otherwise init does.
@@ -125,13 +136,28 @@ pub(crate) fn directory(text: &str) -> PathBuf {
     }
 }
 
+/// The place of a job's file. Refuses directories that other users can change: they could read or replace the result.
+pub(crate) fn place_of(file: &Path) -> io::Result<Place> {
+    let place = Place::to_write(file, false)?;
+    let found = File::from(place.directory().try_clone_to_owned()?).metadata()?;
+    if way::is_ours(&found) {
+        return Ok(place);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "{} belongs to {} and has the mode {:04o}, so other users may change the results of jobs. Set ansible_async_dir to a directory of the task's user",
+            directory_of(place.real()).display(),
+            owner_name(found.uid()),
+            found.mode() & 0o7777
+        ),
+    ))
+}
+
 /// Replaces the file atomically, so that readers see the old or the new content.
 fn write(file: &Path, content: &Value) -> io::Result<()> {
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".tmp");
-    let beside = PathBuf::from(beside);
-    let mut open = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    open.write_all(content.to_string().as_bytes())?;
-    drop(open);
-    std::fs::rename(&beside, file)
+    let place = place_of(file)?;
+    let (temporary, mut open) = sweep::temporary_beside(&place, 0o600)?;
+    let written = open.write_all(content.to_string().as_bytes()).and_then(|()| temporary.rename_to(&place));
+    written.inspect_err(|_| drop(temporary.unlink()))
 }

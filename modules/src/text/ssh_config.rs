@@ -110,7 +110,7 @@ impl Module for SshConfig {
         let path = path_of(args)?;
         check_identity(args, &path)?;
         let wanted = wanted(args)?;
-        let text = match std::fs::read_to_string(&path) {
+        let text = match way::read_text(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => {

@@ -1,12 +1,13 @@
 //! `subversion`: working copies of Subversion repositories.
 
-use std::path::Path;
+use std::{io::ErrorKind, path::Path};
 
 use serde_json::{Value, json};
 
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    process::{Command, Output},
+    files::way::Place,
+    process::{Command, Output, reason},
 };
 
 /// The `subversion` module.
@@ -78,7 +79,11 @@ impl Module for Subversion {
             let told = client.run(&["info", &client.repo], host)?.stdout_text();
             return Ok(Plan::unchanged().with("after", revision_of(&told).unwrap_or("Unable to get remote revision")));
         }
-        let exists = Path::new(&client.dest).exists();
+        let exists = match Place::to_write(Path::new(&client.dest), true) {
+            Ok(place) => place.node().is_some(),
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(Failure::new(format!("{} cannot be used: {}.", client.dest, reason(&error)))),
+        };
         if export || !exists {
             if !export && !checkout {
                 return Ok(Plan::unchanged());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
-    files::{attributes::Attributes, info::describe, staged::Staged},
+    files::{attributes::Attributes, info::describe, staged::Staged, way},
     process::reason,
     with_attributes,
 };
@@ -186,13 +186,13 @@ fn remove_sources(sources: &Sources, members: &[Entry]) -> Result<(), Failure> {
         Failure::new(format!("Error deleting some source files: {}: {}.", path.display(), reason(error)))
     };
     for member in members.iter().filter(|member| !member.is_directory) {
-        match std::fs::remove_file(&member.path) {
+        match way::remove_file(&member.path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&member.path, &error)),
             _ => {}
         }
     }
     for path in sources.found.iter().filter(|path| path.is_dir() && !path.is_symlink()) {
-        std::fs::remove_dir_all(path).map_err(|error| failed(path, &error))?;
+        way::remove_dir_all(path).map_err(|error| failed(path, &error))?;
     }
     Ok(())
 }

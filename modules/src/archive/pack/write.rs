@@ -1,9 +1,13 @@
 use std::{
     collections::BTreeMap,
-    fs::File,
+    ffi::OsString,
+    fs::{File, Metadata},
     io::{self, BufWriter, Read, Seek, Write},
-    os::unix::fs::{MetadataExt, PermissionsExt},
-    path::Path,
+    os::unix::{
+        ffi::OsStringExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
 };
 
 use bzip2::write::BzEncoder;
@@ -20,8 +24,38 @@ use crate::{
     files::{
         checksum::{self, Hasher},
         staged::Staged,
+        way::{self, Place, Purpose, handle},
     },
+    process::reason,
 };
+
+/// An open member, which stays the same file whoever renames it.
+struct Node {
+    /// Opened with `O_PATH`.
+    file: File,
+    found: Metadata,
+    /// Text of a link, which is packed as a link.
+    target: Option<PathBuf>,
+}
+
+impl Node {
+    fn of(member: &Entry) -> io::Result<Node> {
+        let place = Place::of(&member.path, false, Purpose::Read)?;
+        let file = place.existing()?.try_clone()?;
+        let found = file.metadata()?;
+        let text = found.is_symlink().then(|| rustix::fs::readlinkat(&file, c"", Vec::new())).transpose()?;
+        let target = text.map(|text| PathBuf::from(OsString::from_vec(text.into_bytes())));
+        Ok(Node { file, found, target })
+    }
+
+    fn open(&self) -> io::Result<File> {
+        if self.found.is_file() {
+            return File::open(handle(&self.file));
+        }
+        // Opening a pipe would wait for its writer.
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file, a directory nor a link"))
+    }
+}
 
 /// A writer that must be finished.
 enum Sink<W: Write> {
@@ -81,7 +115,7 @@ pub(super) fn compress(staged: &mut Staged, format: &str, source: &Path, host: &
     host.check_cancelled()?;
     let written = (|| {
         let mut sink = Sink::of(BufWriter::new(staged.file()), format)?;
-        io::copy(&mut File::open(source)?, &mut sink)?;
+        io::copy(&mut way::open(source)?, &mut sink)?;
         sink.finish()
     })();
     written.map_err(|error| Failure::new(format!("Unable to write to compressed file: {}: {error}.", source.display())))
@@ -94,14 +128,23 @@ pub(super) fn pack(staged: &mut Staged, format: &str, members: &[Entry], host: &
     }
     let sink = Sink::of(BufWriter::new(staged.file()), format).map_err(unwritable)?;
     let mut builder = tar::Builder::new(sink);
-    builder.follow_symlinks(false);
     for member in members {
         host.check_cancelled()?;
-        builder
-            .append_path_with_name(&member.path, &member.place)
-            .map_err(|error| unwritable(format!("{}: {error}", member.path.display())))?;
+        append(&mut builder, member).map_err(|error| unwritable(format!("{}: {error}", member.path.display())))?;
     }
     builder.into_inner().and_then(Sink::finish).map_err(unwritable)
+}
+
+fn append<W: Write>(builder: &mut tar::Builder<W>, member: &Entry) -> io::Result<()> {
+    let Node { file, found, target } = Node::of(member)?;
+    let Some(target) = target else {
+        // The descriptor's path is a link to the node itself.
+        return builder.append_path_with_name(handle(&file), &member.place);
+    };
+    let mut header = tar::Header::new_gnu();
+    header.set_metadata(&found);
+    header.set_size(0);
+    builder.append_link(&mut header, &member.place, target)
 }
 
 fn zipped<W: Write + Seek>(file: W, members: &[Entry], host: &Host) -> Result<(), Failure> {
@@ -109,19 +152,18 @@ fn zipped<W: Write + Seek>(file: W, members: &[Entry], host: &Host) -> Result<()
     for member in members {
         host.check_cancelled()?;
         let failed = |error: String| unwritable(format!("{}: {error}", member.path.display()));
-        let found = member.path.symlink_metadata().map_err(|error| failed(error.to_string()))?;
-        let options = SimpleFileOptions::default().unix_permissions(found.permissions().mode() & 0o7777);
-        let options = options.large_file(found.size() >= u64::from(u32::MAX));
-        if found.is_symlink() {
-            let target = std::fs::read_link(&member.path).map_err(|error| failed(error.to_string()))?;
+        let node = Node::of(member).map_err(|error| failed(error.to_string()))?;
+        let options = SimpleFileOptions::default().unix_permissions(node.found.permissions().mode() & 0o7777);
+        let options = options.large_file(node.found.size() >= u64::from(u32::MAX));
+        if let Some(target) = &node.target {
             writer
                 .add_symlink(member.name.as_str(), target.to_string_lossy(), options)
                 .map_err(|error| failed(error.to_string()))?;
-        } else if member.is_directory {
+        } else if node.found.is_dir() {
             writer.add_directory(member.name.as_str(), options).map_err(|error| failed(error.to_string()))?;
         } else {
             writer.start_file(member.name.as_str(), options).map_err(|error| failed(error.to_string()))?;
-            let copied = File::open(&member.path).and_then(|mut file| io::copy(&mut file, &mut writer));
+            let copied = node.open().and_then(|mut file| io::copy(&mut file, &mut writer));
             copied.map_err(|error| failed(error.to_string()))?;
         }
     }
@@ -136,7 +178,10 @@ pub(super) fn same_content(dest: &Path, source: &Path, host: &Host) -> Result<bo
     };
     let Ok((mut reader, _)) = open(dest, packing) else { return Ok(false) };
     let Ok(held) = checksum::of_reader(Hasher::sha1(), &mut *reader, host) else { return Ok(false) };
-    Ok(held == checksum::of_file(Hasher::sha1(), source, host)?)
+    let wanted = way::open(source).and_then(|mut file| checksum::of_reader(Hasher::sha1(), &mut file, host));
+    let wanted =
+        wanted.map_err(|error| Failure::new(format!("{} could not be read: {}.", source.display(), reason(&error))))?;
+    Ok(held == wanted)
 }
 
 /// Comparable state of members: hash of the content or target of a link; empty for a folder.
@@ -158,12 +203,18 @@ pub(super) fn same_members(dest: &Path, format: &str, members: &[Entry], host: &
     let Ok(held) = held else { return Ok(false) };
     let mut wanted = Held::new();
     for member in members {
-        let about = if member.is_directory {
-            String::new()
-        } else if member.path.is_symlink() {
-            std::fs::read_link(&member.path).map(|target| target.display().to_string()).unwrap_or_default()
-        } else {
-            checksum::of_file(Hasher::sha1(), &member.path, host)?
+        let failed = |error: io::Error| {
+            Failure::new(format!("{} could not be read: {}.", member.path.display(), reason(&error)))
+        };
+        let node = Node::of(member).map_err(failed)?;
+        let about = match &node.target {
+            _ if node.found.is_dir() => String::new(),
+            Some(target) => target.display().to_string(),
+            None if !node.found.is_file() => checksum::of_bytes(Hasher::sha1(), b""),
+            None => {
+                let hash = |mut file: File| checksum::of_reader(Hasher::sha1(), &mut file, host);
+                node.open().and_then(hash).map_err(failed)?
+            }
         };
         wanted.insert(member.name.clone(), about);
     }

@@ -42,10 +42,15 @@ pub(crate) fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
 
 /// Creates a directory and its parents.
 pub(crate) fn create_dir_all(path: &Path) -> io::Result<()> {
+    create_dirs(path, 0o777)
+}
+
+/// Creates a directory and its parents with these permissions, before the umask.
+pub(crate) fn create_dirs(path: &Path, mode: u32) -> io::Result<()> {
     let missing: Vec<&Path> =
         path.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.is_dir()).collect();
     for part in missing.into_iter().rev() {
-        match create_dir(part, 0o777) {
+        match create_dir(part, mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && part.is_dir() => {}
             done => done?,
         }

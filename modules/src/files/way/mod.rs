@@ -8,7 +8,8 @@
 //! user's files. Either the user owns the file at its end, or the way to it enters a directory of the user and climbs
 //! no higher (`..`) afterwards. Links of two such users never continue each other. So `/srv/app/current`, a link of
 //! `app` to a release of `app`, works, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused with an error.
-//! For reading ([`Purpose::Read`]) it is enough that everybody may read the file at the end.
+//! For reading ([`Purpose::Read`]) it is enough that everybody may read the file at the end. Programs
+//! ([`Purpose::Run`]) are only reached by directories and links that no other user can change.
 //!
 //! The resolution first asks the kernel for the whole path without links (`openat2`), which is one call and the usual
 //! case. For a path with a link, or an old kernel, it walks one name at a time with `O_NOFOLLOW`. It reads the text of
@@ -31,8 +32,8 @@ use std::{
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, fstat, linkat, openat};
 
 pub(crate) use fs::{
-    chmod, chown, create_dir, create_dir_all, metadata, open, read, read_text, remove_dir, remove_dir_all, remove_file,
-    rename, symlink,
+    chmod, chown, create_dir, create_dir_all, create_dirs, metadata, open, read, read_text, remove_dir, remove_dir_all,
+    remove_file, rename, symlink,
 };
 
 /// Intended use of a resolved file.
@@ -42,6 +43,9 @@ pub(crate) enum Purpose {
     Read,
     /// Create, replace, remove or change.
     Write,
+    /// Execute. Only root and the effective user may be able to change the file, and every directory and link on the
+    /// way to it. So until it is executed, nobody else can exchange it.
+    Run,
 }
 
 /// A name in an open directory, and the file it referred to when the path was resolved.
@@ -57,7 +61,8 @@ pub(crate) struct Place {
 impl Place {
     /// Resolves a path. Follows a link at its end if `follow` is set. The last name need not exist.
     pub(crate) fn of(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Place> {
-        match walk::without_links(path, follow) {
+        // A program's whole way is examined.
+        match (purpose != Purpose::Run).then(|| walk::without_links(path, follow)).flatten() {
             Some(place) => Ok(place),
             None => walk::walk(path, follow, purpose),
         }

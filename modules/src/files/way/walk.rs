@@ -17,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Place, Purpose, is_trusted, node_at};
+use super::{Place, Purpose, is_ours, is_trusted, node_at};
 use crate::files::info::owner_name;
 
 /// Maximum number of links to follow, like the kernel.
@@ -66,9 +66,13 @@ pub(super) fn walk(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Pl
     let (directory, found) = root()?;
     let mut walk =
         Walk { directory, found, real: PathBuf::from("/"), pending: VecDeque::new(), taint: None, last: None };
+    let run = purpose == Purpose::Run;
     walk.push(&path);
     let mut links = 0;
     loop {
+        if run {
+            require_ours(&walk.real, &walk.found)?;
+        }
         let name = match walk.pending.pop_front() {
             None => return walk.end(OsString::from("."), None, purpose),
             Some(Step::Up) => {
@@ -95,8 +99,14 @@ pub(super) fn walk(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Pl
             if links > MAX_LINKS {
                 return Err(Errno::LOOP.into());
             }
+            if run && !is_trusted(found.uid()) {
+                return Err(changeable(&walk.real.join(&name), &found));
+            }
             walk.follow(&node, &found, &name)?;
         } else if last {
+            if run {
+                require_ours(&walk.real.join(&name), &found)?;
+            }
             return walk.end(name, Some(node), purpose);
         } else if found.is_dir() {
             walk.real.push(&name);
@@ -191,6 +201,22 @@ impl Walk {
         };
         Ok(Place { directory: self.directory, name, node, real })
     }
+}
+
+fn require_ours(path: &Path, found: &Metadata) -> io::Result<()> {
+    if is_ours(found) { Ok(()) } else { Err(changeable(path, found)) }
+}
+
+fn changeable(path: &Path, found: &Metadata) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "{} belongs to {} and has the mode {:04o}, so other users than root and the task's may change it",
+            path.display(),
+            owner_name(found.uid()),
+            found.mode() & 0o7777
+        ),
+    )
 }
 
 fn refused(taint: &Taint, end: &Path, owner: Option<u32>) -> io::Error {

@@ -9,7 +9,10 @@ use uppsala::{NodeId, XPathValue};
 
 use crate::{
     Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    files::write::{BACKUP, Source, Wanted},
+    files::{
+        way,
+        write::{BACKUP, Source, Wanted},
+    },
     process::reason,
     run,
 };
@@ -183,7 +186,7 @@ impl Task<'_> {
                 if !std::path::Path::new(path).is_file() {
                     return Err(Failure::new(format!("The target XML source '{path}' does not exist.")));
                 }
-                std::fs::read(path)
+                way::read(path.as_ref())
                     .map_err(|error| Failure::new(format!("{path} cannot be read: {}.", reason(&error))))?
             }
         };
@@ -223,7 +226,7 @@ impl Task<'_> {
         let Some(path) = self.args.str("path") else {
             return Ok(self.plan(true, String::new()).with("xmlstring", text));
         };
-        let same = std::fs::read(path).is_ok_and(|found| found == text.as_bytes());
+        let same = way::read(path.as_ref()).is_ok_and(|found| found == text.as_bytes());
         Ok(self.plan(!same, text))
     }
 

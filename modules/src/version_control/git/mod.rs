@@ -6,6 +6,7 @@ mod program;
 mod remote;
 mod repository;
 mod submodules;
+mod target;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use serde_json::Value;
 use crate::{
     Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
     files::{
-        way,
+        way::{self, Place},
         write::{Source, Wanted},
     },
     process::reason,
@@ -169,6 +170,10 @@ impl Module for Git {
             let remote = Remote { program: &program, address: &wish.repo, directory: None };
             return Ok(first(Plan::change(|_, _| Ok(())), remote.commit_of(&wish.version, host)?, host));
         };
+        match Place::to_write(&dest, true) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unusable(&dest, &error)),
+            _ => {}
+        }
         let moves = moves(&dest, &wish)?;
         let folder = repository::folder_of(&dest, wish.bare)?;
         if !folder.join("config").exists() {
@@ -180,7 +185,7 @@ impl Module for Git {
             return Ok(Plan::change(move |host, outcome| clone_it(&program, &dest, &wish, host, outcome))
                 .with("before", Value::Null));
         }
-        let repository = Repository { program: program.clone(), dest: dest.clone(), bare: wish.bare };
+        let repository = Repository::open(&program, &dest, wish.bare)?;
         if !args.bool("update") {
             let before = repository.head(host)?;
             let plan = match wish.archive.clone() {
@@ -200,6 +205,10 @@ impl Module for Git {
         }
         update(repository, wish, moves, host)
     }
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{} cannot be used: {}.", path.display(), reason(error)))
 }
 
 /// The plan of a first checkout, with its result keys.
@@ -233,8 +242,7 @@ fn carry_move(moves: Option<(PathBuf, PathBuf)>, dest: &Path, host: &Host) -> Re
 }
 
 fn clone_it(program: &Program, dest: &Path, wish: &Wish, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-    let repository = Repository { program: program.clone(), dest: dest.to_owned(), bare: wish.bare };
-    repository.clone_from(wish, host, outcome)?;
+    let repository = Repository::cloned(program, dest, wish, host, outcome)?;
     finish(&repository, wish, Value::Null, true, host, outcome)
 }
 
@@ -257,7 +265,7 @@ fn update(repository: Repository, wish: Wish, moves: Option<(PathBuf, PathBuf)>,
         let remote = Remote {
             program: &repository.program,
             address: if readdressed || address.is_none() { &wish.repo } else { &wish.remote },
-            directory: Some(&repository.dest),
+            directory: Some(&repository.directory()),
         };
         let version =
             if wish.version == "HEAD" { repository.branch(&wish.remote, host)? } else { wish.version.clone() };

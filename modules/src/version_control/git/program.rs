@@ -45,6 +45,11 @@ impl Program {
         Ok(Program { path: path.display().to_string(), ssh: ssh(args, host), umask, login })
     }
 
+    /// The mask for the permissions of new files, if the task sets one.
+    pub(super) fn mask(&self) -> Option<u32> {
+        u32::from_str_radix(self.umask.as_deref()?, 8).ok()
+    }
+
     /// Builds a git command in this directory.
     pub(super) fn command(&self, words: &[&str], directory: Option<&Path>) -> Command {
         let mut command = Command::new(&self.path).plain_locale();

@@ -1,19 +1,28 @@
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
-use super::{Wish, program::Program, remote::Remote};
+use super::{Wish, program::Program, remote::Remote, target::Target};
 use crate::{
     Diff, Failure, Host, Outcome,
-    files::way,
-    process::{Output, reason},
+    files::{
+        info::owner_name,
+        way::{self, Place},
+    },
+    process::Output,
 };
 
-/// A clone on the host.
+/// A clone on the host. Commands run in the open directory, whatever its name refers to later.
 pub(super) struct Repository {
     pub(super) program: Program,
+    /// Path for messages.
     pub(super) dest: PathBuf,
     pub(super) bare: bool,
+    folder: File,
 }
 
 /// The folder of the repository data: inside the working tree, or where the file `.git` points.
@@ -22,10 +31,16 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
         return Ok(dest.to_owned());
     }
     let usual = dest.join(".git");
-    if !usual.is_file() {
-        return Ok(usual);
-    }
-    let text = std::fs::read_to_string(&usual).unwrap_or_default();
+    let refuse = |error: &std::io::Error| super::unusable(&usual, error);
+    let found = match Place::to_write(&usual, true) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(usual),
+        found => found.map_err(|error| refuse(&error))?,
+    };
+    let owner = match found.metadata() {
+        Ok(about) if about.is_file() => about.uid(),
+        _ => return Ok(usual),
+    };
+    let text = way::read_text(&usual).unwrap_or_default();
     let target = text.lines().find_map(|line| line.strip_prefix("gitdir:")).map(str::trim).ok_or_else(|| {
         Failure::new(
             "Current repo does not have a valid reference to a separate Git dir or it refers to the invalid path",
@@ -33,16 +48,40 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
         .with("details", format!("{} has no line gitdir.", usual.display()))
     })?;
     let folder = dest.join(target);
-    if folder.is_dir() {
-        return Ok(folder);
+    if !folder.is_dir() {
+        return Err(Failure::new(
+            "Current repo does not have a valid reference to a separate Git dir or it refers to the invalid path",
+        )
+        .with("details", format!("{} does not exist.", folder.display())));
     }
-    Err(Failure::new(
-        "Current repo does not have a valid reference to a separate Git dir or it refers to the invalid path",
-    )
-    .with("details", format!("{} does not exist.", folder.display())))
+    // The file is a link in another form.
+    let place = Place::to_write(&folder, true).map_err(|error| super::unusable(&folder, &error))?;
+    let about = place.metadata().map_err(|error| super::unusable(&folder, &error))?;
+    if !way::is_trusted(owner) && about.uid() != owner {
+        return Err(Failure::new(format!(
+            "{} belongs to {} and names {} of {}, so it is not followed. Set separate_git_dir, or remove the file.",
+            usual.display(),
+            owner_name(owner),
+            place.real().display(),
+            owner_name(about.uid())
+        )));
+    }
+    Ok(folder)
 }
 
 impl Repository {
+    /// Opens the directory of a clone.
+    pub(super) fn open(program: &Program, dest: &Path, bare: bool) -> Result<Repository, Failure> {
+        let folder = Place::to_write(dest, true).and_then(|place| place.existing()?.try_clone());
+        let folder = folder.map_err(|error| super::unusable(dest, &error))?;
+        Ok(Repository { program: program.clone(), dest: dest.to_owned(), bare, folder })
+    }
+
+    /// Path of the open directory.
+    pub(super) fn directory(&self) -> PathBuf {
+        way::handle(&self.folder)
+    }
+
     pub(super) fn run(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         let what = format!("git {} failed in {}", words.first().unwrap_or(&""), self.dest.display());
         self.run_for(words, &what, host)
@@ -50,16 +89,16 @@ impl Repository {
 
     /// Like `run`, with a description for failures.
     pub(super) fn run_for(&self, words: &[&str], what: &str, host: &Host) -> Result<Output, Failure> {
-        self.program.run(words, Some(&self.dest), what, host)
+        self.program.run(words, Some(&self.directory()), what, host)
     }
 
     fn succeeds(&self, words: &[&str], host: &Host) -> Result<bool, Failure> {
-        Ok(self.program.command(words, Some(&self.dest)).run(host)?.success())
+        Ok(self.program.command(words, Some(&self.directory())).run(host)?.success())
     }
 
     /// The current commit; null if none exists yet.
     pub(super) fn head(&self, host: &Host) -> Result<Value, Failure> {
-        let output = self.program.command(&["rev-parse", "HEAD"], Some(&self.dest)).run(host)?;
+        let output = self.program.command(&["rev-parse", "HEAD"], Some(&self.directory())).run(host)?;
         let text = output.stdout_text();
         Ok(if output.success() { text.trim().into() } else { Value::Null })
     }
@@ -74,7 +113,7 @@ impl Repository {
     }
 
     pub(super) fn remote_url(&self, remote: &str, host: &Host) -> Result<Option<String>, Failure> {
-        let output = self.program.command(&["ls-remote", "--get-url", remote], Some(&self.dest)).run(host)?;
+        let output = self.program.command(&["ls-remote", "--get-url", remote], Some(&self.directory())).run(host)?;
         let text = output.stdout_text().trim().to_owned();
         // For a missing remote, git prints its name.
         Ok(Some(text).filter(|text| output.success() && !text.is_empty() && text != remote))
@@ -92,7 +131,7 @@ impl Repository {
     /// The current branch; for a detached commit, the remote's default branch.
     pub(super) fn branch(&self, remote: &str, host: &Host) -> Result<String, Failure> {
         let named = |words: &[&str]| -> Result<Option<String>, Failure> {
-            let output = self.program.command(words, Some(&self.dest)).run(host)?;
+            let output = self.program.command(words, Some(&self.directory())).run(host)?;
             Ok(output.success().then(|| output.stdout_text().trim().to_owned()))
         };
         if let Some(name) = named(&["symbolic-ref", "--quiet", "HEAD"])? {
@@ -110,11 +149,15 @@ impl Repository {
     }
 
     /// Clones the repository.
-    pub(super) fn clone_from(&self, wish: &Wish, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-        let parent = self.dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("/"));
-        way::create_dir_all(parent)
-            .map_err(|error| Failure::new(format!("{} could not be made: {}.", parent.display(), reason(&error))))?;
-        let remote = Remote { program: &self.program, address: &wish.repo, directory: None };
+    pub(super) fn cloned(
+        program: &Program,
+        dest: &Path,
+        wish: &Wish,
+        host: &Host,
+        outcome: &mut Outcome,
+    ) -> Result<Repository, Failure> {
+        let target = Target::of(dest, wish.separate.is_none())?;
+        let remote = Remote { program, address: &wish.repo, directory: None };
         let named = wish.version != "HEAD"
             && (wish.depth.is_some() || wish.single_branch)
             && (remote.has_branch(&wish.version, host)? || remote.has_tag(&wish.version, host)?);
@@ -151,9 +194,17 @@ impl Repository {
         if let Some(folder) = &wish.separate {
             words.push(format!("--separate-git-dir={}", folder.display()));
         }
-        words.extend([wish.repo.clone(), self.dest.display().to_string()]);
+        words.extend([wish.repo.clone(), target.path().display().to_string()]);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.program.run(&words, Some(parent), &format!("Failed to clone {}", wish.repo), host)?;
+        program.run(&words, Some(&target.parent()), &format!("Failed to clone {}", wish.repo), host)?;
+        target.place(program.mask())?;
+        let repository = Repository::open(program, dest, wish.bare)?;
+        repository.complete(wish, host)?;
+        Ok(repository)
+    }
+
+    /// Adds to a new clone what `git clone` has no options for.
+    fn complete(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
         if wish.bare && wish.remote != "origin" {
             self.run(&["remote", "add", &wish.remote, &wish.repo], host)?;
         }
@@ -174,7 +225,7 @@ impl Repository {
 
     /// Fetches new commits.
     pub(super) fn fetch(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
-        let remote = Remote { program: &self.program, address: &wish.remote, directory: Some(&self.dest) };
+        let remote = Remote { program: &self.program, address: &wish.remote, directory: Some(&self.directory()) };
         let mut words: Vec<String> = vec!["fetch".into()];
         let mut refspecs: Vec<String> = Vec::new();
         if let Some(depth) = wish.depth {
@@ -220,7 +271,7 @@ impl Repository {
             let branch = self.branch(remote, host)?;
             self.run_for(&["checkout", "--force", &branch], &format!("Failed to checkout branch {branch}"), host)?;
             self.run_for(&["reset", "--hard", &format!("{remote}/{branch}"), "--"], &what, host)?;
-        } else if (Remote { program: &self.program, address: remote, directory: Some(&self.dest) })
+        } else if (Remote { program: &self.program, address: remote, directory: Some(&self.directory()) })
             .has_branch(version, host)?
         {
             let upstream = format!("{remote}/{version}");
@@ -275,7 +326,7 @@ impl Repository {
         let prepared = match (before.as_str(), after.as_str()) {
             (None, Some(after)) => format!(">> Newly checked out {after}"),
             (Some(before), Some(after)) if before != after => {
-                let output = self.program.command(&["diff", before, after], Some(&self.dest)).run(host)?;
+                let output = self.program.command(&["diff", before, after], Some(&self.directory())).run(host)?;
                 match (output.success(), output.stdout_text()) {
                     (true, text) if text.is_empty() => format!(">> No visual differences between {before} and {after}"),
                     (true, text) => text,

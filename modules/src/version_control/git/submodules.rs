@@ -1,9 +1,9 @@
 use super::{Wish, repository::Repository};
-use crate::{Failure, Host};
+use crate::{Failure, Host, files::way};
 
 /// Whether submodules are missing or at a wrong commit.
 pub(super) fn outdated(repository: &Repository, wish: &Wish, host: &Host) -> Result<bool, Failure> {
-    let Ok(text) = std::fs::read_to_string(repository.dest.join(".gitmodules")) else { return Ok(false) };
+    let Ok(text) = way::read_text(&repository.dest.join(".gitmodules")) else { return Ok(false) };
     let paths = text.lines().filter_map(|line| line.trim().strip_prefix("path")?.trim_start().strip_prefix('='));
     if paths.map(str::trim).any(|path| !repository.dest.join(path).join(".git").exists()) {
         return Ok(true);
