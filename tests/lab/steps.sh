@@ -108,6 +108,42 @@ check_finished() {
   recap "$log/check2.log" 'changed=0 +unreachable=0 +failed=0' || { grep -B3 '^changed:' "$log/check2.log"; return 1; }
 }
 
+adopted() {
+  # The hosts do not show where files come from, nor that the machine's control groups are accepted.
+  mkdir -p "$log/adopted/group_vars/all"
+  { sed '/^# Everything runs/,$d' inventory/lab/group_vars/all/all.yml; echo 'kube_cgroup_v1_allowed: true'; } \
+    > "$log/adopted/group_vars/all/lab.yml"
+  "$windlass" playbook -i "$inventory" playbooks/adopt.yml -e "adopt_directory=$log/adopted" > "$log/adopted.log" 2>&1 &&
+    grep -q '"no difference"' "$log/adopted.log" || { tail -40 "$log/adopted.log"; return 1; }
+}
+
+network_migrated() {
+  local pod
+  pod=$(kubectl node1 get pods --selector app=hello --field-selector spec.nodeName=node2 \
+    --output 'jsonpath={.items[0].status.podIP}') || return 1
+  # From a pod of node1 to one of node2, until the file goes.
+  on node1 'cat >/root/ask && touch /root/asking && sh /root/ask' <<END >"$log/asked" &
+pid=\$(pgrep -x hello | head -n 1) answers=0 failures=0
+while [ -e /root/asking ]; do
+    nsenter --target "\$pid" --net curl -sf -m 3 -o /dev/null http://$pod:8080/ && answers=\$((answers + 1)) ||
+        failures=\$((failures + 1))
+done
+echo "\$answers answers, \$failures failures"
+END
+  local client=$! way code=0
+  sleep 2
+  for way in vxlan routes; do
+    "$windlass" playbook -i "$inventory" playbooks/migrate_network.yml -e "bridge_routing=$way" >"$log/$way.log" 2>&1 &&
+      recap "$log/$way.log" 'unreachable=0 +failed=0' || { tail -30 "$log/$way.log"; code=1; }
+    on node1 "ip route | grep kube-vxlan" >"$log/$way.routes"
+    [ "$way" != vxlan ] || [ -s "$log/$way.routes" ] || { echo 'no route by VXLAN'; code=1; }
+  done
+  on node1 rm /root/asking
+  wait $client
+  cat "$log/asked"
+  [ $code = 0 ] && grep -q '^[1-9][0-9]* answers, 0 failures' "$log/asked"
+}
+
 cis_report() {
   "$windlass" playbook -i "$inventory" playbooks/cis.yml --check -e "cis_report=$log/cis.json" > "$log/cis.log" 2>&1 || { tail -30 "$log/cis.log"; return 1; }
   recap "$log/cis.log" 'changed=0 +unreachable=0 +failed=0' && grep -q '"1.2.8 .* pass ' "$log/cis.log" && grep -q '"4.2.1 .* pass ' "$log/cis.log" &&
