@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter, UNSELECTED};
 use crate::playbook::{Block, Item, Play, Role, Task, VarsFile};
-use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth, unless_omitted};
+use crate::vars::{FactCache, Facts, PlayState, TaskScope, World, given, truth, unless_omitted};
 
 /// Result of a run.
 #[derive(Debug, Default)]
@@ -110,6 +110,11 @@ impl PlaybookRun {
         let mut names: Vec<&str> = self.removed.keys().map(|name| &**name).collect();
         names.sort_unstable();
         names
+    }
+
+    /// Facts of a host so far.
+    pub fn facts_of(&self, host: &Arc<str>) -> Arc<Facts> {
+        Arc::clone(&self.world.host(host).facts)
     }
 
     /// Result of the run so far. Hosts brought back by `clear_host_errors` do not count as failed.
