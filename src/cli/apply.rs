@@ -109,8 +109,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     arguments.check_repeated(request)?;
     let here = std::env::current_dir().unwrap_or_default().display().to_string();
     if here != request.directory {
-        return Err(Error::new(format!("the plan was made in the directory `{}`, and this is `{here}`", request.directory))
-            .hint("change to that directory: configuration and relative paths depend on it"));
+        return Err(Error::new(format!(
+            "the plan was made in the directory `{}`, and this is `{here}`",
+            request.directory
+        ))
+        .hint("change to that directory: configuration and relative paths depend on it"));
     }
     let printer = plan::plain_printer();
     introduce(&document, &printer);

@@ -70,7 +70,9 @@ enum Format {
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { playbooks, selection, out, format, detailed_exitcode, ask } = arguments;
     if ask && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
-        return Err(Error::usage("--ask needs a terminal").hint("write a plan with -o, and run it with `windlass apply`"));
+        return Err(
+            Error::usage("--ask needs a terminal").hint("write a plan with -o, and run it with `windlass apply`")
+        );
     }
     let Made { document, code, printer, whole } = make(&playbooks, &selection, None)?;
     match format {
@@ -83,7 +85,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     }
     if code != 0 {
         out.iter().for_each(|file| {
-            let text = format!("{} is not written, because tasks of the plan failed", file.display());
+            let text = format!("{} is not written, because the plan is not complete", file.display());
             printer.error_line(&text, Color::Error);
         });
         return Ok(code);
@@ -160,6 +162,8 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
     settings.plans = true;
     settings.journal = false;
     settings.retry_files = false;
+    // A missing inventory would make an empty plan, which looks like a good one.
+    settings.any_unparsed_is_failed = true;
     let mut playbooks = playbooks.to_vec();
     playbook::find_playbooks(&mut playbooks, &mut settings)?;
     settings.run_name = settings.run_name.replacen("playbook", "plan", 1);

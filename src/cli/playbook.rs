@@ -1,5 +1,6 @@
 //! `windlass playbook`: runs playbooks.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::journal::{self, JournalOptions};
 use super::options::{Inputs, TaskOptions};
 use super::session::{Session, block_on};
 use super::signals::until_signal;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, did_you_mean};
 use crate::output::{Color, Event, Outputs};
 use crate::plan::TagFilter;
 use crate::planned::{ExtraVars, Request};
@@ -213,7 +214,22 @@ pub(super) fn load<'a>(playbooks: &'a [PathBuf], session: &Session) -> Result<Ve
             shared.warn(sentence);
         }
     }
+    let plays = loaded.iter().flat_map(|(_, plays)| plays);
+    misspelt_tags(plays, &shared.run.settings).into_iter().for_each(|sentence| shared.warn(sentence));
     Ok(loaded)
+}
+
+/// Warnings for selected tags that no task has, but that are near one. Tags of included files are not known yet, so other
+/// unknown tags are not reported.
+fn misspelt_tags<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Settings) -> Vec<String> {
+    let tasks: Vec<_> = plays.flat_map(Play::all_tasks).collect();
+    let known: BTreeSet<&str> = tasks.iter().flat_map(|task| task.tags.iter().map(|tag| &**tag)).collect();
+    let special = ["all", "tagged", "untagged", "always", "never"];
+    let chosen = settings.tags.iter().chain(&settings.skip_tags).map(String::as_str);
+    chosen
+        .filter(|tag| !known.contains(tag) && !special.contains(tag))
+        .filter_map(|tag| Some(format!("no task has the tag `{tag}`: {}", did_you_mean(tag, known.iter().copied())?)))
+        .collect()
 }
 
 async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {
@@ -241,7 +257,11 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
 }
 
 /// Runs the playbooks in order until one fails. Returns the exit code.
-pub(super) async fn run_all(loaded: Vec<(&PathBuf, Vec<Play>)>, run: &mut PlaybookRun, session: &Session) -> Result<u8> {
+pub(super) async fn run_all(
+    loaded: Vec<(&PathBuf, Vec<Play>)>,
+    run: &mut PlaybookRun,
+    session: &Session,
+) -> Result<u8> {
     let shared = &session.shared;
     for (path, plays) in loaded {
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });

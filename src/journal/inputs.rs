@@ -190,6 +190,9 @@ fn files_below(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
 /// Command line that resumes a run; `None` if it holds a secret.
 pub(super) fn resuming(arguments: impl Iterator<Item = String>, run: &str, secrets: &Secrets) -> Option<String> {
     let arguments: Vec<String> = arguments.collect();
+    if is_of_plan(arguments.iter()) {
+        return None;
+    }
     if arguments.iter().any(|word| super::mask::text(word, secrets) != *word) {
         return None;
     }
@@ -205,6 +208,11 @@ pub(super) fn resuming(arguments: impl Iterator<Item = String>, run: &str, secre
     }
     words.extend(["--resume".to_owned(), run.to_owned()]);
     Some(shell_words::join(words))
+}
+
+/// Whether a command line runs a plan, and so has no option to resume.
+pub(super) fn is_of_plan(mut arguments: impl Iterator<Item: AsRef<str>>) -> bool {
+    arguments.nth(1).is_some_and(|verb| matches!(verb.as_ref(), "apply" | "plan"))
 }
 
 fn shown_arguments(arguments: impl Iterator<Item = String>, secrets: &Secrets) -> Vec<String> {

@@ -39,10 +39,11 @@ pub(super) fn part(event: &ResultEvent<Shown>, status: Status, arguments: impl F
     let json = event.result.json();
     part.command = command(json);
     if event.diff && status == Status::Change {
-        differences(json, &mut part);
+        differences(event, &mut part);
     }
     let is_bare = part.command.is_none() && part.attributes.is_empty() && part.differences.is_empty();
-    part.arguments = is_bare.then(|| clipped(&arguments())).filter(|text| !text.is_empty());
+    let arguments = || clipped(arguments().trim_start_matches("_raw_params="));
+    part.arguments = is_bare.then(arguments).filter(|text| !text.is_empty());
     part
 }
 
@@ -66,7 +67,8 @@ fn command(json: &Value) -> Option<String> {
     (!text.is_empty()).then(|| clipped(&text))
 }
 
-fn differences(json: &Value, part: &mut Part) {
+fn differences(event: &ResultEvent<Shown>, part: &mut Part) {
+    let json = event.result.json();
     let all = match json.get("diff") {
         Some(Value::Array(items)) => items.as_slice(),
         None | Some(Value::Null) => return,
@@ -83,7 +85,8 @@ fn differences(json: &Value, part: &mut Part) {
             }
             (before, after) => {
                 let text = content(diff, before, after);
-                part.differences.extend(difference(path(json, diff), &text));
+                let path = path(json, diff, event).trim_end_matches(" (content)").to_owned();
+                part.differences.extend(difference(path, &text));
             }
         }
     }
@@ -98,9 +101,7 @@ fn attributes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<At
         Some(value) => value.clone(),
         None => Value::Null,
     };
-    differing
-        .map(|name| Attribute { name: name.clone(), from: value(before, name), to: value(after, name) })
-        .collect()
+    differing.map(|name| Attribute { name: name.clone(), from: value(before, name), to: value(after, name) }).collect()
 }
 
 /// Unified diff without its header, or why there is none.
@@ -126,11 +127,16 @@ fn side(value: Option<&Value>) -> String {
     }
 }
 
-/// Path of a changed content: the module's own, or that in the header of the difference.
-fn path(json: &Value, diff: &Value) -> String {
+/// Path of a changed content: the module's own, that in the header of the difference, or that of the task as written.
+fn path(json: &Value, diff: &Value, event: &ResultEvent<Shown>) -> String {
     let of = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let found = of(json, "dest").or_else(|| of(json, "path"));
-    found.or_else(|| of(diff, "after_header")).or_else(|| of(diff, "before_header")).unwrap_or_default()
+    let written = || ["dest", "path"].iter().find_map(|name| event.task.args.get(*name)?.scalar_text());
+    found
+        .or_else(|| of(diff, "before_header"))
+        .or_else(written)
+        .or_else(|| of(diff, "after_header"))
+        .unwrap_or_default()
 }
 
 fn difference(path: String, text: &str) -> Option<Difference> {

@@ -58,13 +58,12 @@ pub fn read(path: &Path) -> Result<Document> {
 
 fn open(path: &Path) -> Result<File, String> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits() as i32)
-        .open(path)
-        .map_err(|error| match error.raw_os_error() {
-            Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => "it is a symbolic link".to_owned(),
-            _ => error.to_string(),
+    let file =
+        OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path).map_err(|error| {
+            match error.raw_os_error() {
+                Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => "it is a symbolic link".to_owned(),
+                _ => error.to_string(),
+            }
         })?;
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() {

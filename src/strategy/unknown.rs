@@ -50,31 +50,34 @@ impl Object for Partial {
 /// A result that a plan cannot know. Unlike [`Partial`], even whether it changed something is unknown.
 #[derive(Debug)]
 struct Planned {
-    known: IndexMap<Arc<str>, Value>,
-    reason: String,
+    /// Values of fields, known or not. A container of unknown values is unknown as a whole once it is rendered.
+    fields: IndexMap<Arc<str>, Value>,
+    unknown: Value,
 }
 
 /// Value that `register` stores for a result that a plan cannot know.
 pub(super) fn planned(task: &Arc<Task>, result: &TaskResult, why: &Unknown) -> Value {
-    // Values of a task that was not run are placeholders, except for the items of a loop.
+    let unknown = windlass_template::unknown(reason(task, why));
+    // Values of a task that was not run are placeholders, and items of a loop may hold them.
     let is_real = |key: &str| match key {
-        "changed" | "failed" | "failed_when_result" => false,
-        _ => !result.is_skipped() || matches!(key, "results" | "cmd") || key.ends_with("_var") || key == "item",
+        "changed" | "failed" | "failed_when_result" | "results" => false,
+        _ => !result.is_skipped() || key == "cmd",
     };
-    let kept = result.registered().filter(|(key, _)| is_real(key));
-    let mut known: IndexMap<Arc<str>, Value> =
-        kept.map(|(key, value)| (Arc::clone(key), value.clone())).collect();
+    let mut fields: IndexMap<Arc<str>, Value> = IndexMap::from([(Arc::from("changed"), unknown.clone())]);
+    for (key, value) in result.registered() {
+        fields.insert(Arc::clone(key), if is_real(key) { value.clone() } else { unknown.clone() });
+    }
     if *why == Unknown::NotRun {
-        known.insert(Arc::from("skipped"), Value::from(false));
+        fields.insert(Arc::from("skipped"), Value::from(false));
         let is_ignored = ["ignore_errors", "failed_when"].iter().any(|name| task.keyword(name).is_some());
         if !is_ignored {
-            known.insert(Arc::from("failed"), Value::from(false));
+            fields.insert(Arc::from("failed"), Value::from(false));
         }
         if changes_nothing(task) {
-            known.insert(Arc::from("changed"), Value::from(false));
+            fields.insert(Arc::from("changed"), Value::from(false));
         }
     }
-    Value::from_object(Planned { known, reason: reason(task, why) })
+    Value::from_object(Planned { fields, unknown })
 }
 
 /// Whether a task declares that it never changes anything: `changed_when: false`.
@@ -99,7 +102,9 @@ pub(super) fn with_facts(task: &Arc<Task>, result: TaskResult) -> TaskResult {
     let (Some(why), "set_fact") = (result.unknown(), task.short_action()) else { return result };
     let reason = match why {
         Unknown::NotRun => return result,
-        Unknown::Depends { on, .. } => format!("a variable set by '{}', which depends on {on}", label::of_task(task, None)),
+        Unknown::Depends { on, .. } => {
+            format!("a variable set by '{}', which depends on {on}", label::of_task(task, None))
+        }
     };
     let names = task.args.iter().map(|(name, _)| name.to_text()).filter(|name| name != "cacheable");
     let vars = names.map(|name| (Arc::from(name), windlass_template::unknown(&*reason))).collect();
@@ -113,15 +118,15 @@ impl Object for Planned {
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let name = key.as_str()?;
-        match self.known.get(name) {
+        match self.fields.get(name) {
             Some(value) => Some(value.clone()),
             // A host that cannot be reached ends the plan; no job is running.
             None if matches!(name, "unreachable" | "finished" | "started" | "timedout") => None,
-            None => Some(windlass_template::unknown(&*self.reason)),
+            None => Some(self.unknown.clone()),
         }
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.known.keys().map(|key| Value::from(&**key)).collect())
+        Enumerator::Values(self.fields.keys().map(|key| Value::from(&**key)).collect())
     }
 }

@@ -12,7 +12,9 @@ fn field(args: &Arguments, name: &str) -> Result<Option<Value>, minijinja::Error
     match is_dict(args.value()) {
         true => match step(args.value(), &Value::from(name)) {
             // A value that is not yet known is neither true nor false.
-            Some(value) if unknown_reason(&value).is_some() => Err(check(&value).err().map_or_else(|| args.failed("unknown"), Into::into)),
+            Some(value) if unknown_reason(&value).is_some() => {
+                Err(check(&value).err().map_or_else(|| args.failed("unknown"), Into::into))
+            }
             value => Ok(value),
         },
         false => Err(args.unsuitable("the result of a task, a dictionary,")),
