@@ -253,7 +253,10 @@ fn unknown_results_named_with_the_task_that_causes_them() {
     // A dry run keeps Ansible's placeholders: the output of a command is empty.
     let words = ["playbook", "-i", "hosts", "site.yml", "--check", "--start-at-task", "Ask"];
     let (_, stdout, _) = project.windlass(&words);
-    assert!(stdout.contains("TASK [Default]") && !stdout.contains("not known"), "{stdout}");
+    assert!(
+        stdout.contains("TASK [Use]") && stdout.contains("changed: [node1]") && !stdout.contains("unknown"),
+        "{stdout}"
+    );
 }
 
 /// Types of fields, by the table in docs/how-to/plan.md.

@@ -1,7 +1,7 @@
 //! `windlass apply`: runs a plan file, if it still holds.
 //!
-//! A plan file selects playbooks and options; it holds no command. Before anything changes, its inputs are compared, and
-//! a new plan is made and compared with the recorded one.
+//! A plan file selects playbooks and options; it holds no command. Before anything changes, its inputs are compared,
+//! and a new plan is made and compared with the recorded one.
 
 use std::path::PathBuf;
 

@@ -219,8 +219,8 @@ pub(super) fn load<'a>(playbooks: &'a [PathBuf], session: &Session) -> Result<Ve
     Ok(loaded)
 }
 
-/// Warnings for selected tags that no task has, but that are near one. Tags of included files are not known yet, so other
-/// unknown tags are not reported.
+/// Warnings for selected tags that no task has, but that are near one. Tags of included files are not known yet, so
+/// other unknown tags are not reported.
 fn misspelt_tags<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Settings) -> Vec<String> {
     let tasks: Vec<_> = plays.flat_map(Play::all_tasks).collect();
     let known: BTreeSet<&str> = tasks.iter().flat_map(|task| task.tags.iter().map(|tag| &**tag)).collect();

@@ -36,7 +36,7 @@ pub enum Unknown {
     Depends {
         /// The part: `its condition`.
         part: &'static str,
-        /// What it depends on: `the result of 'Ask', which is not run in check mode`.
+        /// The unknown thing that it depends on: `the result of 'Ask', which is not run in check mode`.
         on: String,
     },
 }

@@ -117,7 +117,7 @@ impl std::iter::Sum for Counts {
     }
 }
 
-/// What the plan expects of a task on a host.
+/// Expectation of a task on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {

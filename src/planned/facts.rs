@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::vars::Facts;
 
-/// Facts, without the prefix `ansible_`, that differ between two gatherings of an unchanged host. Containers come and go
-/// with their interfaces and mounts.
+/// Facts, without the prefix `ansible_`, that differ between two gatherings of an unchanged host. Containers come and
+/// go with their interfaces and mounts.
 const VOLATILE: &[&str] = &[
     "all_ipv6_addresses",
     "date_time",
