@@ -131,7 +131,7 @@ fn side(value: Option<&Value>) -> String {
 fn path(json: &Value, diff: &Value, event: &ResultEvent<Shown>) -> String {
     let of = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let found = of(json, "dest").or_else(|| of(json, "path"));
-    let written = || ["dest", "path"].iter().find_map(|name| event.task.args.get(*name)?.scalar_text());
+    let written = || ["dest", "path"].iter().find_map(|name| event.task.args.get(name)?.scalar_text());
     found
         .or_else(|| of(diff, "before_header"))
         .or_else(written)
