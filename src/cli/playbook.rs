@@ -225,8 +225,11 @@ fn misspelt_tags<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Settings)
     let tasks: Vec<_> = plays.flat_map(Play::all_tasks).collect();
     let known: BTreeSet<&str> = tasks.iter().flat_map(|task| task.tags.iter().map(|tag| &**tag)).collect();
     let special = ["all", "tagged", "untagged", "always", "never"];
+    // Short words are near others by accident.
+    let is_long = |tag: &&str| tag.chars().count() > 4;
     let chosen = settings.tags.iter().chain(&settings.skip_tags).map(String::as_str);
     chosen
+        .filter(is_long)
         .filter(|tag| !known.contains(tag) && !special.contains(tag))
         .filter_map(|tag| Some(format!("no task has the tag `{tag}`: {}", did_you_mean(tag, known.iter().copied())?)))
         .collect()
