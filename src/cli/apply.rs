@@ -119,6 +119,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     introduce(&document, &printer);
     let again = arguments.words(request)?;
     let made = plan::make(&again.playbooks, &again.selection, Some(&document))?;
+    if super::signals::is_signal(made.code) {
+        return Ok(made.code);
+    }
     let mut differences = variables(request, &made.document);
     differences.extend(planned::differences(&document, &made.document));
     if made.code != 0 && differences.is_empty() {

@@ -36,11 +36,14 @@ type Key<'a> = (&'a str, &'a str, &'a str, &'a str, usize);
 
 fn by_host(document: &Document) -> BTreeMap<Key<'_>, &Planned> {
     let mut found = BTreeMap::new();
+    let mut runs: BTreeMap<(&str, &str, &str, &str), usize> = BTreeMap::new();
     for task in &document.tasks {
         for host in &task.hosts {
-            let key = |number| (host.as_str(), task.play.as_str(), task.place.as_str(), task.task.as_str(), number);
-            let number = (0..).find(|number| !found.contains_key(&key(*number))).unwrap_or_default();
-            found.insert(key(number), task);
+            let of_task = (host.as_str(), task.play.as_str(), task.place.as_str(), task.task.as_str());
+            let number = runs.entry(of_task).or_default();
+            let (host, play, place, name) = of_task;
+            found.insert((host, play, place, name, *number), task);
+            *number += 1;
         }
     }
     found

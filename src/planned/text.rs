@@ -11,8 +11,10 @@ use crate::output::{Color, Printer};
 const LINES: usize = 20;
 /// Number of hosts in a title before the rest is counted.
 const HOSTS: usize = 8;
-/// Number of failures and items that are equal but for their label, before the rest is counted.
+/// Number of items before the rest is counted.
 const ITEMS: usize = 20;
+/// Length of a value in characters before the rest is cut.
+const VALUE: usize = 200;
 
 /// Layout of a plan.
 #[derive(Debug, Clone, Copy)]
@@ -152,6 +154,12 @@ fn print_difference(difference: &Difference, layout: &Layout<'_>, say: &impl Fn(
 fn value(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
-        other => other.to_string(),
+        other => {
+            let text = other.to_string();
+            match text.char_indices().nth(VALUE) {
+                Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+                None => text,
+            }
+        }
     }
 }
