@@ -497,13 +497,15 @@ fn asked(project: &Project, answer: &str) -> String {
 }
 
 #[test]
-fn missing_inventory_and_misspelt_tag_found_before_a_run() {
+fn missing_inventory_and_misspelt_names_found_before_a_run() {
     let project =
         Project::new(&FILES.replace("      stat: {path: /}\n", "      stat: {path: /}\n      tags: [config]\n"));
     let (code, _, stderr) = project.windlass(&["plan", "-i", "hosst", "site.yml"]);
     assert!(code == Some(1) && stderr.contains("hosst"), "{stderr}");
     let (code, _, stderr) = project.windlass(&["plan", "-i", "hosts", "site.yml", "-t", "confg"]);
     assert!(code == Some(0) && stderr.contains("no task has the tag `confg`: did you mean `config`?"), "{stderr}");
+    let (_, _, stderr) = project.windlass(&["plan", "-i", "hosts", "site.yml", "-l", "node1,nodee2"]);
+    assert!(stderr.contains("host pattern, ignoring: nodee2 (did you mean `node2`?)"), "{stderr}");
 }
 
 #[test]

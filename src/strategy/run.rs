@@ -193,7 +193,7 @@ impl PlaybookRun {
             match self.shared.run.settings.host_pattern_mismatch.as_str() {
                 "ignore" => {}
                 "error" => return Err(Error::new(warning.to_string())),
-                _ => self.shared.warn(warning.to_string()),
+                _ => self.shared.warn(crate::error::inventory_warning(&warning, &self.world.inventory)),
             }
         }
         Ok(matches.hosts)
