@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use windlass_inventory::{Inventory, Warning};
 use windlass_modules::edit_distance;
 use windlass_yaml::Span;
 
@@ -184,6 +185,21 @@ impl From<windlass_template::Error> for Error {
 impl From<windlass_inventory::Error> for Error {
     fn from(error: windlass_inventory::Error) -> Error {
         Error::new(error.to_string())
+    }
+}
+
+/// A warning of the inventory as text. A pattern that matches nothing gets the nearest host or group as a suggestion.
+pub fn inventory_warning(warning: &Warning, inventory: &Inventory) -> String {
+    let text = warning.to_string();
+    let Warning::NoMatch { pattern } = warning else { return text };
+    // Short names are near others by accident.
+    if pattern.chars().count() < 5 {
+        return text;
+    }
+    let names = inventory.groups().map(|group| &**group.name()).chain(inventory.hosts().map(|host| &**host.name()));
+    match did_you_mean(pattern, names) {
+        Some(suggestion) => format!("{text} ({suggestion})"),
+        None => text,
     }
 }
 

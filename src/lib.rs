@@ -3,7 +3,7 @@
 //! Stages of a run: [`settings`] resolves the command line, environment and ansible.cfg. [`playbook`] parses the
 //! project. [`plan`] gives every host a cursor over it, and [`strategy`] selects the next step for all hosts. [`vars`]
 //! and the template engine evaluate it. [`action`] does the controller's half and sends the rest through [`executor`]
-//! over a [`connection`]. [`output`] displays events.
+//! over a [`connection`]. [`output`] displays events; [`planned`] collects those of a check run into a plan.
 
 pub mod action;
 pub mod bundle;
@@ -17,6 +17,7 @@ mod memory;
 pub mod outcome;
 pub mod output;
 pub mod plan;
+pub mod planned;
 pub mod playbook;
 pub mod settings;
 pub mod strategy;

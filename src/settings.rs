@@ -91,6 +91,8 @@ pub struct Settings {
     pub step: bool,
     /// Whether values are only explained: positions are kept, and lookups that do more than read are not run.
     pub explains: bool,
+    /// Whether the run only makes a plan: results that check mode cannot know are unknown, never placeholders.
+    pub plans: bool,
     /// Name of the task to start at (`--start-at-task`).
     pub start_at_task: Option<String>,
     /// Whether to print a breakdown of time at the end.
@@ -360,6 +362,7 @@ impl Settings {
             async_dir: config.get("async_dir").unwrap_or_else(|| "~/.ansible_async".to_owned()),
             step: false,
             explains: false,
+            plans: false,
             start_at_task: None,
             timings: false,
             trace: None,

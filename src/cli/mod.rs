@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, available under Windlass' and Ansible's names.
 
 mod adhoc;
+mod apply;
 mod bundle;
 mod completion;
 mod config;
@@ -16,6 +17,7 @@ mod journal;
 mod lab;
 mod options;
 mod plaintext;
+mod plan;
 mod playbook;
 mod pull;
 mod runs;
@@ -48,6 +50,10 @@ enum Verb {
     Init(init::Arguments),
     /// Run playbooks
     Playbook(Box<playbook::Arguments>),
+    /// Show what a run of playbooks would change, without changing anything
+    Plan(Box<plan::Arguments>),
+    /// Run a plan that `windlass plan` wrote, if it still holds
+    Apply(apply::Arguments),
     /// Run one module on hosts
     Adhoc(Box<adhoc::Arguments>),
     /// Run modules on hosts interactively
@@ -132,6 +138,8 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     let outcome = match cli.verb {
         Verb::Init(arguments) => init::run(arguments),
         Verb::Playbook(arguments) => playbook::run(*arguments),
+        Verb::Plan(arguments) => plan::run(*arguments),
+        Verb::Apply(arguments) => apply::run(&arguments),
         Verb::Adhoc(arguments) => adhoc::run(*arguments),
         Verb::Console(arguments) => console::run(*arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
@@ -169,7 +177,8 @@ impl Verb {
     /// Value of `--compat`, if given.
     fn compat(&self) -> Option<&str> {
         match self {
-            Verb::Playbook(arguments) => arguments.options.compat(),
+            Verb::Playbook(arguments) => arguments.selection.options.compat(),
+            Verb::Plan(arguments) => arguments.selection.options.compat(),
             Verb::Adhoc(arguments) => arguments.options.compat(),
             Verb::Console(arguments) => arguments.options.compat(),
             _ => None,

@@ -11,6 +11,7 @@ use super::secrets::{ask, secret_file};
 use crate::connection::Secret;
 use crate::error::{Error, Result};
 use crate::output::Secrets;
+use crate::planned::Request;
 use crate::playbook::Files;
 use crate::settings::{Config, Settings};
 
@@ -146,7 +147,7 @@ pub(super) struct RunOptions {
 }
 
 /// Options of every subcommand that runs tasks.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct TaskOptions {
     #[command(flatten)]
     run: RunOptions,
@@ -190,6 +191,63 @@ impl TaskOptions {
     /// Variables of each `-e`.
     pub(super) fn each_extra_vars(&self, files: &Files) -> Result<Vec<Arc<Mapping>>> {
         self.run.extra_vars.iter().map(|text| extra(text, files)).collect()
+    }
+
+    /// Adds the options that a plan file may carry, and the names of those that it must not.
+    ///
+    /// Passwords, programs and free SSH options stay out: a file that anybody may have written must not choose them.
+    pub(super) fn carry(&self, request: &mut Request) {
+        let TaskOptions { run, inventory, connect, r#become, vault } = self;
+        let absolute = |path: &Path| crate::vars::absolute(&crate::settings::expand_home(&path.to_string_lossy()));
+        let source = |name: &String| match name.contains(',') {
+            true => name.clone(),
+            false => absolute(Path::new(name)).display().to_string(),
+        };
+        request.inventory = inventory.inventory.iter().map(source).collect();
+        let number = |value: u64| value.to_string();
+        let key = connect.private_key.as_ref().map(|path| absolute(path).display().to_string());
+        let options = [
+            ("limit", inventory.limit.clone()),
+            ("user", connect.remote_user.clone()),
+            ("connection", connect.connection.clone()),
+            ("timeout", connect.timeout.map(number)),
+            ("private-key", key),
+            ("become-method", r#become.become_method.clone()),
+            ("become-user", r#become.become_user.clone()),
+            ("forks", run.forks.map(|count| count.to_string())),
+            ("lock-timeout", run.lock_timeout.map(number)),
+            ("compat", run.compat.clone()),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        request.options.extend(given);
+        let flags = [("become", r#become.r#become), ("no-stream", run.no_stream)];
+        request.flags.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_owned()));
+        let repeated = [
+            ("ssh-option", !connect.ssh_option.is_empty()),
+            ("ssh-common-args", connect.ssh_common_args.is_some()),
+            ("ssh-extra-args", connect.ssh_extra_args.is_some()),
+            ("accept-new-host-keys", connect.accept_new_host_keys),
+            ("ask-pass", connect.ask_pass),
+            ("connection-password-file", connect.connection_password_file.is_some()),
+            ("ask-become-pass", r#become.ask_become_pass),
+            ("become-password-file", r#become.become_password_file.is_some()),
+            ("vault-id", !vault.vault_id.is_empty()),
+            ("ask-vault-password", vault.ask_vault_password),
+            ("vault-password-file", !vault.vault_password_file.is_empty()),
+            ("module-path", !run.module_path.is_empty()),
+            ("lock", run.lock.is_some()),
+        ];
+        request.repeat.extend(repeated.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_owned()));
+    }
+
+    /// Adds options given as `-o` to those of `--ssh-option`.
+    pub(super) fn add_ssh_options(&mut self, options: Vec<String>) {
+        self.connect.ssh_option.extend(options);
+    }
+
+    /// Texts of `-e` in their order.
+    pub(super) fn extra_vars(&self) -> &[String] {
+        &self.run.extra_vars
     }
 
     /// Value of `--compat`, if given.

@@ -1,23 +1,50 @@
 //! `windlass playbook`: runs playbooks.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 
 use super::journal::{self, JournalOptions};
-use super::options::TaskOptions;
+use super::options::{Inputs, TaskOptions};
 use super::session::{Session, block_on};
 use super::signals::until_signal;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, did_you_mean};
 use crate::output::{Color, Event, Outputs};
 use crate::plan::TagFilter;
+use crate::planned::{ExtraVars, Request};
 use crate::playbook::{Item, Play};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
 
+/// Tasks, hosts and connections of a run, for every subcommand that runs playbooks.
+#[derive(Debug, Default, Args)]
+pub(super) struct Selection {
+    /// Run only tasks with these tags, separated by commas; repeatable
+    #[arg(short, long, value_name = "TAGS")]
+    tags: Vec<String>,
+    /// Skip tasks with these tags, separated by commas; repeatable
+    #[arg(long, value_name = "TAGS")]
+    skip_tags: Vec<String>,
+    /// Run notified handlers even on failed hosts
+    #[arg(long)]
+    force_handlers: bool,
+    /// Start at the task with this name; wildcards are allowed
+    #[arg(long, value_name = "NAME")]
+    start_at_task: Option<String>,
+    /// Delete cached facts before the run
+    #[arg(long)]
+    flush_cache: bool,
+    #[command(flatten)]
+    pub(super) options: TaskOptions,
+    /// Extra variables of a plan file, which `-e` overrides.
+    #[arg(skip)]
+    pub(super) carried: Vec<ExtraVars>,
+}
+
 /// Run playbooks
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
   windlass playbook -i hosts.yml site.yml                   # run a playbook
   windlass playbook -i hosts.yml site.yml --check --diff    # predict and show changes
@@ -26,13 +53,9 @@ use crate::strategy::PlaybookRun;
 pub(super) struct Arguments {
     /// Playbooks to run in order
     #[arg(required_unless_present = "resume", value_name = "PLAYBOOK")]
-    playbooks: Vec<PathBuf>,
-    /// Run only tasks with these tags, separated by commas; repeatable
-    #[arg(short, long, value_name = "TAGS")]
-    tags: Vec<String>,
-    /// Skip tasks with these tags, separated by commas; repeatable
-    #[arg(long, value_name = "TAGS")]
-    skip_tags: Vec<String>,
+    pub(super) playbooks: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) selection: Selection,
     /// Check the playbooks and exit
     #[arg(long)]
     syntax_check: bool,
@@ -45,64 +68,119 @@ pub(super) struct Arguments {
     /// List the tags and exit
     #[arg(long)]
     list_tags: bool,
-    /// Run notified handlers even on failed hosts
-    #[arg(long)]
-    force_handlers: bool,
     /// Confirm every task before it runs
     #[arg(long)]
     step: bool,
-    /// Start at the task with this name; wildcards are allowed
-    #[arg(long, value_name = "NAME")]
-    start_at_task: Option<String>,
-    /// Delete cached facts before the run
-    #[arg(long)]
-    flush_cache: bool,
     /// Print a per-task breakdown of time at the end
     #[arg(long)]
     timings: bool,
     /// Write a trace of the run for Perfetto (ui.perfetto.dev) to this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Write a plan to this file instead of running, like `windlass plan -o`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "step", "syntax_check", "list_hosts", "list_tasks", "list_tags"])]
+    plan: Option<PathBuf>,
     /// Pass an option to SSH, like --ssh-option; repeatable
     #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
     ssh_options: Vec<String>,
     #[command(flatten)]
     journal: JournalOptions,
-    #[command(flatten)]
-    pub(super) options: TaskOptions,
+}
+
+impl Arguments {
+    /// An ordinary run of these playbooks.
+    pub(super) fn of(playbooks: Vec<PathBuf>, selection: Selection) -> Arguments {
+        Arguments { playbooks, selection, ..Arguments::default() }
+    }
 }
 
 /// Runs the subcommand.
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
+    if let Some(file) = arguments.plan {
+        return super::plan::to_file(arguments.playbooks, arguments.selection, arguments.ssh_options, file);
+    }
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
-    arguments.options.apply(&mut settings, &config)?;
     let mut arguments = arguments;
+    arguments.selection.apply(&mut settings, &config)?;
     let word = arguments.journal.apply(&mut settings)?;
     arguments.playbooks.splice(0..0, word);
     if arguments.playbooks.is_empty() {
         arguments.playbooks = arguments.journal.playbooks(&settings)?;
     }
     settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
-    settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
-    settings.start_at_task.clone_from(&arguments.start_at_task);
     settings.timings = arguments.timings;
     settings.trace.clone_from(&arguments.trace);
-    let words = |list: &[String]| {
-        list.iter()
-            .flat_map(|text| text.split(','))
-            .map(|tag| tag.trim().to_owned())
-            .filter(|tag| !tag.is_empty())
-            .collect::<Vec<_>>()
-    };
-    if !arguments.tags.is_empty() {
-        settings.tags = words(&arguments.tags);
+    find_playbooks(&mut arguments.playbooks, &mut settings)?;
+    let inputs = arguments.selection.inputs(&settings)?;
+    let printer = super::session::printer(&settings);
+    super::session::tell_config(&settings, &printer);
+    config.warnings.iter().for_each(|warning| printer.warning(warning));
+    let live = arguments.selection.options.is_live();
+    let stdout = settings.stdout_callback.clone();
+    let enabled = settings.callbacks_enabled.clone();
+    let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
+    block_on(async {
+        let session = Session::start(settings, inputs, output, &printer)?;
+        let outcome = drive(&arguments, &session, &printer).await;
+        session.end().await;
+        outcome
+    })
+}
+
+impl Selection {
+    /// Applies the options to the settings.
+    pub(super) fn apply(&self, settings: &mut Settings, config: &Config) -> Result<()> {
+        self.options.apply(settings, config)?;
+        settings.force_handlers |= self.force_handlers;
+        settings.start_at_task.clone_from(&self.start_at_task);
+        let words = |list: &[String]| {
+            list.iter()
+                .flat_map(|text| text.split(','))
+                .map(|tag| tag.trim().to_owned())
+                .filter(|tag| !tag.is_empty())
+                .collect::<Vec<_>>()
+        };
+        if !self.tags.is_empty() {
+            settings.tags = words(&self.tags);
+        }
+        if !self.skip_tags.is_empty() {
+            settings.skip_tags = words(&self.skip_tags);
+        }
+        Ok(())
     }
-    if !arguments.skip_tags.is_empty() {
-        settings.skip_tags = words(&arguments.skip_tags);
+
+    /// Reads vault passwords and extra variables.
+    pub(super) fn inputs(&self, settings: &Settings) -> Result<Inputs> {
+        let mut inputs = self.options.inputs(settings)?;
+        if !self.carried.is_empty() {
+            inputs.extra_vars = super::plan::with_carried(&self.carried, &inputs)?;
+        }
+        Ok(inputs)
     }
-    for playbook in &mut arguments.playbooks {
+
+    /// Adds the options that a plan file may carry.
+    pub(super) fn carry(&self, request: &mut Request) {
+        request.tags.clone_from(&self.tags);
+        request.skip_tags.clone_from(&self.skip_tags);
+        request.options.extend(self.start_at_task.clone().map(|name| ("start-at-task".to_owned(), name)));
+        let flags = [("force-handlers", self.force_handlers), ("flush-cache", self.flush_cache)];
+        request.flags.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_owned()));
+        self.options.carry(request);
+    }
+
+    /// Deletes cached facts, if requested.
+    pub(super) fn flush(&self, session: &Session) {
+        if self.flush_cache {
+            session.flush_cache();
+        }
+    }
+}
+
+/// Finds the playbooks, also those of collections, and names the run after them.
+pub(super) fn find_playbooks(playbooks: &mut [PathBuf], settings: &mut Settings) -> Result<()> {
+    for playbook in playbooks.iter_mut() {
         let name = playbook.display().to_string();
         if let Some(path) = crate::playbook::collection_playbook(&name, &settings.collections_path) {
             *playbook = crate::vars::absolute(&path);
@@ -115,30 +193,17 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         }
     }
     settings.playbook_dir =
-        crate::vars::absolute(arguments.playbooks.first().and_then(|path| path.parent()).unwrap_or(Path::new("")));
-    let names: Vec<_> = arguments.playbooks.iter().map(|path| path.display().to_string()).collect();
+        crate::vars::absolute(playbooks.first().and_then(|path| path.parent()).unwrap_or(Path::new("")));
+    let names: Vec<_> = playbooks.iter().map(|path| path.display().to_string()).collect();
     settings.run_name = format!("playbook {}", names.join(" "));
-    let inputs = arguments.options.inputs(&settings)?;
-    let printer = super::session::printer(&settings);
-    super::session::tell_config(&settings, &printer);
-    config.warnings.iter().for_each(|warning| printer.warning(warning));
-    let live = arguments.options.is_live();
-    let stdout = settings.stdout_callback.clone();
-    let enabled = settings.callbacks_enabled.clone();
-    let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
-    block_on(async {
-        let session = Session::start(settings, inputs, output, &printer)?;
-        let outcome = drive(&arguments, &session, &printer).await;
-        session.end().await;
-        outcome
-    })
+    Ok(())
 }
 
-async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {
+/// Reads all playbooks before the first one runs, so that a mistake in the last is found before hosts change.
+pub(super) fn load<'a>(playbooks: &'a [PathBuf], session: &Session) -> Result<Vec<(&'a PathBuf, Vec<Play>)>> {
     let shared = &session.shared;
-    // All playbooks are read before the first one runs, so that a mistake in the last is found before hosts change.
     let mut loaded = Vec::new();
-    for path in &arguments.playbooks {
+    for path in playbooks {
         loaded.push((path, shared.loader.playbook(path)?));
     }
     for warning in shared.files.take_warnings() {
@@ -149,9 +214,31 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
             shared.warn(sentence);
         }
     }
-    if arguments.flush_cache {
-        session.flush_cache();
-    }
+    let plays = loaded.iter().flat_map(|(_, plays)| plays);
+    misspelt_tags(plays, &shared.run.settings).into_iter().for_each(|sentence| shared.warn(sentence));
+    Ok(loaded)
+}
+
+/// Warnings for selected tags that no task has, but that are near one. Tags of included files are not known yet, so
+/// other unknown tags are not reported.
+fn misspelt_tags<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Settings) -> Vec<String> {
+    let tasks: Vec<_> = plays.flat_map(Play::all_tasks).collect();
+    let known: BTreeSet<&str> = tasks.iter().flat_map(|task| task.tags.iter().map(|tag| &**tag)).collect();
+    let special = ["all", "tagged", "untagged", "always", "never"];
+    // Short words are near others by accident.
+    let is_long = |tag: &&str| tag.chars().count() > 4;
+    let chosen = settings.tags.iter().chain(&settings.skip_tags).map(String::as_str);
+    chosen
+        .filter(is_long)
+        .filter(|tag| !known.contains(tag) && !special.contains(tag))
+        .filter_map(|tag| Some(format!("no task has the tag `{tag}`: {}", did_you_mean(tag, known.iter().copied())?)))
+        .collect()
+}
+
+async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {
+    let shared = &session.shared;
+    let loaded = load(&arguments.playbooks, session)?;
+    arguments.selection.flush(session);
     let mut run = PlaybookRun::new(Arc::clone(shared), Arc::clone(&session.world));
     if arguments.list_hosts || arguments.list_tasks || arguments.list_tags || arguments.syntax_check {
         // Prints nothing until all playbooks are known to be valid.
@@ -173,7 +260,11 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
 }
 
 /// Runs the playbooks in order until one fails. Returns the exit code.
-async fn run_all(loaded: Vec<(&PathBuf, Vec<Play>)>, run: &mut PlaybookRun, session: &Session) -> Result<u8> {
+pub(super) async fn run_all(
+    loaded: Vec<(&PathBuf, Vec<Play>)>,
+    run: &mut PlaybookRun,
+    session: &Session,
+) -> Result<u8> {
     let shared = &session.shared;
     for (path, plays) in loaded {
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
@@ -242,7 +333,7 @@ fn list(
         return;
     }
     let mut tags = shared.run.settings.tags.clone();
-    if arguments.list_tags && arguments.tags.is_empty() && arguments.skip_tags.is_empty() {
+    if arguments.list_tags && arguments.selection.tags.is_empty() && arguments.selection.skip_tags.is_empty() {
         // The list of tags includes those of tasks tagged `never`.
         tags.push("never".to_owned());
     }

@@ -98,7 +98,7 @@ pub(super) fn inventory(
     let (mut inventory, warnings) = Inventory::load(&sources, &options)?;
     warnings.iter().for_each(|warning| warn(warning.to_string()));
     for warning in inventory.set_limit(settings.limit.as_deref())? {
-        warn(warning.to_string());
+        warn(crate::error::inventory_warning(&warning, &inventory));
     }
     Ok(inventory)
 }
@@ -207,7 +207,10 @@ impl Session {
             let within = inventory.matching("all")?;
             if !local && within.hosts.is_empty() {
                 // Nobody waits for events any more, and these warnings name the wrong part of the limit.
-                within.warnings.iter().for_each(|warning| printer.warning(&warning.to_string()));
+                within
+                    .warnings
+                    .iter()
+                    .for_each(|warning| printer.warning(&crate::error::inventory_warning(warning, &inventory)));
                 return Err(Error::new(
                     "Specified inventory, host pattern and/or --limit leaves us with no hosts to target.",
                 ));

@@ -8,6 +8,7 @@ use windlass_yaml::Mapping;
 
 use super::record::{FileRead, Header, VERSION};
 use crate::output::Secrets;
+use crate::playbook::Files;
 use crate::settings::Settings;
 
 /// Maximum number of inventory files to compare.
@@ -46,9 +47,7 @@ impl Inputs<'_> {
 
     /// Header of a run with this id.
     pub(super) fn header(&self, run: &str, resumes: Option<String>, secrets: &Secrets) -> Header {
-        let mut salt = [0; 16];
-        let _ = getrandom::fill(&mut salt);
-        let salt = hex::encode(salt);
+        let salt = new_salt();
         let extra_vars = self.hashed_vars(&salt);
         Header {
             version: VERSION,
@@ -74,7 +73,7 @@ impl Inputs<'_> {
     }
 
     /// Extra variables by name, hashed with the salt of a journal.
-    pub(super) fn hashed_vars(&self, salt: &str) -> BTreeMap<String, String> {
+    pub(crate) fn hashed_vars(&self, salt: &str) -> BTreeMap<String, String> {
         let hashed = |text: String| {
             let mut hash = Sha256::new();
             hash.update(salt.as_bytes());
@@ -83,6 +82,38 @@ impl Inputs<'_> {
         };
         let vars = self.extra_vars.iter();
         vars.map(|(key, node)| (key.to_text(), hashed(format!("{}={}", key.to_text(), node.to_json())))).collect()
+    }
+
+    /// Files of the inventory, the configuration, and those of the project that have been read.
+    pub(crate) fn files(&self, files: &Files) -> Vec<FileRead> {
+        let mut found: BTreeMap<String, FileRead> = BTreeMap::new();
+        let mut add = |path: String, sha256: String, inventory: bool| {
+            found.insert(path.clone(), FileRead { path, sha256, inventory });
+        };
+        for (path, sha256) in files.take_read() {
+            add(canonical(&path), sha256, false);
+        }
+        if let Some(path) = &self.settings.config_file {
+            file_hash(path).into_iter().for_each(|sha256| add(canonical(path), sha256, false));
+        }
+        self.inventory_files().into_iter().for_each(|file| add(file.path, file.sha256, true));
+        found.into_values().collect()
+    }
+
+    /// Describes each file that has changed since it was read, and each new one of the inventory.
+    pub(crate) fn changed_files(&self, read: &[FileRead]) -> Vec<String> {
+        let known: BTreeMap<&str, &FileRead> = read.iter().map(|file| (file.path.as_str(), file)).collect();
+        let mut found = Vec::new();
+        for file in known.values() {
+            match file_hash(Path::new(&file.path)) {
+                None => found.push(format!("{} was read and is missing", file.path)),
+                Some(now) if now != file.sha256 => found.push(format!("{} has changed", file.path)),
+                Some(_) => {}
+            }
+        }
+        let appeared = self.inventory_files().into_iter().filter(|file| !known.contains_key(file.path.as_str()));
+        found.extend(appeared.map(|file| format!("{} is new", file.path)));
+        found
     }
 
     /// Files of the inventory: its sources, and `group_vars` and `host_vars` beside them and beside the playbooks.
@@ -109,17 +140,25 @@ impl Inputs<'_> {
     }
 }
 
+/// New salt for hashes of extra variables.
+pub(crate) fn new_salt() -> String {
+    let mut salt = [0; 16];
+    let _ = getrandom::fill(&mut salt);
+    hex::encode(salt)
+}
+
 fn canonical(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| crate::vars::absolute(path)).display().to_string()
 }
 
 /// SHA-256 of a file's content; `None` if it is unreadable.
-pub(super) fn file_hash(path: &Path) -> Option<String> {
+fn file_hash(path: &Path) -> Option<String> {
     use std::io::Read as _;
-    let file = std::fs::File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
+    // Opening a pipe would wait for its writer.
+    if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
+    let file = std::fs::File::open(path).ok()?;
     let mut hash = Sha256::new();
     let mut reader = file.take(BYTES);
     let mut buffer = vec![0; 64 << 10];
@@ -151,6 +190,9 @@ fn files_below(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
 /// Command line that resumes a run; `None` if it holds a secret.
 pub(super) fn resuming(arguments: impl Iterator<Item = String>, run: &str, secrets: &Secrets) -> Option<String> {
     let arguments: Vec<String> = arguments.collect();
+    if is_of_plan(arguments.iter()) {
+        return None;
+    }
     if arguments.iter().any(|word| super::mask::text(word, secrets) != *word) {
         return None;
     }
@@ -166,6 +208,11 @@ pub(super) fn resuming(arguments: impl Iterator<Item = String>, run: &str, secre
     }
     words.extend(["--resume".to_owned(), run.to_owned()]);
     Some(shell_words::join(words))
+}
+
+/// Whether a command line runs a plan, and so has no option to resume.
+pub(super) fn is_of_plan(mut arguments: impl Iterator<Item: AsRef<str>>) -> bool {
+    arguments.nth(1).is_some_and(|verb| matches!(verb.as_ref(), "apply" | "plan"))
 }
 
 fn shown_arguments(arguments: impl Iterator<Item = String>, secrets: &Secrets) -> Vec<String> {

@@ -34,6 +34,7 @@ mod retention;
 mod state;
 
 pub use inputs::Inputs;
+pub(crate) use inputs::new_salt;
 pub use ledger::{Ledger, Pending};
 pub use reader::{Damage, Journal, read, read_file};
 pub use record::{At, Done, End, FileRead, Header, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld};

@@ -121,6 +121,14 @@ impl Recorder {
     /// Advice on how to resume after a failure or interruption.
     pub(crate) fn advice(&self) -> Option<String> {
         (!self.check).then(|| {
+            if super::inputs::is_of_plan(std::env::args()) {
+                return format!(
+                    "This is run {}. Continue where it stopped with `windlass playbook --resume {}` and the options of \
+                     the plan.",
+                    self.run(),
+                    self.run()
+                );
+            }
             format!(
                 "This is run {}. Repeat the command with `--resume {}` to continue where it stopped.",
                 self.run(),

@@ -1,10 +1,8 @@
 //! Selects the run to resume, and compares its inputs with the present ones.
 
-use std::path::Path;
-
-use super::inputs::{Inputs, file_hash};
+use super::inputs::Inputs;
 use super::reader::{Journal, read_file};
-use super::record::{FileRead, Record};
+use super::record::Record;
 use super::state::{RunFile, State, project};
 use crate::error::{Error, Result};
 
@@ -77,25 +75,11 @@ pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
     }
     let new = vars.keys().filter(|name| !old.extra_vars.contains_key(*name));
     found.extend(new.map(|name| format!("the extra variable `{name}` is new")));
-    files(journal, inputs, &mut found);
-    found
-}
-
-fn files(journal: &Journal, inputs: &Inputs<'_>, found: &mut Vec<String>) {
-    let mut known: std::collections::BTreeMap<&str, &FileRead> = std::collections::BTreeMap::new();
+    // If a file was read several times, the last hash counts.
     let read = journal.records.iter().filter_map(|record| match record {
-        Record::File(file) => Some(file),
+        Record::File(file) => Some(file.clone()),
         _ => None,
     });
-    // If a file was read several times, the last hash counts.
-    read.for_each(|file| _ = known.insert(&file.path, file));
-    for file in known.values() {
-        match file_hash(Path::new(&file.path)) {
-            None => found.push(format!("{} was read and is missing", file.path)),
-            Some(now) if now != file.sha256 => found.push(format!("{} has changed", file.path)),
-            Some(_) => {}
-        }
-    }
-    let appeared = inputs.inventory_files().into_iter().filter(|file| !known.contains_key(file.path.as_str()));
-    found.extend(appeared.map(|file| format!("{} is new", file.path)));
+    found.extend(inputs.changed_files(&read.collect::<Vec<_>>()));
+    found
 }

@@ -10,4 +10,4 @@ mod result;
 
 pub use effect::{Effect, IncludedVars, InventoryChange, NewGroup, NewHost, SetFacts, StatsUpdate};
 pub use host_result::HostResult;
-pub use result::TaskResult;
+pub use result::{TaskResult, Unknown};

@@ -22,7 +22,23 @@ pub struct TaskResult {
     /// Arguments of the action, kept if it failed.
     args: Option<Arc<Arguments>>,
     effects: Vec<Effect>,
+    /// Reason why a plan cannot know the result.
+    unknown: Option<Arc<Unknown>>,
     traits: Traits,
+}
+
+/// Reason why a plan cannot know a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unknown {
+    /// The action is not run in check mode.
+    NotRun,
+    /// A part of the task depends on something unknown.
+    Depends {
+        /// The part: `its condition`.
+        part: &'static str,
+        /// The unknown thing that it depends on: `the result of 'Ask', which is not run in check mode`.
+        on: String,
+    },
 }
 
 /// Flags that the controller keeps beside the result's data.
@@ -63,6 +79,7 @@ impl TaskResult {
         let kept = self.values.iter().filter(|(key, _)| keys.contains(&&***key));
         TaskResult {
             values: kept.map(|(key, value)| (Arc::clone(key), value.clone())).collect(),
+            unknown: self.unknown.clone(),
             ..TaskResult::default()
         }
     }
@@ -124,6 +141,16 @@ impl TaskResult {
     /// Whether check mode did not run the task.
     pub fn is_predicted(&self) -> bool {
         self.traits.is_predicted
+    }
+
+    /// Marks the result as unknown to a plan.
+    pub fn set_unknown(&mut self, why: Unknown) {
+        self.unknown = Some(Arc::new(why));
+    }
+
+    /// Reason why a plan cannot know the result; `None` if it is known.
+    pub fn unknown(&self) -> Option<&Unknown> {
+        self.unknown.as_deref()
     }
 
     /// Marks the task's changes as unknown.

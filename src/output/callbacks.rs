@@ -369,6 +369,13 @@ impl Outputs {
     }
 }
 
+impl Outputs {
+    /// Warnings and questions as always, and instead of callbacks this one output.
+    pub fn only(output: Box<dyn Output>, printer: &Printer, settings: &Settings) -> Outputs {
+        Outputs(vec![Box::new(Screen::new(printer.without_masking(), settings, false)), output])
+    }
+}
+
 impl Output for Outputs {
     fn wants_live(&self) -> bool {
         self.0.iter().any(|output| output.wants_live())

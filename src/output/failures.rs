@@ -165,7 +165,7 @@ impl Failures {
 }
 
 /// First line of a result's message. Programs that failed without a message have one on standard error.
-fn first_line(result: &Value) -> String {
+pub(crate) fn first_line(result: &Value) -> String {
     let line = |key: &str| {
         let text = result.get(key).and_then(Value::as_str)?;
         text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)

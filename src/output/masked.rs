@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::event::{Event, Recap, ResultEvent};
 use super::secrets::Secrets;
-use crate::outcome::TaskResult;
+use crate::outcome::{TaskResult, Unknown};
 use crate::playbook::Task;
 use crate::strategy::CustomStats;
 
@@ -25,7 +25,7 @@ pub struct Shown {
 
 impl Shown {
     /// The result as JSON, with masked texts and keys.
-    pub(super) fn json(&self) -> &Value {
+    pub(crate) fn json(&self) -> &Value {
         self.json.get_or_init(|| {
             let mut json = self.result.to_json();
             self.secrets.mask_json(&mut json);
@@ -44,8 +44,16 @@ impl Shown {
     }
 
     /// Whether the result reports a change.
-    pub(super) fn changed(&self) -> bool {
+    pub(crate) fn changed(&self) -> bool {
         self.result.changed()
+    }
+
+    /// Reason why a plan cannot know the result, masked; `None` if it is known.
+    pub(crate) fn unknown(&self) -> Option<Unknown> {
+        self.result.unknown().map(|why| match why {
+            Unknown::NotRun => Unknown::NotRun,
+            Unknown::Depends { part, on } => Unknown::Depends { part, on: self.secrets.mask(on) },
+        })
     }
 
     /// Whether `changed` is exactly `true`, not another truthy value.
@@ -71,12 +79,17 @@ impl Deref for Masked {
 
 impl Masked {
     /// Arguments of a task as written: `name=value, name=value`.
-    pub(super) fn arguments_of(&self, task: &Task) -> String {
+    pub(crate) fn arguments_of(&self, task: &Task) -> String {
         self.secrets.mask(&super::event::arguments_of(task))
     }
 
+    /// Masks a text that belongs to the event.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        self.secrets.mask(text)
+    }
+
     /// Name of a task as written.
-    pub(super) fn label_of(&self, task: &Arc<Task>) -> String {
+    pub(crate) fn label_of(&self, task: &Arc<Task>) -> String {
         let label = crate::strategy::task_label(task);
         if task.span.source.is_secret() { self.secrets.mask(&label) } else { label }
     }

@@ -31,6 +31,7 @@ mod verbose;
 pub use callbacks::{CALLBACKS, Callback, CallbackOption, Outputs, Role, find_callback};
 pub(crate) use event::place;
 pub use event::{Event, JobState, Recap, ResultEvent, Spending, Stats, Status};
+pub(crate) use failures::first_line;
 pub use json::{nice_json, python_json, python_json_as_is};
 pub use masked::{Masked, Masker, Shown};
 pub use palette::{Color, Palette};

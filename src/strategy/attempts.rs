@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 use windlass_bounds::child;
-use windlass_template::{Context, Value, Variable};
+use windlass_template::{Context, ErrorKind, Value, Variable};
 
 use super::execute::TaskOnHost;
 use super::item::censored;
 use crate::action::{self, ActionContext, Failure};
-use crate::outcome::TaskResult;
+use crate::outcome::{TaskResult, Unknown};
 use crate::output::Event;
 use crate::vars::given;
 
@@ -76,7 +76,14 @@ impl TaskOnHost {
             } else {
                 let mut met = true;
                 for condition in &until {
-                    met = met && seen.condition(condition)?;
+                    met = met
+                        && match seen.condition(condition) {
+                            Err(error) if self.shared.run.settings.plans && error.is_unknown() => {
+                                result.set_unknown(depends("its until", &error));
+                                return Ok(result);
+                            }
+                            holds => holds?,
+                        };
                 }
                 met
             };
@@ -110,6 +117,9 @@ impl TaskOnHost {
         }
         if check && result.is_skipped() {
             result.set_predicted();
+            if self.shared.run.settings.plans {
+                result.set_unknown(Unknown::NotRun);
+            }
         }
         if let Some(attempt) = attempt {
             result.set("attempts", attempt);
@@ -142,10 +152,12 @@ impl TaskOnHost {
             }
             Ok(Some(true))
         };
+        let is_unknown = |error: &windlass_template::Error| self.shared.run.settings.plans && error.is_unknown();
         // If the condition cannot be evaluated, the action's own `changed` remains.
         match decide("changed_when") {
             Ok(None) => {}
             Ok(Some(changed)) => result.set("changed", changed),
+            Err(error) if is_unknown(&error) => result.set_unknown(depends("its changed_when", &error)),
             Err(error) => return unjudged(result, "changed_when_result", &error),
         }
         match decide("failed_when") {
@@ -154,6 +166,7 @@ impl TaskOnHost {
                 result.set("failed_when_result", failed);
                 result.set("failed", failed);
             }
+            Err(error) if is_unknown(&error) => result.set_unknown(depends("its failed_when", &error)),
             Err(error) => unjudged(result, "failed_when_result", &error),
         }
     }
@@ -164,6 +177,15 @@ impl TaskOnHost {
             Some(name) => context.with(IndexMap::from([(Arc::clone(name), Variable::Data(result.to_value()))])),
         }
     }
+}
+
+/// Reason for an unknown result whose part cannot be evaluated.
+pub(super) fn depends(part: &'static str, error: &windlass_template::Error) -> Unknown {
+    let on = match error.kind() {
+        ErrorKind::Unknown { reason } => reason.clone(),
+        _ => error.to_string(),
+    };
+    Unknown::Depends { part, on }
 }
 
 /// Result of an action that exceeded its timeout.

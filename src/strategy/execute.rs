@@ -178,6 +178,10 @@ impl TaskOnHost {
     /// variable.
     pub(super) fn without_loop(&self, failure: Failure) -> TaskResult {
         let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
+        let failure = match self.unknown_part(failure, "its loop") {
+            Ok(skipped) => return skipped,
+            Err(failure) => failure,
+        };
         let mut result = failure.into_result(self.shared.run.settings.compat);
         if !is_undefined || self.shared.run.settings.compat == Compat::V2_18 {
             result.remove("changed");

@@ -143,6 +143,10 @@ impl TaskOnHost {
 
     /// Result when the include's arguments cannot be evaluated.
     fn not_asked(&self, failure: Failure) -> TaskResult {
+        let failure = match self.unknown_part(failure, "an argument") {
+            Ok(skipped) => return skipped,
+            Err(failure) => failure,
+        };
         let compat = self.shared.run.settings.compat;
         let mut result = failure.into_result(compat);
         if compat == Compat::V2_18 {

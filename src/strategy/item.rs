@@ -9,7 +9,9 @@ use windlass_template::{Compat, Context, ErrorKind, Value, Variable};
 use windlass_yaml::Node;
 
 use super::ahead::Ahead;
+use super::attempts::depends;
 use super::execute::{Shared, TaskOnHost};
+use super::unknown;
 use crate::action::{self, ActionContext, Arguments, Failure};
 use crate::outcome::TaskResult;
 use crate::output::{Event, Spending};
@@ -125,14 +127,30 @@ impl TaskOnHost {
     }
 
     /// In check mode, skips a task that depends on an unknown result instead of failing it.
-    fn unknown_or(&self, error: windlass_template::Error, what: &str) -> Result<TaskResult, Failure> {
+    pub(super) fn unknown_or(
+        &self,
+        error: windlass_template::Error,
+        part: &'static str,
+    ) -> Result<TaskResult, Failure> {
         match error.kind() {
             ErrorKind::Unknown { reason } => {
-                let mut skipped = TaskResult::skipped(&format!("not known in check mode: {what} depends on {reason}"));
+                let mut skipped = TaskResult::skipped(&format!("not known in check mode: {part} depends on {reason}"));
                 skipped.set_predicted();
+                if self.shared.run.settings.plans {
+                    skipped.set_unknown(depends(part, &error));
+                    skipped = unknown::with_facts(&self.task, skipped);
+                }
                 Ok(skipped)
             }
             _ => Err(error.into()),
+        }
+    }
+
+    /// Skipped result for a part that depends on something unknown; gives back any other failure.
+    pub(super) fn unknown_part(&self, failure: Failure, part: &'static str) -> Result<TaskResult, Failure> {
+        match failure {
+            Failure::Evaluation(error) => self.unknown_or(*error, part),
+            other => Err(other),
         }
     }
 
@@ -241,8 +259,7 @@ impl TaskOnHost {
         };
         let args = match self.arguments(context) {
             Ok(args) => args,
-            Err(Failure::Evaluation(error)) => return self.unknown_or(*error, "an argument").map(Prepared::Skipped),
-            Err(failure) => return Err(failure),
+            Err(failure) => return self.unknown_part(failure, "an argument").map(Prepared::Skipped),
         };
         let args = action::checked(self.task.short_action(), &self.task.action, args)?;
         self.check_notify(context)?;

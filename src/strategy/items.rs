@@ -10,6 +10,7 @@ use windlass_template::{Context, Dependencies, Value, Variable};
 use super::ahead::{Ahead, Lane, departed};
 use super::execute::{Loop, TaskOnHost, Whole};
 use super::item::ItemOutcome;
+use super::store::registered;
 use crate::outcome::{Effect, InventoryChange, NewHost, TaskResult};
 
 /// Maximum number of items under way at once.
@@ -222,7 +223,7 @@ impl<'a> Items<'a> {
             "None".to_owned()
         });
         if let Some(name) = &task.task.register {
-            self.seen.insert(Arc::clone(name), Variable::Data(result.to_value()));
+            self.seen.insert(Arc::clone(name), Variable::Data(self.stored(&result)));
         }
         // If any item changes, unchanged items notify too, but not skipped ones.
         if !result.is_skipped() {
@@ -244,12 +245,17 @@ impl<'a> Items<'a> {
         }
         // Further items may be delegated to hosts that can be reached.
         let lost = result.is_unreachable() && delegate.is_none() || task.breaks_off(opened, &context, &result);
-        self.results.push(result.to_value());
+        self.results.push(self.stored(&result));
         self.parts.push((result, delegate));
         if let Some(part) = self.parts.last().filter(|_| is_new) {
             task.record_item(index, part, no_log);
         }
         !lost
+    }
+
+    /// Value of an item's result for other tasks.
+    fn stored(&self, result: &TaskResult) -> Value {
+        if result.unknown().is_some() { registered(&self.task.task, result) } else { result.to_value() }
     }
 
     /// Whether an earlier item's `add_host` added the same host with the same values.
@@ -282,6 +288,9 @@ pub(super) fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value
     let changed = any(TaskResult::changed);
     let mut result = TaskResult::new();
     result.set("results", results.into_iter().collect::<Value>());
+    if let Some(why) = parts.iter().find_map(|(part, _)| part.unknown()) {
+        result.set_unknown(why.clone());
+    }
     if any(TaskResult::is_unreachable) {
         result.set("changed", changed);
         result.set("unreachable", true);

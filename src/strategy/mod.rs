@@ -42,6 +42,7 @@ pub use item::CONDITION_FALSE;
 pub use kept::Kept;
 pub(crate) use meta::ACTIONS as META_ACTIONS;
 pub use run::{PlaybookRun, Summary};
+pub(crate) use unknown::changes_nothing;
 
 /// Label of a task, without any host's variables.
 pub(crate) fn task_label(task: &std::sync::Arc<crate::playbook::Task>) -> String {

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter, UNSELECTED};
 use crate::playbook::{Block, Item, Play, Role, Task, VarsFile};
-use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth, unless_omitted};
+use crate::vars::{FactCache, Facts, PlayState, TaskScope, World, given, truth, unless_omitted};
 
 /// Result of a run.
 #[derive(Debug, Default)]
@@ -112,6 +112,11 @@ impl PlaybookRun {
         names
     }
 
+    /// Facts of a host so far.
+    pub fn facts_of(&self, host: &Arc<str>) -> Arc<Facts> {
+        Arc::clone(&self.world.host(host).facts)
+    }
+
     /// Result of the run so far. Hosts brought back by `clear_host_errors` do not count as failed.
     pub fn summary(&self) -> Summary {
         let any = |gone: Gone| self.removed.values().any(|why| *why == gone);
@@ -188,7 +193,7 @@ impl PlaybookRun {
             match self.shared.run.settings.host_pattern_mismatch.as_str() {
                 "ignore" => {}
                 "error" => return Err(Error::new(warning.to_string())),
-                _ => self.shared.warn(warning.to_string()),
+                _ => self.shared.warn(crate::error::inventory_warning(&warning, &self.world.inventory)),
             }
         }
         Ok(matches.hosts)

@@ -180,6 +180,9 @@ impl Store<'_> {
 
 /// Value that `register` stores. For a task skipped by check mode, absent fields are unknown.
 pub(super) fn registered(task: &Arc<Task>, result: &TaskResult) -> Value {
+    if let Some(why) = result.unknown() {
+        return super::unknown::planned(task, result, why);
+    }
     if !result.is_predicted() {
         return result.to_value();
     }

@@ -127,6 +127,10 @@ fn unknown_value_in_check_mode_stays_unknown() {
         assert!(error.is_unknown(), "{template}: {error}");
     }
     assert!(context.condition(&text("result.rc == 0")).unwrap_err().is_unknown());
+    for condition in ["[result] | select | list", "[result] | selectattr('changed') | list", "result is changed"] {
+        let error = context.condition(&text(condition)).unwrap_err();
+        assert!(error.is_unknown(), "{condition}: {error}");
+    }
     assert!(context.condition(&text("true or result.rc == 0")).unwrap());
 }
 

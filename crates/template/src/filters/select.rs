@@ -76,6 +76,10 @@ fn pick(state: &mut State<'_, '_>, args: &Arguments, by_attribute: bool, wanted:
             Some(name) => attribute::get(&item, name),
             None => item.clone(),
         };
+        // A value that is not yet known is neither selected nor rejected.
+        if crate::unknown_reason(&subject).is_some() {
+            crate::mark::check(&subject)?;
+        }
         let passed = match &test {
             Some(test) => {
                 arguments[0] = subject;

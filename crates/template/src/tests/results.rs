@@ -4,12 +4,19 @@ use minijinja::{State, Value};
 
 use crate::filters::attribute::step;
 use crate::filters::call::{Arguments, Verdict, is_dict, is_list};
+use crate::mark::{check, unknown_reason};
 use crate::python::truth;
 
 /// A field of the result, which must be a dictionary.
 fn field(args: &Arguments, name: &str) -> Result<Option<Value>, minijinja::Error> {
     match is_dict(args.value()) {
-        true => Ok(step(args.value(), &Value::from(name))),
+        true => match step(args.value(), &Value::from(name)) {
+            // A value that is not yet known is neither true nor false.
+            Some(value) if unknown_reason(&value).is_some() => {
+                Err(check(&value).err().map_or_else(|| args.failed("unknown"), Into::into))
+            }
+            value => Ok(value),
+        },
         false => Err(args.unsuitable("the result of a task, a dictionary,")),
     }
 }
