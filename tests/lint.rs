@@ -84,7 +84,7 @@ fn every_rule_finds_its_mistake_at_its_place() {
     // Tasks begin at line 4, column 7.
     let cases = [
         ("module-option", "    - copy: {dets: /x, content: a, dest: /y}\n", "4:14 error"),
-        ("module-option", "    - service: {name: x, state: runing}\n", "4:34 error"),
+        ("module-option", "    - service: {name: x, state: runing}\n", "4:33 error"),
         ("module-option", "    - template: {src: a.j2}\n", "4:7 error"),
         ("module-option", "    - wait_for: {port: many}\n", "4:24 error"),
         ("module-option", "    - debug: hello\n", "4:14 error"),
@@ -92,22 +92,22 @@ fn every_rule_finds_its_mistake_at_its_place() {
         ("unknown-module", "    - some_module_of_others: {}\n", "4:7 warning"),
         ("missing-collection", "    - a.b.c: {}\n", "4:7 info"),
         ("unknown-keyword", "    - debug: {msg: a}\n      whenn: true\n", "5:7 error"),
-        ("unknown-filter", "    - debug: {msg: a}\n      when: false and (x | bogus)\n", "5:29 error"),
+        ("unknown-filter", "    - debug: {msg: a}\n      when: false and (x | bogus)\n", "5:28 error"),
         ("unknown-filter", "    - debug:\n        msg: |\n          a\n          {{ x | bogus }}\n", "7:18 error"),
         ("unknown-test", "    - assert: {that: x is definedd}\n", "4:27 error"),
         ("template-syntax", "    - debug: {msg: a}\n      when: x ==\n", "5:13 error"),
         ("template-syntax", "    - debug: {msg: '{{ x'}\n", "4:20 error"),
         ("undefined-variable", "    - debug: {msg: '{{ nowhere }}'}\n", "4:24 warning"),
         ("handler-unknown", "    - ping:\n      notify: Restart\n", "5:15 error"),
-        ("plaintext-secret", "    - uri: {url: 'https://x', url_password: hunter2}\n", "4:48 warning"),
+        ("plaintext-secret", "    - uri: {url: 'https://x', url_password: hunter2}\n", "4:45 warning"),
         ("command-instead-of-module", "    - command: apt-get -y install nginx\n", "4:7 warning"),
         ("command-instead-of-shell", "    - shell: uptime -p\n", "4:7 warning"),
         ("no-changed-when", "    - command: uptime\n", "4:7 warning"),
         ("deprecated", "    - debug: {msg: a}\n      with_items: [1]\n", "5:7 info"),
         ("deprecated", "    - include: a.yml\n", "4:7 error"),
         ("risky-file-permissions", "    - copy: {content: a, dest: /y}\n", "4:7 warning"),
-        ("risky-octal", "    - copy: {content: a, dest: /y, mode: 644}\n", "4:44 warning"),
-        ("risky-octal", "    - copy: {content: a, dest: /y, mode: 0644}\n", "4:44 info"),
+        ("risky-octal", "    - copy: {content: a, dest: /y, mode: 644}\n", "4:42 warning"),
+        ("risky-octal", "    - copy: {content: a, dest: /y, mode: 0644}\n", "4:42 info"),
         ("yaml-truthy", "    - ping:\n      become: yes\n", "5:15 info"),
         ("jinja-spacing", "    - debug: {msg: 'a {{x}}'}\n", "4:25 info"),
         ("name-missing", "    - ping:\n", "4:7 info"),
@@ -118,9 +118,11 @@ fn every_rule_finds_its_mistake_at_its_place() {
         ("syntax-error", "    - name: Nothing\n", "4:7 error"),
         ("syntax-error", "    - ping:\n      loop_control: {loopvar: x}\n", "5:22 error"),
     ];
-    for (rule, tasks, place) in cases {
-        assert_eq!(in_tasks(rule, tasks), [format!("site.yml:{place}")], "{rule}: {tasks}");
-    }
+    let found = |rule, tasks| (rule, tasks, in_tasks(rule, tasks));
+    let wrong = |(rule, tasks, place): &(&'static str, &'static str, &str)| {
+        Some(found(*rule, *tasks)).filter(|(_, _, found)| *found != [format!("site.yml:{place}")])
+    };
+    assert_eq!(cases.iter().filter_map(wrong).collect::<Vec<_>>(), []);
 }
 
 #[test]
@@ -171,7 +173,8 @@ fn clean_project_has_no_findings() {
 
 #[test]
 fn role_parameter_compared_with_specification() {
-    let specs = "argument_specs:\n  main:\n    options:\n      level: {choices: [low, high]}\n      size: {required: true}\n";
+    let specs =
+        "argument_specs:\n  main:\n    options:\n      level: {choices: [low, high]}\n      size: {required: true}\n";
     let project = Project::new(&[
         ("site.yml", "- hosts: all\n  roles:\n    - role: web\n      level: hihg\n      levle: low\n"),
         ("roles/web/meta/argument_specs.yml", specs),
@@ -185,7 +188,10 @@ fn role_parameter_compared_with_specification() {
 fn unmatched_host_pattern_found_with_inventory_only() {
     let project = Project::new(&[
         ("hosts.ini", "[kube_node]\nnode1\n"),
-        ("site.yml", "- hosts: kube-node:!absent\n- hosts: localhost,node[1:2]\n- hosts: made\n  tasks:\n    - add_host: {name: x, groups: made}\n"),
+        (
+            "site.yml",
+            "- hosts: kube-node:!absent\n- hosts: localhost,node1\n- hosts: made\n  tasks:\n    - add_host: {name: x, groups: made}\n",
+        ),
     ]);
     assert_eq!(project.found("unknown-group"), Vec::<String>::new());
     let text = project.text(&["-i", "hosts.ini", "--rule", "unknown-group"]);
@@ -226,7 +232,10 @@ fn templates_of_roles_checked_with_lines() {
         ("roles/a/templates/b.j2", "a\n{% if x %}\n"),
     ]);
     assert_eq!(project.found("unknown-filter"), ["roles/a/templates/a.j2:2:11 error"]);
-    assert_eq!(project.found("undefined-variable"), ["roles/a/templates/a.j2:2:7 warning", "roles/a/templates/a.j2:3:4 warning"]);
+    assert_eq!(
+        project.found("undefined-variable"),
+        ["roles/a/templates/a.j2:2:7 warning", "roles/a/templates/a.j2:3:4 warning"]
+    );
     let broken = project.found("template-syntax");
     assert!(matches!(broken.as_slice(), [one] if one.starts_with("roles/a/templates/b.j2:")), "{broken:?}");
 }
@@ -334,7 +343,8 @@ fn own_roles_and_playbooks_have_no_errors() {
 #[test]
 fn documentation_lists_all_rules() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/lint-rules.md")).unwrap();
-    let mut documented = page.lines().filter_map(|line| Some(line.strip_prefix("## `")?.trim_end_matches('`').to_owned()));
+    let mut documented =
+        page.lines().filter_map(|line| Some(line.strip_prefix("## `")?.trim_end_matches('`').to_owned()));
     for rule in windlass::lint::RULES {
         assert_eq!(documented.next().as_deref(), Some(rule.id));
         let fixable = if rule.fixable { "yes" } else { "no" };

@@ -48,7 +48,7 @@ pub struct Finding {
 
 impl Finding {
     /// Creates a finding with the rule's severity.
-    pub fn new(rule: &'static Rule, file: &SourceFile, place: Place, message: impl Into<String>) -> Finding {
+    pub(super) fn new(rule: &'static Rule, file: &SourceFile, place: Place, message: impl Into<String>) -> Finding {
         Finding {
             rule,
             severity: rule.severity,
@@ -62,25 +62,25 @@ impl Finding {
     }
 
     /// Adds the remedy, if one is known.
-    pub fn help(mut self, help: impl Into<Option<String>>) -> Finding {
+    pub(super) fn help(mut self, help: impl Into<Option<String>>) -> Finding {
         self.help = help.into().or(self.help);
         self
     }
 
     /// Adds the correction, if one is known.
-    pub fn edit(mut self, edit: Option<Edit>) -> Finding {
+    pub(super) fn edit(mut self, edit: Option<Edit>) -> Finding {
         self.edit = edit;
         self
     }
 
     /// Changes the severity.
-    pub fn at(mut self, severity: Severity) -> Finding {
+    pub(super) fn at(mut self, severity: Severity) -> Finding {
         self.severity = severity;
         self
     }
 
     /// Adds the first line of the task with the finding.
-    pub fn within(mut self, line: u32) -> Finding {
+    pub(super) fn within(mut self, line: u32) -> Finding {
         self.task_line = Some(line);
         self
     }

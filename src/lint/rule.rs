@@ -47,7 +47,7 @@ macro_rules! rules {
     ($($name:ident: $id:literal, $severity:ident, $fixable:literal, [$($alias:literal),*], $summary:literal, $doc:literal;)*) => {
         $(
             #[doc = $summary]
-            pub static $name: Rule = Rule {
+            pub(super) static $name: Rule = Rule {
                 id: $id,
                 severity: Severity::$severity,
                 fixable: $fixable,

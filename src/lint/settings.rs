@@ -13,7 +13,7 @@ pub const FILE: &str = ".windlass-lint.yml";
 
 /// Choices of a project.
 #[derive(Debug, Default)]
-pub struct Settings {
+pub(super) struct Settings {
     /// Rules to skip everywhere.
     skip: Vec<&'static Rule>,
     /// Rules to skip for paths that match.
@@ -24,7 +24,7 @@ pub struct Settings {
 
 impl Settings {
     /// Reads the choices of a project; without a file, there are none.
-    pub fn read(root: &Path) -> Result<Settings> {
+    pub(super) fn read(root: &Path) -> Result<Settings> {
         let path = root.join(FILE);
         if !path.is_file() {
             return Ok(Settings::default());
@@ -70,12 +70,12 @@ impl Settings {
     }
 
     /// Whether a path, relative to the project, is left out.
-    pub fn excludes(&self, path: &Path) -> bool {
+    pub(super) fn excludes(&self, path: &Path) -> bool {
         self.exclude.as_ref().is_some_and(|globs| globs.is_match(path))
     }
 
     /// Whether a rule is skipped for a path relative to the project.
-    pub fn skips(&self, rule: &'static Rule, path: &Path) -> bool {
+    pub(super) fn skips(&self, rule: &'static Rule, path: &Path) -> bool {
         self.skip.contains(&rule)
             || self.paths.iter().any(|(globs, rules)| rules.contains(&rule) && globs.is_match(path))
     }

@@ -9,7 +9,7 @@ use super::finding::Place;
 
 /// Kind of a file, which decides its checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// A list of plays.
     Playbook,
     /// A list of tasks.
@@ -34,39 +34,39 @@ pub enum Kind {
 
 impl Kind {
     /// Whether the file is YAML whose style is checked.
-    pub fn is_checked_yaml(self) -> bool {
+    pub(super) fn is_checked_yaml(self) -> bool {
         !matches!(self, Kind::Template | Kind::OtherYaml | Kind::Text)
     }
 }
 
 /// A file of the project.
 #[derive(Debug)]
-pub struct SourceFile {
+pub(super) struct SourceFile {
     /// Index in the project.
-    pub index: usize,
+    pub(super) index: usize,
     /// Path as shown.
-    pub path: PathBuf,
+    pub(super) path: PathBuf,
     /// Directory of the role that contains the file.
-    pub role: Option<PathBuf>,
+    pub(super) role: Option<PathBuf>,
     /// Kind of the file.
-    pub kind: Kind,
+    pub(super) kind: Kind,
     /// Whether findings in it are reported; other files are only read for their definitions.
-    pub is_chosen: bool,
+    pub(super) is_chosen: bool,
     /// The text.
-    pub source: Arc<Source>,
+    pub(super) source: Arc<Source>,
     /// Its first document; null for files that are no YAML.
-    pub node: Node,
+    pub(super) node: Node,
     /// Warnings of the parser.
-    pub warnings: Vec<Warning>,
+    pub(super) warnings: Vec<Warning>,
     /// Error of the parser.
-    pub error: Option<windlass_yaml::Error>,
+    pub(super) error: Option<windlass_yaml::Error>,
     /// Byte offset of each line.
     lines: Vec<usize>,
 }
 
 impl SourceFile {
     /// Parses a text, as YAML if its kind is.
-    pub fn new(path: PathBuf, kind: Kind, text: String) -> SourceFile {
+    pub(super) fn new(path: PathBuf, kind: Kind, text: String) -> SourceFile {
         let source = Source::new(path.display().to_string(), text);
         let mut file = SourceFile {
             index: 0,
@@ -104,12 +104,12 @@ impl SourceFile {
     }
 
     /// The text.
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         &self.source.text
     }
 
     /// Byte offset of a place.
-    pub fn offset(&self, place: Place) -> usize {
+    pub(super) fn offset(&self, place: Place) -> usize {
         let start = (place.line as usize).checked_sub(1).and_then(|line| self.lines.get(line)).copied();
         let Some(start) = start else { return self.text().len() };
         let line = self.text().get(start..).unwrap_or_default();
@@ -118,7 +118,7 @@ impl SourceFile {
     }
 
     /// Place of a byte offset.
-    pub fn place(&self, offset: usize) -> Place {
+    pub(super) fn place(&self, offset: usize) -> Place {
         let line = self.lines.partition_point(|start| *start <= offset).max(1);
         let start = self.lines.get(line - 1).copied().unwrap_or_default();
         let column = self.text().get(start..offset).map_or(0, |before| before.chars().count()) + 1;
@@ -127,13 +127,13 @@ impl SourceFile {
     }
 
     /// Text from a place on.
-    pub fn from(&self, place: Place) -> &str {
+    pub(super) fn from(&self, place: Place) -> &str {
         self.text().get(self.offset(place)..).unwrap_or_default()
     }
 
     /// Byte offset in the file of a part of a scalar. The value of a scalar and its text in the file differ by
     /// quotes, escapes and line breaks, so the part is found by counting its occurrences.
-    pub fn locate(&self, node: &Node, offset: usize, length: usize) -> Option<usize> {
+    pub(super) fn locate(&self, node: &Node, offset: usize, length: usize) -> Option<usize> {
         let value = node.as_str()?;
         let part = value.get(offset..offset + length).filter(|part| !part.is_empty())?;
         let earlier = value.get(..offset)?.matches(part).count();
@@ -144,17 +144,17 @@ impl SourceFile {
 }
 
 /// Place of a position.
-pub fn place_of(span: &Span) -> Place {
+pub(super) fn place_of(span: &Span) -> Place {
     Place { line: span.line.max(1), column: span.column.max(1) }
 }
 
 /// Whether a text may be a template.
-pub fn is_template(text: &str) -> bool {
+pub(super) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
 /// Whether a value depends on a template or on ciphertext anywhere in it.
-pub fn is_dynamic(node: &Node) -> bool {
+pub(super) fn is_dynamic(node: &Node) -> bool {
     use windlass_yaml::Value;
     match &node.value {
         Value::Vault(_) => true,
@@ -165,7 +165,7 @@ pub fn is_dynamic(node: &Node) -> bool {
 }
 
 /// Directory of the role that contains a file, for files in the directories of roles.
-pub fn role_of(path: &Path) -> Option<PathBuf> {
+pub(super) fn role_of(path: &Path) -> Option<PathBuf> {
     const FOLDERS: [&str; 7] = ["tasks", "handlers", "defaults", "vars", "meta", "templates", "files"];
     let is_folder =
         |folder: &&Path| folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| FOLDERS.contains(&name));

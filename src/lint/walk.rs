@@ -61,11 +61,6 @@ impl Task<'_> {
     pub(super) fn line(&self) -> u32 {
         self.node.span.line
     }
-
-    /// Nearest value of a keyword: the task's own or an enclosing block's or play's.
-    pub(super) fn inherited(&self, keyword: &str) -> Option<&Node> {
-        std::iter::once(self.map).chain(self.outer.iter().rev().copied()).find_map(|map| map.get(keyword))
-    }
 }
 
 /// A use of a role: an entry of `roles`, a dependency, or an include.
@@ -87,8 +82,6 @@ pub(super) struct Text<'p> {
     pub(super) form: Form,
     /// First line of the task with the text.
     pub(super) task_line: Option<u32>,
-    /// Whether the text is a condition of a task.
-    pub(super) is_condition: bool,
 }
 
 /// Everything that rules look at.
@@ -336,8 +329,7 @@ impl<'p> Walk<'p, '_> {
         use windlass_yaml::Value;
         match &node.value {
             Value::String(_) => {
-                let is_condition = form == Form::Expression;
-                self.tree.texts.push(Text { file, node, form, task_line, is_condition });
+                self.tree.texts.push(Text { file, node, form, task_line });
             }
             Value::List(items) => items.iter().for_each(|item| self.texts(file, item, form, task_line)),
             Value::Map(map) => map.iter().for_each(|(_, value)| self.texts(file, value, Form::Text, task_line)),

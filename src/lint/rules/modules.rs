@@ -59,7 +59,7 @@ fn one(
         return;
     }
     // Short names of uninstalled collections resemble built-in ones by accident, so the limit is strict.
-    let limit = if short.chars().count() < 5 { 1 } else { 2 };
+    let limit = if short.chars().count() < 8 { 1 } else { 2 };
     let keywords = KEYWORDS.iter().map(|(word, _)| *word).filter(|word| is_keyword(word, task.on));
     if let Some(hint) = nearest(short, limit, keywords) {
         let message = format!("`{short}` is neither a keyword nor a module");

@@ -23,7 +23,8 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         let has_defaults = defaults.iter().any(|name| spec.answers_to(name) || name.starts_with("group/"));
         let mut check = Options { task, spec, findings };
         check.names(action);
-        if !has_defaults && !action.has_template {
+        // `service` and `package` pass their options to the module of the host, which may need fewer.
+        if !has_defaults && !action.has_template && spec.others.is_none() {
             check.combinations(action);
         }
     }
@@ -165,7 +166,8 @@ impl Options<'_, '_> {
             let is_free = spec.free_form == Some(name) && free.is_some();
             let option = spec.option(name);
             let names = option.map_or(vec![name], |option| [&[option.name], option.aliases].concat());
-            is_free || names.iter().any(|name| action.args.get(name).is_some_and(|node| !node.is_null()))
+            let has_default = option.is_some_and(|option| option.default.is_some_and(|json| json != "null"));
+            is_free || has_default || names.iter().any(|name| action.args.get(name).is_some_and(|node| !node.is_null()))
         };
         let literal = |name: &str| {
             let option = spec.option(name)?;
