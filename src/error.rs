@@ -201,7 +201,11 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
 pub fn nearest<'a>(word: &str, limit: usize, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     candidates
         .into_iter()
-        .filter(|candidate| candidate.len().abs_diff(word.len()) <= limit * 4)
+        // A character has at most four bytes.
+        .filter(|candidate| {
+            let is_ascii = candidate.is_ascii() && word.is_ascii();
+            candidate.len().abs_diff(word.len()) <= if is_ascii { limit } else { limit * 4 }
+        })
         .map(|candidate| (edit_distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()

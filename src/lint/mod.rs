@@ -118,8 +118,11 @@ fn findings(options: &Options, files: &[SourceFile]) -> Vec<Finding> {
             names.note(uses, text.form);
         }
     }
+    let roles: BTreeSet<&Path> = files.iter().filter_map(|file| file.role.as_deref()).collect();
+    let roles: Vec<&Path> = roles.into_iter().collect();
     let context = Context {
         files,
+        roles: &roles,
         tree: &tree,
         names: &names,
         parsed: &parsed,

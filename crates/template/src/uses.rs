@@ -69,11 +69,16 @@ pub struct Fault {
     pub message: String,
     /// Line in the text, counting from 1, if known.
     pub line: Option<u32>,
+    /// Column in the text, counting from 1, if known.
+    pub column: Option<u32>,
 }
 
 /// Finds the names that a text uses. Fails if the text cannot be parsed.
 pub fn uses(text: &str, form: Form) -> Result<Uses, Fault> {
-    find(text, form).map_err(|error| Fault { message: error.message().to_owned(), line: error.line() })
+    find(text, form).map_err(|error| {
+        let (line, column) = error.position().unzip();
+        Fault { message: error.message().to_owned(), line: line.or(error.line()), column }
+    })
 }
 
 fn find(text: &str, form: Form) -> Result<Uses, Error> {
@@ -385,7 +390,7 @@ mod tests {
     #[test]
     fn broken_template_reported_with_line() {
         let fault = uses("a\n{{ b | }}", Form::File).unwrap_err();
-        assert!(fault.message.contains("line 2"), "{fault:?}");
+        assert_eq!((fault.line, fault.column), (Some(2), Some(8)), "{fault:?}");
         assert!(uses("{% if a %}", Form::File).is_err());
         assert!(uses("a ==", Form::Expression).is_err());
     }

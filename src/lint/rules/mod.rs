@@ -12,6 +12,8 @@ mod style;
 mod templates;
 mod variables;
 
+use std::path::Path;
+
 use windlass_inventory::Inventory;
 use windlass_template::uses::{Fault, Form, Uses};
 use windlass_yaml::Node;
@@ -35,6 +37,8 @@ pub(super) struct Parsed<'p> {
 /// Everything that checks read.
 pub(super) struct Context<'p> {
     pub(super) files: &'p [SourceFile],
+    /// Directories of roles.
+    pub(super) roles: &'p [&'p Path],
     pub(super) tree: &'p Tree<'p>,
     pub(super) names: &'p Names<'p>,
     pub(super) parsed: &'p [Parsed<'p>],

@@ -24,7 +24,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         let mut check = Options { task, spec, findings };
         check.names(action);
         // `service` and `package` pass their options to the module of the host, which may need fewer.
-        if !has_defaults && !action.has_template && spec.others.is_none() {
+        if !has_defaults && !action.has_template && !matches!(spec.name, "service" | "package") {
             check.combinations(action);
         }
     }

@@ -1,6 +1,6 @@
 //! Parameters of roles against their argument specifications.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use windlass_yaml::Node;
 
@@ -14,26 +14,17 @@ use crate::lint::walk::RoleUse;
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for role in &context.tree.roles {
         let Some(folder) = folder_of(context, &role.name) else { continue };
-        let Some(options) = specification(context, &folder, &role.tasks_from) else { continue };
-        one(context, role, &folder, options, findings);
+        let Some(options) = specification(context, folder, &role.tasks_from) else { continue };
+        one(context, role, folder, options, findings);
     }
 }
 
 /// Directory of a role of the project.
-pub(super) fn folder_of(context: &Context<'_>, name: &str) -> Option<PathBuf> {
+pub(super) fn folder_of<'p>(context: &Context<'p>, name: &str) -> Option<&'p Path> {
     // A role of a collection has its name as last part.
     let short = if name.contains('/') { name } else { name.rsplit('.').next().unwrap_or(name) };
-    let folders = context.files.iter().filter_map(|file| file.role.as_deref());
-    let mut fallback = None;
-    for folder in folders {
-        if folder.ends_with(name) {
-            return Some(folder.to_owned());
-        }
-        if folder.ends_with(short) {
-            fallback = Some(folder.to_owned());
-        }
-    }
-    fallback
+    let named = |name: &str| context.roles.iter().copied().find(|folder| folder.ends_with(name));
+    named(name).or_else(|| named(short))
 }
 
 /// Options of an entry point, if the role has a specification.

@@ -18,7 +18,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
             Err(fault) => {
                 let place = match (parsed.node, fault.line) {
                     (Some(node), _) => place_of(&node.span),
-                    (None, line) => Place { line: line.unwrap_or(1), column: 1 },
+                    (None, line) => Place { line: line.unwrap_or(1), column: fault.column.unwrap_or(1) },
                 };
                 findings.push(parsed.finding(&TEMPLATE_SYNTAX, place, fault.message.trim_end_matches('.').to_owned()));
             }

@@ -338,4 +338,5 @@ fn error_at(text: &str, offset: usize, message: impl Into<String>) -> Error {
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     let message: String = message.into();
     Error::syntax(format!("Syntax error in the template at line {line}, column {column}: {message}."))
+        .at_position(line, column)
 }
