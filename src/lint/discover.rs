@@ -90,12 +90,12 @@ fn read(path: &Path, shown: &Path) -> Option<SourceFile> {
     Some(file)
 }
 
-/// Kind of a file by its path; `None` for files that are not read. YAML at no special place is told by its content.
+/// Kind of a file by its path; `None` for files that are not read. The content decides about YAML at other places.
 fn kind_by_path(path: &Path) -> Option<Kind> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let folders: Vec<&str> = path.parent()?.iter().filter_map(|part| part.to_str()).collect();
     let role = role_of(path);
-    // Only folders within the role, or the project, tell the kind.
+    // Only folders within the role, or the project, decide.
     let depth = role.as_ref().map_or(0, |role| role.iter().count());
     let inner = folders.get(depth..).unwrap_or_default();
     let has = |name: &str| inner.contains(&name);
@@ -147,4 +147,36 @@ fn kind_by_content(node: &Node) -> Kind {
                 })
         });
     if is_task_list { Kind::Tasks } else { Kind::OtherYaml }
+}
+
+/// Makes files that handlers include files of handlers.
+pub(super) fn mark_handlers(files: &mut [SourceFile]) {
+    let mut names = Vec::new();
+    for file in files.iter() {
+        match file.kind {
+            Kind::Handlers => included(&file.node, &mut names),
+            Kind::Playbook => {
+                let plays = file.node.as_list().unwrap_or_default();
+                plays.iter().filter_map(|play| play.get("handlers")).for_each(|list| included(list, &mut names));
+            }
+            _ => {}
+        }
+    }
+    for file in files.iter_mut().filter(|file| matches!(file.kind, Kind::Tasks | Kind::OtherYaml)) {
+        if names.iter().any(|name| file.path.ends_with(name)) {
+            file.kind = Kind::Handlers;
+        }
+    }
+}
+
+/// Names of the files that a list of handlers includes.
+fn included(list: &Node, names: &mut Vec<String>) {
+    for map in list.as_list().unwrap_or_default().iter().filter_map(Node::as_map) {
+        for (key, value) in map.iter() {
+            let word = crate::playbook::short_name(key.as_str().unwrap_or_default());
+            if matches!(word, "include_tasks" | "import_tasks") {
+                names.extend(value.as_str().or_else(|| value.get("file")?.as_str()).map(str::to_owned));
+            }
+        }
+    }
 }

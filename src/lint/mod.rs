@@ -72,6 +72,7 @@ pub fn check(options: &Options) -> Result<Report> {
         let settings = Settings::read(root)?;
         let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
         let mut files = discover::read_all(root, &|path| settings.excludes(&below(path)))?;
+        discover::mark_handlers(&mut files);
         let chosen: Vec<PathBuf> = options.paths.iter().map(|path| crate::vars::absolute(path)).collect();
         for file in &mut files {
             let path = crate::vars::absolute(&file.path);
