@@ -263,7 +263,7 @@ impl<'p> Walk<'p, '_> {
                 };
                 let index = match others.as_slice() {
                     [_] => 0,
-                    several => several.iter().position(|key| known(key))?,
+                    several => several.iter().position(known)?,
                 };
                 let key = others.remove(index);
                 (key.as_str()?.to_owned(), key.span.clone(), map.get(key.as_str()?)?.clone())

@@ -100,13 +100,13 @@ impl Options<'_, '_> {
         if option.no_log {
             self.secret(option, value, &name);
         }
-        if !is_dynamic(value) {
-            if let Some(reason) = type_fault(&option.kind, &value.to_json()) {
-                let reason = if option.no_log { String::new() } else { format!(": {reason}") };
-                let message = format!("`{name}` of `{}` must be {}{reason}", self.spec.name, kind_of(&option.kind));
-                self.report(&value.span, message, None);
-                return;
-            }
+        if !is_dynamic(value)
+            && let Some(reason) = type_fault(&option.kind, &value.to_json())
+        {
+            let reason = if option.no_log { String::new() } else { format!(": {reason}") };
+            let message = format!("`{name}` of `{}` must be {}{reason}", self.spec.name, kind_of(&option.kind));
+            self.report(&value.span, message, None);
+            return;
         }
         if !option.choices.is_empty() {
             self.choices(option, value, &name);
