@@ -203,6 +203,16 @@ fn unmatched_host_pattern_found_with_inventory_only() {
 }
 
 #[test]
+fn variable_of_given_inventory_is_defined() {
+    let project = Project::new(&[("site.yml", &play("    - debug: {msg: '{{ rack }}'}\n"))]);
+    let outside = Project::new(&[("hosts.yml", "all:\n  hosts: {web1: {rack: a}}\n")]);
+    let inventory = outside.path().join("hosts.yml");
+    let text = project.text(&["-i", inventory.to_str().unwrap()]);
+    assert_eq!(text, "");
+    assert!(project.text(&[]).contains("[undefined-variable]"));
+}
+
+#[test]
 fn inventory_script_is_not_run() {
     let project = Project::new(&[("site.yml", "- hosts: all\n")]);
     project.write("inventory.sh", "#!/bin/sh\ntouch started\necho '{}'\n");

@@ -30,19 +30,17 @@ pub(super) fn root_of(path: &Path) -> PathBuf {
 pub(super) fn read_all(root: &Path, excluded: &dyn Fn(&Path) -> bool) -> Result<Vec<SourceFile>> {
     let mut paths = Vec::new();
     collect(root, excluded, &mut paths)?;
-    let shown = shown_below(root);
-    let mut files: Vec<SourceFile> = paths.iter().filter_map(|path| read(path, &shown(path))).collect();
+    let here = std::env::current_dir().unwrap_or_default();
+    let mut files: Vec<SourceFile> = paths.iter().filter_map(|path| read(path, &shown(path, &here))).collect();
     for (index, file) in files.iter_mut().enumerate() {
         file.index = index;
     }
     Ok(files)
 }
 
-/// Paths as shown: relative to the current directory if they are below it.
-fn shown_below(root: &Path) -> impl Fn(&Path) -> PathBuf {
-    let here = std::env::current_dir().unwrap_or_default();
-    let prefix = if root.starts_with(&here) { here } else { PathBuf::new() };
-    move |path| path.strip_prefix(&prefix).map_or_else(|_| path.to_owned(), Path::to_owned)
+/// Path as shown: relative to the current directory if it is below that.
+fn shown(path: &Path, here: &Path) -> PathBuf {
+    path.strip_prefix(here).unwrap_or(path).to_owned()
 }
 
 fn collect(folder: &Path, excluded: &dyn Fn(&Path) -> bool, paths: &mut Vec<PathBuf>) -> Result<()> {

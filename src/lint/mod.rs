@@ -112,7 +112,7 @@ fn add_modules(modules: &Modules, file: &SourceFile) {
 
 fn findings(options: &Options, files: &[SourceFile]) -> Vec<Finding> {
     let tree = walk::walk(files, &options.modules);
-    let mut names = Names::read(files, &tree);
+    let mut names = Names::read(files, &tree, options.inventory.as_ref());
     let parsed = parsed(files, &tree);
     for text in &parsed {
         if let Ok(uses) = &text.uses {

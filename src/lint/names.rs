@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use windlass_inventory::Inventory;
 use windlass_template::uses::{Form, UseKind, Uses};
 use windlass_yaml::{Mapping, Node};
 
@@ -29,9 +30,14 @@ pub(super) struct Names<'p> {
 }
 
 impl<'p> Names<'p> {
-    /// Reads the files. `uses` belongs to the texts of the tree.
-    pub(super) fn read(files: &'p [SourceFile], tree: &'p Tree<'p>) -> Names<'p> {
+    /// Reads the files, and the variables written in the inventory.
+    pub(super) fn read(files: &'p [SourceFile], tree: &'p Tree<'p>, inventory: Option<&'p Inventory>) -> Names<'p> {
         let mut names = Names::default();
+        if let Some(inventory) = inventory {
+            let of_hosts = inventory.hosts().map(|host| host.variables());
+            let of_groups = inventory.groups().map(|group| group.variables());
+            names.defined.extend(of_hosts.chain(of_groups).flat_map(|vars| vars.keys()).filter_map(|key| key.as_str()));
+        }
         for file in files {
             names.words(file);
             names.file(file);
