@@ -248,6 +248,23 @@ fn file_included_by_handlers_has_handlers() {
 }
 
 #[test]
+fn broken_files_reported_and_the_rest_checked() {
+    let project = Project::new(&[
+        ("a.yml", "- name: A\n  hosts: [web\n"),
+        ("b.yml", "- hosts: all\n  tasks:\n    - 5\n    - 5: 6\n    - action: 5\n    - copy: [1]\n"),
+        ("roles/x/tasks/main.yml", "a: b\n"),
+        ("roles/x/meta/argument_specs.yml", "argument_specs: [1]\n"),
+        ("roles/x/templates/x.j2", "{% for %}{{ }}{% set %}{% macro %}"),
+        ("notes.yml", "a: [b\n"),
+    ]);
+    let found = project.found("syntax-error");
+    assert!(found.iter().any(|found| found.starts_with("a.yml:")), "{found:?}");
+    assert!(found.contains(&"b.yml:3:7 error".to_owned()), "{found:?}");
+    assert!(found.contains(&"roles/x/tasks/main.yml:1:1 error".to_owned()), "{found:?}");
+    assert!(!found.iter().any(|found| found.starts_with("notes.yml")), "{found:?}");
+}
+
+#[test]
 fn templates_of_roles_checked_with_lines() {
     let project = Project::new(&[
         ("roles/a/tasks/main.yml", "- ping:\n"),

@@ -1,5 +1,6 @@
 //! Finds the files of a project and their kinds.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use windlass_yaml::Node;
@@ -83,7 +84,10 @@ fn read(path: &Path, shown: &Path) -> Option<SourceFile> {
     let mut file = SourceFile::new(shown.to_owned(), kind, text);
     file.role = role_of(path);
     if file.kind == Kind::OtherYaml {
-        file.kind = kind_by_content(&file.node);
+        file.kind = match file.error {
+            Some(_) if is_meant_as_playbook(file.text()) => Kind::Playbook,
+            _ => kind_by_content(&file.node),
+        };
     }
     Some(file)
 }
@@ -127,6 +131,12 @@ fn kind_by_path(path: &Path) -> Option<Kind> {
     })
 }
 
+/// Whether a text that is no valid YAML was written as a playbook.
+fn is_meant_as_playbook(text: &str) -> bool {
+    let mut entries = text.lines().filter_map(|line| line.strip_prefix("- ").or_else(|| line.strip_prefix("  ")));
+    entries.any(|entry| entry.starts_with("hosts:") || entry.starts_with("import_playbook:"))
+}
+
 /// Kind of a YAML file by its content.
 fn kind_by_content(node: &Node) -> Kind {
     let Some(items) = node.as_list().filter(|items| !items.is_empty()) else { return Kind::OtherYaml };
@@ -149,8 +159,9 @@ fn kind_by_content(node: &Node) -> Kind {
 
 /// Makes files that handlers include files of handlers.
 pub(super) fn mark_handlers(files: &mut [SourceFile]) {
-    let mut names = Vec::new();
+    let mut paths: HashSet<PathBuf> = HashSet::new();
     for file in files.iter() {
+        let mut names = Vec::new();
         match file.kind {
             Kind::Handlers => included(&file.node, &mut names),
             Kind::Playbook => {
@@ -159,9 +170,13 @@ pub(super) fn mark_handlers(files: &mut [SourceFile]) {
             }
             _ => {}
         }
+        let folder = file.path.parent().unwrap_or(Path::new(""));
+        let role = folder.parent().unwrap_or(folder);
+        let folders = [folder.to_owned(), folder.join("handlers"), folder.join("tasks"), role.join("tasks")];
+        paths.extend(names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))));
     }
     for file in files.iter_mut().filter(|file| matches!(file.kind, Kind::Tasks | Kind::OtherYaml)) {
-        if names.iter().any(|name| file.path.ends_with(name)) {
+        if paths.contains(&file.path) {
             file.kind = Kind::Handlers;
         }
     }

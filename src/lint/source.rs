@@ -87,7 +87,9 @@ impl SourceFile {
     }
 
     fn parse(&mut self) {
-        let loaded = windlass_yaml::parse(Arc::clone(&self.source), &Options::default());
+        // Far more than a file of this size has, unless aliases multiply it.
+        let options = Options { max_nodes: 2_000_000, ..Options::default() };
+        let loaded = windlass_yaml::parse(Arc::clone(&self.source), &options);
         match loaded {
             Ok(mut loaded) => {
                 self.warnings = std::mem::take(&mut loaded.warnings);

@@ -228,7 +228,10 @@ fn shown(name: &str) -> &str {
 }
 
 fn list(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{}`", shown(name))).collect::<Vec<_>>().join(", ")
+    let mut shown: Vec<String> = names.iter().map(|name| format!("`{}`", shown(name))).collect();
+    // Free text and the option that holds it have one name.
+    shown.dedup();
+    shown.join(", ")
 }
 
 fn kind_of(kind: &Kind) -> &'static str {
