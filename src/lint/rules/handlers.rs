@@ -91,7 +91,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         let message = format!("no handler is called `{name}`, and none listens to it");
         let hint = nearest(name, name.chars().count() / 4 + 1, defined.iter().map(String::as_str));
-        let severity = if hint.is_none() && has_missing_role { Severity::Warning } else { Severity::Error };
+        let severity = if has_missing_role { Severity::Warning } else { Severity::Error };
         let finding = Finding::new(&HANDLER_UNKNOWN, task.file, place_of(&node.span), message);
         findings.push(finding.help(hint).at(severity).within(task.line()));
     }
