@@ -187,10 +187,10 @@ fn role_parameter_compared_with_specification() {
 #[test]
 fn unmatched_host_pattern_found_with_inventory_only() {
     let project = Project::new(&[
-        ("hosts.ini", "[kube_node]\nnode1\n"),
+        ("hosts.ini", "[kube_node]\nnode1\n[empty]\n"),
         (
             "site.yml",
-            "- hosts: kube-node:!absent\n- hosts: localhost,node1\n- hosts: made\n  tasks:\n    - add_host: {name: x, groups: made}\n",
+            "- hosts: kube-node:!absent\n- hosts: localhost,node1,empty[0]\n- hosts: made\n  tasks:\n    - add_host: {name: x, groups: made}\n",
         ),
     ]);
     assert_eq!(project.found("unknown-group"), Vec::<String>::new());

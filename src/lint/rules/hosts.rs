@@ -27,7 +27,10 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
                 // An excluded group may be missing on purpose.
                 let is_excluded = term.starts_with('!');
                 let name = term.trim_start_matches(['!', '&']);
-                if is_excluded || added.contains(name) || matches_any(inventory, name) {
+                // A group made from a template can have any name that the project mentions as a key.
+                let may_be_added =
+                    added.iter().any(|added| is_template(added)) && context.names.possible.contains(name);
+                if is_excluded || may_be_added || added.contains(name) || matches_any(inventory, name) {
                     continue;
                 }
                 let message = format!("`{name}` is no group or host of the inventory");
@@ -40,7 +43,9 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 
 /// Whether a term of a pattern names a group, even an empty one, or matches a host.
 fn matches_any(inventory: &Inventory, term: &str) -> bool {
-    inventory.group(term).is_some()
+    // A part of a group, such as `web[0]`, may be empty too.
+    let group = term.split_once('[').map_or(term, |(group, _)| group);
+    inventory.group(group).is_some()
         || inventory.matching_without_limit(term).map_or(true, |matches| !matches.hosts.is_empty())
 }
 
