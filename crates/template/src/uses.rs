@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn broken_template_reported_with_line() {
         let fault = uses("a\n{{ b | }}", Form::File).unwrap_err();
-        assert_eq!((fault.line, fault.column), (Some(2), Some(8)), "{fault:?}");
+        assert_eq!((fault.line, fault.column), (Some(2), Some(7)), "{fault:?}");
         assert!(uses("{% if a %}", Form::File).is_err());
         assert!(uses("a ==", Form::Expression).is_err());
     }
