@@ -99,6 +99,11 @@ impl Error {
         &self.message
     }
 
+    /// Position in a file of the project, if known.
+    pub fn span(&self) -> Option<&Span> {
+        self.span.as_ref()
+    }
+
     /// The suggested remedy.
     pub fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
@@ -205,9 +210,18 @@ pub fn inventory_warning(warning: &Warning, inventory: &Inventory) -> String {
 
 /// Asks for the candidate nearest to a misspelt word; `None` if none is near.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let limit = (word.chars().count() / 3).max(1) + 1;
+    nearest(word, (word.chars().count() / 3).max(1) + 1, candidates)
+}
+
+/// Like [`did_you_mean`], with at most this number of edits.
+pub fn nearest<'a>(word: &str, limit: usize, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     candidates
         .into_iter()
+        // A character has at most four bytes.
+        .filter(|candidate| {
+            let is_ascii = candidate.is_ascii() && word.is_ascii();
+            candidate.len().abs_diff(word.len()) <= if is_ascii { limit } else { limit * 4 }
+        })
         .map(|candidate| (edit_distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()

@@ -13,6 +13,7 @@ pub mod error;
 pub mod executor;
 pub mod foreign;
 pub mod journal;
+pub mod lint;
 mod memory;
 pub mod outcome;
 pub mod output;

@@ -51,7 +51,7 @@ pub mod kubernetes;
 pub mod languages;
 pub mod ping;
 
-pub use args::Args;
+pub use args::{Args, type_fault};
 pub use become_user::become_command;
 pub use edit_distance::edit_distance;
 pub use host::{Content, Host, Sink};

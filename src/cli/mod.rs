@@ -15,6 +15,7 @@ mod init;
 mod inventory;
 mod journal;
 mod lab;
+mod lint;
 mod options;
 mod plaintext;
 mod plan;
@@ -74,6 +75,8 @@ enum Verb {
     Doc(doc::Arguments),
     /// Explain a variable, a host or a condition without running anything
     Explain(explain::Arguments),
+    /// Check playbooks, roles, variables and templates without running anything
+    Lint(lint::Arguments),
     /// Show settings, their values and their sources
     Config(config::Arguments),
     /// Install, create and inspect roles
@@ -150,6 +153,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
+        Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Config(arguments) => config::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Galaxy(arguments) => galaxy::run(&arguments),

@@ -20,3 +20,4 @@ pub use load::{Loader, TaskFile};
 pub use model::{BeforeHosts, Block, Frame, FrameKind, Item, Play, Role, Task, short_name};
 pub use role::RoleRequest;
 pub use source::{Files, StaticScope, VarsFile};
+pub(crate) use task::split_action;

@@ -199,7 +199,7 @@ pub(super) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<Str
 }
 
 /// Splits `action: module arguments` or `action: {module: ..., ...}`.
-fn split_action(node: &Node) -> Result<(String, Node)> {
+pub(crate) fn split_action(node: &Node) -> Result<(String, Node)> {
     match &node.value {
         Value::String(_) | Value::Literal(_) => {
             let (name, rest) = split_name(node.as_str().unwrap_or_default().trim());

@@ -11,7 +11,7 @@ use super::scope::{TaskScope, roles_around};
 use crate::playbook::Role;
 
 /// Names that [`get`] supports.
-pub(super) const NAMES: &[&str] = &[
+pub(crate) const NAMES: &[&str] = &[
     "ansible_check_mode",
     "ansible_collection_name",
     "ansible_config_file",

@@ -55,6 +55,8 @@ struct Details {
     span: Option<Span>,
     /// Line in the template, counting from 1.
     line: Option<u32>,
+    /// Line and column of a syntax error in the template, counting from 1.
+    position: Option<(u32, u32)>,
     /// Variables whose templates were being rendered, innermost first.
     variables: Vec<String>,
     /// Whether the message names the failed condition.
@@ -76,6 +78,7 @@ impl Error {
             expression: None,
             span: None,
             line: None,
+            position: None,
             variables: Vec::new(),
             names_condition: false,
             ciphertext: None,
@@ -137,6 +140,17 @@ impl Error {
     /// Line of the failure in the template, counting from 1, if known.
     pub(crate) fn line(&self) -> Option<u32> {
         self.0.line
+    }
+
+    /// Line and column of a syntax error in the template, counting from 1, if known.
+    pub(crate) fn position(&self) -> Option<(u32, u32)> {
+        self.0.position
+    }
+
+    /// Sets the line and column of a syntax error.
+    pub(crate) fn at_position(mut self, line: usize, column: usize) -> Error {
+        self.0.position = u32::try_from(line).ok().zip(u32::try_from(column).ok());
+        self
     }
 
     /// Sets the line in the template, which a single expression does not know.

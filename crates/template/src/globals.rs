@@ -45,6 +45,11 @@ pub(crate) fn get(name: &str, context: &Arc<Inner>) -> Option<Value> {
     FUNCTIONS.get(name).cloned()
 }
 
+/// Whether a global has this name.
+pub(crate) fn is_global(name: &str) -> bool {
+    name == "vars" || FUNCTIONS.contains_key(name)
+}
+
 /// `vars`: every variable by name.
 #[derive(Debug)]
 struct Variables(Weak<Inner>);

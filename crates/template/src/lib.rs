@@ -50,6 +50,7 @@ mod settings;
 mod suggest;
 mod syntax;
 mod tracker;
+pub mod uses;
 
 pub use minijinja::Value;
 

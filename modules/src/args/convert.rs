@@ -8,11 +8,18 @@ use crate::{Host, Kind, Map};
 
 /// Converts a value to this type, or returns the reason for failure. The items of a list stay unchanged.
 pub(super) fn convert(kind: &Kind, value: &Value, host: &Host) -> Result<Value, String> {
+    match kind {
+        Kind::Path => Ok(expand_path(&text_of(value), host).into()),
+        _ => convert_unexpanded(kind, value),
+    }
+}
+
+/// Like [`convert`], without the host, so that paths stay as written.
+pub(super) fn convert_unexpanded(kind: &Kind, value: &Value) -> Result<Value, String> {
     let not_a = |wanted: &str| format!("<class '{}'> cannot be converted to a {wanted}", kind_of(value));
     Ok(match kind {
         Kind::Raw => value.clone(),
-        Kind::Str => text_of(value).into(),
-        Kind::Path => expand_path(&text_of(value), host).into(),
+        Kind::Str | Kind::Path => text_of(value).into(),
         Kind::Bool => match truth(value) {
             Some(truth) => truth.into(),
             None if value.is_array() || value.is_object() => return Err(not_a("bool")),

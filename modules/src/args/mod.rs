@@ -13,7 +13,16 @@ pub(crate) use convert::is_true;
 use level::Level;
 pub(crate) use paths::{expand_path, home_of};
 
-use crate::{Failure, Host, Map, Spec};
+use crate::{Failure, Host, Kind, Map, Spec};
+
+/// Reason why a value written in a playbook does not suit an option's type; `None` if it does.
+pub fn type_fault(kind: &Kind, value: &Value) -> Option<String> {
+    match (kind, convert::convert_unexpanded(kind, value)) {
+        (_, Err(reason)) => Some(reason),
+        (Kind::List(inner), Ok(Value::Array(items))) => items.iter().find_map(|item| type_fault(inner, item)),
+        _ => None,
+    }
+}
 
 /// Validated arguments of a module: known names, aliases resolved, defaults added, values converted.
 #[derive(Debug, Clone)]

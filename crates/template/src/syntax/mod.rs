@@ -13,7 +13,7 @@ mod token;
 
 use std::fmt::Write as _;
 
-use scan::Piece;
+pub(crate) use scan::{Piece, scan};
 pub(crate) use token::{Escapes, Kind, Token, tokenize};
 
 use crate::engine::TemplateOptions;
@@ -95,7 +95,7 @@ pub(crate) const REREAD: &str = "__reread";
 pub(crate) fn inline_templates(text: &str) -> Result<Option<String>, Error> {
     let mut out = String::with_capacity(text.len() + 16);
     let mut quote = None;
-    for piece in scan::scan(text, &TemplateOptions::default(), Escapes::Decoded)? {
+    for piece in scan(text, &TemplateOptions::default(), Escapes::Decoded)? {
         match piece {
             Piece::Text(text) => {
                 for character in text.chars() {
@@ -164,7 +164,7 @@ fn mutates(tokens: &[token::Token<'_>]) -> bool {
 /// Parses the text of a template.
 pub(crate) fn parse(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Parsed, Error> {
     let text = &*lines::rewrite(text, options);
-    let pieces = scan::scan(text, options, dialect.escapes)?;
+    let pieces = scan(text, options, dialect.escapes)?;
     if pieces.iter().all(|piece| matches!(piece, Piece::Text(_))) {
         let text = pieces.into_iter().filter_map(|piece| if let Piece::Text(text) = piece { Some(text) } else { None });
         return Ok(Parsed::Text(text.collect()));
@@ -188,7 +188,7 @@ pub(crate) fn parse(text: &str, options: &TemplateOptions, dialect: Dialect) -> 
 /// Parses a text that must become a template, whatever its content.
 pub(crate) fn parse_template(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Template, Error> {
     let text = &*lines::rewrite(text, options);
-    template(text, scan::scan(text, options, dialect.escapes)?, dialect)
+    template(text, scan(text, options, dialect.escapes)?, dialect)
 }
 
 fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Template, Error> {
@@ -338,4 +338,5 @@ fn error_at(text: &str, offset: usize, message: impl Into<String>) -> Error {
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     let message: String = message.into();
     Error::syntax(format!("Syntax error in the template at line {line}, column {column}: {message}."))
+        .at_position(line, column)
 }

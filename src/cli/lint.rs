@@ -1,0 +1,176 @@
+//! `windlass lint`: checks a project without running anything.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use windlass_inventory::{Inventory, LoadOptions};
+
+use crate::error::{Error, Result};
+use crate::foreign::{Modules, ModulesOptions};
+use crate::lint::{self, Format, RULES, Rule, Severity};
+use crate::output::{Color, Printer, Secrets};
+use crate::playbook::Files;
+use crate::settings::{Config, Settings};
+
+/// Check playbooks, roles, variables and templates without running anything
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 nothing found, 2 errors found (with --strict, warnings too), 1 and others a failure.
+
+Examples:
+  windlass lint                                  # the project around this directory
+  windlass lint roles/web site.yml               # these files; the rest of the project is read for its names
+  windlass lint -i hosts.yml                     # host patterns too
+  windlass lint --fix                            # correct what can be corrected in place
+  windlass lint --explain module-option          # one rule
+  windlass lint --format sarif > lint.sarif      # for code scanning"
+)]
+pub(super) struct Arguments {
+    /// Files and directories to check
+    #[arg(value_name = "PATHS", default_value = ".")]
+    paths: Vec<PathBuf>,
+    /// Inventory to compare host patterns with: a file, a directory or a list of hosts; no script is run
+    #[arg(short, long, value_name = "INVENTORY")]
+    inventory: Vec<String>,
+    /// Check only this rule; repeatable
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    rule: Vec<String>,
+    /// Skip this rule; repeatable
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    skip: Vec<String>,
+    /// Lowest severity to show
+    #[arg(long, value_enum, default_value_t = Severity::Warning)]
+    severity: Severity,
+    /// Format of the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Exit with 2 for warnings too
+    #[arg(long)]
+    strict: bool,
+    /// Correct findings of every severity in place where that is mechanical, and report the rest
+    #[arg(long)]
+    fix: bool,
+    /// List all rules
+    #[arg(long)]
+    list_rules: bool,
+    /// Explain one rule
+    #[arg(long, value_name = "RULE")]
+    explain: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    if arguments.list_rules {
+        return list_rules();
+    }
+    if let Some(name) = &arguments.explain {
+        return explain(lint::rule(name)?);
+    }
+    let rules = |names: &[String]| names.iter().map(|name| lint::rule(name)).collect::<Result<Vec<_>>>();
+    let settings = Settings::from_config(&Config::find()?)?;
+    let mut options = lint::Options {
+        paths: arguments.paths.clone(),
+        inventory: inventory(&arguments.inventory)?,
+        rules: rules(&arguments.rule)?,
+        skip: rules(&arguments.skip)?,
+        modules: modules(&settings),
+    };
+    // A rule that is asked for is shown, whatever its severity.
+    let least = if options.rules.is_empty() { arguments.severity } else { Severity::Info };
+    if arguments.fix {
+        fix(&options, &settings)?;
+        options.modules = modules(&settings);
+    }
+    let mut report = lint::check(&options)?;
+    report.keep_from(least);
+    super::print(&report.render(arguments.format))?;
+    let (errors, warnings) = (report.count(Severity::Error), report.count(Severity::Warning));
+    if arguments.format == Format::Text {
+        let infos = report.count(Severity::Info);
+        say(&format!("{} files checked: {errors} errors, {warnings} warnings, {infos} infos", report.checked()));
+    }
+    Ok(if errors > 0 || (arguments.strict && warnings > 0) { 2 } else { 0 })
+}
+
+/// Prints a line for people, beside the report.
+fn say(line: &str) {
+    Printer::new(false, Secrets::default()).error_line(line, Color::Plain);
+}
+
+/// Corrects until nothing is left to correct: one correction may lie within another.
+fn fix(options: &lint::Options, settings: &Settings) -> Result<()> {
+    const ROUNDS: usize = 5;
+    let mut total = 0;
+    for _ in 0..ROUNDS {
+        let again = lint::Options {
+            paths: options.paths.clone(),
+            inventory: None,
+            rules: options.rules.clone(),
+            skip: options.skip.clone(),
+            modules: modules(settings),
+        };
+        let (corrections, _) = lint::check(&again)?.fix()?;
+        total += corrections;
+        if corrections == 0 {
+            break;
+        }
+    }
+    say(&format!("{total} findings corrected"));
+    Ok(())
+}
+
+fn modules(settings: &Settings) -> Arc<Modules> {
+    let files = Arc::new(Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys));
+    let mut collections = vec![settings.playbook_dir.join("collections")];
+    collections.extend(settings.collections_path.iter().cloned());
+    let options = ModulesOptions {
+        first: settings.module_path.clone(),
+        library: settings.library.clone(),
+        module_utils: settings.module_utils.clone(),
+        plugins: settings.plugins.clone(),
+        collections,
+        ansible_core: settings.ansible_core.clone(),
+        rejected: settings.rejected.clone(),
+    };
+    Arc::new(Modules::new(options, files))
+}
+
+/// Reads an inventory by the kinds of sources that start no program.
+fn inventory(sources: &[String]) -> Result<Option<Inventory>> {
+    if sources.is_empty() {
+        return Ok(None);
+    }
+    let missing = sources.iter().find(|source| !source.contains(',') && !std::path::Path::new(source).exists());
+    if let Some(source) = missing {
+        return Err(Error::argument(format!("the inventory {source} does not exist")));
+    }
+    let enabled = ["host_list", "yaml", "ini", "toml"].map(str::to_owned).to_vec();
+    let options = LoadOptions { enabled, nothing_is_error: true, ..LoadOptions::default() };
+    let (inventory, warnings) = Inventory::load(sources, &options)?;
+    warnings.iter().for_each(|warning| say(&format!("[WARNING]: {warning}")));
+    Ok(Some(inventory))
+}
+
+fn list_rules() -> Result<u8> {
+    let width = RULES.iter().map(|rule| rule.id.len()).max().unwrap_or_default();
+    let lines = RULES.iter().map(|rule| {
+        let fixable = if rule.fixable { "fixable" } else { "" };
+        format!("{:<width$}  {:<7}  {fixable:<7}  {}\n", rule.id, rule.severity.name(), rule.summary)
+    });
+    super::print(&lines.collect::<String>())?;
+    Ok(0)
+}
+
+fn explain(rule: &Rule) -> Result<u8> {
+    let aliases = match rule.aliases {
+        [] => String::new(),
+        names => format!("In ansible-lint: {}\n", names.join(", ")),
+    };
+    let fixable = if rule.fixable { "yes, by --fix" } else { "no" };
+    let (id, severity) = (rule.id, rule.severity.name());
+    super::print(&format!(
+        "{id}: {}\n\n{}\n\nSeverity: {severity}\nFixable: {fixable}\n{aliases}",
+        rule.summary, rule.doc
+    ))?;
+    Ok(0)
+}

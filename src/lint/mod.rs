@@ -1,0 +1,209 @@
+//! Checks playbooks, roles, variables and templates without running anything.
+//!
+//! A check reads the whole project ([`discover`], [`source`]), because a name can be defined anywhere. [`walk`] lists
+//! its plays, blocks, tasks and texts, and [`names`] its variables. Then each group of [`rules`] looks at these lists
+//! and adds findings. No template is rendered, no lookup and no inventory script runs.
+
+mod discover;
+mod finding;
+mod fix;
+mod names;
+mod report;
+mod rule;
+mod rules;
+mod settings;
+mod source;
+mod suppress;
+mod walk;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_inventory::Inventory;
+use windlass_template::uses::{Form, uses};
+
+use self::names::Names;
+use self::rules::{CHECKS, Context, Parsed};
+use self::settings::Settings;
+use self::source::{Kind, SourceFile};
+use crate::error::{Error, Result};
+use crate::foreign::Modules;
+
+pub use finding::{Edit, Finding, Place};
+pub use report::Format;
+pub use rule::{RULES, Rule, Severity};
+pub use settings::{FILE, rule};
+
+/// Choices of a check.
+#[derive(Debug)]
+pub struct Options {
+    /// Files and directories to report on; other files of the project are read for their definitions.
+    pub paths: Vec<PathBuf>,
+    /// Inventory to compare host patterns with.
+    pub inventory: Option<Inventory>,
+    /// Rules to check; empty for all.
+    pub rules: Vec<&'static Rule>,
+    /// Rules to skip.
+    pub skip: Vec<&'static Rule>,
+    /// Finder of modules that are not built in.
+    pub modules: Arc<Modules>,
+}
+
+/// Result of a check.
+#[derive(Debug)]
+pub struct Report {
+    files: Vec<SourceFile>,
+    /// Findings by file and place.
+    findings: Vec<Finding>,
+}
+
+/// Checks a project.
+pub fn check(options: &Options) -> Result<Report> {
+    for path in &options.paths {
+        if !path.exists() {
+            return Err(Error::argument(format!("{} does not exist", path.display())));
+        }
+    }
+    // Each project is read once, however many of its paths are given.
+    let roots: BTreeSet<PathBuf> = options.paths.iter().map(|path| discover::root_of(path)).collect();
+    let mut report = Report { files: Vec::new(), findings: Vec::new() };
+    for root in &roots {
+        let settings = Settings::read(root)?;
+        let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
+        let mut files = discover::read_all(root, &|path| settings.excludes(&below(path)))?;
+        discover::mark_handlers(&mut files);
+        let chosen: Vec<PathBuf> = options.paths.iter().map(|path| crate::vars::absolute(path)).collect();
+        for file in &mut files {
+            let path = crate::vars::absolute(&file.path);
+            file.is_chosen = chosen.iter().any(|chosen| path.starts_with(chosen));
+            add_modules(&options.modules, file);
+        }
+        let findings = findings(options, &files);
+        let is_wanted = |finding: &Finding| {
+            files.get(finding.file).is_some_and(|file| {
+                let path = below(&crate::vars::absolute(&file.path));
+                file.is_chosen && !settings.skips(finding.rule, &path) && !suppress::is_suppressed(file, finding)
+            })
+        };
+        let mut findings: Vec<Finding> = findings.into_iter().filter(is_wanted).collect();
+        let first = report.files.len();
+        findings.iter_mut().for_each(|finding| finding.file += first);
+        report.findings.append(&mut findings);
+        report.files.append(&mut files);
+    }
+    // An alias of YAML has the findings of its anchor.
+    let key = |finding: &Finding| (finding.file, finding.place, finding.rule.id, finding.message.clone());
+    report.findings.sort_by_key(key);
+    report.findings.dedup_by_key(|finding| key(finding));
+    Ok(report)
+}
+
+/// Makes modules in `library/` of the project and its roles known.
+fn add_modules(modules: &Modules, file: &SourceFile) {
+    let path = crate::vars::absolute(&file.path);
+    if file.path.extension().is_some_and(|extension| extension == "py") {
+        let library = path.ancestors().find(|folder| folder.ends_with("library"));
+        if let Some(folder) = library.and_then(Path::parent) {
+            modules.add_folder(folder);
+        }
+    }
+}
+
+fn findings(options: &Options, files: &[SourceFile]) -> Vec<Finding> {
+    let tree = walk::walk(files, &options.modules);
+    let mut names = Names::read(files, &tree, options.inventory.as_ref());
+    let parsed = parsed(files, &tree);
+    for text in &parsed {
+        if let Ok(uses) = &text.uses {
+            names.note(uses, text.form);
+        }
+    }
+    let roles: BTreeSet<&Path> = files.iter().filter_map(|file| file.role.as_deref()).collect();
+    let roles: Vec<&Path> = roles.into_iter().collect();
+    let context = Context {
+        files,
+        roles: &roles,
+        tree: &tree,
+        names: &names,
+        parsed: &parsed,
+        modules: &options.modules,
+        inventory: options.inventory.as_ref(),
+    };
+    let mut findings = Vec::new();
+    CHECKS.iter().for_each(|check| check(&context, &mut findings));
+    let is_chosen = |rule: &'static Rule| {
+        (options.rules.is_empty() || options.rules.contains(&rule)) && !options.skip.contains(&rule)
+    };
+    findings.retain(|finding| is_chosen(finding.rule));
+    findings
+}
+
+/// Parses every text of the project.
+fn parsed<'p>(files: &'p [SourceFile], tree: &'p walk::Tree<'p>) -> Vec<Parsed<'p>> {
+    let values = tree.texts.iter().map(|text| Parsed {
+        file: text.file,
+        node: Some(text.node),
+        form: text.form,
+        task_line: text.task_line,
+        uses: uses(text.node.as_str().unwrap_or_default(), text.form),
+    });
+    let with_own_syntax = templates_with_own_syntax(tree);
+    let is_usual = |file: &&SourceFile| {
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+        file.kind == Kind::Template && !with_own_syntax.iter().any(|own| own.ends_with(&*name))
+    };
+    let templates = files.iter().filter(is_usual).map(|file| Parsed {
+        file,
+        node: None,
+        form: Form::File,
+        task_line: None,
+        uses: uses(file.text(), Form::File),
+    });
+    values.chain(templates).collect()
+}
+
+/// Templates for which a task sets other delimiters.
+fn templates_with_own_syntax(tree: &walk::Tree<'_>) -> Vec<String> {
+    let actions = tree.tasks.iter().filter_map(|task| task.action.as_ref());
+    let own = actions.filter(|action| action.args.keys().any(|key| key.to_text().ends_with("_string")));
+    own.filter_map(|action| action.args.get("src")?.as_str().map(str::to_owned)).collect()
+}
+
+impl Report {
+    /// Number of files that were checked.
+    pub fn checked(&self) -> usize {
+        self.files.iter().filter(|file| file.is_chosen && file.kind != Kind::Text).count()
+    }
+
+    /// Number of findings with a severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    /// Drops findings below a severity.
+    pub fn keep_from(&mut self, least: Severity) {
+        self.findings.retain(|finding| finding.severity >= least);
+    }
+
+    /// Corrects files in place, and returns the number of corrections and of changed files.
+    pub fn fix(&self) -> Result<(usize, usize)> {
+        let (mut corrections, mut changed) = (0, 0);
+        for (index, file) in self.files.iter().enumerate() {
+            let of_file = |finding: &&Finding| finding.file == index && finding.edit.is_some();
+            let findings: Vec<&Finding> = self.findings.iter().filter(of_file).collect();
+            if findings.is_empty() {
+                continue;
+            }
+            fix::write(file, &fix::edited(file.text(), &findings))?;
+            corrections += findings.len();
+            changed += 1;
+        }
+        Ok((corrections, changed))
+    }
+
+    /// The findings in a format.
+    pub fn render(&self, format: Format) -> String {
+        report::render(format, &self.files, &self.findings)
+    }
+}

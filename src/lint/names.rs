@@ -1,0 +1,209 @@
+//! Names of variables in the project: where they are defined, and where they are mentioned.
+
+use std::collections::HashSet;
+
+use windlass_inventory::Inventory;
+use windlass_template::uses::{Form, UseKind, Uses};
+use windlass_yaml::{Mapping, Node};
+
+use super::source::{Kind, SourceFile};
+use super::walk::Tree;
+use crate::playbook::keyword::is_keyword_anywhere;
+
+/// Variables of the project.
+#[derive(Default)]
+pub(super) struct Names<'p> {
+    /// Names that something defines.
+    pub(super) defined: HashSet<&'p str>,
+    /// Names that are keys or words anywhere, and so might be defined in a way that is not understood.
+    pub(super) possible: HashSet<&'p str>,
+    /// Names that some template accepts as undefined.
+    pub(super) optional: HashSet<String>,
+    /// Words of all files that are not the key of a definition.
+    pub(super) mentioned: HashSet<&'p str>,
+    /// Words that end or begin with `_`, from which names may be composed.
+    pub(super) stems: HashSet<&'p str>,
+    /// Words of Python files, which may define filters and tests.
+    pub(super) python: HashSet<&'p str>,
+    /// Whether a file of variables is encrypted.
+    pub(super) has_hidden: bool,
+}
+
+impl<'p> Names<'p> {
+    /// Reads the files, and the variables written in the inventory.
+    pub(super) fn read(files: &'p [SourceFile], tree: &'p Tree<'p>, inventory: Option<&'p Inventory>) -> Names<'p> {
+        let mut names = Names::default();
+        if let Some(inventory) = inventory {
+            let of_hosts = inventory.hosts().map(|host| host.variables());
+            let of_groups = inventory.groups().map(|group| group.variables());
+            names.defined.extend(of_hosts.chain(of_groups).flat_map(|vars| vars.keys()).filter_map(|key| key.as_str()));
+        }
+        for file in files {
+            names.words(file);
+            names.file(file);
+        }
+        for task in &tree.tasks {
+            names.task(task.map);
+            if let Some(action) = &task.action
+                && matches!(action.short(), "set_fact" | "add_host" | "include_vars" | "set_stats")
+            {
+                // These arguments are owned by the task, so the words of its text stand for them.
+                names.of_arguments(task.node);
+            }
+        }
+        for entry in &tree.entries {
+            names.task(entry.map);
+            for prompt in entry.map.get("vars_prompt").and_then(Node::as_list).unwrap_or_default() {
+                names.defined.extend(prompt.get("name").and_then(Node::as_str));
+            }
+        }
+        for role in &tree.roles {
+            names.defined.extend(role.params.iter().filter_map(|(key, _)| key.as_str()));
+        }
+        names
+    }
+
+    /// Notes names that templates bind or accept as undefined.
+    pub(super) fn note(&mut self, uses: &Uses, form: Form) {
+        let guarded = uses.names.iter().filter(|found| found.kind == UseKind::Variable && found.is_guarded);
+        self.optional.extend(guarded.map(|found| found.name.clone()));
+        // An included template sees the names of the one that includes it.
+        if form == Form::File {
+            self.optional.extend(uses.bound.iter().cloned());
+        }
+    }
+
+    /// Whether a name is defined, or might be.
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        self.defined.contains(name)
+            || self.possible.contains(name)
+            || self.optional.contains(name)
+            || name.starts_with("ansible_")
+            || crate::vars::magic::NAMES.contains(&name)
+            || windlass_template::uses::is_global(name)
+            || is_of_engine(name)
+    }
+
+    fn file(&mut self, file: &'p SourceFile) {
+        match file.kind {
+            Kind::RoleVars | Kind::Vars => self.keys(&file.node),
+            Kind::ArgumentSpecs | Kind::Meta => self.specification(&file.node),
+            Kind::OtherYaml => self.keys(&file.node),
+            _ => {}
+        }
+        self.possible_keys(&file.node);
+        if file.kind == Kind::Text && windlass_vault::is_encrypted(file.text().as_bytes()) {
+            self.has_hidden = true;
+        }
+    }
+
+    fn keys(&mut self, node: &'p Node) {
+        self.defined.extend(node.as_map().into_iter().flat_map(|map| map.keys()).filter_map(|key| key.as_str()));
+    }
+
+    fn possible_keys(&mut self, node: &'p Node) {
+        for item in node.as_list().unwrap_or_default() {
+            self.possible_keys(item);
+        }
+        for (key, value) in node.as_map().into_iter().flat_map(|map| map.iter()) {
+            self.possible.extend(key.as_str());
+            self.possible_keys(value);
+        }
+    }
+
+    fn specification(&mut self, node: &'p Node) {
+        let entries = node.get("argument_specs").and_then(Node::as_map).into_iter().flat_map(|map| map.iter());
+        for (_, entry) in entries {
+            if let Some(options) = entry.get("options") {
+                self.keys(options);
+            }
+        }
+    }
+
+    /// Names that the keywords of a play, block or task define.
+    fn task(&mut self, map: &'p Mapping) {
+        if let Some(vars) = map.get("vars") {
+            self.keys(vars);
+        }
+        self.defined.extend(map.get("register").and_then(Node::as_str));
+        let control = map.get("loop_control");
+        for name in ["loop_var", "index_var"] {
+            self.defined.extend(control.and_then(|control| control.get(name)).and_then(Node::as_str));
+        }
+    }
+
+    /// Keys of the arguments of an action that defines variables, and words before `=` in its free text.
+    fn of_arguments(&mut self, node: &'p Node) {
+        let Some(map) = node.as_map() else { return };
+        for (key, value) in map.iter() {
+            let is_action = key.as_str().is_some_and(|key| !is_keyword_anywhere(key) || key == "args");
+            if !is_action && !matches!(key.as_str(), Some("action" | "local_action")) {
+                continue;
+            }
+            self.keys(value);
+            if let Some(data) = value.get("data") {
+                self.keys(data);
+            }
+            self.defined.extend(value.get("name").and_then(Node::as_str));
+            let text = value.as_str().unwrap_or_default();
+            self.defined.extend(text.split_whitespace().filter_map(|word| Some(word.split_once('=')?.0)));
+        }
+    }
+
+    /// Reads the words of a file.
+    fn words(&mut self, file: &'p SourceFile) {
+        let is_yaml = !matches!(file.kind, Kind::Template | Kind::Text);
+        let is_python = file.path.extension().is_some_and(|extension| extension == "py");
+        let is_prose = file.path.extension().is_some_and(|extension| extension == "md" || extension == "rst");
+        for line in file.text().lines() {
+            let is_comment = is_yaml && line.trim_start().starts_with('#');
+            let start = line.trim_start_matches([' ', '-']);
+            let is_key = |word: &str| start.strip_prefix(word).is_some_and(|rest| rest.starts_with(':'));
+            for (at, word) in words_of(line).enumerate() {
+                let is_definition = is_yaml && at == 0 && is_key(word);
+                if file.kind == Kind::Text || is_comment {
+                    self.possible.insert(word);
+                }
+                if is_python {
+                    self.python.insert(word);
+                }
+                if is_definition || is_prose || is_comment {
+                    continue;
+                }
+                self.mentioned.insert(word);
+                if word.ends_with('_') || word.starts_with('_') {
+                    self.stems.insert(word);
+                }
+            }
+        }
+    }
+}
+
+/// Identifiers in a text.
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+}
+
+/// Names that the engine or a module defines.
+fn is_of_engine(name: &str) -> bool {
+    const NAMES: [&str; 13] = [
+        "item",
+        "environment",
+        "omit",
+        "loop",
+        "self",
+        "caller",
+        "varargs",
+        "kwargs",
+        "services",
+        "packages",
+        "ansible",
+        "template_path",
+        "template_fullpath",
+    ];
+    NAMES.contains(&name)
+        || ["getent_", "template_", "discovered_interpreter", "mount_points"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+}

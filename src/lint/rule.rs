@@ -1,0 +1,191 @@
+//! Table of all rules.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// Severity of a finding, ascending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Style, or something worth knowing.
+    Info,
+    /// A likely mistake, or a risk.
+    Warning,
+    /// Something that would fail.
+    Error,
+}
+
+impl Severity {
+    /// Name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// A rule.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Name, in kebab-case.
+    pub id: &'static str,
+    /// Usual severity of a finding.
+    pub severity: Severity,
+    /// Whether `--fix` corrects all or some findings.
+    pub fixable: bool,
+    /// Names of ansible-lint for the same thing, accepted in comments and options.
+    pub aliases: &'static [&'static str],
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Paragraph for `--explain` and the documentation.
+    pub doc: &'static str,
+}
+
+macro_rules! rules {
+    ($($name:ident: $id:literal, $severity:ident, $fixable:literal, [$($alias:literal),*], $summary:literal, $doc:literal;)*) => {
+        $(
+            #[doc = $summary]
+            pub(super) static $name: Rule = Rule {
+                id: $id,
+                severity: Severity::$severity,
+                fixable: $fixable,
+                aliases: &[$($alias),*],
+                summary: $summary,
+                doc: $doc,
+            };
+        )*
+
+        /// All rules, sorted by name.
+        pub static RULES: &[&Rule] = &[$(&$name),*];
+    };
+}
+
+rules! {
+    COMMAND_INSTEAD_OF_MODULE: "command-instead-of-module", Warning, false, [],
+        "A command that a module can run",
+        "A module knows whether something has to change, supports check mode, and reports differences. Only subcommands \
+         that a built-in module covers are reported, so `systemctl status` and `git log` are not.";
+    COMMAND_INSTEAD_OF_SHELL: "command-instead-of-shell", Warning, false, [],
+        "`shell` without any feature of a shell",
+        "`command` starts the program without a shell, so values from variables cannot become code. Pipes, redirections, \
+         variables, wildcards and builtins of the shell need `shell`, and are not reported.";
+    DEPRECATED: "deprecated", Info, false, ["deprecated-local-action", "deprecated-module"],
+        "A keyword or action that Ansible replaced",
+        "`with_*` loops, `local_action` and `include` have successors. `include` was removed from Ansible, which makes it \
+         an error; the others still work.";
+    DUPLICATE_KEY: "duplicate-key", Warning, false, ["yaml[key-duplicates]"],
+        "A key that a mapping has twice",
+        "Only the last of the two values counts, and nothing reports it when the other is changed.";
+    HANDLER_UNKNOWN: "handler-unknown", Error, false, [],
+        "A notified handler that no file defines",
+        "The task fails when it changes something. Names with templates are compared by their literal parts. If a role of \
+         the project is installed elsewhere, its handlers are unknown here, and the finding is a warning.";
+    HANDLER_UNUSED: "handler-unused", Warning, false, [],
+        "A handler that nothing notifies",
+        "No task notifies the handler, neither by name nor by a topic of its `listen`. It never runs.";
+    JINJA_SPACING: "jinja-spacing", Info, true, ["jinja[spacing]"],
+        "No space inside of `{{ }}`",
+        "One space after `{{` and before `}}` is the usual style. `--fix` inserts it.";
+    LITERAL_COMPARE: "literal-compare", Warning, true, [],
+        "A comparison with `true` or `false`",
+        "`x == true` is false for the text `\"true\"` and for `1`, which variables of the command line and of INI \
+         inventories often are. `--fix` writes `x | bool` or `not x | bool`.";
+    MISSING_COLLECTION: "missing-collection", Info, false, [],
+        "A module whose collection is not installed here",
+        "Neither the module nor its options could be checked. The finding is reported once for each module.";
+    MODULE_OPTION: "module-option", Error, false, ["args", "args[module]"],
+        "An unknown, missing or invalid option of a module",
+        "The options of a task are compared with those of the module: names, required options, permitted values and types. \
+         Values with templates are skipped. `windlass doc MODULE` lists the options.";
+    NAME_CASING: "name-casing", Info, false, ["name[casing]"],
+        "A name that begins with a lower-case letter",
+        "Names of plays, tasks and handlers are sentences in the output of a run.";
+    NAME_MISSING: "name-missing", Info, false, ["name[missing]", "unnamed-task"],
+        "A task without a name",
+        "The output of a run shows the name of each task, and `--start-at-task` needs it.";
+    NO_CHANGED_WHEN: "no-changed-when", Warning, false, [],
+        "A command that always counts as a change",
+        "Without `changed_when`, `creates` or `removes`, a command reports a change on every run, and notifies handlers each \
+         time. Handlers themselves are not reported.";
+    PLAINTEXT_SECRET: "plaintext-secret", Warning, false, ["no-log-password"],
+        "A secret written in clear text",
+        "An option that the module declares secret has a literal value. Put it in a variable encrypted by `windlass vault`.";
+    RISKY_FILE_PERMISSIONS: "risky-file-permissions", Warning, false, [],
+        "A new file whose mode depends on the host",
+        "Without `mode`, a new file or directory gets its mode from the umask of the session, which differs between hosts.";
+    RISKY_OCTAL: "risky-octal", Warning, true, ["yaml[octal-values]"],
+        "A mode that is an unquoted number",
+        "YAML reads `mode: 644` as the decimal number 644, which is the mode `1204`. `mode: 0644` is read as an octal \
+         number by YAML 1.1 only, and is reported as info. `--fix` writes `\"0644\"` for both.";
+    ROLE_ARGUMENT: "role-argument", Warning, false, [],
+        "A parameter that contradicts a role's argument specification",
+        "A role is called with a parameter that neither its `meta/argument_specs.yml` nor its files know, without a required \
+         one that no file of the project defines, or with a value that is not among its choices. The last one is an error.";
+    SYNTAX_ERROR: "syntax-error", Error, false, ["load-failure", "syntax-check", "parser-error", "schema"],
+        "A file that cannot be read as what it is",
+        "The file is no valid YAML, or a play, block or task does not have the structure that a run needs. These are the \
+         checks of `windlass playbook --syntax-check` that need no other file.";
+    TEMPLATE_SYNTAX: "template-syntax", Error, false, ["jinja[invalid]"],
+        "A template or condition with a syntax error",
+        "The text cannot be parsed. It is found everywhere, also in tasks that no host would run.";
+    UNDEFINED_VARIABLE: "undefined-variable", Warning, false, [],
+        "A variable that nothing defines",
+        "A template uses a name that no file of the project defines or documents: variables, facts, results, loop variables, \
+         argument specifications, inventory. A name that some template gives a `default` or tests with `is defined` is \
+         not reported.";
+    UNKNOWN_FILTER: "unknown-filter", Error, false, [],
+        "A filter that does not exist",
+        "The filter is neither built in nor a plugin of the project. Filters of collections (`a.b.c`) are not reported. It is \
+         found everywhere, also behind `false and`.";
+    UNKNOWN_GROUP: "unknown-group", Warning, false, [],
+        "A host pattern that matches nothing",
+        "The play's `hosts` names a group or host that the inventory lacks, so the play has no hosts. Checked only with `-i`. \
+         Groups that a task adds (`add_host`, `group_by`) count as known.";
+    UNKNOWN_KEYWORD: "unknown-keyword", Error, false, [],
+        "A keyword that a play, block or task does not have",
+        "Ansible refuses the whole playbook for an unknown keyword.";
+    UNKNOWN_MODULE: "unknown-module", Error, false, ["syntax-check[unknown-module]"],
+        "A module that does not exist",
+        "The name is neither built in nor a module of the project. A short name that resembles no known module is a warning: \
+         it may belong to a collection that is not installed here.";
+    UNKNOWN_TEST: "unknown-test", Error, false, [],
+        "A test that does not exist",
+        "The word after `is` is neither a built-in test nor a plugin of the project. Tests of collections (`a.b.c`) are not \
+         reported.";
+    UNUSED_VARIABLE: "unused-variable", Info, false, [],
+        "A role's variable that nothing mentions",
+        "A variable of a role's `defaults` or `vars` is mentioned nowhere else in the project. A name that could be composed \
+         from parts (`prefix_`) is not reported.";
+    WHEN_BRACES: "when-braces", Warning, true, ["no-jinja-when"],
+        "A condition in `{{ }}`",
+        "A condition is an expression already. Delimiters evaluate it twice, which Ansible deprecates. `--fix` removes them \
+         if they surround the whole condition.";
+    YAML_TRUTHY: "yaml-truthy", Info, true, ["yaml[truthy]"],
+        "A boolean written as `yes`, `no`, `on` or `off`",
+        "YAML 1.1 reads these words as booleans, YAML 1.2 as texts. `true` and `false` mean the same to every reader. `--fix` \
+         writes them.";
+}
+
+impl Rule {
+    /// The rule with this name; ansible-lint's names work too, with or without their part in brackets.
+    pub fn named(name: &str) -> Option<&'static Rule> {
+        let known = |rule: &&&'static Rule| rule.id == name || rule.aliases.contains(&name);
+        RULES.iter().find(known).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_sorted_and_named_once() {
+        assert!(RULES.is_sorted_by(|left, right| left.id < right.id));
+        for rule in RULES {
+            assert!(rule.id.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", rule.id);
+            assert_eq!(Rule::named(rule.id), Some(*rule));
+        }
+    }
+}

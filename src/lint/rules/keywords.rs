@@ -1,0 +1,85 @@
+//! Keywords of plays, blocks and tasks, and the structure of their values.
+
+use windlass_yaml::{Key, Mapping};
+
+use super::Context;
+use crate::error::nearest;
+use crate::lint::finding::Finding;
+use crate::lint::rule::{DEPRECATED, Rule, SYNTAX_ERROR, Severity, UNKNOWN_KEYWORD};
+use crate::lint::source::{SourceFile, place_of};
+use crate::lint::walk::Task;
+use crate::playbook::keyword::{KEYWORDS, is_keyword};
+use crate::playbook::{Keywords, On};
+
+pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    for file in context.files {
+        let is_read = file.kind.is_checked_yaml();
+        if let Some(error) = file.error.as_ref().filter(|_| is_read) {
+            let finding = Finding::new(&SYNTAX_ERROR, file, place_of(error.span()), error.message());
+            findings.push(finding.help(error.hint().map(str::to_owned)));
+        }
+    }
+    for (file, span, message) in &context.tree.faults {
+        findings.push(Finding::new(&SYNTAX_ERROR, file, place_of(span), message));
+    }
+    for entry in &context.tree.entries {
+        let is_import = |key: &Key| entry.on == On::Import && key.as_str() == Some("ansible.builtin.import_playbook");
+        for key in entry.map.keys().filter(|key| !is_import(key)) {
+            if !key.as_str().is_some_and(|word| is_keyword(word, entry.on)) {
+                findings.push(unknown(entry.file, key, entry.on));
+            }
+        }
+        values(entry.file, entry.map, entry.on, findings);
+    }
+    for task in &context.tree.tasks {
+        of_task(task, findings);
+        values(task.file, task.map, task.on, findings);
+    }
+}
+
+fn of_task(task: &Task<'_>, findings: &mut Vec<Finding>) {
+    let replaced = |key: &Key, message: String, help: &str| {
+        Finding::new(&DEPRECATED, task.file, place_of(&key.span), message).help(help.to_owned()).within(task.line())
+    };
+    for key in task.map.keys() {
+        let word = key.as_str().unwrap_or_default();
+        if word.starts_with("with_") {
+            findings.push(replaced(key, format!("`{word}` has the successor `loop`"), "use `loop`"));
+        } else if word == "local_action" {
+            let help = "use the module and `delegate_to: localhost`";
+            findings.push(replaced(key, "`local_action` has a successor".to_owned(), help));
+        }
+    }
+    // With a known action, every other word must be a keyword. Without one, they might be modules.
+    if task.action.is_some() {
+        findings.extend(task.others.iter().map(|key| unknown(task.file, key, task.on).within(task.line())));
+    }
+}
+
+fn unknown(file: &SourceFile, key: &Key, on: On) -> Finding {
+    let word = key.to_text();
+    let names = KEYWORDS.iter().map(|(name, _)| *name).filter(|name| is_keyword(name, on));
+    let message = format!("`{word}` is no keyword of a {}", title(on));
+    let limit = (word.chars().count() / 3).max(1);
+    Finding::new(&UNKNOWN_KEYWORD, file, place_of(&key.span), message).help(nearest(&word, limit, names))
+}
+
+fn title(on: On) -> &'static str {
+    match on {
+        On::Play => "play",
+        On::Role => "role",
+        On::Block => "block",
+        On::Task => "task",
+        On::Handler => "handler",
+        On::Import => "playbook import",
+    }
+}
+
+/// Checks values as a run does before it begins.
+fn values(file: &SourceFile, map: &Mapping, on: On, findings: &mut Vec<Finding>) {
+    let Err(error) = Keywords::read(map, on, |_, _| Ok(())) else { return };
+    let Some(span) = error.span().filter(|span| span.source.name == file.source.name) else { return };
+    let rule: &'static Rule = &SYNTAX_ERROR;
+    let finding = Finding::new(rule, file, place_of(span), error.message()).at(Severity::Error);
+    findings.push(finding.help(error.advice().map(str::to_owned)));
+}

@@ -1,0 +1,65 @@
+//! The checks, one file for each group of rules.
+
+mod commands;
+mod files;
+mod handlers;
+mod hosts;
+mod keywords;
+mod modules;
+mod options;
+mod roles;
+mod style;
+mod templates;
+mod variables;
+
+use std::path::Path;
+
+use windlass_inventory::Inventory;
+use windlass_template::uses::{Fault, Form, Uses};
+use windlass_yaml::Node;
+
+use super::finding::Finding;
+use super::names::Names;
+use super::source::SourceFile;
+use super::walk::Tree;
+use crate::foreign::Modules;
+
+/// A text with the names that it uses.
+pub(super) struct Parsed<'p> {
+    pub(super) file: &'p SourceFile,
+    /// The value in a YAML file; `None` for a template file.
+    pub(super) node: Option<&'p Node>,
+    pub(super) form: Form,
+    pub(super) task_line: Option<u32>,
+    pub(super) uses: Result<Uses, Fault>,
+}
+
+/// Everything that checks read.
+pub(super) struct Context<'p> {
+    pub(super) files: &'p [SourceFile],
+    /// Directories of roles.
+    pub(super) roles: &'p [&'p Path],
+    pub(super) tree: &'p Tree<'p>,
+    pub(super) names: &'p Names<'p>,
+    pub(super) parsed: &'p [Parsed<'p>],
+    pub(super) modules: &'p Modules,
+    pub(super) inventory: Option<&'p Inventory>,
+}
+
+/// A check of one or a few rules.
+type Check = fn(&Context<'_>, &mut Vec<Finding>);
+
+/// All checks.
+pub(super) const CHECKS: &[Check] = &[
+    commands::check,
+    files::check,
+    handlers::check,
+    hosts::check,
+    keywords::check,
+    modules::check,
+    options::check,
+    roles::check,
+    style::check,
+    templates::check,
+    variables::check,
+];

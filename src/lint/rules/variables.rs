@@ -1,0 +1,62 @@
+//! Variables that nothing defines, and variables that nothing uses.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use windlass_template::uses::UseKind;
+
+use super::Context;
+use crate::error::nearest;
+use crate::lint::finding::Finding;
+use crate::lint::rule::{UNDEFINED_VARIABLE, UNUSED_VARIABLE};
+use crate::lint::source::{Kind, place_of};
+
+pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    undefined(context, findings);
+    unused(context, findings);
+}
+
+fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    let names = context.names;
+    // A name is reported once for each file.
+    let mut reported: HashSet<(&Path, &str)> = HashSet::new();
+    for parsed in context.parsed.iter().filter(|parsed| parsed.file.is_chosen) {
+        let Ok(uses) = &parsed.uses else { continue };
+        for found in uses.names.iter().filter(|found| found.kind == UseKind::Variable && !found.is_guarded) {
+            let name = found.name.as_str();
+            if names.is_known(name) || uses.bound.contains(&found.name) || !reported.insert((&parsed.file.path, name)) {
+                continue;
+            }
+            let limit = (name.chars().count() / 6).clamp(1, 3);
+            let hint = nearest(name, limit, names.defined.iter().copied());
+            // An encrypted file may define anything; only a likely misspelling is worth a report.
+            if hint.is_none() && names.has_hidden {
+                continue;
+            }
+            let place = parsed.place_of(found.offset, name.len());
+            let message = format!("nothing in the project defines the variable `{name}`");
+            findings.push(parsed.finding(&UNDEFINED_VARIABLE, place, message).help(hint));
+        }
+    }
+}
+
+fn unused(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    let names = context.names;
+    for file in context.files.iter().filter(|file| file.kind == Kind::RoleVars && file.is_chosen) {
+        for key in file.node.as_map().into_iter().flat_map(|map| map.keys()) {
+            let Some(name) = key.as_str() else { continue };
+            let is_composed = |stem: &str| {
+                let is_part = stem.len() > 2 && stem != name;
+                let is_prefix = stem.ends_with('_') && name.starts_with(stem);
+                is_part && (is_prefix || (stem.starts_with('_') && name.ends_with(stem)))
+            };
+            // Variables of connections and of the engine are read by their names.
+            let is_of_engine = name.starts_with("ansible_");
+            if is_of_engine || names.mentioned.contains(name) || names.stems.iter().any(|stem| is_composed(stem)) {
+                continue;
+            }
+            let message = format!("nothing in the project uses the variable `{name}`");
+            findings.push(Finding::new(&UNUSED_VARIABLE, file, place_of(&key.span), message));
+        }
+    }
+}
