@@ -22,7 +22,8 @@ const SMALL: usize = 64 << 10;
 const UNIT: usize = 1 << 10;
 
 // Any single frame fits, so its wait always ends.
-const _: () = assert!(MEDIUM < ARRIVING && MAX_MESSAGE + MAX_BLOB < ARRIVING_LARGE && MAX_WEIGHT + MAX_BLOB < DELIVERED);
+const _: () =
+    assert!(MEDIUM < ARRIVING && MAX_MESSAGE + MAX_BLOB < ARRIVING_LARGE && MAX_WEIGHT + MAX_BLOB < DELIVERED);
 
 /// Memory limits shared by all hosts of a run.
 #[derive(Debug)]
@@ -60,10 +61,10 @@ impl Share {
 
     /// Waits for memory for an arriving frame. A small one needs none.
     pub(super) async fn arriving(&self, size: usize) -> Reserved {
-        let run = match size {
-            ..=SMALL => None,
-            ..=MEDIUM => reserve(&self.run.arriving, size).await,
-            _ => reserve(&self.run.arriving_large, size).await,
+        let run = match (size > SMALL, size > MEDIUM) {
+            (false, _) => None,
+            (true, false) => reserve(&self.run.arriving, size).await,
+            (true, true) => reserve(&self.run.arriving_large, size).await,
         };
         Reserved { _host: None, _run: run }
     }

@@ -3,32 +3,19 @@
 use windlass_template::Compat;
 use windlass_yaml::{Key, Span};
 
+use windlass_template::uses::is_global;
+
 use crate::playbook::keyword::is_keyword_anywhere;
 
-/// Functions of templates and internal names of keywords in Ansible, sorted.
-const OTHERS: &[&str] = &[
-    "async_val",
-    "cycler",
-    "dict",
-    "joiner",
-    "lipsum",
-    "lookup",
-    "loop_with",
-    "namespace",
-    "now",
-    "omit",
-    "q",
-    "query",
-    "range",
-    "undef",
-    "with_",
-];
+/// Names that Ansible also reserves: a function that Windlass lacks, and internal names of keywords.
+const OTHERS: &[&str] = &["async_val", "lipsum", "loop_with", "with_"];
 
 /// Keywords without a warning; `vars` is also the name of a variable.
 const ALLOWED: &[&str] = &["gather_subset", "import_playbook", "listen", "role", "user", "vars"];
 
 fn is_reserved(name: &str) -> bool {
-    OTHERS.binary_search(&name).is_ok() || (is_keyword_anywhere(name) && !ALLOWED.contains(&name))
+    let is_taken = OTHERS.contains(&name) || is_keyword_anywhere(name) || is_global(name);
+    is_taken && !ALLOWED.contains(&name)
 }
 
 /// Warning for a reserved variable name; `None` if the name is free.
@@ -55,8 +42,7 @@ mod tests {
 
     #[test]
     fn reserved_names_warn() {
-        assert!(OTHERS.is_sorted());
-        assert!(OTHERS.iter().chain(&["become", "hosts", "tags"]).all(|name| is_reserved(name)));
+        assert!(OTHERS.iter().chain(&["become", "hosts", "lookup", "omit", "tags"]).all(|name| is_reserved(name)));
         assert!(!ALLOWED.iter().any(|name| is_reserved(name)));
         assert_eq!(warning("ports", &Span::none(), Compat::V2_19), None);
         assert_eq!(

@@ -86,26 +86,9 @@ impl Step {
 
 /// Whether a name that was read is a variable, rather than a function or a file.
 fn is_variable(context: &Context, name: &str) -> bool {
-    let is_function = FUNCTIONS.contains(&name) && context.definition(name).is_none();
+    let is_function = windlass_template::uses::is_global(name) && context.definition(name).is_none();
     !name.starts_with('(') && !is_function
 }
-
-/// Names that every template has.
-const FUNCTIONS: &[&str] = &[
-    "cycler",
-    "dict",
-    "joiner",
-    "lipsum",
-    "lookup",
-    "namespace",
-    "now",
-    "omit",
-    "q",
-    "query",
-    "range",
-    "undef",
-    "vars",
-];
 
 /// Finds steps in the variables of one scope.
 pub(super) struct Steps<'a> {
