@@ -1,9 +1,8 @@
 //! Reserved names of variables, which Ansible warns about.
 
 use windlass_template::Compat;
-use windlass_yaml::{Key, Span};
-
 use windlass_template::uses::is_global;
+use windlass_yaml::{Key, Span};
 
 use crate::playbook::keyword::is_keyword_anywhere;
 
