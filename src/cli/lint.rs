@@ -86,10 +86,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     super::print(&report.render(arguments.format))?;
     let (errors, warnings) = (report.count(Severity::Error), report.count(Severity::Warning));
     if arguments.format == Format::Text {
-        let infos = report.count(Severity::Info);
-        say(&format!("{} files checked: {errors} errors, {warnings} warnings, {infos} infos", report.checked()));
+        let [files, errors, warnings, infos] = [
+            (report.checked(), "file"),
+            (errors, "error"),
+            (warnings, "warning"),
+            (report.count(Severity::Info), "info"),
+        ]
+        .map(|(number, noun)| counted(number, noun));
+        say(&format!("{files} checked: {errors}, {warnings}, {infos}"));
     }
     Ok(if errors > 0 || (arguments.strict && warnings > 0) { 2 } else { 0 })
+}
+
+/// A number with its noun.
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Prints a line for people, beside the report.
@@ -115,7 +126,7 @@ fn fix(options: &lint::Options, settings: &Settings) -> Result<()> {
             break;
         }
     }
-    say(&format!("{total} findings corrected"));
+    say(&format!("{} corrected", counted(total, "finding")));
     Ok(())
 }
 

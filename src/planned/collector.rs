@@ -72,6 +72,9 @@ fn grouped(tasks: Vec<Planned>) -> Vec<Planned> {
         }
     }
     groups.iter_mut().for_each(|group| group.hosts.sort());
+    // Hosts answer in any order.
+    let of_one_task = |one: &Planned, next: &Planned| (&one.place, &one.task) == (&next.place, &next.task);
+    groups.chunk_by_mut(of_one_task).for_each(|groups| groups.sort_by(|one, next| one.hosts.cmp(&next.hosts)));
     groups
 }
 
