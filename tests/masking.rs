@@ -139,6 +139,7 @@ fn run(folder: &Path, callback: &str, arguments: &[&str], environment: &[(&str, 
         command.env(name, value);
     }
     fs::create_dir_all(folder.join("out")).unwrap();
+    command.env("WINDLASS_JOURNAL_DIR", folder.join("out/journal"));
     command.args(["--trace", "out/trace"]).output().unwrap()
 }
 
@@ -222,6 +223,7 @@ fn secret_in_any_encoding_reaches_no_sink() {
     for (callback, arguments, environment) in [
         ("default", &["-vvv"][..], &[][..]),
         ("default", &[], &[("ANSIBLE_CALLBACK_RESULT_FORMAT", "yaml")]),
+        ("default", &["--live"], &[]),
         ("debug", &["-v"], &[]),
         ("yaml", &["-vvv"], &[]),
         ("minimal", &["-vvv"], &[]),
@@ -233,6 +235,7 @@ fn secret_in_any_encoding_reaches_no_sink() {
         let sinks = sinks(folder.path(), &output);
         assert_eq!(output.status.code(), Some(2), "{sinks:?}");
         assert!(sinks.iter().any(|(_, text)| text.contains("********")), "{callback} shows that something is hidden");
+        assert!(sinks.iter().any(|(name, text)| name.contains("journal/runs/") && text.contains("\"t\":\"done\"")));
         assert_nothing_secret(&sinks, callback);
         assert_valid_xml(&sinks);
         if callback == "default" {
