@@ -729,3 +729,25 @@ fn include_role_as_handler_refused() {
     [exit 4]
     "##);
 }
+
+#[test]
+fn settings_of_world_writable_directory_ignored() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("ansible.cfg"), "[defaults]\nremote_user = somebody\n").unwrap();
+    let answer = |mode, arguments: &[&str]| {
+        fs::set_permissions(&project, fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(arguments).current_dir(&project).env_remove("ANSIBLE_CONFIG").env("HOME", folder.path());
+        let output = command.output().unwrap();
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat()
+    };
+    let dump = &["config", "dump", "--only-changed"];
+    assert!(answer(0o755, dump).contains("somebody"));
+    assert!(!answer(0o777, dump).contains("somebody"));
+    fs::write(project.join("p.yml"), "- hosts: all\n").unwrap();
+    let warned = answer(0o777, &["playbook", "-i", "localhost,", "--list-hosts", "p.yml"]);
+    assert!(warned.contains("run in a world writable directory"), "{warned}");
+}
