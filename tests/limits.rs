@@ -91,7 +91,7 @@ fn oversized_results_dropped_and_play_continues() {
                  | length }}, {{ big.results[19].msg }}\"\n";
     let files = directory(&[("site.yml", &playbook(tasks))]);
     let (code, said) = run(windlass(files.path()).args(["playbook", "site.yml"]));
-    assert!(said.contains("the registered results of localhost would take"), "{said}");
+    assert!(said.contains("the registered results and facts of localhost would take"), "{said}");
     assert!(code == Some(0) && said.contains("kept 17"), "{said}");
 }
 
