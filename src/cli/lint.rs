@@ -7,7 +7,7 @@ use clap::Args;
 use windlass_inventory::{Inventory, LoadOptions};
 
 use crate::error::{Error, Result};
-use crate::foreign::{Modules, ModulesOptions};
+use crate::foreign::Modules;
 use crate::lint::{self, Format, RULES, Rule, Severity};
 use crate::output::{Color, Printer, Secrets};
 use crate::playbook::Files;
@@ -132,18 +132,7 @@ fn fix(options: &lint::Options, settings: &Settings) -> Result<()> {
 
 fn modules(settings: &Settings) -> Arc<Modules> {
     let files = Arc::new(Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys));
-    let mut collections = vec![settings.playbook_dir.join("collections")];
-    collections.extend(settings.collections_path.iter().cloned());
-    let options = ModulesOptions {
-        first: settings.module_path.clone(),
-        library: settings.library.clone(),
-        module_utils: settings.module_utils.clone(),
-        plugins: settings.plugins.clone(),
-        collections,
-        ansible_core: settings.ansible_core.clone(),
-        rejected: settings.rejected.clone(),
-    };
-    Arc::new(Modules::new(options, files))
+    super::session::modules(settings, files)
 }
 
 /// Reads an inventory by the kinds of sources that start no program.

@@ -1,5 +1,6 @@
 //! Common parts of subcommands that reach hosts: settings, inventory, engine, connections and printer.
 
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::executor::{Heartbeat, Limits, Lock, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Color, Event, Masker, Output, Printer, Secrets, event_queue, tell_details};
-use crate::playbook::Loader;
+use crate::playbook::{Files, Loader};
 use crate::settings::{BaseSettings, Settings};
 use crate::strategy::{Kept, PlaybookRun, Shared};
 use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
@@ -103,6 +104,27 @@ pub(super) fn inventory(
     Ok(inventory)
 }
 
+/// Search paths for collections: those beside the playbook take precedence over installed ones.
+fn collections(settings: &Settings) -> Vec<PathBuf> {
+    std::iter::once(settings.playbook_dir.join("collections"))
+        .chain(settings.collections_path.iter().cloned())
+        .collect()
+}
+
+/// Finder of the modules and plugins that the settings name.
+pub(super) fn modules(settings: &Settings, files: Arc<Files>) -> Arc<Modules> {
+    let options = ModulesOptions {
+        first: settings.module_path.clone(),
+        library: settings.library.clone(),
+        module_utils: settings.module_utils.clone(),
+        plugins: settings.plugins.clone(),
+        collections: collections(settings),
+        ansible_core: settings.ansible_core.clone(),
+        rejected: settings.rejected.clone(),
+    };
+    Arc::new(Modules::new(options, files))
+}
+
 impl Session {
     /// Starts a session. Must be called within the runtime.
     pub(super) fn start(
@@ -121,21 +143,8 @@ impl Session {
             let _ = events.send(Event::Warning(format!("the {name} has no effect here")));
         }
         settings.warnings.iter().for_each(|sentence| drop(events.send(Event::Warning(sentence.clone()))));
-        // Collections beside the playbook take precedence over installed ones.
-        let mut collections_path = vec![settings.playbook_dir.join("collections")];
-        collections_path.extend(settings.collections_path.iter().cloned());
-        let modules = Arc::new(Modules::new(
-            ModulesOptions {
-                first: settings.module_path.clone(),
-                library: settings.library.clone(),
-                module_utils: settings.module_utils.clone(),
-                plugins: settings.plugins.clone(),
-                collections: collections_path.clone(),
-                ansible_core: settings.ansible_core.clone(),
-                rejected: settings.rejected.clone(),
-            },
-            Arc::clone(&files),
-        ));
+        let collections_path = collections(&settings);
+        let modules = modules(&settings, Arc::clone(&files));
         let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
         let plugins = PythonPlugins::new(Arc::clone(&modules), settings.playbook_dir.clone()).with_limits(commands);
         let plugins = Arc::new(plugins);
