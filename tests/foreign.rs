@@ -398,6 +398,17 @@ fn text_built_by_lookup_plugin_is_not_rendered() {
 }
 
 #[test]
+fn process_of_python_plugins_cannot_be_inspected() {
+    // PR_GET_DUMPABLE is 3.
+    let plugin = "import ctypes\n\n\nclass FilterModule:\n    def filters(self):\n        return {'dumpable': lambda value: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)}\n";
+    let folder = project(&[("filter_plugins/mine.py", plugin)]);
+    holds(
+        &folder,
+        "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - assert: {that: \"'x' | dumpable == 0\"}\n",
+    );
+}
+
+#[test]
 fn unusable_python_plugin_refused_before_the_run() {
     let folder = project(&[
         (
