@@ -5,12 +5,16 @@
 #[path = "../crates/ssh/tests/support/mod.rs"]
 mod support;
 
+#[path = "common/sources.rs"]
+mod sources;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use regex::Regex;
+use sources::rust_files;
 use support::{Sshd, available};
 
 /// A command that fails with advice, and the commands of that advice.
@@ -225,7 +229,8 @@ fn option_named_in_message_exists() {
     let verbs: BTreeSet<String> =
         windlass::cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let mut wrong = Vec::new();
-    for path in sources(Path::new(env!("CARGO_MANIFEST_DIR"))) {
+    let folders = ["src", "crates/ssh/src", "crates/inventory/src", "crates/lab/src", "crates/vault/src"];
+    for path in rust_files(&folders) {
         let text = fs::read_to_string(&path).unwrap();
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         for found in literal.find_iter(text) {
@@ -256,22 +261,4 @@ fn options(command: &clap::Command, known: &mut BTreeSet<String>) {
         known.extend(argument.get_all_aliases().unwrap_or_default().iter().map(|name| format!("--{name}")));
     }
     command.get_subcommands().for_each(|command| options(command, known));
-}
-
-fn sources(root: &Path) -> Vec<std::path::PathBuf> {
-    let mut folders: Vec<_> = ["src", "crates/ssh/src", "crates/inventory/src", "crates/lab/src", "crates/vault/src"]
-        .iter()
-        .map(|folder| root.join(folder))
-        .collect();
-    let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => found.extend(Some(path).filter(|path| path.extension().is_some_and(|end| end == "rs"))),
-            }
-        }
-    }
-    found
 }
