@@ -4,6 +4,8 @@
 //! project. [`plan`] gives every host a cursor over it, and [`strategy`] selects the next step for all hosts. [`vars`]
 //! and the template engine evaluate it. [`action`] does the controller's half and sends the rest through [`executor`]
 //! over a [`connection`]. [`output`] displays events; [`planned`] collects those of a check run into a plan.
+//!
+//! [`reconcile`] and [`bundle`] work above runs: they start playbooks as runs of their own.
 
 pub mod action;
 pub mod bundle;
@@ -12,6 +14,7 @@ pub mod connection;
 pub mod error;
 pub mod executor;
 pub mod foreign;
+mod http;
 pub mod journal;
 pub mod lint;
 mod memory;
@@ -20,6 +23,7 @@ pub mod output;
 pub mod plan;
 pub mod planned;
 pub mod playbook;
+pub mod reconcile;
 pub mod settings;
 pub mod strategy;
 pub mod vars;

@@ -236,8 +236,10 @@ fn unknown_word(windlass: &clap::Command, words: &[String]) -> Option<String> {
             None => return Some(format!("`{word}` is no verb of `{}`", command.get_name())),
         }
     }
+    // Words after `--` are for another program or verb.
     words
-        .find(|word| word.starts_with('-') && word.len() > 1 && *word != "--" && !has_option(command, word))
+        .take_while(|word| *word != "--")
+        .find(|word| word.starts_with('-') && word.len() > 1 && !has_option(command, word))
         .map(|word| format!("`{}` has no option `{word}`", command.get_name()))
 }
 

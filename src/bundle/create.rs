@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use ssh_key::PrivateKey;
 
-use super::http::Http;
 use super::image::{Image, Name};
 use super::manifest::{Base, Digest, Encoding, File, Kind, LeftOut, Manifest, Summary};
 use super::plan::{Artifact, ImageArchive, Plan};
@@ -14,6 +13,7 @@ use super::sbom::sbom;
 use super::signature::sign;
 use super::store::Store;
 use crate::error::{Error, Result};
+use crate::http::Http;
 
 /// Values of a bundle to create.
 pub struct Request<'a> {

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::LARGEST_FILE;
-use super::http::Http;
 use super::registry::{ImageManifest, Repository};
 use super::store::{failed, member};
 use crate::error::{Error, Result};
+use crate::http::Http;
 
 /// A name of an image: `REGISTRY/REPOSITORY:TAG`, or `REGISTRY/REPOSITORY@sha256:DIGEST`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

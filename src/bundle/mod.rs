@@ -18,7 +18,6 @@
 
 mod create;
 mod difference;
-mod http;
 mod image;
 mod manifest;
 mod plan;

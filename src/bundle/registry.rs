@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::http::Http;
 use super::image::Name;
 use super::manifest::Digest;
 use crate::error::{Error, Result};
+use crate::http::Http;
 
 /// Media types of an image for one platform, and of a list of these.
 const MANIFESTS: [&str; 2] =

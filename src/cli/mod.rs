@@ -21,6 +21,7 @@ mod plaintext;
 mod plan;
 mod playbook;
 mod pull;
+mod reconcile;
 mod runs;
 mod secrets;
 mod session;
@@ -61,6 +62,8 @@ enum Verb {
     Console(Box<console::Arguments>),
     /// Fetch a repository and run its playbook on this machine
     Pull(Box<pull::Arguments>),
+    /// Keep a cluster as its inventory describes it
+    Reconcile(Box<reconcile::Arguments>),
     /// List recorded runs, or show one
     Runs(runs::Arguments),
     /// Create, verify and unpack bundles of everything that a cluster needs
@@ -146,6 +149,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Adhoc(arguments) => adhoc::run(*arguments),
         Verb::Console(arguments) => console::run(*arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
+        Verb::Reconcile(arguments) => reconcile::run(*arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(*arguments),
         Verb::Hostkeys(arguments) => hostkeys::run(&arguments),
@@ -232,6 +236,16 @@ fn found(program: &Path) -> PathBuf {
     let folders = std::env::var_os("PATH").filter(|_| is_name).unwrap_or_default();
     let there = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file());
     there.unwrap_or_else(|| crate::vars::absolute(program))
+}
+
+/// Path of this program.
+fn own_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::new(format!("the path of this program cannot be found: {error}")))
+}
+
+/// Exit code of a run that this program started; 1 if a signal ended it.
+fn code_of(status: std::process::ExitStatus) -> u8 {
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
 /// The command's definition, for documentation and completion.

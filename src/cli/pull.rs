@@ -197,9 +197,7 @@ fn sleep(most: u64, printer: &Printer) {
 
 /// Command that runs this program with another subcommand.
 fn own(verb: &str) -> Result<Command> {
-    let program = std::env::current_exe()
-        .map_err(|error| Error::new(format!("the path of this program cannot be found: {error}")))?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(super::own_program()?);
     command.arg(verb).args(["-c", "local"]);
     Ok(command)
 }
@@ -248,7 +246,7 @@ fn fetch(arguments: &Arguments, url: &str, dest: &Path, names: &[String]) -> Res
         }
     }
     let status = child.wait().map_err(|error| Error::new(format!("the repository cannot be fetched: {error}")))?;
-    Ok((code_of(status), changed))
+    Ok((super::code_of(status), changed))
 }
 
 /// Adds existing inventories to a command.
@@ -298,11 +296,7 @@ fn play(arguments: &Arguments, playbooks: &[PathBuf], dest: &Path, names: &[Stri
     ];
     command.args(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| *flag));
     let status = command.args(playbooks).status();
-    status.map(code_of).map_err(|error| Error::new(format!("this program cannot be started again: {error}")))
-}
-
-fn code_of(status: std::process::ExitStatus) -> u8 {
-    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    status.map(super::code_of).map_err(|error| Error::new(format!("this program cannot be started again: {error}")))
 }
 
 /// Playbooks to run: those given, or the first existing one of the default names.

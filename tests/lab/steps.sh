@@ -152,6 +152,15 @@ cis_report() {
 
 certificates() { "$windlass" playbook -i "$inventory" playbooks/certificates.yml -e "certificates_report=$log/certificates.json" "$@"; }
 
+reconciled() {
+  printf 'repair: [drift]\n' >"$log/policy.yml"
+  on node2 systemctl stop kubelet
+  # Pods may still become ready, so the exit code says nothing yet.
+  "$windlass" reconcile -i "$inventory" --policy "$log/policy.yml" --once >"$log/reconcile.log" 2>&1
+  grep -q 'node.kubelet node2: kubelet does not answer' "$log/reconcile.log" && grep -q '; repaired$' "$log/reconcile.log" &&
+    on node2 systemctl is-active --quiet kubelet || { grep -v '^ok\|^skipping' "$log/reconcile.log" | tail -60; return 1; }
+}
+
 certificates_report() {
   certificates --check > "$log/certificates.log" 2>&1 || { tail -30 "$log/certificates.log"; return 1; }
   recap "$log/certificates.log" 'changed=0 +unreachable=0 +failed=0' && grep -q '"file": "/etc/kubernetes/ssl/apiserver.crt"' "$log/certificates.json" || return 1

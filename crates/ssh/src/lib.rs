@@ -27,7 +27,7 @@ mod stream;
 mod user;
 
 pub use channel::{Channel, ChannelInput, ChannelOutput, Exit, Output, Signal};
-pub use config::HostKeyChecking;
+pub use config::{HostKeyChecking, duration};
 pub use connect::{Connector, connect};
 pub use error::{Error, Phase, PresentedKey};
 pub use host_key::Verdict;

@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<()> {
     };
     let program = match arguments.without_windlass {
         true => None,
-        false => Some(own()?),
+        false => Some(super::super::own_program()?),
     };
     let request = Request {
         name,
@@ -110,7 +110,7 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
     let folder = tempfile::tempdir().map_err(|error| Error::new(format!("no temporary directory: {error}")))?;
     let answer = folder.path().join("plan.json");
     let variables = serde_json::json!({"bundle_plan": answer, "bundle_architectures": arguments.arch});
-    let mut command = Command::new(own()?);
+    let mut command = Command::new(super::super::own_program()?);
     command.arg("playbook").arg(&arguments.playbook).arg("--no-journal");
     for (option, values) in [
         ("-i", &arguments.inventory),
@@ -132,11 +132,6 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
             .hint("use the playbook of this release")
     })?;
     Plan::parse(&bytes)
-}
-
-/// Path of this program.
-fn own() -> Result<PathBuf> {
-    std::env::current_exe().map_err(|error| Error::new(format!("the path of this program cannot be found: {error}")))
 }
 
 /// Name of an inventory: its directory, or the directory of its file.

@@ -7,7 +7,7 @@ mod reader;
 mod tokens;
 
 pub(crate) use arguments::Arguments;
-pub use options::HostKeyChecking;
 pub(crate) use options::{AddressFamily, HostOptions};
+pub use options::{HostKeyChecking, duration};
 pub(crate) use reader::{Query, Sources, read};
 pub(crate) use tokens::Tokens;

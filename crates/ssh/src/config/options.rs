@@ -162,8 +162,8 @@ fn host_key_checking(text: &str) -> Result<HostKeyChecking, String> {
     }
 }
 
-/// Parses seconds, or numbers with the units s, m, h, d and w.
-fn duration(text: &str) -> Result<Duration, String> {
+/// Parses a time: seconds, or numbers with the units s, m, h, d and w (sshd_config(5), TIME FORMATS).
+pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a time such as `30` or `1m30s`");
     let mut seconds = 0;
     let mut digits = String::new();

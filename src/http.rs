@@ -9,25 +9,25 @@ use crate::error::{Error, Result};
 
 /// Client with the settings of all requests.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Http {
+pub(crate) struct Http {
     /// Seconds that a server may be silent.
-    pub(super) timeout: u64,
+    pub(crate) timeout: u64,
 }
 
 impl Http {
     /// Downloads an URL to a file. `checksum` is `ALGORITHM:DIGITS` or `ALGORITHM:URL`, empty without one.
-    pub(super) fn download(self, url: &str, checksum: &str, headers: &Map<String, Value>, to: &Path) -> Result<()> {
+    pub(crate) fn download(self, url: &str, checksum: &str, headers: &Map<String, Value>, to: &Path) -> Result<()> {
         let mut arguments = json!({"url": url, "dest": to, "timeout": self.timeout, "headers": headers});
         // The content of a registry is what its hash says, also if it is compressed.
         arguments["decompress"] = headers.is_empty().into();
         if !checksum.is_empty() {
             arguments["checksum"] = checksum.into();
         }
-        self.run("get_url", url, &arguments).map(drop)
+        self.run("get_url", url, "cannot be fetched", &arguments).map(drop)
     }
 
     /// Reads an URL. The answer has `status` and the headers; its `content` is text.
-    pub(super) fn read(self, url: &str, headers: &Map<String, Value>, accepted: &[u16]) -> Result<Value> {
+    pub(crate) fn read(self, url: &str, headers: &Map<String, Value>, accepted: &[u16]) -> Result<Value> {
         let arguments = json!({
             "url": url,
             "headers": headers,
@@ -35,16 +35,31 @@ impl Http {
             "status_code": accepted,
             "return_content": true,
         });
-        self.run("uri", url, &arguments)
+        self.run("uri", url, "cannot be fetched", &arguments)
     }
 
-    fn run(self, name: &str, url: &str, arguments: &Value) -> Result<Value> {
+    /// Sends a JSON document; any answer with a status from 200 to 299 is a success.
+    pub(crate) fn post(self, url: &str, body: &Value) -> Result<()> {
+        let accepted: Vec<u16> = (200..300).collect();
+        let arguments = json!({
+            "url": url,
+            "method": "POST",
+            "body_format": "json",
+            "body": body,
+            "timeout": self.timeout,
+            "status_code": accepted,
+        });
+        self.run("uri", url, "did not take the report", &arguments).map(drop)
+    }
+
+    /// Runs a module; `failure` is the verb of the error's sentence.
+    fn run(self, name: &str, url: &str, failure: &str, arguments: &Value) -> Result<Value> {
         let module = registry::find(name).ok_or_else(|| Error::new(format!("there is no module {name}")))?;
         let answer = windlass_modules::run(module, arguments, &Host::alone(false, false));
         match answer.get("failed").and_then(Value::as_bool) {
             Some(true) => {
                 let reason = answer.get("msg").and_then(Value::as_str).unwrap_or("the request failed");
-                Err(Error::new(format!("`{url}` cannot be fetched: {reason}")))
+                Err(Error::new(format!("`{url}` {failure}: {reason}")))
             }
             _ => Ok(answer),
         }
