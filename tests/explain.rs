@@ -495,3 +495,69 @@ fn journal_of_a_run_makes_results_known() {
         project.refused(&["when", "-i", "hosts.yml", "site.yml", "web1", "Items", "--run", "20260131-235959-0a1b2c"]);
     assert!(error.contains("there is no journal of a run"), "{error}");
 }
+
+/// A role with a secret argument, keywords at every level, and a loop.
+fn levels() -> Project {
+    Project::new(&[
+        ("hosts.yml", "all: {hosts: {web1: {port: 80}, web2: {port: 81}, web3: {port: 82}}}\n"),
+        ("secrets.yml", "ansible_become_password: hunter2\n"),
+        (
+            "site.yml",
+            "- name: Web servers\n  hosts: all\n  gather_facts: false\n  serial: [1, 5]\n  become: true\n  vars_files: [secrets.yml]\n  \
+             roles: [nginx]\n  tasks:\n    - name: Last\n      debug: {msg: '{{ found.stdout }}'}\n",
+        ),
+        (
+            "roles/nginx/tasks/main.yml",
+            "- block:\n    - name: Write the configuration\n      copy:\n        dest: '/etc/{{ item }}/{{ port }}'\n        content: \
+             '{{ ansible_become_password }}'\n        mode: '0600'\n      loop: [nginx, other]\n      when: port == 80\n      register: found\n  \
+             become_user: www\n  tags: [configuration]\n",
+        ),
+    ])
+}
+
+#[test]
+fn task_shows_arguments_and_owners_of_its_keywords() {
+    let project = levels();
+    let words = ["task", "-i", "hosts.yml", "site.yml", "web1", "Write the configuration"];
+    let text = project.explain(&words);
+    for line in
+        ["action      copy", "role        nginx", "tags        configuration", "conditions  1", "item        nginx"]
+    {
+        assert!(text.contains(line), "{line}:\n{text}");
+    }
+    let row =
+        |name: &str| text.lines().find(|line| line.trim_start().starts_with(&format!("{name} "))).unwrap_or_default();
+    assert!(row("dest").contains("\"/etc/nginx/80\"") && row("dest").contains("main.yml:4"), "{text}");
+    assert!(row("content").contains("********") && !text.contains("hunter2"), "{text}");
+    assert!(row("become").contains("true") && row("become").contains("play, site.yml:5"), "{text}");
+    assert!(row("become_user").contains("\"www\"") && row("become_user").contains("block, "), "{text}");
+    assert!(row("register").contains("\"found\"") && row("register").contains("task, "), "{text}");
+    let json = project.json(&words);
+    let task = &json["tasks"][0];
+    assert_eq!(task["arguments"]["dest"]["value"], "/etc/nginx/80");
+    assert_eq!(task["keywords"]["become_user"]["owner"], "block");
+    assert!(!json.to_string().contains("hunter2"), "{json}");
+}
+
+#[test]
+fn argument_that_only_a_run_knows_is_unknown() {
+    let project = levels();
+    let text = project.explain(&["task", "-i", "hosts.yml", "site.yml", "web1", "Last"]);
+    assert!(text.contains("unknown: ") && text.contains("`found`"), "{text}");
+}
+
+#[test]
+fn plays_show_their_hosts_batches_roles_and_keywords() {
+    let project = levels();
+    let text = project.explain(&["play", "-i", "hosts.yml", "site.yml"]);
+    for line in
+        ["play 1 'Web servers'", "hosts    web1, web2, web3", "batches  2 of 1, 2", "roles    nginx", "tasks    2"]
+    {
+        assert!(text.contains(line), "{line}:\n{text}");
+    }
+    let json = project.json(&["play", "-i", "hosts.yml", "site.yml", "web"]);
+    assert_eq!(json["plays"][0]["batches"], serde_json::json!([["web1"], ["web2", "web3"]]));
+    assert_eq!(json["plays"][0]["keywords"]["become"]["written"], true);
+    let refused = project.refused(&["play", "-i", "hosts.yml", "site.yml", "Wed servers"]);
+    assert!(refused.contains("there is no play `Wed servers`") && refused.contains("Web servers"), "{refused}");
+}

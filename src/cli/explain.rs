@@ -1,8 +1,10 @@
-//! `windlass explain`: explains variables, hosts and conditions. It contacts no host and runs no task.
+//! `windlass explain`: explains variables, hosts, conditions, tasks and plays. It contacts no host and runs no task.
 
 mod host;
 mod place;
+mod play;
 mod steps;
+mod task;
 mod value;
 mod var;
 mod when;
@@ -23,14 +25,16 @@ use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
 use crate::strategy::explain::{Entered, Listed, unknown_name};
 
-/// Explain a variable, a host or a condition without running anything
+/// Explain variables, hosts, conditions, tasks and plays without running anything
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   windlass explain var -i hosts.yml web1 http_port                   # the value, its place, what it shadows
   windlass explain var -i hosts.yml web1 http_port --playbook site.yml --task 'nginx : Write the configuration'
   windlass explain host -i hosts.yml web1                            # groups, connection, become
   windlass explain when -i hosts.yml site.yml web1 'Install nginx'   # every part of the condition
-  windlass explain when -i hosts.yml site.yml web1 site.yml:12 --run 20260131-235959-0a1b2c")]
+  windlass explain when -i hosts.yml site.yml web1 site.yml:12 --run 20260131-235959-0a1b2c
+  windlass explain task -i hosts.yml site.yml web1 'Install nginx'   # arguments and keywords in force
+  windlass explain play -i hosts.yml site.yml                        # hosts, batches, roles, keywords")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     subject: Subject,
@@ -44,6 +48,10 @@ enum Subject {
     Host(Box<HostArguments>),
     /// Explain why a task would run on a host or be skipped
     When(Box<WhenArguments>),
+    /// Explain a task on a host: its arguments, and its keywords with their owners
+    Task(Box<TaskArguments>),
+    /// Explain plays: their hosts and batches, roles, tasks and keywords
+    Play(Box<PlayArguments>),
 }
 
 #[derive(Debug, Args)]
@@ -101,6 +109,33 @@ struct WhenArguments {
 }
 
 #[derive(Debug, Args)]
+struct TaskArguments {
+    /// Playbook with the task
+    #[arg(value_name = "PLAYBOOK")]
+    playbook: PathBuf,
+    /// Host
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// Task: its name, or FILE:LINE
+    #[arg(value_name = "TASK")]
+    task: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct PlayArguments {
+    /// Playbook
+    #[arg(value_name = "PLAYBOOK")]
+    playbook: PathBuf,
+    /// Number or name of a play [default: all plays]
+    #[arg(value_name = "PLAY")]
+    play: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
 struct Common {
     /// Format of the output
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -123,6 +158,8 @@ impl Subject {
             Subject::Var(arguments) => &arguments.common,
             Subject::Host(arguments) => &arguments.common,
             Subject::When(arguments) => &arguments.common,
+            Subject::Task(arguments) => &arguments.common,
+            Subject::Play(arguments) => &arguments.common,
         }
     }
 
@@ -131,14 +168,19 @@ impl Subject {
             Subject::Var(arguments) => arguments.playbook.as_deref(),
             Subject::Host(arguments) => arguments.playbook.as_deref(),
             Subject::When(arguments) => Some(&arguments.playbook),
+            Subject::Task(arguments) => Some(&arguments.playbook),
+            Subject::Play(arguments) => Some(&arguments.playbook),
         }
     }
 
-    fn host(&self) -> &str {
+    /// Name of the host; plays have none.
+    fn host(&self) -> Option<&str> {
         match self {
-            Subject::Var(arguments) => &arguments.host,
-            Subject::Host(arguments) => &arguments.host,
-            Subject::When(arguments) => &arguments.host,
+            Subject::Var(arguments) => Some(&arguments.host),
+            Subject::Host(arguments) => Some(&arguments.host),
+            Subject::When(arguments) => Some(&arguments.host),
+            Subject::Task(arguments) => Some(&arguments.host),
+            Subject::Play(_) => None,
         }
     }
 }
@@ -209,7 +251,10 @@ fn explain(
     configured: &Settings,
 ) -> Result<Explanation> {
     let world = &session.world;
-    let name = subject.host();
+    if let (Subject::Play(arguments), Some(playbook)) = (subject, playbook) {
+        return play::about_plays(session, playbook, arguments.play.as_deref());
+    }
+    let name = subject.host().unwrap_or_default();
     let Some(found) = world.inventory.host(name) else {
         let hosts = world.inventory.hosts().map(|host| &**host.name());
         let error = unknown_name("host", name, hosts);
@@ -231,6 +276,8 @@ fn explain(
         Subject::Var(arguments) => explainer.var(&arguments.name, plays, playbook, arguments.task.as_deref()),
         Subject::Host(_) => explainer.about_host(plays, playbook),
         Subject::When(arguments) => explainer.when(plays, &arguments.task, arguments.run.as_deref()),
+        Subject::Task(arguments) => explainer.about_task(plays, &arguments.task),
+        Subject::Play(_) => Err(Error::usage("plays are explained for all hosts")),
     }
 }
 

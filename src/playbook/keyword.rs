@@ -180,6 +180,11 @@ impl Keywords {
         self.0.get(name).filter(|node| !node.is_null())
     }
 
+    /// All keywords with a value, in the order in which they are written.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Node)> {
+        self.0.iter().filter(|(_, node)| !node.is_null()).map(|(name, node)| (*name, node))
+    }
+
     /// Sets a keyword from another source, such as `apply`.
     pub fn set(&mut self, name: &'static str, node: Node) {
         self.0.insert(name, node);

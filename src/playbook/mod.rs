@@ -15,7 +15,7 @@ mod task;
 
 pub use before_hosts::collection_playbook;
 pub(crate) use checked::end_role as check_end_role;
-pub use keyword::{Keywords, On};
+pub use keyword::{Keywords, On, is_keyword};
 pub use load::{Loader, TaskFile};
 pub use model::{BeforeHosts, Block, Frame, FrameKind, Item, Play, Role, Task, short_name};
 pub use role::RoleRequest;

@@ -215,7 +215,8 @@ fn condition(context: &Context, node: &Node) -> Judged {
     judged
 }
 
-fn sorted(variables: &windlass_template::Dependencies) -> Vec<Arc<str>> {
+/// Names of variables that were read, in order.
+pub(crate) fn sorted(variables: &windlass_template::Dependencies) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = variables.iter().filter(|name| !name.starts_with('(')).cloned().collect();
     names.sort();
     names

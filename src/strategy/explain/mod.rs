@@ -12,6 +12,7 @@ use std::sync::Arc;
 use windlass_template::{Context, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
+pub(crate) use condition::sorted;
 pub use condition::{Condition, Group, Judged, Operand, TaskConditions, Verdict, all};
 pub use known::{includes_vars, setters};
 pub use tasks::{Include, Listed, Section};
@@ -20,7 +21,7 @@ use super::execute::{Shared, TaskOnHost};
 use super::run::{PlaybookRun, play_name, vars_files};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
-use crate::playbook::{Frame, Play, Task};
+use crate::playbook::{Frame, FrameKind, On, Play, Task, is_keyword};
 use crate::vars::{Choice, ConnectionVariables, TaskScope, VarMap, World, connection_choices};
 
 /// A play with its hosts and variables, entered without running it.
@@ -28,6 +29,8 @@ use crate::vars::{Choice, ConnectionVariables, TaskScope, VarMap, World, connect
 pub struct Entered {
     shared: Arc<Shared>,
     world: Arc<World>,
+    /// Variables that are known before the hosts of the play.
+    before: Context,
     /// The play.
     pub play: Arc<Play>,
     /// Its name, rendered.
@@ -36,6 +39,17 @@ pub struct Entered {
     pub patterns: Vec<String>,
     /// Its hosts.
     pub hosts: Vec<Arc<str>>,
+}
+
+/// A keyword of a task, with the nearest owner that sets it.
+#[derive(Debug, Clone)]
+pub struct InForce {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value as written.
+    pub node: Node,
+    /// `task`, or the kind of the enclosing frame.
+    pub owner: &'static str,
 }
 
 impl PlaybookRun {
@@ -58,7 +72,7 @@ impl PlaybookRun {
         let world = Arc::clone(&self.world);
         let shared = Arc::clone(&self.shared);
         self.change_world(|world| world.play = None);
-        Ok(Entered { shared, world, play: Arc::clone(play), name, patterns, hosts })
+        Ok(Entered { shared, world, before, play: Arc::clone(play), name, patterns, hosts })
     }
 }
 
@@ -157,6 +171,25 @@ impl Entered {
         self.world = Arc::new(world);
     }
 
+    /// Keywords that a task has or inherits, each with its nearest value.
+    pub fn keywords(&self, task: &Task) -> Vec<InForce> {
+        let mut found: Vec<InForce> = Vec::new();
+        let frames = task.frame.chain().map(|frame| (kind_of(frame), &frame.keywords));
+        for (owner, keywords) in std::iter::once(("task", &task.keywords)).chain(frames) {
+            for (name, node) in keywords.iter().filter(|(name, _)| is_keyword(name, On::Task)) {
+                if !found.iter().any(|known| known.name == name) {
+                    found.push(InForce { name, node: node.clone(), owner });
+                }
+            }
+        }
+        found
+    }
+
+    /// Batches of the play's hosts, as `serial` divides them.
+    pub fn batches(&self) -> Result<Vec<Vec<Arc<str>>>> {
+        super::batch::batches(self.play.frame.keywords.get("serial"), &self.hosts, &self.before)
+    }
+
     /// Whether the selected tags include a task.
     pub fn selects(&self, task: &Task) -> bool {
         let settings = &self.shared.run.settings;
@@ -197,14 +230,18 @@ fn owner_of(task: &Task, span: &Span) -> &'static str {
     if has(task.keywords.list("when")) {
         return "task";
     }
-    let word = |frame: &Arc<Frame>| match &frame.kind {
-        crate::playbook::FrameKind::Block => "block",
-        crate::playbook::FrameKind::Role(_) | crate::playbook::FrameKind::Dependent(_) => "role",
-        crate::playbook::FrameKind::Import => "import",
-        crate::playbook::FrameKind::Include => "include",
-        crate::playbook::FrameKind::Play(_) => "play",
-    };
-    task.frame.chain().find(|frame| has(frame.keywords.list("when"))).map_or("enclosing", word)
+    task.frame.chain().find(|frame| has(frame.keywords.list("when"))).map_or("enclosing", kind_of)
+}
+
+/// Word for the kind of a frame.
+fn kind_of(frame: &Arc<Frame>) -> &'static str {
+    match &frame.kind {
+        FrameKind::Block => "block",
+        FrameKind::Role(_) | FrameKind::Dependent(_) => "role",
+        FrameKind::Import => "import",
+        FrameKind::Include => "include",
+        FrameKind::Play(_) => "play",
+    }
 }
 
 /// Error for a name that does not exist, with the nearest one.
