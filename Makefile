@@ -11,7 +11,7 @@ export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help setup build artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release clean
+.PHONY: help setup build artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release hostile-release clean
 
 help:
 	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
@@ -20,6 +20,7 @@ help:
 	@echo 'make lab-matrix test a cluster for every pair of components; prints a table, takes hours'
 	@echo 'make compat     compare recorded answers of ansible-core with those of the real engines'
 	@echo 'make fuzz       run each fuzz target for FUZZ_SECONDS (60); without nightly and cargo-fuzz, only briefly'
+	@echo 'make hostile-release  run the attacks of tests/hostile against the release build'
 	@echo 'make release    build target/release/windlass'
 	@echo 'make bench      print tables of the costs of a run, also compared with its peers'
 
@@ -31,6 +32,10 @@ build: setup
 
 release: setup
 	cargo build --release
+
+# The program that users run is optimised, has both executors, and aborts on panics.
+hostile-release: release
+	WINDLASS_BINARY=$(CURDIR)/target/release/windlass cargo test --test hostile
 
 artifacts: setup
 	lab/artifacts/build --cache $(WINDLASS_CACHE)/artifacts

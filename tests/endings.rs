@@ -2,14 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../crates/ssh/tests/support/mod.rs"]
+mod support;
+
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use support::{Sshd, available};
+
 fn windlass(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    // A shell's background jobs ignore SIGINT, and so would a run started by them.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,HUP,TERM", env!("CARGO_BIN_EXE_windlass")]);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
         command.env_remove(name);
     }
@@ -61,6 +68,154 @@ fn signal_ends_run_with_current_task_and_recap() {
         assert!(stdout.contains("localhost                  : ok=1 "), "{stdout}");
         assert_eq!(output.status.code(), Some(code), "{name}");
     }
+}
+
+/// Whether a process exists that has not ended.
+fn runs(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// The process id in a file, once a task has written it.
+fn pid_in(file: &Path) -> i32 {
+    until(|| fs::read_to_string(file).is_ok_and(|text| text.ends_with('\n')));
+    fs::read_to_string(file).unwrap().trim().parse().unwrap()
+}
+
+/// The executor of a run on this machine.
+fn executor_of(run: &Child) -> rustix::process::Pid {
+    let parent = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()
+    };
+    let is_executor = |pid: i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        parent(pid) == Some(run.id()) && words.split(|byte| *byte == 0).any(|word| word == b"__executor")
+    };
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let found: Vec<i32> = pids.filter(|pid| is_executor(*pid)).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    rustix::process::Pid::from_raw(found[0]).unwrap()
+}
+
+/// A task with a shell that waits for another process, whose id it writes to the file `inner`.
+const ENDLESS: &str =
+    "    - name: Take long\n      shell: echo $$ > outer; sh -c 'echo $$ > inner; exec sleep 600'; true\n";
+
+/// Interrupts a run twice, and returns its output.
+fn interrupted_twice(mut run: Child) -> Output {
+    use rustix::process::Signal;
+    send(&run, Signal::INT);
+    let mut stderr = std::io::BufReader::new(run.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("the run ends here") {
+        assert!(std::io::BufRead::read_line(&mut stderr, &mut said).unwrap() > 0, "{said}");
+    }
+    send(&run, Signal::INT);
+    let mut output = run.wait_with_output().unwrap();
+    output.stderr = said.into_bytes();
+    stderr.read_to_end(&mut output.stderr).unwrap();
+    output
+}
+
+/// A run of [`ENDLESS`] whose executor is suspended, so that the run cannot end in order.
+fn suspended(folder: &Path) -> Child {
+    let child = playbook(folder, ENDLESS).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    pid_in(&folder.join("inner"));
+    rustix::process::kill_process(executor_of(&child), rustix::process::Signal::STOP).unwrap();
+    child
+}
+
+#[test]
+fn second_interrupt_ends_program_at_once_and_says_what_that_means() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = interrupted_twice(suspended(folder.path()));
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(99), "{stderr}");
+    let sentence = "[ERROR]: SIGINT: ended at once; hosts stop their tasks when they notice.\n";
+    assert!(stderr.ends_with(sentence), "{stderr}");
+}
+
+#[test]
+fn task_of_suspended_executor_ends_after_second_interrupt() {
+    let folder = tempfile::tempdir().unwrap();
+    interrupted_twice(suspended(folder.path()));
+    for name in ["outer", "inner"] {
+        let pid = pid_in(&folder.path().join(name));
+        until(|| !runs(pid));
+    }
+}
+
+/// Commands of `raw` that write their process id to `outer`. The first one ignores SIGTERM; the second one handles it.
+const RAW: [&str; 2] = [
+    "trap '' TERM; echo $$ > DIR/outer; while :; do sleep 1; done",
+    "trap 'touch DIR/handled; exit' TERM; echo $$ > DIR/outer; while :; do sleep 0.1; done",
+];
+
+#[test]
+fn raw_command_on_this_machine_ends_after_second_interrupt() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = RAW[0].replace("DIR", &folder.path().display().to_string());
+    let mut run = playbook(folder.path(), &format!("    - raw: {command}\n"));
+    let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = pid_in(&folder.path().join("outer"));
+    let output = interrupted_twice(child);
+    assert_eq!(output.status.code(), Some(99), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).ends_with("hosts stop their tasks when they notice.\n"), "{}", text(&output.stderr));
+    until(|| !runs(pid));
+}
+
+#[test]
+fn interrupted_raw_command_gets_sigterm_then_sigkill() {
+    if !available() {
+        return;
+    }
+    for connection in ["ssh", "local"] {
+        let sshd = Sshd::start("LogLevel INFO");
+        let folder = sshd.directory.path();
+        let home = folder.display();
+        let host = format!(
+            "web1 ansible_connection={connection} ansible_host=127.0.0.1 ansible_port={} ansible_user=root \
+             ansible_ssh_private_key_file=id ansible_ssh_args='-F none -o UserKnownHostsFile={home}/known -o \
+             IdentityAgent=none -o StrictHostKeyChecking=accept-new'\n",
+            sshd.port
+        );
+        fs::write(folder.join("hosts"), host).unwrap();
+        for command in RAW {
+            let command = command.replace("DIR", &home.to_string());
+            for name in ["outer", "handled"] {
+                let _ = fs::remove_file(folder.join(name));
+            }
+            let play = format!("- hosts: all\n  gather_facts: false\n  tasks:\n    - raw: {command}\n");
+            fs::write(folder.join("p.yml"), play).unwrap();
+            let mut run = windlass(folder);
+            run.args(["playbook", "-i", "hosts", "p.yml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let child = run.spawn().unwrap();
+            let pid = pid_in(&folder.join("outer"));
+            send(&child, rustix::process::Signal::INT);
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(99), "{}", text(&output.stderr));
+            assert!(!runs(pid), "{connection}: {command} still runs after its run");
+            assert_eq!(command.contains("handled"), folder.join("handled").exists(), "{connection}: {command}");
+        }
+    }
+}
+
+#[test]
+fn killed_executor_ends_running_task_and_no_daemon() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = "    - shell: nohup sleep 600 > daemon.log 2>&1 & echo $! > daemon\n";
+    let mut run = playbook(folder.path(), &format!("{daemon}{ENDLESS}"));
+    let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let inner = pid_in(&folder.path().join("inner"));
+    kill_process(executor_of(&child), Signal::KILL).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_ne!(output.status.code(), Some(0));
+    until(|| !runs(inner));
+    let daemon = pid_in(&folder.path().join("daemon"));
+    assert!(runs(daemon), "a process that its task left running on purpose lives on");
+    kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
 }
 
 #[test]

@@ -260,6 +260,51 @@ async fn abandoned_request_stopped() {
     pool.close().await;
 }
 
+/// The process of an endless task, two shells deep.
+async fn endless_task(pool: &Pool<Value>, target: &Arc<Target>, mark: &Path) -> std::path::PathBuf {
+    let command = format!("sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000'; true", mark.display());
+    let (pool, target) = (pool.clone(), target.clone());
+    tokio::spawn(async move { pool.run(&target, call("shell", json!({"_raw_params": command}))).await.map(drop) });
+    while !mark.exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    format!("/proc/{}", fs::read_to_string(mark).unwrap().trim()).into()
+}
+
+#[tokio::test]
+async fn task_of_killed_executor_ends() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let pid = pool.hello(&target).await.unwrap().pid;
+    let process = endless_task(&pool, &target, &sshd.path("mark")).await;
+    run(Command::new("kill").args(["-KILL", &pid.to_string()]));
+    while process.exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn task_of_suspended_executor_ends_once_its_connection_is_gone() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let pid = pool.hello(&target).await.unwrap().pid;
+    let process = endless_task(&pool, &target, &sshd.path("mark")).await;
+    run(Command::new("kill").args(["-STOP", &pid.to_string()]));
+    pool.close().await;
+    while process.exists() || Path::new(&format!("/proc/{pid}")).exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test]
 async fn lost_executor_reported_and_request_not_repeated() {
     if !available() {

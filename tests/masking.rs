@@ -265,3 +265,34 @@ fn masked_json_stays_valid() {
         assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{name} is no JSON:\n{text}");
     }
 }
+
+#[test]
+fn secret_of_a_task_is_in_no_list_of_processes() {
+    let folder = project();
+    let path = folder.path();
+    fs::create_dir_all(path.join("library")).unwrap();
+    fs::create_dir_all(path.join("out")).unwrap();
+    // Other tests pass the same secrets to programs, but in another session.
+    let list = format!(
+        "ps -ww -o args= -s \"$(ps -o sess= -p $$ | tr -d ' ')\" >> {0}/out/processes; tr '\\0' ' ' < /proc/$PPID/cmdline >> \
+         {0}/out/processes",
+        path.display()
+    );
+    fs::write(path.join("list"), &list).unwrap();
+    let probe = format!("#!/bin/sh\n# WANT_JSON\n{list}\necho '{{\"changed\": false}}'\n");
+    fs::write(path.join("library/probe"), probe).unwrap();
+    let tasks = "- hosts: localhost\n  gather_facts: false\n  vars: {ansible_become_password: '{{ inline }}'}\n  tasks:\n    - probe: \
+                 {password: '{{ item }}', key: '{{ inline }}'}\n      loop: '{{ secrets }}'\n    - shell: {cmd: sh list, stdin: '{{ item \
+                 }}'}\n      environment: {TOKEN: '{{ item }}'}\n      loop: '{{ secrets }}'\n    - copy: {content: '{{ item }}', dest: \
+                 copied, validate: 'sh list %s'}\n      loop: '{{ secrets }}'\n    - probe: {password: '{{ item }}'}\n      async: \
+                 60\n      poll: 1\n      loop: '{{ secrets }}'\n    - shell: sh list\n      become: true\n      become_method: su\n";
+    fs::write(path.join("p.yml"), tasks).unwrap();
+    let mut command = Command::new("setsid");
+    command.arg("--wait").arg(env!("CARGO_BIN_EXE_windlass")).current_dir(path).env("HOME", path);
+    let output = command.args(["playbook", "-i", "hosts", "--vault-password-file", "pass", "p.yml"]).output().unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&printed));
+    let listed = fs::read_to_string(path.join("out/processes")).unwrap();
+    assert!(listed.contains("windlass playbook") && listed.contains("__executor"), "{listed}");
+    assert_nothing_secret(&[("list of processes".to_owned(), listed)], "processes");
+}

@@ -128,9 +128,8 @@ impl Command {
     /// Runs the process to its end. Fails if the program cannot be started, but not if it exits with an error.
     pub fn run(self, host: &Host) -> Result<Output, Failure> {
         host.check_cancelled()?;
-        let mut child = self.spawn(host)?;
-        let pipes = Pipes::of(&mut child, self.input)?;
-        let mut running = Running::of(child);
+        let mut running = Running::of(self.spawn(host)?);
+        let pipes = Pipes::of(&mut running, self.input)?;
         let (stdout, stderr) = pipes.pump(host, &mut running, self.live, self.keep)?;
         let status = running.status()?;
         let overlong = (stdout.overlong || stderr.overlong).then_some(stdout.total + stderr.total);

@@ -96,6 +96,12 @@ enum Verb {
         /// Word after the begin marker
         word: String,
     },
+    /// Stop the processes of an executor that dies
+    #[command(name = "__guard", hide = true)]
+    Guard {
+        /// Process id of the executor
+        owner: String,
+    },
     /// Relay a program's SSH command over a connection of a running `windlass`
     #[command(name = "__relay", hide = true)]
     Relay {
@@ -164,7 +170,11 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Completion(arguments) => completion::run(&arguments),
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
         Verb::Relay { words } => crate::connection::relay::run(&words),
-        Verb::Executor { word } => windlass_modules::serve(&word)
+        Verb::Guard { owner } => {
+            windlass_modules::guard::run(&owner);
+            Ok(0)
+        }
+        Verb::Executor { word } => windlass_modules::serve(&word, crate::connection::GUARD_COMMAND)
             .map(|()| 0)
             .map_err(|error| Error::new(format!("the executor cannot answer: {error}"))),
     };

@@ -13,7 +13,7 @@ use super::options::Inputs;
 use super::signals::{self, Signal, Signals};
 use crate::connection::host_keys::AtTerminal;
 use crate::error::{Error, Result};
-use crate::executor::{Heartbeat, Limits, Lock, Pool};
+use crate::executor::{Heartbeat, Limits, Lock, Pool, raw_is_under_way};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Color, Event, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::{Files, Loader};
@@ -298,6 +298,7 @@ impl Session {
 /// Runs a future to its end and returns its exit code. A signal that the future does not handle ends the program, and
 /// so does a second signal.
 pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
+    windlass_modules::guard::install(crate::connection::GUARD_COMMAND, None);
     // Templates are evaluated on these threads and may nest deeply.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(16 << 20)
@@ -310,8 +311,9 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
             let first = signals.next().await;
             if signals::is_handled() {
                 let second = signals.next().await;
+                let but = if raw_is_under_way() { ", but `raw` commands over SSH may go on" } else { "" };
                 let sentence =
-                    format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice.", second.name);
+                    format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice{but}.", second.name);
                 Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
                 std::process::exit(second.code.into());
             }

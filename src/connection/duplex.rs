@@ -7,6 +7,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use windlass_modules::guard::{self, Watched};
+use windlass_protocol::Wiped;
 use windlass_ssh::{ChannelInput, ChannelOutput, Exit, Output as Piece, Signal};
 
 /// Time that a command has between SIGTERM and SIGKILL.
@@ -41,7 +43,9 @@ pub enum Output {
 
 impl Input {
     /// Sends bytes, waiting while the command does not read. Returns `false` once the input is closed.
-    pub async fn send(&mut self, bytes: Vec<u8>) -> bool {
+    /// They are zeroed afterwards, since they may hold a secret.
+    pub async fn send(&mut self, bytes: impl Into<Wiped>) -> bool {
+        let bytes: Wiped = bytes.into();
         match self {
             Self::Channel(channel) => channel.send(bytes).await,
             Self::Process(Some(stdin)) => stdin.write_all(&bytes).await.is_ok(),
@@ -88,13 +92,23 @@ impl Output {
 }
 
 /// Starts a process with three pipes in a process group of its own. An interrupt at the terminal then reaches only this
-/// program, which ends its processes in order.
-pub(super) fn process(mut command: Command) -> io::Result<Duplex> {
+/// program, which ends its processes in order. Should it die without doing so, its guard ends them.
+pub(super) fn process(command: Command) -> io::Result<Duplex> {
+    started(command, |child| group_of(child).map(guard::watch))
+}
+
+/// Like [`process`], for a process that ends when its input does.
+pub(super) fn process_unguarded(command: Command) -> io::Result<Duplex> {
+    started(command, |_| None)
+}
+
+fn started(mut command: Command, guarded: impl FnOnce(&Child) -> Option<Watched>) -> io::Result<Duplex> {
     let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
+    let watched = guarded(&child);
     let stdin = child.stdin.take().ok_or_else(|| io::Error::other("it has no standard input"))?;
     let (sender, receiver) = mpsc::channel(16);
     let group = group_of(&child);
-    tokio::spawn(watch(child, sender));
+    tokio::spawn(watch(child, sender, watched));
     Ok(Duplex { input: Input::Process(Some(stdin)), output: Output::Process(receiver, group) })
 }
 
@@ -114,7 +128,7 @@ fn send(group: Option<Pid>, signal: Signal) {
 }
 
 /// Forwards a process's output and exit status. Once the receiver is dropped, ends its group: SIGTERM, then SIGKILL.
-async fn watch(mut child: Child, sender: mpsc::Sender<Piece>) {
+async fn watch(mut child: Child, sender: mpsc::Sender<Piece>, _watched: Option<Watched>) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let pieces = async {
         tokio::join!(pass_on(stdout, &sender, Piece::Stdout), pass_on(stderr, &sender, Piece::Stderr));

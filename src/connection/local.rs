@@ -1,12 +1,15 @@
+use std::io;
 use std::process::Stdio;
 
 use tokio::process::Command;
 
-use super::duplex::process;
+use super::duplex::{process, process_unguarded};
 use super::{Connection, Duplex, Error, Pending};
 
 /// Hidden subcommand that runs an executor.
 const EXECUTOR_COMMAND: &str = "__executor";
+/// Hidden subcommand that runs the guard of an executor, or of this program.
+pub(crate) const GUARD_COMMAND: &str = "__guard";
 
 /// The controller's machine, as its current user.
 pub(super) struct Local;
@@ -15,7 +18,7 @@ impl Connection for Local {
     fn shell<'a>(&'a self, command: &'a str, _pty: bool) -> Pending<'a, Result<Duplex, Error>> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", command]);
-        Box::pin(async move { spawn(shell) })
+        Box::pin(async move { spawn(shell, process) })
     }
 
     fn resident_executor(&self, word: &str) -> Option<Result<Duplex, Error>> {
@@ -27,7 +30,8 @@ impl Connection for Local {
         };
         let mut executor = Command::new(program);
         executor.args([EXECUTOR_COMMAND, word]);
-        Some(spawn(executor))
+        // It has a guard of its own.
+        Some(spawn(executor, process_unguarded))
     }
 
     fn is_closed(&self) -> bool {
@@ -51,8 +55,8 @@ impl Connection for Local {
     }
 }
 
-fn spawn(mut command: Command) -> Result<Duplex, Error> {
+fn spawn(mut command: Command, start: fn(Command) -> io::Result<Duplex>) -> Result<Duplex, Error> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    process(command).map_err(|error| Error::Process { program, reason: error.to_string() })
+    start(command).map_err(|error| Error::Process { program, reason: error.to_string() })
 }

@@ -16,6 +16,7 @@ use windlass_ssh::Connector;
 
 pub(crate) use duplex::GRACE;
 pub use duplex::{Duplex, Input, Output};
+pub(crate) use local::GUARD_COMMAND;
 pub(crate) use ssh::destination as ssh_destination;
 pub use target::{Kind, Target};
 pub use windlass_ssh::{Exit, HostKeyChecking, Output as Piece, Secret, Signal};

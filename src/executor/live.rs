@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
-use windlass_protocol::{Answer, Become, FrameDecoder, Hello, LockTerms, Reply, ToExecutor, encode};
+use windlass_protocol::{Answer, Become, FrameDecoder, Hello, LockTerms, Reply, ToExecutor, Wiped, encode};
 
 use super::budget::Share;
 use super::counters::{Counters, add};
@@ -57,7 +57,7 @@ pub(super) struct Live<V> {
 
 /// A frame to write; `None` ends the input.
 struct Outgoing {
-    frame: Option<Vec<u8>>,
+    frame: Option<Wiped>,
     /// Set as soon as the first byte may have left.
     departed: Option<Arc<AtomicBool>>,
 }
@@ -243,7 +243,7 @@ async fn write(mut input: Input, mut queue: mpsc::Receiver<Outgoing>, counters: 
 }
 
 /// Writes a frame. Returns false if the executor no longer reads.
-async fn pass(input: &mut Input, frame: Vec<u8>, pulse: &Pulse) -> bool {
+async fn pass(input: &mut Input, frame: Wiped, pulse: &Pulse) -> bool {
     if frame.len() < LARGE {
         return input.send(frame).await;
     }
@@ -310,6 +310,7 @@ impl<V: DeserializeOwned> Reader<V> {
             };
             match piece {
                 Some(Piece::Stdout(bytes)) => {
+                    let bytes = Wiped::from(bytes);
                     add(&self.counters.received, bytes.len());
                     self.decoder.extend(&bytes);
                 }

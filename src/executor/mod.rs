@@ -27,5 +27,6 @@ pub use image::{Extent, Image};
 pub use lock::{Lock, LockPolicy};
 pub(crate) use pool::LARGEST_FILE;
 pub use pool::{Limits, Pool};
+pub(crate) use raw::is_under_way as raw_is_under_way;
 pub use raw::{Opened, RawCommand, RawOutput};
 pub use received::Received;

@@ -78,6 +78,7 @@ struct Inner<V> {
     budget: Arc<Budget>,
     allowed: Allowed,
     lock: Option<Lock>,
+    raw: raw::Commands,
 }
 
 /// Connection state of one target.
@@ -132,6 +133,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 budget: Arc::default(),
                 allowed: Allowed { heartbeat: limits.heartbeat, largest_file: limits.largest_file },
                 lock: None,
+                raw: raw::Commands::default(),
             }),
         }
     }
@@ -212,7 +214,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let slot = self.slot(target);
         if let Some(connection) = slot.shared().await {
             may_become(connection.as_ref(), target, command.become_user.as_ref())?;
-            match raw::run(connection.as_ref(), target, command, events).await {
+            match raw::run(&self.inner.raw, connection.clone(), target, command, events).await {
                 Ok(output) => return Ok(output),
                 // The executor uses the only session that this server allows, so the command gets its own connection.
                 Err(RawFailure::Connection(error)) if error.is_channel_refused() => {}
@@ -221,7 +223,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
         let connection = self.connect(target, &slot).await?;
         may_become(connection.as_ref(), target, command.become_user.as_ref())?;
-        let outcome = raw::run(connection.as_ref(), target, command, events).await;
+        let outcome = raw::run(&self.inner.raw, connection.clone(), target, command, events).await;
         connection.close().await;
         self.count(connection.as_ref());
         outcome.map_err(RawFailure::into_error)
@@ -262,6 +264,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
 
     /// Ends every executor and closes every connection, so that nothing keeps running on any host.
     pub async fn close(&self) {
+        self.inner.raw.ended().await;
         let slots: Vec<_> = {
             let mut slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.drain().map(|(_, slot)| slot).collect()

@@ -1,18 +1,21 @@
 //! Bare commands, run without an executor.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::test_kill_process_group;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc};
 use tokio::time::{sleep, timeout};
 use windlass_modules::process::KEEP;
 use windlass_protocol::{BEGIN_MARKER, Become, BecomeMethod, Stream};
 
 use super::start::random_word;
 use super::{Error, TaskEvent};
-use crate::connection::{self, Connection, Duplex, Exit, GRACE, Output, Piece, Signal, Target};
+use crate::connection::{self, Connection, Duplex, Exit, GRACE, Kind, Output, Piece, Signal, Target};
 
+/// Time for stopping a command: SIGTERM, SIGKILL, and the start of the shell that sends them.
+const STOP_DEADLINE: Duration = GRACE.saturating_mul(4);
 /// Maximum output in bytes before the become user's shell starts.
 const NOISE: usize = 1 << 20;
 
@@ -80,29 +83,101 @@ pub struct RawOutput {
     pub left_out: u64,
 }
 
-/// Runs the command on a connection and collects its output.
+/// Number of commands that run over SSH, in all pools of this process.
+static OVER_SSH: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a bare command runs over SSH. Such a command does not notice the end of this process.
+pub(crate) fn is_under_way() -> bool {
+    OVER_SSH.load(Ordering::Relaxed) > 0
+}
+
+/// Bare commands of a pool, including those that are being stopped.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    running: Arc<RwLock<()>>,
+    /// Whether a call of [`Commands::ended`] has not returned; a second one then gives up at once.
+    awaited: AtomicBool,
+}
+
+impl Commands {
+    /// Waits until no command runs any more, but no longer than stopping one may take.
+    pub(super) async fn ended(&self) {
+        if self.awaited.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if timeout(STOP_DEADLINE, self.running.write()).await.is_err() {
+            tracing::debug!("a raw command did not end in time; its connection is cut");
+        }
+        self.awaited.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Runs the command on a connection and collects its output. If the future is dropped, the command is stopped in the
+/// background; [`Commands::ended`] waits for that.
 pub(super) async fn run(
-    connection: &dyn Connection,
-    target: &Target,
+    commands: &Commands,
+    connection: Arc<dyn Connection>,
+    target: &Arc<Target>,
     raw: &RawCommand,
     events: Option<&mpsc::Sender<TaskEvent>>,
 ) -> Result<RawOutput, RawFailure> {
-    let mut running = start(connection, target, raw).await?;
+    let _counted = (target.kind == Kind::Ssh).then(Counted::new);
+    let counted = commands.running.clone().read_owned().await;
+    let running = start(connection, target, raw).await?;
+    let mut stoppable = Stoppable { running: Some(running), counted: Some(counted) };
+    let Some(running) = &mut stoppable.running else { unreachable!("it was just set") };
     let work = running.finish(raw.input.clone(), events);
-    let Some(limit) = raw.timeout else { return Ok(work.await?) };
-    if let Ok(output) = timeout(limit, work).await {
-        return Ok(output?);
+    let outcome = match raw.timeout {
+        None => work.await,
+        Some(limit) => match timeout(limit, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let ended = running.stop().await;
+                Err(Error::TimedOut { host: target.name.clone(), seconds: limit.as_secs(), ended })
+            }
+        },
+    };
+    stoppable.running = None;
+    Ok(outcome?)
+}
+
+/// Counts a command over SSH until it is dropped.
+struct Counted(());
+
+impl Counted {
+    fn new() -> Self {
+        OVER_SSH.fetch_add(1, Ordering::Relaxed);
+        Self(())
     }
-    let ended = running.stop(connection, raw).await;
-    Err(Error::TimedOut { host: target.name.clone(), seconds: limit.as_secs(), ended }.into())
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        OVER_SSH.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Stops its command if dropped before the command has ended.
+struct Stoppable {
+    running: Option<Running>,
+    counted: Option<OwnedRwLockReadGuard<()>>,
+}
+
+impl Drop for Stoppable {
+    fn drop(&mut self) {
+        if let (Some(mut running), counted) = (self.running.take(), self.counted.take())
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                running.stop().await;
+                drop(counted);
+            });
+        }
+    }
 }
 
 /// Starts the command, as the become user if one is set.
-async fn start<'a>(
-    connection: &dyn Connection,
-    target: &'a Target,
-    raw: &RawCommand,
-) -> Result<Running<'a>, RawFailure> {
+async fn start(connection: Arc<dyn Connection>, target: &Arc<Target>, raw: &RawCommand) -> Result<Running, RawFailure> {
     let word = random_word()?;
     let command = match &raw.executable {
         Some(executable) => format!("{executable} -c {}", quote(&raw.command)),
@@ -114,7 +189,15 @@ async fn start<'a>(
     };
     let mut duplex = connection.shell(&command, pty).await.map_err(RawFailure::Connection)?;
     duplex.output.terminate_on_drop();
-    let mut running = Running { target, duplex, streams: Streams::default(), exit: None, shell: None };
+    let mut running = Running {
+        target: target.clone(),
+        connection,
+        become_user: raw.become_user.clone(),
+        duplex,
+        streams: Streams::default(),
+        exit: None,
+        shell: None,
+    };
     if let Some(other) = &raw.become_user {
         running.become_user(other, &word).await?;
     }
@@ -134,10 +217,10 @@ pub struct Opened {
 /// Starts the command on a connection and returns its streams.
 pub(super) async fn open(
     connection: Arc<dyn Connection>,
-    target: &Target,
+    target: &Arc<Target>,
     raw: &RawCommand,
 ) -> Result<Opened, RawFailure> {
-    let Running { duplex, streams, .. } = start(connection.as_ref(), target, raw).await?;
+    let Running { duplex, streams, connection, .. } = start(connection, target, raw).await?;
     Ok(Opened { duplex, early: streams.stdout, _connection: connection })
 }
 
@@ -174,8 +257,10 @@ impl Streams {
     }
 }
 
-struct Running<'a> {
-    target: &'a Target,
+struct Running {
+    target: Arc<Target>,
+    connection: Arc<dyn Connection>,
+    become_user: Option<Become>,
     duplex: Duplex,
     streams: Streams,
     exit: Option<Exit>,
@@ -183,7 +268,7 @@ struct Running<'a> {
     shell: Option<u32>,
 }
 
-impl Running<'_> {
+impl Running {
     /// Receives the next piece of output. Returns its stream and size in bytes, or `None` at the end.
     async fn receive(&mut self) -> Option<(Stream, usize)> {
         loop {
@@ -263,15 +348,18 @@ impl Running<'_> {
     }
 
     /// Ends the command: SIGTERM, then SIGKILL. Returns whether all processes of its group are known to have ended.
-    async fn stop(&mut self, connection: &dyn Connection, raw: &RawCommand) -> bool {
+    async fn stop(&mut self) -> bool {
         let group = match &self.duplex.output {
-            Output::Process(_, group) if raw.become_user.is_none() => *group,
+            Output::Process(_, group) if self.become_user.is_none() => *group,
             _ => {
-                let ended = self.stop_by_shell(connection, raw).await;
+                let ended = self.stop_by_shell().await;
                 if !ended {
                     // Not all servers can run a second shell or have /proc, but this request is not confirmed.
                     self.duplex.output.signal(Signal::Term).await;
-                    self.duplex.output.signal(Signal::Kill).await;
+                    let output = async { while self.duplex.output.next().await.is_some() {} };
+                    if timeout(GRACE, output).await.is_err() {
+                        self.duplex.output.signal(Signal::Kill).await;
+                    }
                 }
                 return ended;
             }
@@ -294,19 +382,22 @@ impl Running<'_> {
 
     /// Ends the command's process group from a second shell on its connection. SSH's own request does not suffice:
     /// OpenSSH ignores it for root, and can signal only processes of the login user.
-    async fn stop_by_shell(&self, connection: &dyn Connection, raw: &RawCommand) -> bool {
-        let find = match (&raw.become_user, self.shell) {
+    async fn stop_by_shell(&self) -> bool {
+        let find = match (&self.become_user, self.shell) {
             (Some(_), Some(shell)) => format!("stat /proc/{shell}\n"),
             (Some(_), None) => return false,
             (None, _) => FIND_SIBLING.to_owned(),
         };
         let stop = RawCommand {
             command: format!("exec /bin/sh -c {}", quote(&format!("{STAT}{find}{STOP_GROUP}"))),
-            become_user: raw.become_user.clone(),
+            become_user: self.become_user.clone(),
             ..RawCommand::default()
         };
-        let work = async { start(connection, self.target, &stop).await.ok()?.finish(Vec::new(), None).await.ok() };
-        matches!(timeout(GRACE * 4, work).await, Ok(Some(RawOutput { status: 0, .. })))
+        let work = async {
+            let started = start(self.connection.clone(), &self.target, &stop).await;
+            started.ok()?.finish(Vec::new(), None).await.ok()
+        };
+        matches!(timeout(STOP_DEADLINE, work).await, Ok(Some(RawOutput { status: 0, .. })))
     }
 
     async fn finish(&mut self, input: Vec<u8>, events: Option<&mpsc::Sender<TaskEvent>>) -> Result<RawOutput, Error> {

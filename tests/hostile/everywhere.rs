@@ -1,8 +1,10 @@
-//! Passes hostile data of a host to every documented argument, keyword, filter, test and lookup of the program under
+//! Passes hostile data (results, facts, files) to every documented argument, keyword, filter, test and lookup of the program under
 //! attack. Nothing may render it, whatever the task's outcome.
 
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::stage::{EVIL, EVIL_EXPRESSION, Stage, program};
@@ -13,11 +15,82 @@ const VALUES: [&str; 4] =
 /// Options that only make a task wait.
 const WAITING: &[&str] = &["reboot", "wait_for_connection", "wait_for", "pause"];
 
+/// A way for data to reach a task: its name, variables of the play, and tasks. They define `r` with a text `x` and an
+/// expression `e`.
+struct Source {
+    name: &'static str,
+    vars: &'static str,
+    tasks: &'static str,
+}
+
+const SOURCES: &[Source] = &[
+    Source { name: "result", vars: "{}", tasks: "    - command: anything\n      register: r\n" },
+    Source {
+        name: "fact",
+        vars: "{r: {x: '{{ ansible_facts.distribution }}', e: '{{ ansible_facts.os_family }}'}}",
+        tasks: "    - setup:\n",
+    },
+    Source {
+        name: "cached fact",
+        vars: "{r: {x: '{{ ansible_facts.lsb }}', e: '{{ ansible_facts.kernel }}'}}",
+        tasks: "",
+    },
+    Source {
+        name: "file of a host",
+        vars: "{r: {x: \"{{ lookup('file', 'fetched/x') }}\", e: \"{{ lookup('file', 'fetched/e') }}\"}}",
+        tasks: "",
+    },
+    Source {
+        name: "slurp",
+        vars: "{r: {x: '{{ s.content | b64decode }}', e: \"{{ s.content | b64decode | regex_search('1234 . 4321') }}\"}}",
+        tasks: "    - slurp: {src: /x}\n      register: s\n",
+    },
+    Source {
+        name: "set_fact",
+        vars: "{r: {x: '{{ third }}', e: '{{ other.e }}'}}",
+        tasks: "    - command: anything\n      register: first\n    - set_fact: {second: '{{ first.x }}', other: '{{ first }}'}\n    \
+                - set_fact: {third: '{{ second }}'}\n",
+    },
+    Source {
+        name: "items of a result",
+        vars: "{r: {x: '{{ (all.results | first).x }}', e: '{{ all.results[1].e }}'}}",
+        tasks: "    - command: anything\n      loop: [1, 2]\n      register: all\n",
+    },
+];
+
+impl Source {
+    /// The play up to the tasks under attack.
+    fn play(&self) -> String {
+        format!(
+            "- hosts: liar\n  gather_facts: false\n  ignore_errors: true\n  ignore_unreachable: true\n  timeout: 5\n  vars: {}\n  \
+             tasks:\n{}",
+            self.vars, self.tasks
+        )
+    }
+
+    /// The source of a case. Over all cases, every source is used.
+    fn of(case: usize) -> &'static Source {
+        &SOURCES[case % SOURCES.len()]
+    }
+}
+
 fn stage() -> Option<Stage> {
     super::support::available().then(|| {
         let evil = json!({"changed": true, "x": EVIL, "e": EVIL_EXPRESSION, "stdout": EVIL, "msg": EVIL, "content": EVIL, "rc": 0,
             "ansible_facts": {"evil": EVIL}, "exists": true, "stat": {"exists": true, "path": EVIL}});
-        let stage = Stage::new("answer", &json!({"*": evil}));
+        let facts = json!({"ansible_facts": {"ansible_distribution": EVIL, "ansible_os_family": EVIL_EXPRESSION}});
+        let slurp = json!({"encoding": "base64", "content": STANDARD.encode(EVIL)});
+        let stage = Stage::new("answer", &json!({"*": evil, "setup": facts, "slurp": slurp}));
+        stage.write("fetched/x", EVIL);
+        stage.write("fetched/e", EVIL_EXPRESSION);
+        // The canary's path contains no character that JSON escapes.
+        let cached = json!({"ansible_lsb": EVIL, "ansible_kernel": EVIL_EXPRESSION}).to_string();
+        stage.write("cache/liar", &cached);
+        for source in SOURCES {
+            let check = "    - assert: {that: [\"'1234 * 4321' in r.x\", \"'1234 * 4321' in r.e\"]}\n      ignore_errors: false\n";
+            let outcome = stage.run(&format!("{}{check}", source.play()), &[]);
+            assert!(outcome.code == Some(0), "the data does not arrive by {}: {}", source.name, outcome.text);
+        }
         // Proves that the project's own text is rendered; otherwise, the checks below would be meaningless.
         let own = stage.run(&super::stage::tasks("    - debug: msg=\"{{ 1234 * 4321 }}\"\n"), &[]);
         assert!(own.text.contains("5332114"), "{}", own.text);
@@ -31,21 +104,17 @@ fn documented(words: &[&str]) -> Map<String, Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs tasks after one whose hostile result is `r`. Returns the tasks that rendered it, and bisects out tasks that are
-/// refused before the run.
-fn rendered(stage: &Stage, what: &str, tasks: &[String]) -> Vec<String> {
-    let playbook = format!(
-        "- hosts: liar\n  gather_facts: false\n  ignore_errors: true\n  ignore_unreachable: true\n  timeout: 5\n  tasks:\n    \
-         - command: anything\n      register: r\n{}",
-        tasks.concat()
-    );
-    match problem(stage, what, &playbook) {
+/// Runs tasks after a source of the data `r`. Returns the tasks that rendered it, and bisects out tasks that are refused
+/// before the run.
+fn rendered(stage: &Stage, what: &str, source: &Source, tasks: &[String]) -> Vec<String> {
+    let playbook = format!("{}{}", source.play(), tasks.concat());
+    match problem(stage, &format!("{what} with data of a {}", source.name), &playbook) {
         Ran::Yes => Vec::new(),
         Ran::Broken(problem) => vec![problem],
         Ran::Refused if tasks.len() < 2 => Vec::new(),
         Ran::Refused => {
             let (left, right) = tasks.split_at(tasks.len() / 2);
-            [rendered(stage, what, left), rendered(stage, what, right)].concat()
+            [rendered(stage, what, source, left), rendered(stage, what, source, right)].concat()
         }
     }
 }
@@ -77,7 +146,7 @@ pub(crate) fn actions() {
     let listed = documented(&["--list"]);
     let names: Vec<&str> = listed.keys().map(String::as_str).collect();
     let mut broken = Vec::new();
-    for (name, page) in documented(&names) {
+    for (case, (name, page)) in documented(&names).into_iter().enumerate() {
         let short = name.rsplit('.').next().unwrap_or_default();
         if WAITING.contains(&short) {
             continue;
@@ -97,8 +166,8 @@ pub(crate) fn actions() {
         }
         // Arguments that may be refused before the run get a separate task, so that the others still run.
         let whole = format!("    - {name}: {}\n    - action: {name}\n      args: {}\n", VALUES[0], VALUES[0]);
-        broken.extend(rendered(&stage, &name, &[whole]));
-        broken.extend(rendered(&stage, &name, &tasks));
+        broken.extend(rendered(&stage, &name, Source::of(case), &[whole]));
+        broken.extend(rendered(&stage, &name, Source::of(case + 1), &tasks));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
@@ -107,10 +176,12 @@ pub(crate) fn actions() {
 pub(crate) fn keywords() {
     let Some(stage) = stage() else { return };
     let mut broken = Vec::new();
+    let mut case = 0;
     for keyword in documented(&["-t", "keyword", "--list"]).keys() {
         for value in VALUES {
+            case += 1;
             let task = format!("    - debug: {{msg: \"{{{{ item | default('x') }}}}\"}}\n      {keyword}: {value}\n");
-            broken.extend(rendered(&stage, &format!("task {keyword}: {value}"), &[task]));
+            broken.extend(rendered(&stage, &format!("task {keyword}: {value}"), Source::of(case), &[task]));
         }
         let play = format!(
             "- hosts: liar\n  gather_facts: false\n  tasks:\n    - command: anything\n      register: r\n    - set_fact: {{kept: \"{{{{ r }}}}\"}}\n\
@@ -146,13 +217,16 @@ pub(crate) fn expressions() {
             &["lookup('NAME', r.x)", "lookup('NAME', r.e, r.x)", "query('NAME', [r.x, r.e])", "lookup('NAME', r)"],
         ),
     ];
+    let mut case = 0;
     for (kind, shapes) in shapes {
         let names = documented(&["-t", kind, "--list"]);
         for group in names.keys().collect::<Vec<_>>().chunks(25) {
             let expressions = group.iter().flat_map(|name| shapes.iter().map(|shape| shape.replace("NAME", name)));
             let tasks =
                 expressions.map(|text| format!("    - debug: msg=\"{{{{ {text} }}}}\"\n    - debug: var=\"{text}\"\n"));
-            broken.extend(rendered(&stage, &format!("{kind}s {group:?}"), &tasks.collect::<Vec<_>>()));
+            case += 1;
+            let what = format!("{kind}s {group:?}");
+            broken.extend(rendered(&stage, &what, Source::of(case), &tasks.collect::<Vec<_>>()));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));

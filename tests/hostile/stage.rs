@@ -164,7 +164,8 @@ impl Stage {
     }
 
     /// Writes a file, with `CANARY` replaced by the path of the file that must never appear.
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
         fs::write(self.path(name), text.replace("CANARY", &self.path("CANARY").display().to_string())).unwrap();
     }
 
@@ -180,6 +181,13 @@ impl Stage {
             .env("NO_COLOR", "1")
             .env("ANSIBLE_SHOW_CUSTOM_STATS", "1")
             .env("WINDLASS_HEARTBEAT_TIMEOUT", "20")
+            .envs(
+                self.path("cache")
+                    .exists()
+                    .then_some([("ANSIBLE_CACHE_PLUGIN", "jsonfile"), ("ANSIBLE_CACHE_PLUGIN_CONNECTION", "cache")])
+                    .into_iter()
+                    .flatten(),
+            )
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

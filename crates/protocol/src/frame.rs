@@ -1,9 +1,8 @@
 use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
-use zeroize::Zeroizing;
 
-use crate::weight::weigh;
+use crate::{weight::weigh, wiped::Wiped};
 
 /// Largest accepted JSON message. Stray text on the stream decodes as a larger length.
 pub const MAX_MESSAGE: usize = 160 << 20;
@@ -11,6 +10,10 @@ pub const MAX_MESSAGE: usize = 160 << 20;
 pub const MAX_BLOB: usize = 16 << 20;
 /// Largest spare buffer that a decoder keeps between two frames, in bytes.
 const KEPT: usize = 256 << 10;
+/// Bytes of a message that are read at once.
+const PIECE: usize = 64 << 10;
+/// Bytes that most messages fit into.
+const USUAL: usize = 1 << 10;
 
 /// Errors of reading and writing frames.
 #[derive(Debug, thiserror::Error)]
@@ -45,23 +48,25 @@ pub enum Error {
     Json(#[from] serde_json::Error),
 }
 
-/// Encodes one frame.
-pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut written = Bounded { buffer: vec![0; 8], length: 0 };
+/// Encodes one frame. It may carry a secret, so it is zeroed on drop.
+pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Wiped, Error> {
+    let mut buffer = Wiped::with_capacity(USUAL + blob.len());
+    buffer.extend(&[0; 8]);
+    let mut written = Bounded { buffer, length: 0 };
     serde_json::to_writer(&mut written, message)?;
     let Bounded { mut buffer, length } = written;
     check(length, MAX_MESSAGE)?;
     check(blob.len(), MAX_BLOB)?;
     weigh(buffer.get(8..).unwrap_or_default())?;
-    buffer[..4].copy_from_slice(&(length as u32).to_be_bytes());
-    buffer[4..8].copy_from_slice(&(blob.len() as u32).to_be_bytes());
-    buffer.extend_from_slice(blob);
+    buffer.set(0, &(length as u32).to_be_bytes());
+    buffer.set(4, &(blob.len() as u32).to_be_bytes());
+    buffer.extend(blob);
     Ok(buffer)
 }
 
 /// Counts written bytes, and keeps them as long as the message may still be sent.
 struct Bounded {
-    buffer: Vec<u8>,
+    buffer: Wiped,
     length: usize,
 }
 
@@ -70,7 +75,7 @@ impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.length += bytes.len();
         if self.length <= MAX_MESSAGE {
-            self.buffer.extend_from_slice(bytes);
+            self.buffer.extend(bytes);
         }
         Ok(bytes.len())
     }
@@ -106,11 +111,22 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
         }
     }
     let (json, blob) = lengths(&header)?;
-    // A request may carry a password.
-    let message = Zeroizing::new(read_whole(reader, json)?);
+    let message = read_message(reader, json)?;
     let bytes = read_whole(reader, blob)?;
     weigh(&message)?;
     Ok(Some((serde_json::from_slice(&message)?, bytes)))
+}
+
+/// Reads a message of `length` bytes, which may carry a secret.
+fn read_message(reader: &mut impl Read, length: usize) -> Result<Wiped, Error> {
+    let mut message = Wiped::with_capacity(length.min(KEPT));
+    let mut piece = Wiped::from(vec![0; length.min(PIECE)]);
+    while message.len() < length {
+        let wanted = (length - message.len()).min(PIECE);
+        let read = piece.fill_from(reader, wanted)?;
+        message.extend(&piece[..read]);
+    }
+    Ok(message)
 }
 
 /// Reads `length` bytes. Memory grows with the bytes received, not with the length a header announces.
@@ -123,14 +139,14 @@ fn read_whole(reader: &mut impl Read, length: usize) -> Result<Vec<u8>, Error> {
 /// Extracts frames from bytes that arrive in arbitrary pieces.
 #[derive(Debug, Default)]
 pub struct FrameDecoder {
-    buffer: Vec<u8>,
+    buffer: Wiped,
     start: usize,
 }
 
 /// A complete frame whose message has been weighed but not decoded.
 #[derive(Debug)]
 pub struct RawFrame {
-    message: Vec<u8>,
+    message: Wiped,
     blob: Vec<u8>,
     weight: usize,
 }
@@ -155,7 +171,7 @@ impl RawFrame {
 impl FrameDecoder {
     /// Adds received bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
+        self.buffer.extend(bytes);
     }
 
     /// Announced size of the next frame, in bytes; `None` until its header has arrived.
@@ -172,8 +188,10 @@ impl FrameDecoder {
         let (json, blob) = lengths(header)?;
         let Some(body) = pending.get(8..8 + json + blob) else { return Ok(None) };
         let (message, bytes) = body.split_at(json);
-        let frame = RawFrame { weight: weigh(message)?, message: message.to_vec(), blob: bytes.to_vec() };
-        self.start += frame.size();
+        let frame = RawFrame { weight: weigh(message)?, message: Wiped::from(message.to_vec()), blob: bytes.to_vec() };
+        let end = self.start + frame.size();
+        self.buffer.wipe(self.start, end);
+        self.start = end;
         self.shrink();
         Ok(Some(frame))
     }
@@ -187,14 +205,11 @@ impl FrameDecoder {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// Drops consumed bytes once they are many or all, and releases the memory of a large frame.
+    /// Removes consumed bytes once they are many or all, and releases the memory of a large frame.
     fn shrink(&mut self) {
-        if self.start == self.buffer.len() || self.start > 1 << 20 {
-            self.buffer.drain(..self.start);
+        if self.pending().is_empty() || self.start > 1 << 20 {
+            self.buffer.remove(self.start, KEPT);
             self.start = 0;
-            if self.buffer.len() < KEPT {
-                self.buffer.shrink_to(KEPT);
-            }
         }
     }
 }
@@ -218,8 +233,8 @@ mod tests {
 
     #[test]
     fn frames_in_arbitrary_pieces_decoded() {
-        let mut wire = encode(&vec!["a", "b"], b"content").unwrap();
-        wire.extend(encode(&vec!["c"], b"").unwrap());
+        let mut wire = encode(&vec!["a", "b"], b"content").unwrap().to_vec();
+        wire.extend_from_slice(&encode(&vec!["c"], b"").unwrap());
         let mut decoder = FrameDecoder::default();
         let mut seen = Vec::new();
         for byte in wire {

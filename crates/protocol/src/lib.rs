@@ -12,6 +12,7 @@ mod frame;
 mod lock;
 mod message;
 mod weight;
+mod wiped;
 
 pub use answer::Answer;
 pub use frame::{Error, FrameDecoder, MAX_BLOB, MAX_MESSAGE, RawFrame, encode, read_frame, write_frame};
@@ -21,6 +22,7 @@ pub use message::{
 };
 pub use weight::{MAX_DEPTH, MAX_WEIGHT};
 pub use windlass_secret::Secret;
+pub use wiped::Wiped;
 
 /// Printed by the executor, followed by the controller's random word and a newline, before the first frame.
 pub const BEGIN_MARKER: &str = "windlass-begin-";

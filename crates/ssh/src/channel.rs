@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use russh::client::Msg;
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 
@@ -74,8 +75,9 @@ impl Channel {
 impl ChannelInput {
     /// Sends bytes and waits until the host accepts them; `false` once the connection is lost. If the host has closed
     /// the channel, it may wait for ever: read the output at the same time, which reports the exit.
-    pub async fn send(&self, bytes: Vec<u8>) -> bool {
-        self.half.data_bytes(bytes).await.is_ok()
+    /// The bytes keep their type, which may zero them on drop.
+    pub async fn send(&self, bytes: impl AsRef<[u8]> + Send + 'static) -> bool {
+        self.half.data_bytes(Bytes::from_owner(bytes)).await.is_ok()
     }
 
     /// Closes the standard input.

@@ -7,10 +7,14 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["serve", word] => match windlass_modules::serve(word) {
+        ["serve", word] => match windlass_modules::serve(word, "guard") {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => complain(&error.to_string()),
         },
+        ["guard", owner] => {
+            windlass_modules::guard::run(owner);
+            ExitCode::SUCCESS
+        }
         ["--version"] => {
             let line = format!("windlass-executor {}\n", env!("CARGO_PKG_VERSION"));
             match std::io::stdout().write_all(line.as_bytes()) {

@@ -16,7 +16,10 @@ use rustix::{
 use windlass_protocol::Stream;
 
 use super::GRACE;
-use crate::{Failure, Host};
+use crate::{
+    Failure, Host,
+    guard::{self, Watched},
+};
 
 /// Bytes to keep from each end of an overlong stream.
 pub(super) const END: usize = 8 << 10;
@@ -29,16 +32,21 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 pub(super) struct Running {
     child: Child,
     group: Pid,
+    /// Stops the group should this process die; `None` once the process has ended.
+    watched: Option<Watched>,
     reaped: bool,
 }
 
 impl Running {
     pub(super) fn of(child: Child) -> Running {
-        Running { group: Pid::from_child(&child), child, reaped: false }
+        let group = Pid::from_child(&child);
+        Running { watched: Some(guard::watch(group)), group, child, reaped: false }
     }
 
-    /// Reaps the process and returns its exit status.
+    /// Reaps the process, which has ended, and returns its exit status.
     pub(super) fn status(mut self) -> Result<ExitStatus, Failure> {
+        // The id belongs to this group only until the process is reaped.
+        self.watched = None;
         let status = self.child.wait();
         let status = status.map_err(|error| Failure::new(format!("The process could not be awaited: {error}.")))?;
         self.reaped = true;
@@ -62,6 +70,7 @@ impl Running {
             pipes.discard();
         }
         let _ = kill_process_group(self.group, Signal::KILL);
+        self.watched = None;
         let _ = self.child.wait();
         self.reaped = true;
     }
@@ -78,6 +87,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(20));
         }
         let _ = kill_process_group(self.group, Signal::KILL);
+        self.watched = None;
         let _ = self.child.wait();
         self.reaped = true;
     }
@@ -97,7 +107,8 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    pub(super) fn of(child: &mut Child, input: Option<Vec<u8>>) -> Result<Pipes, Failure> {
+    pub(super) fn of(running: &mut Running, input: Option<Vec<u8>>) -> Result<Pipes, Failure> {
+        let child = &mut running.child;
         let stdin = child.stdin.take().map(|pipe| non_blocking(pipe.into())).transpose()?;
         Ok(Pipes {
             input: stdin.zip(input).map(|(pipe, bytes)| (pipe, bytes, 0)),

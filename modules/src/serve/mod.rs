@@ -16,6 +16,7 @@ use std::{
     sync::Arc,
 };
 
+use crate::guard;
 use rustix::io::fcntl_dupfd_cloexec;
 use serde_json::Value;
 use windlass_protocol::{BEGIN_MARKER, Hello, PROTOCOL_VERSION, Reply, ToExecutor, read_frame, write_frame};
@@ -38,14 +39,18 @@ pub enum ServeError {
 }
 
 /// Serves the controller on standard input and output until it closes the connection. `word` is the controller's random
-/// word, or the argument for a detached run.
+/// word, or the argument for a detached run. `guard` is the verb of this program that runs [`guard::run`].
 ///
 /// The process should do nothing else, because requests cannot use its standard streams.
-pub fn serve(word: &str) -> Result<(), ServeError> {
+pub fn serve(word: &str, guard: &str) -> Result<(), ServeError> {
     if word == detached::WORD {
-        return detached::run().map_err(ServeError::Streams);
+        guard::install(guard, None);
+        let outcome = detached::run().map_err(ServeError::Streams);
+        guard::end();
+        return outcome;
     }
     let (input, mut output) = take_streams().map_err(ServeError::Streams)?;
+    guard::install(guard, input.try_clone().ok().map(OwnedFd::from));
     leave_unreadable_directory();
     job::install_panic_hook();
     writeln!(output, "{BEGIN_MARKER}{word}").and_then(|()| output.flush()).map_err(ServeError::Streams)?;
@@ -65,6 +70,7 @@ pub fn serve(word: &str) -> Result<(), ServeError> {
         }
     };
     session.end();
+    guard::end();
     ended
 }
 

@@ -1,0 +1,203 @@
+//! Hints of errors in playbooks: the playbook that causes one, and the same as the hint advises.
+
+use super::Case;
+
+/// A playbook that is refused, and its correction.
+const fn mended(bad: &'static str, says: &'static str, good: &'static str) -> Case {
+    Case {
+        setup: &[("p.yml", bad)],
+        fails: "windlass playbook -i hosts p.yml",
+        says,
+        mended: &[("p.yml", good)],
+        then: &["windlass playbook -i hosts p.yml"],
+    }
+}
+
+/// The same, inside the tasks of a play.
+macro_rules! tasks {
+    ($bad:literal, $says:literal, $good:literal) => {
+        mended(
+            concat!("- hosts: all\n  gather_facts: false\n  tasks:\n", $bad),
+            $says,
+            concat!("- hosts: all\n  gather_facts: false\n  tasks:\n", $good),
+        )
+    };
+}
+
+/// The same, in the keywords of a play.
+macro_rules! play {
+    ($bad:literal, $says:literal, $good:literal) => {
+        mended(
+            concat!("- hosts: all\n  gather_facts: false\n", $bad),
+            $says,
+            concat!("- hosts: all\n  gather_facts: false\n", $good),
+        )
+    };
+}
+
+pub(crate) const CASES: &[Case] = &[
+    mended(
+        "- hosts: ''\n  tasks: []\n",
+        "a play needs the pattern of the hosts it runs on",
+        "- hosts: all\n  gather_facts: false\n",
+    ),
+    mended("- hosts: [1]\n", "quote names that are numbers", "- hosts: ['1', all]\n  gather_facts: false\n"),
+    mended("[]\n", "a playbook starts with `- hosts: ...`", "- hosts: all\n  gather_facts: false\n"),
+    mended("hosts: all\n", "a playbook starts with `- hosts: ...`", "- hosts: all\n  gather_facts: false\n"),
+    play!(
+        "  vars: {1a: x}\n",
+        "use letters, digits and `_`, with no digit first, and neither `not` nor a word for true, false or null",
+        "  vars: {a1: x}\n"
+    ),
+    play!(
+        "  module_defaults: '{{ x }}'\n",
+        "only the arguments may be templates",
+        "  vars: {x: y}\n  module_defaults: {debug: {msg: '{{ x }}'}}\n  tasks:\n    - debug:\n"
+    ),
+    tasks!(
+        "    - debug: msg=x\n      loop: [1]\n      loop_control: '{{ x }}'\n",
+        "only its values may be templates",
+        "    - debug: msg=x\n      loop: [1]\n      loop_control: {label: '{{ item }}'}\n"
+    ),
+    tasks!(
+        "    - include_tasks: t.yml\n      environment: {A: b}\n",
+        "put it under `apply:` of include_tasks to give it to the included tasks",
+        "    - include_tasks: {file: t.yml, apply: {environment: {A: b}}}\n"
+    ),
+    tasks!(
+        "    - include_tasks: {file: t.yml, apply: 1}\n",
+        "`apply` must be a mapping of keywords to values",
+        "    - include_tasks: {file: t.yml, apply: {environment: {A: b}}}\n"
+    ),
+    tasks!(
+        "    - import_tasks: {file: t.yml, apply: {environment: {A: b}}}\n",
+        "keywords of an import apply to everything it imports; `apply` is for includes of tasks",
+        "    - import_tasks: t.yml\n      environment: {A: b}\n"
+    ),
+    tasks!(
+        "    - include_role: {name: r, tasks_from: [a]}\n",
+        "it is the name of one file of the role",
+        "    - include_role: {name: r, tasks_from: main}\n"
+    ),
+    tasks!(
+        "    - import_tasks: endless-import.yml\n",
+        "for recursion use include_tasks or include_role, with a condition that ends it",
+        "    - include_tasks: recursion.yml\n"
+    ),
+    tasks!(
+        "    - include_tasks: endless.yml\n",
+        "a file that includes itself needs a condition that ends it",
+        "    - include_tasks: recursion.yml\n"
+    ),
+    tasks!(
+        "    - include_tasks: mapping.yml\n",
+        "mapping.yml holds a value of another kind: a mapping",
+        "    - include_tasks: t.yml\n"
+    ),
+    tasks!("    - import_tasks: nowhere.yml\n", "searched in /", "    - import_tasks: t.yml\n"),
+    tasks!(
+        "    - import_tasks: '{{ file_of_host }}'\n",
+        "imports are read before any host is known: only extra variables, variables of the play, its files, enclosing \
+         blocks and roles, and variables of the whole run are available; include_tasks and include_role can use all \
+         variables",
+        "    - include_tasks: '{{ file_of_host }}'\n    - include_role: {name: '{{ role_of_host }}'}\n"
+    ),
+    play!("  roles: [nowhere]\n", "searched in /", "  roles: [r]\n"),
+    play!(
+        "  roles: ['r,a=1']\n",
+        "a role with parameters is a mapping: `role: NAME`, and its parameters as further keys",
+        "  roles: [{role: r, a: 1}]\n"
+    ),
+    play!(
+        "  handlers:\n    - block:\n        - block:\n            - debug: msg=x\n",
+        "give each task of it a name, or let them `listen` to one topic",
+        "  tasks:\n    - command: 'true'\n      notify: [topic, name]\n  handlers:\n    - name: name\n      debug: msg=x\n    \
+         - listen: topic\n      debug: msg=x\n"
+    ),
+    play!(
+        "  handlers:\n    - import_role: {name: r}\n",
+        "put the tasks of the role among its own handlers",
+        "  roles: [r]\n  tasks:\n    - command: 'true'\n      notify: handler of r\n"
+    ),
+    tasks!(
+        "    - debug: msg=x\n      loop: [1]\n      with_items: [2]\n",
+        "a task can have only one `loop` or `with_...`",
+        "    - debug: msg=x\n      with_items: [2]\n"
+    ),
+    tasks!(
+        "    - include: t.yml\n",
+        "use import_tasks to read the file before the play runs, include_tasks to read it during the play, or \
+         import_playbook for a playbook",
+        "    - import_tasks: t.yml\n    - include_tasks: t.yml\n- import_playbook: right.yml\n"
+    ),
+    play!(
+        "  order: up\n",
+        "use inventory, reverse_inventory, sorted, reverse_sorted or shuffle",
+        "  order: reverse_sorted\n  tasks: [debug: ]\n- {hosts: all, gather_facts: false, order: shuffle}\n- {hosts: all, \
+         gather_facts: false, order: inventory}\n- {hosts: all, gather_facts: false, order: reverse_inventory}\n- {hosts: \
+         all, gather_facts: false, order: sorted}\n"
+    ),
+    tasks!(
+        "    - debug:\n      debugger: sometimes\n",
+        "use always, never, on_failed, on_unreachable or on_skipped",
+        "    - debug:\n      debugger: never\n    - debug:\n      debugger: on_failed\n    - debug:\n      debugger: \
+         on_unreachable\n    - debug:\n      debugger: on_skipped\n"
+    ),
+    tasks!(
+        "    - ping:\n      become: true\n      become_method: none\n",
+        "there are sudo, su, doas",
+        "    - debug:\n      become: true\n      become_method: su\n"
+    ),
+    play!(
+        "  module_defaults: {group/{{ x }}: {}}\n",
+        "name a group of an installed collection as `group/NAMESPACE.COLLECTION.GROUP`; its name cannot be a template",
+        "  module_defaults: {group/aws: {}}\n"
+    ),
+    tasks!(
+        "    - debug: msg=x\n      when: \"'x'\"\n",
+        "Compare the value, or convert it with the filter `bool`.",
+        "    - debug: msg=x\n      when: \"'x' == 'x'\"\n    - debug: msg=x\n      when: \"'yes' | bool\"\n"
+    ),
+    // YAML.
+    play!("  vars: {x: =}\n", "Put it in quotes: \"=\".", "  vars: {x: \"=\"}\n"),
+    play!(
+        "  vars: {x: !vault [a]}\n",
+        "Write `!vault |` and the lines of ciphertext below it, indented.",
+        "  vars:\n    x: !vault |\n      $ANSIBLE_VAULT;1.1;AES256\n      3031\n"
+    ),
+    play!("  vars: {x: !!int abc}\n", "If text is meant, put it in quotes.", "  vars: {x: \"abc\"}\n"),
+    play!(
+        "---\n- hosts: all\n",
+        "Remove the extra `---` line or move what follows to a file of its own.",
+        "- hosts: all\n  gather_facts: false\n"
+    ),
+    Case {
+        setup: &[("v.json", "{\"a\": [1, 2}\n")],
+        fails: "windlass playbook -i hosts right.yml -e @v.json",
+        says: "It is no JSON either. JSON: ",
+        mended: &[("v.json", "{\"a\": [1, 2]}\n")],
+        then: &["windlass playbook -i hosts right.yml -e @v.json"],
+    },
+    // The nearest name, for each kind of name.
+    tasks!("    - debgu: msg=x\n", "did you mean `debug`?", "    - debug: msg=x\n"),
+    tasks!("    - debug: msg=x\n      wehn: true\n", "did you mean `when`?", "    - debug: msg=x\n      when: true\n"),
+    tasks!("    - meta: nop\n", "did you mean `noop`?", "    - meta: noop\n"),
+    tasks!("    - debug:\n      with_itmes: [1]\n", "did you mean `items`?", "    - debug:\n      with_items: [1]\n"),
+    tasks!(
+        "    - debug:\n      loop: [1]\n      loop_control: {lable: x}\n",
+        "did you mean `label`?",
+        "    - debug:\n      loop: [1]\n      loop_control: {label: x}\n"
+    ),
+    tasks!("    - include_role: {nmae: r}\n", "did you mean `name`?", "    - include_role: {name: r}\n"),
+    tasks!(
+        "    - command: 'true'\n      notify: restrat\n  handlers:\n    - name: restart\n      debug:\n",
+        "did you mean `restart`?",
+        "    - command: 'true'\n      notify: restart\n  handlers:\n    - name: restart\n      debug:\n"
+    ),
+    play!("  strategy: fre\n", "did you mean `free`?", "  strategy: free\n"),
+    play!(
+        "  vars_prompt: [{name: x, privat: false}]\n",
+        "did you mean `private`?",
+        "  vars_prompt: [{name: x, private: false, default: y}]\n"
+    ),
+];

@@ -1,0 +1,148 @@
+//! Hints about runs: the journal, `--resume`, plans, and settings of a run.
+
+use super::Case;
+
+const fn case(fails: &'static str, says: &'static str, then: &'static [&'static str]) -> Case {
+    Case { setup: FILES, fails, says, mended: &[], then }
+}
+
+/// `gate.yml` fails until the file `open` exists; `slow.yml` waits for it.
+const FILES: &[(&str, &str)] = &[
+    ("gate.yml", "- hosts: all\n  gather_facts: false\n  tasks:\n    - command: test -e open\n"),
+    (
+        "slow.yml",
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: 'test -e open || { touch began; exec sleep 600; }'\n",
+    ),
+    (
+        "change.yml",
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - copy: {content: '{{ x | default(1) }}', dest: made}\n",
+    ),
+    (
+        "notify.yml",
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - command: 'true'\n      notify: h\n  handlers:\n    - name: h\n      \
+         debug:\n",
+    ),
+    (
+        "start-slow",
+        "env --default-signal=INT windlass playbook -i hosts slow.yml > slow.log 2>&1 &\necho $! > slow.pid\nuntil test -e began; \
+         do sleep 0.1; done\n",
+    ),
+];
+
+pub(crate) const CASES: &[Case] = &[
+    // The journal.
+    case(
+        "windlass playbook -i hosts notify.yml; for file in .local/state/windlass/handlers/*.jsonl; do rm $file; mkdir $file; \
+         done; windlass playbook -i hosts notify.yml",
+        "set WINDLASS_JOURNAL_DIR to another directory, or use --no-journal",
+        &[
+            "WINDLASS_JOURNAL_DIR=$PWD/other windlass playbook -i hosts notify.yml",
+            "windlass playbook -i hosts notify.yml --no-journal",
+        ],
+    ),
+    case(
+        "windlass playbook -i hosts notify.yml; flock --no-fork -x .local/state/windlass/handlers/*.jsonl sleep 100 & echo $! > \
+         pid; sleep 1; windlass playbook -i hosts notify.yml",
+        "try again once that run has started",
+        &["kill $(cat pid); windlass playbook -i hosts notify.yml"],
+    ),
+    case(
+        "env -u HOME -u XDG_STATE_HOME windlass playbook -i hosts right.yml",
+        "set WINDLASS_JOURNAL_DIR, or use --no-journal",
+        &[
+            "env -u HOME -u XDG_STATE_HOME WINDLASS_JOURNAL_DIR=$PWD/other windlass playbook -i hosts right.yml",
+            "env -u HOME -u XDG_STATE_HOME windlass playbook -i hosts right.yml --no-journal",
+        ],
+    ),
+    case(
+        "XDG_STATE_HOME=$PWD/right.yml windlass playbook -i hosts right.yml",
+        "set WINDLASS_JOURNAL_DIR to a directory of yours, or use --no-journal",
+        &[
+            "XDG_STATE_HOME=$PWD/right.yml WINDLASS_JOURNAL_DIR=$PWD/other windlass playbook -i hosts right.yml",
+            "XDG_STATE_HOME=$PWD/right.yml windlass playbook -i hosts right.yml --no-journal",
+        ],
+    ),
+    case("windlass runs show 20200101T000000-0000", "`windlass runs` lists all runs", &["windlass runs"]),
+    case(
+        "windlass explain when right.yml here debug -i hosts --run 20200101T000000-0000",
+        "`windlass runs` lists all runs",
+        &["windlass runs"],
+    ),
+    // Resuming.
+    case("windlass playbook -i hosts --resume", "`windlass runs` lists all runs", &["windlass runs"]),
+    case("windlass playbook -i hosts gate.yml --resume", "`windlass runs` lists all runs", &["windlass runs"]),
+    case(
+        "windlass playbook -i hosts gate.yml || true; sed -i '2s/.*/damaged/' .local/state/windlass/runs/*.jsonl; touch open; \
+         windlass playbook -i hosts gate.yml --resume",
+        "the journal is damaged: run the playbook without --resume",
+        &["windlass playbook -i hosts gate.yml"],
+    ),
+    case(
+        "sh start-slow; windlass playbook -i hosts slow.yml --resume",
+        "wait for its end, or interrupt it",
+        &[
+            "kill -INT $(cat slow.pid); while kill -0 $(cat slow.pid); do sleep 0.1; done; touch open; windlass playbook -i \
+           hosts slow.yml --resume",
+        ],
+    ),
+    case(
+        "windlass playbook -i hosts right.yml; windlass playbook -i hosts right.yml --resume",
+        "run the playbook without --resume",
+        &["windlass playbook -i hosts right.yml"],
+    ),
+    case(
+        "windlass playbook -i hosts gate.yml || touch open; WINDLASS_JOURNAL=false windlass playbook -i hosts gate.yml --resume",
+        "set WINDLASS_JOURNAL=true",
+        &["WINDLASS_JOURNAL=true windlass playbook -i hosts gate.yml --resume"],
+    ),
+    case(
+        "windlass playbook -i hosts gate.yml || touch open; echo '# changed' >> gate.yml; windlass playbook -i hosts gate.yml \
+         --resume",
+        "run the playbook without --resume, or ignore the differences with --resume-anyway",
+        &["windlass playbook -i hosts gate.yml --resume-anyway", "windlass playbook -i hosts gate.yml"],
+    ),
+    // Plans.
+    case(
+        "windlass plan -i hosts change.yml --ask",
+        "write a plan with -o, and run it with `windlass apply`",
+        &["windlass plan -i hosts change.yml -o plan.json && windlass apply plan.json"],
+    ),
+    case(
+        "windlass plan -i hosts change.yml -o plan.json; echo 2 > made; windlass apply plan.json",
+        "make a new plan with `windlass plan -o FILE`",
+        &["windlass plan -i hosts change.yml -o plan.json && windlass apply plan.json"],
+    ),
+    case(
+        "windlass plan -i hosts change.yml -o plan.json; mkdir other; cd other; windlass apply ../plan.json",
+        "change to that directory: configuration and relative paths depend on it",
+        &["windlass apply plan.json"],
+    ),
+    case(
+        "windlass plan -i hosts change.yml --vault-password-file password -o plan.json; windlass apply plan.json",
+        "repeat it: windlass apply plan.json --vault-password-file ...",
+        &["windlass apply plan.json --vault-password-file password"],
+    ),
+    case(
+        "windlass plan -i hosts change.yml -o plan.json; windlass apply plan.json --vault-password-file password",
+        "make a new plan with `windlass plan -o FILE`",
+        &["windlass plan -i hosts change.yml --vault-password-file password -o plan.json && windlass apply plan.json \
+           --vault-password-file password"],
+    ),
+    case(
+        "echo '{}' > plan.json; windlass apply plan.json",
+        "write a new plan with `windlass plan -o FILE`",
+        &["windlass plan -i hosts change.yml -o plan.json && windlass apply plan.json"],
+    ),
+    // Settings.
+    case(
+        "ANSIBLE_STDOUT_CALLBACK=defualt windlass playbook -i hosts right.yml",
+        "did you mean `default`?",
+        &["ANSIBLE_STDOUT_CALLBACK=default windlass playbook -i hosts right.yml"],
+    ),
+    case("windlass adhoc -i hosts -m pign all", "did you mean `ping`?", &["windlass adhoc -i hosts -m ping all"]),
+    case(
+        "windlass inventory -i hosts --list --playbook-dir nowhere",
+        "it is the directory that contains group_vars, host_vars, roles and plugins",
+        &["windlass inventory -i hosts --list --playbook-dir ."],
+    ),
+];

@@ -1,0 +1,129 @@
+//! Hints of the verbs that reach no host.
+
+use super::Case;
+
+const fn case(fails: &'static str, says: &'static str, then: &'static [&'static str]) -> Case {
+    Case { setup: FILES, fails, says, mended: &[], then }
+}
+
+const FILES: &[(&str, &str)] = &[
+    ("plain", "text\n"),
+    (
+        "fails.yml",
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - fail: msg=x\n      when: again | default('yes') == 'yes'\n",
+    ),
+    // 30 tasks with similar names.
+    (
+        "make-many",
+        "echo '- hosts: all'; echo '  tasks:'; for n in $(seq 30); do echo \"    - {name: task $n, debug: }\"; done",
+    ),
+    ("two", "one x=1\nother\n"),
+    ("one.yml", "- hosts: one\n"),
+    ("ansible.cfg", "[defaults]\nretry_files_enabled = true\n"),
+    (
+        "make-role",
+        "mkdir -p role/meta role/tasks && echo 'galaxy_info: {author: x}' > role/meta/main.yml && echo '[]' > role/tasks/main.yml \
+         && ln -sfn $1 role/link && tar czf role.tar.gz role\n",
+    ),
+];
+
+pub(crate) const CASES: &[Case] = &[
+    case(
+        "windlass playbook -i hosts secret.yml",
+        "give one with --vault-password-file, --vault-id or --ask-vault-pass",
+        &[
+            "windlass playbook -i hosts secret.yml --vault-password-file password",
+            "windlass playbook -i hosts secret.yml --vault-id password",
+            // This one reads from a terminal.
+            "windlass playbook --ask-vault-pass --help",
+        ],
+    ),
+    case(
+        "windlass vault encrypt plain --vault-id a@password --vault-id b@password --output -",
+        "choose one with --encrypt-vault-id",
+        &["windlass vault encrypt plain --vault-id a@password --vault-id b@password --encrypt-vault-id a --output -"],
+    ),
+    case(
+        "windlass vault create fresh --vault-password-file password",
+        "with --skip-tty-check the editor starts nevertheless",
+        &["windlass vault create fresh --vault-password-file password --skip-tty-check"],
+    ),
+    case("windlass doc", "use --list to see them all", &["windlass doc --list"]),
+    case("windlass doc -t modul ping", "did you mean `module`?", &["windlass doc -t module ping"]),
+    case(
+        "windlass inventory -i hosts",
+        "at least one of --host, --graph or --list",
+        &[
+            "windlass inventory -i hosts --list",
+            "windlass inventory -i hosts --graph",
+            "windlass inventory -i hosts --host here",
+        ],
+    ),
+    case(
+        "windlass galaxy role init made --init-path . && windlass galaxy role init made --init-path .",
+        "You can use --force",
+        &["windlass galaxy role init made --init-path . --force"],
+    ),
+    case(
+        "sh make-role ../../outside && windlass galaxy role install -p roles file://$PWD/role.tar.gz",
+        "links must stay inside of the role; nothing was installed",
+        &["sh make-role tasks && windlass galaxy role install -p roles file://$PWD/role.tar.gz"],
+    ),
+    case(
+        "windlass playbook -i hosts fails.yml",
+        "to retry, use: --limit @",
+        &["windlass playbook -i hosts fails.yml --limit @fails.retry -e again=no"],
+    ),
+    case(
+        "windlass lint --rule zzzzqqqq right.yml",
+        "`windlass lint --list-rules` shows them",
+        &["windlass lint --list-rules"],
+    ),
+    case(
+        "windlass config list -t nothing",
+        "there are all, ",
+        &["windlass config list -t all", "windlass config list -t callback"],
+    ),
+    case(
+        "windlass init module Bad-Name",
+        "use lower-case letters, digits and underscores, beginning with a letter",
+        &["windlass init module good_name2"],
+    ),
+    case(
+        "windlass init project made --host web1=127.0.0.1 && windlass init project made --host web1=127.0.0.1",
+        "choose another directory, or move the file away",
+        &[
+            "windlass init project other --host web1=127.0.0.1",
+            "rm -r made; windlass init project made --host web1=127.0.0.1",
+        ],
+    ),
+    case(
+        "sh make-many > many.yml; windlass explain when many.yml here task -i hosts",
+        "give the whole name of the task, or FILE:LINE",
+        &[
+            "windlass explain when many.yml here 'task 7' -i hosts",
+            "windlass explain when many.yml here many.yml:3 -i hosts",
+        ],
+    ),
+    case(
+        "windlass explain host other --playbook one.yml -i two",
+        "`windlass playbook --list-hosts` lists the hosts of plays",
+        &[
+            "windlass playbook --list-hosts -i two one.yml | grep one",
+            "windlass explain host one --playbook one.yml -i two",
+        ],
+    ),
+    case(
+        "windlass explain var other x --playbook one.yml -i two",
+        "`windlass playbook --list-hosts` lists the hosts of plays",
+        &[
+            "windlass playbook --list-hosts -i two one.yml | grep one",
+            "windlass explain var one x --playbook one.yml -i two",
+        ],
+    ),
+    case(
+        "windlass explain var other x -i two",
+        "the inventory sets it for one",
+        &["windlass explain var one x -i two"],
+    ),
+];
