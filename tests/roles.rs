@@ -159,3 +159,37 @@ fn unsuitable_host_refused() {
     let (code, text) = checked(&allowed);
     assert!(code == Some(2) && text.contains("shows that etcd runs in a pod on cp1"), "{text}");
 }
+
+/// kube-proxy of the first control plane watched the API while its etcd had no leader, and missed services.
+#[test]
+fn kube_proxy_waits_for_members_of_etcd_in_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = format!(
+        "- hosts: all
+  gather_facts: false
+  roles: [{{role: kube_proxy, when: false}}]
+  tasks:
+    - ansible.builtin.set_fact:
+        kubeadm_configuration: {{results: [{{stat: {{exists: true}}}}, {{stat: {{exists: \"{{{{ inventory_hostname in before }}}}\"}}}}]}}
+    - ansible.builtin.copy:
+        dest: {}/out
+        content: \"{{{{ [kube_proxy_after_etcd, kube_proxy_fresh, kube_proxy_missed] | to_json }}}}\"
+      run_once: true
+",
+        folder.path().display(),
+    );
+    for (kind, before, expected) in [
+        ("kubeadm", "[]", "[true, false, false]"),
+        ("kubeadm", "[cp1]", "[true, false, true]"),
+        ("kubeadm", "[cp1, cp2]", "[true, false, false]"),
+        ("host", "[]", "[false, true, false]"),
+        ("host", "[cp1]", "[false, false, false]"),
+    ] {
+        let variables = format!("{{etcd_deployment_type: {kind}, before: {before}}}");
+        let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+        let (code, text) = play(folder.path(), hosts, &playbook, &["-e", &variables]);
+        assert_eq!(code, Some(0), "{text}");
+        let out = fs::read_to_string(folder.path().join("out")).unwrap();
+        assert_eq!(out, expected, "{kind} {before}");
+    }
+}

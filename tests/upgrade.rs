@@ -22,11 +22,14 @@ const PLAYBOOK: &str = "
     - ansible.builtin.set_fact:
         upgrade_is_due: \"{{ upgrade_due }}\"
         upgrade_etcd_is_due: \"{{ upgrade_etcd_due }}\"
+        upgrade_path: \"{{ upgrade_way }}\"
+        upgrade_target: \"{{ kube_version }}\"
     - ansible.builtin.copy:
         dest: \"{{ folder }}/{{ inventory_hostname }}\"
         content: \"{{ {'plan': lookup('ansible.builtin.template', role ~ '/templates/plan.txt.j2').splitlines(), 'due': upgrade_due_nodes,
           'members': upgrade_due_members, 'findings': upgrade_findings, 'remarks': upgrade_remarks,
-          'releases': upgrade_release_rules | rejectattr('good') | map(attribute='name')} | to_json }}\"
+          'releases': upgrade_release_rules | rejectattr('good') | map(attribute='name'),
+          'path': upgrade_path, 'path_rules': upgrade_path_rules | rejectattr('good'), 'mixed': upgrade_is_mixed} | to_json }}\"
 ";
 
 /// Decisions of a host from what the playbook would have found; kube_version is 1.21.0.
@@ -100,6 +103,8 @@ fn nodes_that_were_begun_come_first_and_are_named_in_the_plan() {
     set(&mut seen, "everywhere", "upgrade_images", json!({"stdout_lines": ["k8s.gcr.io/kube-proxy:v1.20.2"]}));
     let decided = decide("w1", &seen, &json!({}));
     assert_eq!(names(&decided["due"]), ["cp2", "cp1", "w1"]);
+    // The state of before the upgrade is not replaced.
+    assert_eq!(decided["mixed"], json!(true));
     let plan: Vec<&str> = decided["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     for line in [
         "2. etcd, one member after the other: nothing to do.",
@@ -132,6 +137,29 @@ fn releases_that_do_not_follow_each_other_are_refused() {
     assert_eq!(refused("1.20.9", "1.22.0"), "downgrade");
     assert_eq!(refused("1.19.3", "1.19.3"), "skipped minor");
     assert_eq!(refused("1.20.9", "1.18.1"), "kubelet skew");
+}
+
+#[test]
+fn path_has_one_release_of_each_minor_in_between() {
+    let path = |planes: &str, kubelet: &str, variables: Value| {
+        let decided = decide("cp1", &healthy(planes, [planes, planes, kubelet]), &variables);
+        let rules = names(&decided["path_rules"]).join(" ");
+        (names(&decided["path"]).join(" "), rules)
+    };
+    let good = |path: &str| (path.to_owned(), String::new());
+    assert_eq!(path("1.20.9", "1.20.9", json!({})), good("1.21.0"));
+    assert_eq!(path("1.33.1", "1.33.1", json!({"kube_version": "1.36.3"})), good("1.34.11 1.35.8 1.36.3"));
+    let named = json!({"kube_version": "1.36.3", "kube_upgrade_path": ["1.33.2", "1.35.6"]});
+    assert_eq!(path("1.33.1", "1.33.1", named.clone()), good("1.34.11 1.35.6 1.36.3"));
+    // A run that was interrupted between the control planes and the workers.
+    assert_eq!(path("1.34.2", "1.33.1", named), good("1.34.2 1.35.6 1.36.3"));
+    let other = json!({"kube_version": "1.36.3", "kube_upgrade_path": ["1.35.6", "1.35.7"]});
+    assert_eq!(path("1.34.2", "1.34.2", other).1, "path");
+    assert_eq!(path("1.29.2", "1.29.2", json!({"kube_version": "1.31.5"})).1, "unknown release");
+    assert_eq!(path("1.31.2", "1.31.2", json!({"kube_version": "1.36.3"})).1, "too far");
+    // Neither the same release nor an older one needs a path.
+    assert_eq!(path("1.21.0", "1.21.0", json!({})), good("1.21.0"));
+    assert_eq!(path("1.22.3", "1.22.3", json!({})), good("1.21.0"));
 }
 
 #[test]
@@ -240,7 +268,11 @@ fn node_is_upgraded_and_a_second_run_changes_nothing() {
     let order = ["drain cp1", "init phase upload-config kubeadm", "upgrade apply v1.21.0", "uncordon cp1"];
     let places: Vec<usize> = order.iter().map(|call| calls.find(call).unwrap()).collect();
     assert!(places.is_sorted(), "{calls}");
-    assert_eq!(fs::read_dir(folder.path().join("backups")).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(folder.path().join("backups")).unwrap().count(), 3);
+    let kept = |name: &str| fs::read_to_string(folder.path().join("backups/rollback").join(name)).unwrap();
+    assert!(kept("programs/kubelet").contains("v1.20.2") && kept("etcd.db") == "snapshot\n");
+    assert!(kept("settings/etc/kubernetes/manifests/kube-scheduler.yaml").ends_with("v1.20.2\n"));
+    assert!(kept("record").contains("\nkubernetes 1.20.2\n"), "{}", kept("record"));
     let (code, text) = simulate(folder.path(), &[]);
     assert!(code == Some(0) && text.contains("changed=0 "), "{text}");
 }

@@ -278,6 +278,7 @@ newer_release() { basename "$(find "$cache/artifacts/releases" -name '*.yml' | s
 upgrade_planned() {
   local from to; from=$(kubectl node1 version --short | sed -n 's/^Server Version: v//p'); to=$(newer_release)
   [ "$from" != "$to" ] || { echo "the mirror has no release besides $from"; return 1; }
+  kubectl node1 create configmap before-upgrade --from-literal=key=value || return 1
   WINDLASS_LAB_RELEASE=$to upgrade --check > "$log/upgrade-check.log" 2>&1 || { tail -30 "$log/upgrade-check.log"; return 1; }
   [ "$(grep -c "node[123]: Kubernetes $from -> $to" "$log/upgrade-check.log")" = 3 ] && running "$from" || return 1
   # cluster.yml would change all nodes at once.
@@ -323,6 +324,26 @@ upgraded() {
 upgraded_again() {
   upgrade > "$log/upgrade-again.log" 2>&1 && recap "$log/upgrade-again.log" 'changed=0 +unreachable=0 +failed=0' ||
     { grep -B3 '^changed:' "$log/upgrade-again.log"; return 1; }
+}
+
+rollback() { "$windlass" playbook -i "$inventory" playbooks/rollback.yml "$@"; }
+
+# Back to the release and the data of before the upgrade, which was killed and went on.
+rolled_back() {
+  local from node; from=$(basename "$(find "$cache/artifacts/releases" -name '*.yml' | sort -V | head -1)" .yml)
+  kubectl node1 create configmap after-upgrade --from-literal=key=value || return 1
+  if rollback > "$log/rollback-refused.log" 2>&1; then return 1; fi
+  grep -q 'run it again with -e rollback_confirm=true' "$log/rollback-refused.log" || { tail -20 "$log/rollback-refused.log"; return 1; }
+  rollback --check > "$log/rollback-check.log" 2>&1 && grep "goes back to Kubernetes $from" "$log/rollback-check.log" && running "$(newer_release)" ||
+    { tail -20 "$log/rollback-check.log"; return 1; }
+  rollback -e rollback_confirm=true > "$log/rollback.log" 2>&1 || { tail -40 "$log/rollback.log"; return 1; }
+  export WINDLASS_LAB_RELEASE=$from
+  running "$from" && kubectl node1 get configmap before-upgrade && ! kubectl node1 get configmap after-upgrade || return 1
+  for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
+  # What was kept is used up.
+  if rollback -e rollback_confirm=true > "$log/rollback-again.log" 2>&1; then return 1; fi
+  grep -q 'No host has anything of before an upgrade' "$log/rollback-again.log" || return 1
+  play > "$log/rolled-back.log" 2>&1 && recap "$log/rolled-back.log" 'unreachable=0 +failed=0'
 }
 
 survives_power_cut() {
