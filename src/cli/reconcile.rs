@@ -221,8 +221,10 @@ impl Reconciler {
         if let Some((name, _)) =
             machine.variables().iter().find(|(name, value)| found.get(name.as_str()) != Some(value))
         {
-            return Err(Error::new(format!("another file sets `{name}` of {node} with higher precedence"))
-                .hint(format!("`windlass explain var {node} {name}` names it; keep addresses in the inventory file")));
+            let given = self.inventories().map(|source| format!("-i {source} ")).collect::<String>();
+            return Err(Error::new(format!("another file sets `{name}` of {node} with higher precedence")).hint(
+                format!("`windlass explain var {given}{node} {name}` names it; keep addresses in the inventory file"),
+            ));
         }
         let mut command = self.playbook("playbook", "replace_node.yml")?;
         let given = json!({"node": node, "allow_ungraceful_removal": true, "skip_confirmation": true}).to_string();
@@ -242,13 +244,16 @@ impl Reconciler {
         Ok(command)
     }
 
+    /// Inventory sources of all runs.
+    fn inventories(&self) -> impl Iterator<Item = String> {
+        let machines = self.machines.is_file().then(|| self.machines.display().to_string());
+        self.arguments.inventory.iter().cloned().chain(machines)
+    }
+
     /// This program with a subcommand and the inventory.
     fn own(&self, verb: &str) -> Result<Command> {
         let mut command = Command::new(super::own_program()?);
-        command.arg(verb).args(self.arguments.inventory.iter().flat_map(|source| ["-i", source]));
-        if self.machines.is_file() {
-            command.arg("-i").arg(&self.machines);
-        }
+        command.arg(verb).args(self.inventories().flat_map(|source| ["-i".to_owned(), source]));
         // Signals of the terminal go to this process alone, which passes them on once.
         command.stdin(Stdio::null()).process_group(0);
         Ok(command)

@@ -80,8 +80,9 @@ pub fn release(program: &Path, node: &str) -> Result<()> {
 pub fn acquire(program: &Path, node: &str) -> Result<Machine> {
     let answer = call(program, "acquire", node)?;
     let fail = |why: String| {
-        let hint = "it prints one JSON object with `ansible_host`, and may add `ansible_port`, `ansible_user`, `ip`, `ip6`, `access_ip`";
-        Error::new(format!("the answer of `{} acquire {node}` cannot be used: {why}", program.display())).hint(hint)
+        Error::new(format!("the answer of `{} acquire {node}` cannot be used: {why}", program.display())).hint(
+            "print one JSON object with `ansible_host`; it may have `ansible_port`, `ansible_user`, `ip`, `ip6` and `access_ip`",
+        )
     };
     let machine: Machine = serde_json::from_slice(&answer).map_err(|error| fail(error.to_string()))?;
     machine.check().map_err(|error| fail(error.message().to_owned()))

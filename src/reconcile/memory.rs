@@ -118,7 +118,7 @@ impl Store {
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(Error::new("another `windlass reconcile` works on this inventory")
-                .hint("`windlass reconcile --status` shows its memory")),
+                .hint("--status shows what it has done")),
             Err(TryLockError::Error(error)) => Err(fail(error.to_string())),
         }
     }

@@ -7,6 +7,7 @@
 mod bundles;
 mod inventories;
 mod playbooks;
+mod reconcile;
 mod runs;
 #[path = "../common/sources.rs"]
 mod sources;
@@ -163,6 +164,11 @@ fn hint_about_bundle_followed_helps() {
 }
 
 #[test]
+fn hint_about_reconciliation_followed_helps() {
+    follow(reconcile::CASES);
+}
+
+#[test]
 fn hint_of_other_verb_followed_helps() {
     follow(tools::CASES);
 }
@@ -228,7 +234,8 @@ fn unescaped(literal: &str) -> String {
 #[test]
 fn hint_in_the_sources_has_a_case() {
     let place = Regex::new(r"\{[^}]*\}").unwrap();
-    let tables = [playbooks::CASES, inventories::CASES, runs::CASES, bundles::CASES, tools::CASES, ssh::CASES];
+    let tables =
+        [playbooks::CASES, inventories::CASES, runs::CASES, bundles::CASES, reconcile::CASES, tools::CASES, ssh::CASES];
     let followed: Vec<String> = tables.iter().flat_map(|cases| cases.iter()).map(|case| flat(case.says)).collect();
     let mut missing = Vec::new();
     let mut count = 0;
