@@ -21,6 +21,7 @@ mod plaintext;
 mod plan;
 mod playbook;
 mod pull;
+mod report;
 mod runs;
 mod secrets;
 mod session;
@@ -61,8 +62,10 @@ enum Verb {
     Console(Box<console::Arguments>),
     /// Fetch a repository and run its playbook on this machine
     Pull(Box<pull::Arguments>),
-    /// List recorded runs, or show one
+    /// List recorded runs; show, compare, repeat and remove them
     Runs(runs::Arguments),
+    /// Write a report of a recorded run
+    Report(report::Arguments),
     /// Create, verify and unpack bundles of everything that a cluster needs
     Bundle(Box<bundle::Arguments>),
     /// Show, pin and verify host keys of an inventory
@@ -115,6 +118,8 @@ const NAMES: &[(&str, &str)] = &[
     ("ansible-vault", "vault"),
 ];
 
+pub(crate) use signals::is_signal;
+
 /// Runs a command line and returns the exit code.
 pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     let called = arguments
@@ -147,6 +152,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Console(arguments) => console::run(*arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(*arguments),
         Verb::Hostkeys(arguments) => hostkeys::run(&arguments),
         Verb::Inventory(arguments) => inventory::run_verb(arguments),
