@@ -25,6 +25,9 @@ const PLAYBOOK: &str = r#"
     - name: Write the configuration
       copy: {content: "port=80\nname={{ inventory_hostname }}\n", dest: "FOLDER/{{ inventory_hostname }}.conf"}
       notify: Reload
+    - name: Hidden
+      command: echo hidden-by-no-log
+      no_log: true
     - name: Several items
       command: printf '%s' '{{ item }}'
       loop: [one, two, "{{ hostile | regex_replace(\"'\", '') }}"]
@@ -34,9 +37,6 @@ const PLAYBOOK: &str = r#"
       when: false
     - name: Show a secret
       debug: {msg: "the secret is {{ secret }}"}
-    - name: Hidden
-      command: echo hidden-by-no-log
-      no_log: true
     - name: Ignored failure
       command: sh -c 'exit 3'
       ignore_errors: true
@@ -57,7 +57,8 @@ impl Project {
         project.write("hosts", "a\nb\n[all:vars]\nansible_connection=local\n");
         project.write("site.yml", PLAYBOOK);
         project.write("hostile", HOSTILE);
-        project.write("pass", "vault-password\n");
+        // A word that no argument holds, or the command line would be masked.
+        project.write("pass", "w0rd-of-the-vault\n");
         project.write("group_vars/all.yml", "secret: s3cret-of-the-vault\n");
         let encrypted = ["vault", "encrypt", "--vault-password-file", "pass", "group_vars/all.yml"];
         assert!(project.run(&encrypted).status.success());
@@ -155,7 +156,7 @@ fn report_as_json_has_outcomes_times_and_no_secret() {
     let find = |name: &str, host: &str| tasks.iter().find(|task| task["task"] == name && task["host"] == host).unwrap();
     let failed = find("Fail <b>here</b>", "b");
     assert_eq!(failed["status"], "failed");
-    assert!(failed["place"].as_str().unwrap().ends_with("site.yml:29"), "{failed}");
+    assert!(failed["place"].as_str().unwrap().ends_with("site.yml:26"), "{failed}");
     assert!(failed["excerpt"].as_str().unwrap().contains("Fail <b>here</b>"), "{failed}");
     let texts = failed["texts"].as_array().unwrap();
     assert!(texts.iter().any(|one| one["name"] == "stdout" && one["text"] == HOSTILE), "{failed}");
@@ -167,8 +168,8 @@ fn report_as_json_has_outcomes_times_and_no_secret() {
     let copied = find("Write the configuration", "a");
     assert!(copied["diff"].as_str().unwrap().contains("+port=80"), "{copied}");
     assert_eq!(copied["notify"][0], "Reload");
-    let start = report["tasks"][0]["start"].as_u64().unwrap();
-    assert!(tasks.iter().all(|task| task["start"].as_u64() >= Some(start) && task["took"].is_u64()), "{text}");
+    let is_timed = |task: &Value| task["start"].is_u64() && task["took"].is_u64() && task["restored"] == false;
+    assert!(tasks.iter().all(is_timed), "{text}");
     assert!(looped["items"].as_array().unwrap().iter().all(|item| item["took"].is_u64()), "{looped}");
 }
 
@@ -181,7 +182,7 @@ fn report_page_needs_no_network_and_runs_nothing_of_hosts() {
     assert!(!page.contains('\u{202e}') && !page.contains('\u{1b}'));
     check_policy(&page);
     check_elements(&page);
-    assert!(page.contains("failed: 4") || page.contains("Fail &lt;b&gt;here"), "{page}");
+    assert!(page.contains("Fail &lt;b&gt;here"), "{page}");
     fs::write(project.path("report.html"), &page).unwrap();
     let Some(chromium) = chromium() else {
         eprintln!("the page was parsed, but not opened: there is no Chromium (WINDLASS_CHROMIUM names one)");
