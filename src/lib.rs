@@ -4,6 +4,7 @@
 //! project. [`plan`] gives every host a cursor over it, and [`strategy`] selects the next step for all hosts. [`vars`]
 //! and the template engine evaluate it. [`action`] does the controller's half and sends the rest through [`executor`]
 //! over a [`connection`]. [`output`] displays events; [`planned`] collects those of a check run into a plan.
+//! [`report`] describes recorded runs.
 //!
 //! [`reconcile`] and [`bundle`] work above runs: they start playbooks as runs of their own.
 
@@ -24,6 +25,7 @@ pub mod plan;
 pub mod planned;
 pub mod playbook;
 pub mod reconcile;
+pub mod report;
 pub mod settings;
 pub mod strategy;
 pub mod vars;

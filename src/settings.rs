@@ -97,6 +97,8 @@ pub struct Settings {
     pub start_at_task: Option<String>,
     /// Whether to print a breakdown of time at the end.
     pub timings: bool,
+    /// Destination of events as JSON lines.
+    pub events: Option<crate::output::EventsTo>,
     /// File for a trace of the run.
     pub trace: Option<PathBuf>,
     /// Default strategy of plays.
@@ -365,6 +367,7 @@ impl Settings {
             plans: false,
             start_at_task: None,
             timings: false,
+            events: None,
             trace: None,
             strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
             task_debugger: config.bool("enable_task_debugger").unwrap_or(false),

@@ -140,7 +140,16 @@ fn run(folder: &Path, callback: &str, arguments: &[&str], environment: &[(&str, 
     }
     fs::create_dir_all(folder.join("out")).unwrap();
     command.env("WINDLASS_JOURNAL_DIR", folder.join("out/journal"));
-    command.args(["--trace", "out/trace"]).output().unwrap()
+    let output = command.args(["--trace", "out/trace", "--events", "out/events.jsonl"]).output().unwrap();
+    for name in ["report.html", "report.md", "report.json", "report.xml"] {
+        let mut report = windlass(folder);
+        report
+            .args(["report", "--output", &format!("out/{name}")])
+            .env("WINDLASS_JOURNAL_DIR", folder.join("out/journal"));
+        let reported = report.output().unwrap();
+        assert!(reported.status.success(), "{}", String::from_utf8_lossy(&reported.stderr));
+    }
+    output
 }
 
 /// Output of a run, by sink.

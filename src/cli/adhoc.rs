@@ -12,7 +12,7 @@ use super::signals::until_signal;
 use crate::error::{Error, Result};
 use crate::executor::LockPolicy;
 use crate::foreign::Resolution;
-use crate::output::{Color, Event, Outputs};
+use crate::output::{Color, Event, EventsTo, Outputs};
 use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task, check_end_role};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
@@ -48,6 +48,9 @@ pub(super) struct Arguments {
     /// Seconds between checks of a background job; 0 does not wait for it [default: 15]
     #[arg(short = 'P', long = "poll", value_name = "SECONDS")]
     poll_interval: Option<u64>,
+    /// Write events as JSON lines while the run lasts, to this file or to the descriptor with this number
+    #[arg(long, value_name = "FILE|FD")]
+    events: Option<String>,
     /// Delete cached facts before the run
     #[arg(long)]
     flush_cache: bool,
@@ -66,6 +69,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
+    settings.events = arguments.events.as_deref().map(EventsTo::of);
     if let Some(timeout) = arguments.task_timeout {
         settings.task_timeout = timeout;
     }
@@ -140,6 +144,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             Ok(summary.exit_code)
         }
         .await;
+        session.exits(&outcome);
         session.end().await;
         outcome
     })

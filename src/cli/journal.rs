@@ -120,6 +120,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     if !others.is_empty() {
         left(&others, &recorder, shared).await?;
     }
+    let _ = shared.events.send(Event::Recorded { run: recorder.run().to_owned() });
     let _ = shared.journal.set(recorder);
     Ok(())
 }

@@ -22,6 +22,7 @@ mod plan;
 mod playbook;
 mod pull;
 mod reconcile;
+mod report;
 mod runs;
 mod secrets;
 mod session;
@@ -64,8 +65,10 @@ enum Verb {
     Pull(Box<pull::Arguments>),
     /// Keep a cluster as its inventory describes it
     Reconcile(Box<reconcile::Arguments>),
-    /// List recorded runs, or show one
+    /// List recorded runs; show, compare, repeat and remove them
     Runs(runs::Arguments),
+    /// Write a report of a recorded run
+    Report(report::Arguments),
     /// Create, verify and unpack bundles of everything that a cluster needs
     Bundle(Box<bundle::Arguments>),
     /// Show, pin and verify host keys of an inventory
@@ -124,6 +127,8 @@ const NAMES: &[(&str, &str)] = &[
     ("ansible-vault", "vault"),
 ];
 
+pub(crate) use signals::is_signal;
+
 /// Runs a command line and returns the exit code.
 pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     let called = arguments
@@ -157,6 +162,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Reconcile(arguments) => reconcile::run(*arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(*arguments),
         Verb::Hostkeys(arguments) => hostkeys::run(&arguments),
         Verb::Inventory(arguments) => inventory::run_verb(arguments),

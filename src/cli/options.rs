@@ -24,7 +24,7 @@ pub(super) struct InventoryOptions {
     #[arg(short, long = "inventory", visible_alias = "inventory-file", value_name = "SOURCE")]
     inventory: Vec<String>,
     /// Limit the run to hosts that match this pattern, or that @FILE lists
-    #[arg(short, long, value_name = "PATTERN", allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "PATTERN", allow_hyphen_values = true, overrides_with = "limit")]
     limit: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use super::options::{Inputs, TaskOptions};
 use super::session::{Session, block_on};
 use super::signals::until_signal;
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::{Color, Event, Outputs};
+use crate::output::{Color, Event, EventsTo, Outputs};
 use crate::plan::TagFilter;
 use crate::planned::{ExtraVars, Request};
 use crate::playbook::{Item, Play};
@@ -74,6 +74,9 @@ pub(super) struct Arguments {
     /// Print a per-task breakdown of time at the end
     #[arg(long)]
     timings: bool,
+    /// Write events as JSON lines while the run lasts, to this file or to the descriptor with this number
+    #[arg(long, value_name = "FILE|FD")]
+    events: Option<String>,
     /// Write a trace of the run for Perfetto (ui.perfetto.dev) to this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -111,6 +114,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.step = arguments.step;
     settings.timings = arguments.timings;
+    settings.events = arguments.events.as_deref().map(EventsTo::of);
     settings.trace.clone_from(&arguments.trace);
     find_playbooks(&mut arguments.playbooks, &mut settings)?;
     let inputs = arguments.selection.inputs(&settings)?;
@@ -124,6 +128,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         let outcome = drive(&arguments, &session, &printer).await;
+        session.exits(&outcome);
         session.end().await;
         outcome
     })

@@ -1,33 +1,46 @@
-//! `windlass runs`: shows recorded runs.
+//! `windlass runs`: lists, shows, compares, repeats and removes recorded runs.
+
+mod diff;
+mod prune;
+mod rerun;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clap::{Args, Subcommand};
-use indexmap::IndexMap;
 
 use super::{session, signals};
 use crate::error::{Error, Result};
-use crate::journal::{Done, Journal, Ledger, Pending, Record, RunFile, State, read_file};
+use crate::journal::{Journal, Ledger, Pending, RunFile, State, read_file, read_header};
 use crate::output::{Color, Printer, table};
 use crate::settings::{Config, Settings};
 
-/// List recorded runs, or show one
+/// List recorded runs; show, compare, repeat and remove them
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  windlass runs                              # list runs, the newest first
-  windlass runs show 20260131-235959-0a1b2c  # show one run")]
+  windlass runs                                       # list runs, the newest first
+  windlass runs show                                  # show the last run of this directory
+  windlass runs diff 20260131-235959-0a1b2c 20260201-000101-3d4e5f
+  windlass runs rerun 20260131-235959-0a1b2c --failed # again, on the hosts that failed
+  windlass runs prune --older-than 30d --dry-run      # what would be removed")]
 pub(super) struct Arguments {
     #[command(subcommand)]
-    show: Option<Show>,
+    verb: Option<Verb>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Show {
+enum Verb {
     /// Show the result, hosts and failures of one run
     Show {
-        /// Id of the run
-        run: String,
+        /// Id of the run [default: the last run of this directory]
+        run: Option<String>,
     },
+    /// Compare two runs: inputs, and tasks with another result on a host
+    Diff(diff::Arguments),
+    /// Start the same command again
+    Rerun(rerun::Arguments),
+    /// Remove old journals
+    Prune(prune::Arguments),
 }
 
 /// Runs the subcommand.
@@ -36,17 +49,40 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let settings = Settings::from_config(&config)?;
     let printer = session::printer(&settings);
     let state = State::of(&settings)?;
-    match &arguments.show {
+    match &arguments.verb {
         None => list(&state, &printer),
-        Some(Show::Show { run }) => {
-            let found = state.runs().into_iter().find(|known| known.run == *run);
-            let found = found.ok_or_else(|| {
-                Error::usage(format!("there is no journal of a run `{run}`")).hint("`windlass runs` lists all runs")
-            })?;
+        Some(Verb::Show { run }) => {
+            let found = find(&state, run.as_deref())?;
             show(&state, &found, &read_file(&found.path)?, &printer);
         }
+        Some(Verb::Diff(arguments)) => return diff::run(arguments, &state, &printer),
+        Some(Verb::Rerun(arguments)) => return rerun::run(arguments, &state),
+        Some(Verb::Prune(arguments)) => prune::run(arguments, &state, &settings, &printer)?,
     }
     Ok(0)
+}
+
+/// Finds the run with this id, or the last one of this directory: one that was started in it, or whose playbooks are
+/// below it.
+pub(super) fn find(state: &State, wanted: Option<&str>) -> Result<RunFile> {
+    let hint = "`windlass runs` lists all runs";
+    let runs = state.runs();
+    if let Some(wanted) = wanted {
+        let found = runs.into_iter().find(|known| known.run == wanted);
+        return found.ok_or_else(|| Error::usage(format!("there is no journal of a run `{wanted}`")).hint(hint));
+    }
+    let here = std::env::current_dir().and_then(|path| path.canonicalize());
+    let here = here.map_err(|error| Error::new(format!("the current directory cannot be found: {error}")))?;
+    let is_here = |run: &RunFile| {
+        read_header(&run.path).is_some_and(|header| {
+            Path::new(&header.directory) == here
+                || header.playbooks.iter().any(|path| Path::new(path).starts_with(&here))
+        })
+    };
+    runs.into_iter().rev().find(is_here).ok_or_else(|| {
+        Error::usage(format!("no recorded run belongs to this directory ({})", here.display()))
+            .hint(format!("give the id of a run; {hint}"))
+    })
 }
 
 fn list(state: &State, printer: &Printer) {
@@ -114,7 +150,7 @@ fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Printer) {
     line(format!("journal    {}", run.path.display()));
     let mut hosts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     let mut failures = Vec::new();
-    for done in outcomes(journal) {
+    for done in journal.outcomes() {
         let [ok, changed, skipped, failed] = hosts.entry(&done.host).or_default();
         let status = done.status;
         if status.failed || status.unreachable {
@@ -149,18 +185,4 @@ fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Printer) {
             lines.into_iter().for_each(line);
         }
     }
-}
-
-/// Outcomes of tasks on hosts. A resumed run has copies of the earlier run's; of a task that ran again, only the last
-/// outcome counts.
-fn outcomes(journal: &Journal) -> Vec<&Done> {
-    let all = journal.records.iter().filter_map(|record| match record {
-        Record::Done(done) => Some(&**done),
-        _ => None,
-    });
-    if journal.header.resumes.is_none() {
-        return all.collect();
-    }
-    let last: IndexMap<_, _> = all.map(|done| ((&done.host, &done.at), done)).collect();
-    last.into_values().collect()
 }

@@ -282,6 +282,17 @@ impl Session {
         signal.code
     }
 
+    /// Reports the exit code.
+    pub(super) fn exits(&self, outcome: &Result<u8>) {
+        let code = match outcome {
+            // Lost output is not a success.
+            Ok(0) if crate::output::has_failed() => 1,
+            Ok(code) => *code,
+            Err(error) => error.exit_code(),
+        };
+        let _ = self.shared.events.send(Event::Exit { code });
+    }
+
     /// Closes every connection and prints pending output.
     pub(super) async fn end(self) {
         let statistics = self.shared.pool.statistics().await;

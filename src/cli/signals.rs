@@ -30,7 +30,7 @@ const ALL: [(Signal, SignalKind); 3] = [
 ];
 
 /// Whether a signal ended a run with this exit code.
-pub(super) fn is_signal(code: u8) -> bool {
+pub(crate) fn is_signal(code: u8) -> bool {
     ALL.iter().any(|(signal, _)| signal.code == code)
 }
 

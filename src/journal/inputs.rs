@@ -49,6 +49,7 @@ impl Inputs<'_> {
     pub(super) fn header(&self, run: &str, resumes: Option<String>, secrets: &Secrets) -> Header {
         let salt = new_salt();
         let extra_vars = self.hashed_vars(&salt);
+        let argv = shown_arguments(std::env::args(), secrets);
         Header {
             version: VERSION,
             windlass: env!("CARGO_PKG_VERSION").to_owned(),
@@ -60,7 +61,9 @@ impl Inputs<'_> {
             machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             pid: std::process::id(),
             check: self.settings.check,
-            argv: shown_arguments(std::env::args(), secrets),
+            whole: argv.iter().eq(std::env::args().collect::<Vec<_>>().iter()),
+            directory: std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default(),
+            argv,
             playbooks: self.playbook_names(),
             inventory: self.sources(),
             limit: self.settings.limit.clone(),

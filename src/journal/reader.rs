@@ -1,10 +1,12 @@
 //! Reads journals, as data that anybody may have written.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use super::record::{End, Header, Record, VERSION};
+use indexmap::IndexMap;
+
+use super::record::{Done, End, Header, Record, VERSION};
 use crate::error::{Error, Result};
 
 /// Maximum length of a line, in bytes.
@@ -21,6 +23,22 @@ pub struct Journal {
     pub records: Vec<Record>,
     /// The last record, if the run finished.
     pub end: Option<End>,
+}
+
+impl Journal {
+    /// Outcomes of tasks on hosts. A resumed run has copies of the earlier run's; of a task that ran again, only the
+    /// last outcome counts.
+    pub fn outcomes(&self) -> Vec<&Done> {
+        let all = self.records.iter().filter_map(|record| match record {
+            Record::Done(done) => Some(&**done),
+            _ => None,
+        });
+        if self.header.resumes.is_none() {
+            return all.collect();
+        }
+        let last: IndexMap<_, _> = all.map(|done| ((&done.host, &done.at), done)).collect();
+        last.into_values().collect()
+    }
 }
 
 /// A line that is not a valid record.
@@ -83,6 +101,16 @@ pub fn read_file(path: &Path) -> Result<Journal> {
         Error::new(format!("{}:{}: {}", path.display(), damage.line, damage.message))
             .hint("the journal is damaged: run the playbook without --resume")
     })
+}
+
+/// Reads only the header of the journal in a file; `None` if it has none.
+pub fn read_header(path: &Path) -> Option<Header> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(path).ok()?).take(LINE as u64).read_until(b'\n', &mut line).ok()?;
+    match serde_json::from_slice(&line).ok()? {
+        Record::Run(header) if header.version == VERSION => Some(*header),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

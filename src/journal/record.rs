@@ -51,6 +51,12 @@ pub struct Header {
     pub check: bool,
     /// The command line, with secrets masked.
     pub argv: Vec<String>,
+    /// Whether nothing in `argv` is masked or left out, so that it can be run again.
+    #[serde(skip_serializing_if = "is_false")]
+    pub whole: bool,
+    /// Working directory of the controller; empty in journals of earlier releases.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub directory: String,
     /// Absolute paths of the playbooks.
     pub playbooks: Vec<String>,
     /// Inventory sources, with absolute paths.
@@ -187,6 +193,12 @@ pub struct ItemDone {
     /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
+    /// Start, in milliseconds since 1970 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
+    /// Duration in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<u64>,
 }
 
 /// Result of a task on a host.
@@ -230,6 +242,15 @@ pub struct Done {
     /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
+    /// Start, in milliseconds since 1970 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
+    /// Duration in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<u64>,
+    /// Error report of a failure, masked: the message with its place and excerpt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<String>,
 }
 
 /// End of a run.

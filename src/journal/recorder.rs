@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Map;
 
@@ -22,6 +23,9 @@ use crate::strategy::HostOutcome;
 
 /// Maximum size of a result's texts in the journal, in bytes.
 const RESULT: usize = 1 << 20;
+
+/// Maximum size of an error report in the journal, in bytes.
+const REPORT: usize = 16 << 10;
 
 /// Actions that are repeated instead of restored, because that is cheap and yields current values.
 const AGAIN: &[&str] = &["add_host", "gather_facts", "group_by", "include_vars", "set_stats", "setup"];
@@ -45,13 +49,46 @@ pub(crate) struct Place {
     pub(crate) rescuable: bool,
     /// Handlers announced with the task; `None` before the announcement.
     sent: Mutex<Option<Vec<String>>>,
+    clock: Mutex<Clock>,
+}
+
+/// Start of a task in its turn, and of the loop's item that runs.
+#[derive(Debug, Default)]
+struct Clock {
+    task: Option<Instant>,
+    item: Option<Instant>,
 }
 
 impl Place {
     /// A position for which nothing has been sent.
     pub(crate) fn new(at: At, play: &str, once: bool, handler: bool, rescuable: bool) -> Place {
-        Place { at, play: play.to_owned(), once, handler, rescuable, sent: Mutex::default() }
+        Place { at, play: play.to_owned(), once, handler, rescuable, sent: Mutex::default(), clock: Mutex::default() }
     }
+
+    /// Notes that the task starts in its turn.
+    pub(crate) fn begin(&self) {
+        let now = Some(Instant::now());
+        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Clock { task: now, item: now };
+    }
+
+    /// Start and duration in milliseconds of an item that ends now. The next item starts then.
+    fn item_times(&self) -> Option<(u64, u64)> {
+        let now = Instant::now();
+        let start = self.clock.lock().unwrap_or_else(PoisonError::into_inner).item.replace(now)?;
+        Some(times(start, now))
+    }
+
+    /// Start and duration in milliseconds of the task, which ends now.
+    fn task_times(&self) -> Option<(u64, u64)> {
+        Some(times(self.clock.lock().unwrap_or_else(PoisonError::into_inner).task?, Instant::now()))
+    }
+}
+
+/// Start in milliseconds since 1970, and duration in milliseconds.
+fn times(start: Instant, end: Instant) -> (u64, u64) {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (millis(since.saturating_sub(start.elapsed())), millis(end.saturating_duration_since(start)))
 }
 
 /// Journal of the current run.
@@ -265,6 +302,7 @@ impl Recorder {
     ) {
         let (result, delegate) = part;
         let (result, withheld, status) = self.captured(action, result, false, no_log);
+        let (start, took) = place.item_times().unzip();
         let record = Record::Item(Box::new(ItemDone {
             at: place.at.clone(),
             host: host.to_owned(),
@@ -274,12 +312,22 @@ impl Recorder {
             delegate: delegate.clone(),
             result: Map::new(),
             withheld,
+            start,
+            took,
         }));
         self.append_with(&record, &result);
     }
 
-    /// Records the result of a task on a host. Its notifications count from now on.
-    pub(crate) fn done(&self, place: &Place, outcome: &HostOutcome, looped: bool, kept: bool, no_log: bool) {
+    /// Records the result of a task on a host, with the error report of a failure. Its notifications count from now on.
+    pub(crate) fn done(
+        &self,
+        place: &Place,
+        outcome: &HostOutcome,
+        looped: bool,
+        kept: bool,
+        no_log: bool,
+        report: Option<&str>,
+    ) {
         let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
         let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
         for handler in &outcome.notify {
@@ -296,6 +344,7 @@ impl Recorder {
                 self.note(&Event::Not(self.entry(place, &outcome.host, handler)));
             }
         }
+        let (start, took) = place.task_times().unzip();
         let rescued = status.failed && !status.ignored && place.rescuable;
         let record = Record::Done(Box::new(Done {
             at: place.at.clone(),
@@ -312,8 +361,21 @@ impl Recorder {
             delegate_facts: outcome.delegate_facts,
             result: Map::new(),
             withheld,
+            start,
+            took,
+            report: report.map(|report| self.excerpt(report)),
         }));
         self.append_with(&record, &result);
+    }
+
+    /// A masked error report, cut at its limit.
+    fn excerpt(&self, report: &str) -> String {
+        // Masked first: a cut secret would not be found.
+        let mut text = mask::text(report, &self.secrets);
+        if text.len() > REPORT {
+            text.truncate(text.floor_char_boundary(REPORT));
+        }
+        text
     }
 
     /// Records that a task sent behind a failed one was not run.

@@ -2,21 +2,28 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::state::State;
+use super::state::{RunFile, State};
+
+/// Journals of ended runs beyond `count`, or older than `age`, the oldest first; no limit without them.
+pub fn expired(state: &State, count: Option<usize>, age: Option<Duration>) -> Vec<RunFile> {
+    let runs = state.runs();
+    let surplus = count.map_or(0, |count| runs.len().saturating_sub(count));
+    let is_old = |run: &RunFile| {
+        let modified = std::fs::metadata(&run.path).and_then(|metadata| metadata.modified());
+        age.is_some_and(|age| {
+            modified.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|passed| passed > age))
+        })
+    };
+    let chosen = runs.into_iter().enumerate().filter(|(index, run)| *index < surplus || is_old(run));
+    chosen.map(|(_, run)| run).filter(|run| !run.is_alive()).collect()
+}
 
 /// Removes journals beyond `count`, or older than `days`; 0 means no limit. Active runs keep theirs.
 pub fn expire(state: &State, count: usize, days: u64) {
-    let runs = state.runs();
-    let surplus = if count == 0 { 0 } else { runs.len().saturating_sub(count) };
-    let oldest = Duration::from_secs(days.saturating_mul(86_400));
-    for (index, run) in runs.iter().enumerate() {
-        let modified = std::fs::metadata(&run.path).and_then(|metadata| metadata.modified());
-        let is_old =
-            days > 0 && modified.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > oldest));
-        if (index < surplus || is_old) && !run.is_alive() {
-            // Another run may have removed it at the same time.
-            let _ = std::fs::remove_file(&run.path);
-        }
+    let age = (days > 0).then(|| Duration::from_secs(days.saturating_mul(86_400)));
+    for run in expired(state, (count > 0).then_some(count), age) {
+        // Another run may have removed it at the same time.
+        let _ = std::fs::remove_file(&run.path);
     }
 }
 

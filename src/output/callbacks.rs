@@ -3,6 +3,7 @@
 use super::Output;
 use super::default::{DefaultOutput, Dialect};
 use super::document::Document;
+use super::event_lines::EventLines;
 use super::failures::Failures;
 use super::junit::Junit;
 use super::masked::Masked;
@@ -361,6 +362,9 @@ impl Outputs {
         }
         if settings.timings {
             outputs.push(Box::new(Timings::new(&rendered)));
+        }
+        if let Some(to) = &settings.events {
+            outputs.push(Box::new(EventLines::new(to, settings.check)?));
         }
         if let Some(file) = &settings.trace {
             outputs.push(Box::new(Trace::new(&rendered, file)?));

@@ -16,6 +16,11 @@ pub(super) fn shown(diff: &Value, format: &Format) -> String {
     diffs.iter().map(|diff| one(diff, format)).collect()
 }
 
+/// Diffs of a result as text, with JSON for data; empty if it has none.
+pub(crate) fn plain(diff: &Value) -> String {
+    shown(diff, &Format::plain())
+}
+
 /// Colour of a line of a diff.
 pub(super) fn color(line: &str) -> Color {
     match line.as_bytes().first() {

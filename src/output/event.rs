@@ -181,8 +181,18 @@ pub enum Event<R = Arc<TaskResult>> {
         /// Name of the signal.
         signal: &'static str,
     },
+    /// The run has a journal.
+    Recorded {
+        /// Id of the run.
+        run: String,
+    },
     /// Summary per host at the end.
     Recap(Recap),
+    /// The exit code is known.
+    Exit {
+        /// The exit code.
+        code: u8,
+    },
     /// The last event.
     End,
 }

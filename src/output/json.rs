@@ -23,6 +23,13 @@ pub fn nice_json(value: &Value) -> String {
     indented_json(value, Some(4))
 }
 
+/// `json.dumps(value, indent=4)`: keeps the order of keys.
+pub(crate) fn nice_json_as_is(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, Some(4), 0, false, &mut text);
+    text
+}
+
 /// `json.dumps(value, indent=indent, sort_keys=True)`.
 pub(super) fn indented_json(value: &Value, indent: Option<usize>) -> String {
     let mut text = String::new();

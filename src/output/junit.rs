@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 
 use super::callbacks::{CallbackOption, Setup};
 use super::event::path_of;
+use super::junit_xml::{Outcome, TestCase, xml};
 use super::masked::Masked;
-use super::printable::{is_directional, printable};
 use super::printer::Printer;
 use super::shown::Format;
 use super::{Event, Output, Status};
@@ -97,12 +97,6 @@ struct Case {
     outcome: Outcome,
 }
 
-enum Outcome {
-    Passed(String),
-    Skipped(String),
-    Failed { message: String, output: String },
-}
-
 impl Junit {
     pub(super) fn new(setup: &Setup<'_>) -> Result<Junit> {
         let folder = crate::settings::expand_home(&setup.text("output_dir").unwrap_or_default());
@@ -172,40 +166,16 @@ impl Junit {
     }
 
     fn xml(&self) -> String {
-        let (mut cases, mut count, mut errors, mut skipped, mut total) = (String::new(), 0, 0, 0, 0.0);
-        for task in self.tasks.values().filter(|task| self.with_setup || !task.is_setup) {
-            for (host, case) in &task.cases {
-                count += 1;
-                total += case.seconds;
-                let name = format!("[{host}] {}", task.name);
-                let (class, name) = (escaped(&self.class_of(task)), escaped(&name));
-                cases.push_str(&format!(
-                    "\t\t<testcase classname=\"{class}\" name=\"{name}\" time=\"{:.6}\">\n",
-                    case.seconds
-                ));
-                match &case.outcome {
-                    Outcome::Passed(output) => {
-                        cases.push_str(&format!("\t\t\t<system-out>{}</system-out>\n", escaped(output)));
-                    }
-                    Outcome::Skipped(reason) => {
-                        skipped += 1;
-                        cases.push_str(&format!("\t\t\t<skipped>{}</skipped>\n", escaped(reason)));
-                    }
-                    Outcome::Failed { message, output } => {
-                        errors += 1;
-                        let (message, output) = (escaped(message), escaped(output));
-                        cases
-                            .push_str(&format!("\t\t\t<error message=\"{message}\" type=\"error\">{output}</error>\n"));
-                    }
-                }
-                cases.push_str("\t\t</testcase>\n");
-            }
-        }
-        let name = escaped(&self.playbook);
-        format!(
-            "<?xml version=\"1.0\" ?>\n<testsuites disabled=\"0\" errors=\"{errors}\" failures=\"0\" tests=\"{count}\" time=\"{total:.6}\">\n\
-             \t<testsuite disabled=\"0\" errors=\"{errors}\" failures=\"0\" name=\"{name}\" skipped=\"{skipped}\" tests=\"{count}\" time=\"{total:.6}\">\n\
-             {cases}\t</testsuite>\n</testsuites>\n"
+        let shown = self.tasks.values().filter(|task| self.with_setup || !task.is_setup);
+        let cases = shown.flat_map(|task| task.cases.iter().map(move |(host, case)| (task, host, case)));
+        xml(
+            &self.playbook,
+            cases.map(|(task, host, case)| TestCase {
+                class: self.class_of(task),
+                name: format!("[{host}] {}", task.name),
+                seconds: case.seconds,
+                outcome: &case.outcome,
+            }),
         )
     }
 }
@@ -218,24 +188,6 @@ fn relative(path: &str, base: &str) -> String {
     let up = base.components().skip(common).map(|_| Path::new("..").as_os_str());
     let down = path.components().skip(common).map(|part| part.as_os_str());
     up.chain(down).collect::<PathBuf>().display().to_string()
-}
-
-/// Text escaped for XML. Characters that XML cannot represent become the replacement character.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\n' | '\t' | '\r' => escaped.push(c),
-            c if is_directional(c) => escaped.push_str(&printable(&c.to_string())),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 impl Output for Junit {
@@ -297,10 +249,5 @@ mod tests {
     fn relative_path_outside_of_directory_starts_with_parents() {
         assert_eq!(relative("/a/b/c.yml:3", "/a/b"), "c.yml:3");
         assert_eq!(relative("/a/x/c.yml:3", "/a/b"), "../x/c.yml:3");
-    }
-
-    #[test]
-    fn characters_invalid_in_xml_replaced() {
-        assert_eq!(escaped("<a href=\"x\">\u{1b}&"), "&lt;a href=&quot;x&quot;&gt;\u{fffd}&amp;");
     }
 }

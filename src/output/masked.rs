@@ -178,7 +178,9 @@ impl Masker {
             Event::Banner(line) => Event::Banner(text(line)),
             Event::Prompt { text: question, shown } => Event::Prompt { text: text(question), shown },
             Event::Interrupted { signal } => Event::Interrupted { signal },
+            Event::Recorded { run } => Event::Recorded { run },
             Event::Recap(recap) => Event::Recap(self.recap(recap)),
+            Event::Exit { code } => Event::Exit { code },
             Event::End => Event::End,
         })
     }

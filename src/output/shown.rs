@@ -73,7 +73,6 @@ impl Format {
     }
 
     /// JSON without any options.
-    #[cfg(test)]
     pub(super) fn plain() -> Format {
         Format { verbosity: 0, yaml: false, pretty: None, diff_context: 3 }
     }

@@ -154,6 +154,7 @@ impl TaskOnHost {
 
     /// Runs the task with all its items.
     pub(super) async fn run(self) -> HostOutcome {
+        self.begin();
         let context = self.scope();
         match self.open_loop(&context) {
             Err(failure) => match self.condition(&context) {
@@ -171,6 +172,13 @@ impl TaskOnHost {
                 let result = Box::pin(items.run()).await;
                 self.finished(&context, items.whole(result))
             }
+        }
+    }
+
+    /// Notes for the journal that the task starts in its turn.
+    pub(super) fn begin(&self) {
+        if let Some(place) = &self.place {
+            place.begin();
         }
     }
 
@@ -482,8 +490,20 @@ impl TaskOnHost {
         if told || !matches!(status, Status::Failed { .. } | Status::Unreachable { .. }) {
             return None;
         }
+        Some(self.located(result, no_log))
+    }
+
+    /// Error report of a failed task for the journal. That of a loop has its place only, as the messages belong to its
+    /// items.
+    pub(super) fn failure_report(&self, result: &TaskResult, no_log: bool) -> Option<String> {
+        let failed = result.failed() || result.is_unreachable();
+        failed.then(|| self.located(result, no_log || result.is_secret()))
+    }
+
+    /// An error message with its place, excerpt and advice.
+    fn located(&self, result: &TaskResult, no_log: bool) -> String {
         if let (Some(report), false) = (result.report(), no_log) {
-            return Some(format!("Task failed: {report}"));
+            return format!("Task failed: {report}");
         }
         let mut text = match result.get("msg").map(windlass_template::text).filter(|message| !message.is_empty()) {
             Some(message) if !no_log => format!("Task failed: {message}"),
@@ -496,7 +516,7 @@ impl TaskOnHost {
         if let (Some(advice), false) = (result.advice(), no_log) {
             text = format!("{}\n\nhint: {advice}", text.trim_end());
         }
-        Some(text)
+        text
     }
 }
 

@@ -200,7 +200,9 @@ impl TaskOnHost {
     pub(super) fn record_done(&self, outcome: &HostOutcome, looped: bool, no_log: bool) {
         if let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) {
             let has_facts = outcome.parts.iter().any(|(result, _)| !result.effects().is_empty());
-            recorder.done(place, outcome, looped, has_facts || self.task.register.is_some(), no_log);
+            let kept = has_facts || self.task.register.is_some();
+            let report = self.failure_report(&outcome.result, no_log);
+            recorder.done(place, outcome, looped, kept, no_log, report.as_deref());
         }
     }
 

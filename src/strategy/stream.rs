@@ -280,6 +280,7 @@ impl Batch {
 impl TaskOnHost {
     /// Second half of a task that was sent ahead.
     pub(super) async fn conclude(self, entry: Entry) -> HostOutcome {
+        self.begin();
         let Entry { outcome, mut events, .. } = entry;
         while let Some(event) = events.recv().await {
             self.events.room().await;

@@ -1,0 +1,250 @@
+//! A report as one HTML page that needs no network.
+//!
+//! The page has a Content-Security-Policy that forbids everything except its own style and script, named by their
+//! hashes. All values are escaped by the template engine, and no value stands where a script, a style or an address is
+//! expected.
+
+use base64::Engine as _;
+use indexmap::IndexMap;
+use minijinja::{AutoEscape, Environment};
+use serde_json::{Map, Value as Json, json};
+use sha2::{Digest as _, Sha256};
+
+use super::model::Report;
+use super::outcome::{Kind, Outcome};
+use super::{duration, make_visible};
+use crate::error::{Error, Result};
+
+const TEMPLATE: &str = include_str!("report.html");
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("report.js");
+
+/// Maximum number of outcomes on the page. Skipped and unchanged ones are left out first.
+const ROWS: usize = 20_000;
+/// Maximum number of failures with their texts at the top.
+const FAILURES: usize = 500;
+/// Maximum number of bars in the timeline.
+const BARS: usize = 20_000;
+/// Width of the timeline in its own units.
+const WIDTH: f64 = 1000.0;
+/// Number of slowest tasks.
+const SLOWEST: usize = 20;
+
+const COUNTS: [&str; 7] = ["ok", "changed", "unreachable", "failed", "skipped", "rescued", "ignored"];
+const KINDS: [Kind; 7] =
+    [Kind::Failed, Kind::Unreachable, Kind::Rescued, Kind::Ignored, Kind::Changed, Kind::Ok, Kind::Skipped];
+
+/// The report as an HTML page.
+pub fn html(report: &Report) -> Result<String> {
+    let shown = shown(&report.tasks);
+    let rows: Vec<Json> = shown.iter().map(|(id, task)| row(*id, task)).collect();
+    let failures: Vec<Json> = report.failures().take(FAILURES).map(|(id, task)| row(id, task)).collect();
+    let failures_left_out = report.failures().count() - failures.len();
+    let (lanes, span, bars_left_out) = lanes(report);
+    let mut page = json!({
+        "title": report.title(),
+        "made_by": env!("CARGO_PKG_VERSION"),
+        "report": {
+            "run": report.run,
+            "result": report.result,
+            "check": report.check,
+            "hosts": report.hosts,
+            "unanswered": report.unanswered,
+        },
+        "head": head(report),
+        "counts": COUNTS,
+        "kinds": KINDS,
+        "failures": failures,
+        "failures_left_out": failures_left_out,
+        "lanes": lanes,
+        "span": span,
+        "bars_left_out": bars_left_out,
+        "slowest": report.slowest(SLOWEST).iter().map(|(id, task)| brief(*id, task)).collect::<Vec<_>>(),
+        "changes": changes(&shown),
+        "groups": groups(&shown, rows),
+        "left_out": report.left_out + report.tasks.len() - shown.len(),
+    });
+    make_visible(&mut page);
+    let fixed = [("style", STYLE), ("script", SCRIPT)];
+    if let Json::Object(page) = &mut page {
+        for (name, text) in fixed {
+            page.insert(name.to_owned(), text.into());
+            page.insert(format!("{name}_hash"), hash(text).into());
+        }
+    }
+    let fail = |error: minijinja::Error| Error::new(format!("the report cannot be rendered: {error:#}"));
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.add_template("report", TEMPLATE).map_err(fail)?;
+    let template = environment.get_template("report").map_err(fail)?;
+    template.render(windlass_template::from_json(&page)).map_err(fail)
+}
+
+/// SHA-256 of a style or script, as a Content-Security-Policy has it.
+fn hash(text: &str) -> String {
+    base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes()))
+}
+
+/// Outcomes that the page shows, in their order, with their numbers.
+fn shown(tasks: &[Outcome]) -> Vec<(usize, &Outcome)> {
+    let mut ranked: Vec<(usize, &Outcome)> = tasks.iter().enumerate().collect();
+    if ranked.len() > ROWS {
+        ranked.sort_by_key(|(index, task)| (task.status, *index));
+        ranked.truncate(ROWS);
+        ranked.sort_by_key(|(index, _)| *index);
+    }
+    ranked
+}
+
+fn head(report: &Report) -> Vec<(&'static str, String)> {
+    let list = |words: &[String]| words.join(", ");
+    let code = report.code.map(|code| format!("exit code {code}")).unwrap_or_default();
+    let mut rows = vec![
+        ("Run", report.run.clone()),
+        ("Started", format!("{} by {} on {}", report.started, report.user, report.machine)),
+        ("Ended", report.ended.clone().unwrap_or_default()),
+        ("Duration", report.took.map(millis).unwrap_or_default()),
+        ("Result", code),
+        ("Playbooks", list(&report.playbooks)),
+        ("Inventory", list(&report.inventory)),
+        ("Limit", report.limit.clone().unwrap_or_default()),
+        ("Tags", list(&report.tags)),
+        ("Skipped tags", list(&report.skip_tags)),
+        ("Extra variables", list(&report.extra_vars)),
+        ("Resumes", report.resumes.clone().unwrap_or_default()),
+        ("Windlass", report.windlass.clone()),
+        ("Directory", report.directory.clone()),
+        ("Command", shell_words::join(&report.command)),
+    ];
+    rows.retain(|(_, value)| !value.is_empty());
+    rows
+}
+
+#[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 milliseconds")]
+fn millis(took: u64) -> String {
+    duration(took as f64 / 1000.0)
+}
+
+/// The parts of an outcome that tables show.
+fn brief(id: usize, task: &Outcome) -> Json {
+    json!({"id": id, "host": task.host, "task": task.task, "place": task.place, "time": task.took.map(millis)})
+}
+
+/// An outcome as the template needs it.
+fn row(id: usize, task: &Outcome) -> Json {
+    let mut value = with_lines(json!(task), task.diff.as_deref());
+    value.insert("id".to_owned(), id.into());
+    value.insert("time".to_owned(), task.took.map(millis).into());
+    value.insert("is_failure".to_owned(), task.status.is_failure().into());
+    let items = task.items.iter().map(|item| {
+        let mut value = with_lines(json!(item), item.diff.as_deref());
+        value.insert("time".to_owned(), item.took.map(millis).into());
+        value.insert("is_bad".to_owned(), item.status.is_bad().into());
+        Json::Object(value)
+    });
+    value.insert("items".to_owned(), items.collect());
+    Json::Object(value)
+}
+
+/// Adds the lines of a difference with their classes.
+fn with_lines(value: Json, diff: Option<&str>) -> Map<String, Json> {
+    let line = |line: &str| {
+        let class = match line.as_bytes().first() {
+            Some(b'+') => "add",
+            Some(b'-') => "remove",
+            _ => "",
+        };
+        json!({"text": line, "class": class})
+    };
+    let mut map = match value {
+        Json::Object(map) => map,
+        _ => Map::new(),
+    };
+    map.insert("diff_lines".to_owned(), diff.unwrap_or_default().lines().map(line).collect());
+    map
+}
+
+/// Key of a task: play, name and place.
+fn key(task: &Outcome) -> (u32, &str, Option<&str>) {
+    (task.play_number, &task.task, task.place.as_deref())
+}
+
+/// Changed tasks with the hosts that they changed.
+fn changes(shown: &[(usize, &Outcome)]) -> Vec<Json> {
+    let mut found: IndexMap<_, Vec<Json>> = IndexMap::new();
+    for (id, task) in shown.iter().filter(|(_, task)| task.status == Kind::Changed) {
+        found.entry(key(task)).or_default().push(json!({"id": id, "host": task.host}));
+    }
+    let change = |((_, task, place), hosts)| json!({"task": task, "place": place, "hosts": hosts});
+    found.into_iter().map(change).collect()
+}
+
+/// Tasks with their outcomes on all hosts.
+fn groups(shown: &[(usize, &Outcome)], rows: Vec<Json>) -> Vec<Json> {
+    let mut found: IndexMap<_, Vec<(&Outcome, Json)>> = IndexMap::new();
+    for ((_, task), row) in shown.iter().zip(rows) {
+        found.entry(key(task)).or_default().push((task, row));
+    }
+    let mut last = None;
+    let group = |((play, name, place), rows): ((u32, &str, Option<&str>), Vec<(&Outcome, Json)>)| {
+        let count = |kind: Kind| (kind.word(), rows.iter().filter(|(task, _)| task.status == kind).count());
+        let counts: Vec<_> = KINDS.into_iter().map(count).filter(|(_, count)| *count > 0).collect();
+        let first = rows.first().map(|(task, _)| *task);
+        json!({
+            "task": name,
+            "place": place,
+            "play": first.map(|task| &task.play),
+            "new_play": last.replace(play) != Some(play),
+            "action": first.map(|task| &task.action),
+            "handler": first.is_some_and(|task| task.handler),
+            "counts": counts,
+            "rows": rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>(),
+        })
+    };
+    found.into_iter().map(group).collect()
+}
+
+/// Bars of the timeline by host, the time they span, and the number of those not drawn.
+#[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 milliseconds")]
+fn lanes(report: &Report) -> (Vec<Json>, String, usize) {
+    let mut timed: Vec<(usize, &Outcome, u64, u64)> = Vec::new();
+    for (id, task) in report.tasks.iter().enumerate() {
+        if let (Some(start), Some(took), false) = (task.start, task.took, task.restored || task.status == Kind::Skipped)
+        {
+            timed.push((id, task, start, took));
+        }
+    }
+    let left_out = timed.len().saturating_sub(BARS);
+    if left_out > 0 {
+        timed.sort_by_key(|(id, _, _, took)| (std::cmp::Reverse(*took), *id));
+        timed.truncate(BARS);
+    }
+    timed.sort_by_key(|(id, ..)| *id);
+    let first = timed.iter().map(|(_, _, start, _)| *start).min().unwrap_or_default();
+    let end = |start: u64, took: u64| start.saturating_add(took).saturating_sub(first);
+    let span = timed.iter().map(|(_, _, start, took)| end(*start, *took)).max().unwrap_or_default().max(1);
+    let mut lanes: IndexMap<&str, Vec<Json>> = IndexMap::new();
+    for (id, task, start, took) in timed {
+        let at = |time: u64| (time as f64 / span as f64 * WIDTH * 100.0).round() / 100.0;
+        let x = at(start - first);
+        let width = (at(took)).clamp(0.5, (WIDTH - x).max(0.5));
+        let title = format!("{}: {}, {}", task.task, task.status.word(), millis(took));
+        let bar = json!({"id": id, "status": task.status, "x": x, "width": width, "title": title});
+        lanes.entry(&task.host).or_default().push(bar);
+    }
+    lanes.sort_keys();
+    let lanes = lanes.into_iter().map(|(host, bars)| json!({"host": host, "bars": bars})).collect();
+    (lanes, millis(span), left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_parts_of_page_cannot_end_their_elements() {
+        for text in [STYLE, SCRIPT] {
+            assert!(!text.contains("</") && !text.contains("<!--"));
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Reports of a recorded run, and the comparison of two.
+//!
+//! A [`Report`] is built from a journal, which is hostile data: everything in it is bounded, typed, and escaped by the
+//! renderers for the format that they write.
+
+mod compare;
+mod html;
+mod junit;
+mod markdown;
+mod model;
+mod outcome;
+mod place;
+mod text;
+
+use serde_json::Value;
+
+pub use compare::{Comparison, Difference, compare};
+pub use html::html;
+pub use junit::junit;
+pub use markdown::markdown;
+pub use model::{HostRecap, Report, Unanswered};
+pub use outcome::{Item, Kind, Outcome};
+pub use text::Text;
+
+use crate::output::printable;
+
+/// Version of the JSON format.
+pub const VERSION: u32 = 1;
+
+/// The report as JSON, indented, with control characters escaped.
+pub fn json(report: &Report) -> String {
+    let value = serde_json::to_value(report).unwrap_or_default();
+    crate::output::nice_json_as_is(&value) + "\n"
+}
+
+/// Makes control characters visible in all texts and keys of a value.
+fn make_visible(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let std::borrow::Cow::Owned(visible) = printable(text) {
+                *text = visible;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_visible),
+        Value::Object(map) => map.values_mut().for_each(make_visible),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A duration for people: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`.
+fn duration(seconds: f64) -> String {
+    if seconds < 10.0 {
+        return format!("{seconds:.1} s");
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is positive, and casts saturate")]
+    let whole = seconds.round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        let shown: Vec<String> = [0.04, 9.94, 59.6, 185.0, 7800.0].into_iter().map(duration).collect();
+        assert_eq!(shown, ["0.0 s", "9.9 s", "1 min 0 s", "3 min 5 s", "2 h 10 min"]);
+    }
+}
