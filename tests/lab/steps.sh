@@ -342,8 +342,7 @@ rolled_back() {
   for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
   # What was kept is used up.
   if rollback -e rollback_confirm=true > "$log/rollback-again.log" 2>&1; then return 1; fi
-  grep -q 'No host has anything of before an upgrade' "$log/rollback-again.log" || return 1
-  play > "$log/rolled-back.log" 2>&1 && recap "$log/rolled-back.log" 'unreachable=0 +failed=0'
+  grep -q 'No host has anything of before an upgrade' "$log/rollback-again.log"
 }
 
 survives_power_cut() {
