@@ -370,7 +370,7 @@ fn rerun_repeats_command_on_failed_hosts() {
     let project = Project::new();
     let first = project.play(&["-l", "a,b"], false);
     let dry = project.run(&["runs", "rerun", &first, "--failed", "--dry-run"]);
-    let expected = "windlass playbook -i hosts --vault-password-file pass --diff site.yml -l a,b --limit=b\n";
+    let expected = "windlass playbook -i hosts --vault-password-file pass --diff site.yml -l a,b --limit b\n";
     assert_eq!(String::from_utf8_lossy(&dry.stdout), expected);
     let elsewhere = tempfile::tempdir().unwrap();
     let mut again = project.command(&["runs", "rerun", &first, "--failed"]);

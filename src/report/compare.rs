@@ -56,8 +56,8 @@ impl Comparison {
     }
 }
 
-/// A task on a host, found again by names: files may have changed, so positions may have moved. The number tells apart
-/// tasks that share their names.
+/// A task on a host, found again by names: files may have changed, so positions may have moved. Tasks that share their
+/// names are numbered.
 type Key<'a> = (&'a str, &'a str, &'a str, usize);
 
 /// Compares two runs.

@@ -153,7 +153,9 @@ impl Report {
             list.iter().take(WORDS).map(|word| budget.short(word.clone())).collect()
         };
         let (command, playbooks, inventory) = (words(&header.argv), words(&header.playbooks), words(&header.inventory));
-        let (tags, skip_tags) = (words(&header.tags), words(&header.skip_tags));
+        // `all` is the default.
+        let tags: Vec<String> = header.tags.iter().filter(|tag| *tag != "all").cloned().collect();
+        let (tags, skip_tags) = (words(&tags), words(&header.skip_tags));
         let extra_vars = words(&header.extra_vars.keys().cloned().collect::<Vec<_>>());
         let started = millis(&header.started);
         let ended = journal.end.as_ref().map(|end| end.ended.clone());

@@ -45,9 +45,9 @@ pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
     let journal = read_file(&found.path)?;
     let mut words = words(&journal)?;
     if arguments.failed {
-        let limit = format!("--limit={}", failed_hosts(&journal)?.join(","));
+        let limit = ["--limit".to_owned(), failed_hosts(&journal)?.join(",")];
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-        words.insert(end, limit);
+        words.splice(end..end, limit);
     }
     let directory = Path::new(&journal.header.directory);
     if !directory.is_dir() {
