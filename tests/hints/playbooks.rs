@@ -3,20 +3,22 @@
 use super::Case;
 
 /// A playbook that is refused, and its correction.
-const fn mended(bad: &'static str, says: &'static str, good: &'static str) -> Case {
-    Case {
-        setup: &[("p.yml", bad)],
-        fails: "windlass playbook -i hosts p.yml",
-        says,
-        mended: &[("p.yml", good)],
-        then: &["windlass playbook -i hosts p.yml"],
-    }
+macro_rules! mended {
+    ($bad:expr, $says:expr, $good:expr $(,)?) => {
+        Case {
+            setup: &[("p.yml", $bad)],
+            fails: "windlass playbook -i hosts p.yml",
+            says: $says,
+            mended: &[("p.yml", $good)],
+            then: &["windlass playbook -i hosts p.yml"],
+        }
+    };
 }
 
 /// The same, inside the tasks of a play.
 macro_rules! tasks {
     ($bad:literal, $says:literal, $good:literal) => {
-        mended(
+        mended!(
             concat!("- hosts: all\n  gather_facts: false\n  tasks:\n", $bad),
             $says,
             concat!("- hosts: all\n  gather_facts: false\n  tasks:\n", $good),
@@ -27,7 +29,7 @@ macro_rules! tasks {
 /// The same, in the keywords of a play.
 macro_rules! play {
     ($bad:literal, $says:literal, $good:literal) => {
-        mended(
+        mended!(
             concat!("- hosts: all\n  gather_facts: false\n", $bad),
             $says,
             concat!("- hosts: all\n  gather_facts: false\n", $good),
@@ -36,14 +38,14 @@ macro_rules! play {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    mended(
+    mended!(
         "- hosts: ''\n  tasks: []\n",
         "a play needs the pattern of the hosts it runs on",
         "- hosts: all\n  gather_facts: false\n",
     ),
-    mended("- hosts: [1]\n", "quote names that are numbers", "- hosts: ['1', all]\n  gather_facts: false\n"),
-    mended("[]\n", "a playbook starts with `- hosts: ...`", "- hosts: all\n  gather_facts: false\n"),
-    mended("hosts: all\n", "a playbook starts with `- hosts: ...`", "- hosts: all\n  gather_facts: false\n"),
+    mended!("- hosts: [1]\n", "quote names that are numbers", "- hosts: ['1', all]\n  gather_facts: false\n"),
+    mended!("[]\n", "a playbook starts with `- hosts: ...`", "- hosts: all\n  gather_facts: false\n"),
+    mended!("hosts: all\n", "a playbook starts with `- hosts: ...`", "- hosts: all\n  gather_facts: false\n"),
     play!(
         "  vars: {1a: x}\n",
         "use letters, digits and `_`, with no digit first, and neither `not` nor a word for true, false or null",
