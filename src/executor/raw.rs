@@ -121,21 +121,20 @@ pub(super) async fn run(
     raw: &RawCommand,
     events: Option<&mpsc::Sender<TaskEvent>>,
 ) -> Result<RawOutput, RawFailure> {
-    let _counted = (target.kind == Kind::Ssh).then(Counted::new);
-    let counted = commands.running.clone().read_owned().await;
-    let running = start(connection, target, raw).await?;
-    let mut stoppable = Stoppable { running: Some(running), counted: Some(counted) };
-    let Some(running) = &mut stoppable.running else { unreachable!("it was just set") };
+    let counted = (commands.running.clone().read_owned().await, (target.kind == Kind::Ssh).then(Counted::new));
+    let mut stoppable = Stoppable { running: None, counted: Some(counted) };
+    let running = stoppable.running.insert(start(connection, target, raw).await?);
     let work = running.finish(raw.input.clone(), events);
-    let outcome = match raw.timeout {
-        None => work.await,
-        Some(limit) => match timeout(limit, work).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let ended = running.stop().await;
-                Err(Error::TimedOut { host: target.name.clone(), seconds: limit.as_secs(), ended })
-            }
-        },
+    let ended = match raw.timeout {
+        None => Ok(work.await),
+        Some(limit) => timeout(limit, work).await.map_err(|_| limit),
+    };
+    let outcome = match ended {
+        Ok(outcome) => outcome,
+        Err(limit) => {
+            let ended = running.stop().await;
+            Err(Error::TimedOut { host: target.name.clone(), seconds: limit.as_secs(), ended })
+        }
     };
     stoppable.running = None;
     Ok(outcome?)
@@ -160,7 +159,7 @@ impl Drop for Counted {
 /// Stops its command if dropped before the command has ended.
 struct Stoppable {
     running: Option<Running>,
-    counted: Option<OwnedRwLockReadGuard<()>>,
+    counted: Option<(OwnedRwLockReadGuard<()>, Option<Counted>)>,
 }
 
 impl Drop for Stoppable {

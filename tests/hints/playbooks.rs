@@ -4,7 +4,7 @@ use super::Case;
 
 /// A playbook that is refused, and its correction.
 macro_rules! mended {
-    ($bad:expr, $says:literal, $good:expr $(,)?) => {
+    ($bad:expr, $says:expr, $good:expr $(,)?) => {
         Case {
             setup: &[("p.yml", $bad)],
             fails: "windlass playbook -i hosts p.yml",

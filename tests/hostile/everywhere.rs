@@ -1,5 +1,5 @@
-//! Passes hostile data (results, facts, files) to every documented argument, keyword, filter, test and lookup of the program under
-//! attack. Nothing may render it, whatever the task's outcome.
+//! Passes hostile data (results, facts, files) to every documented argument, keyword, filter, test and lookup of the
+//! program under attack. Nothing may render it, whatever the task's outcome.
 
 use std::process::Command;
 
@@ -104,8 +104,8 @@ fn documented(words: &[&str]) -> Map<String, Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs tasks after a source of the data `r`. Returns the tasks that rendered it, and bisects out tasks that are refused
-/// before the run.
+/// Runs tasks after a source of the data `r`. Returns the tasks that rendered it, and bisects out tasks that are
+/// refused before the run.
 fn rendered(stage: &Stage, what: &str, source: &Source, tasks: &[String]) -> Vec<String> {
     let playbook = format!("{}{}", source.play(), tasks.concat());
     match problem(stage, &format!("{what} with data of a {}", source.name), &playbook) {
