@@ -1,6 +1,6 @@
 //! Early ends of runs: by a signal, or because output cannot be written.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../crates/ssh/tests/support/mod.rs"]
 mod support;
@@ -156,7 +156,7 @@ const RAW: [&str; 2] = [
 fn raw_command_on_this_machine_ends_after_second_interrupt() {
     let folder = tempfile::tempdir().unwrap();
     let command = RAW[0].replace("DIR", &folder.path().display().to_string());
-    let mut run = playbook(folder.path(), &format!("    - raw: {command}\n"));
+    let mut run = playbook(folder.path(), &format!("    - raw: |\n        {command}\n"));
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = pid_in(&folder.path().join("outer"));
     let output = interrupted_twice(child);

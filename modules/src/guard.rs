@@ -68,6 +68,13 @@ pub(crate) fn end() {
     }
 }
 
+/// Starts the guard, so that [`watch`] takes no time: a process that starts next is unprotected until then.
+pub fn prepare() {
+    if let Some(guard) = locked().as_mut().filter(|guard| guard.running.is_none()) {
+        guard.running = guard.start().ok();
+    }
+}
+
 /// A process group that must not outlive this process; dropping it lets the group live.
 #[derive(Debug)]
 pub struct Watched(i32);

@@ -16,7 +16,7 @@ use std::{
 };
 
 use self::running::{Pipes, Running};
-use crate::{Failure, Host};
+use crate::{Failure, Host, guard};
 
 /// Time between SIGTERM and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(3);
@@ -128,6 +128,7 @@ impl Command {
     /// Runs the process to its end. Fails if the program cannot be started, but not if it exits with an error.
     pub fn run(self, host: &Host) -> Result<Output, Failure> {
         host.check_cancelled()?;
+        guard::prepare();
         let mut running = Running::of(self.spawn(host)?);
         let pipes = Pipes::of(&mut running, self.input)?;
         let (stdout, stderr) = pipes.pump(host, &mut running, self.live, self.keep)?;

@@ -90,8 +90,9 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     let without = |error: Error| match is_resumed {
         true => Err(error),
         false => {
+            let advice = error.advice().map(|advice| format!(" Hint: {advice}.")).unwrap_or_default();
             shared.warn(format!(
-                "The run has no journal: {}. It cannot be resumed, and its pending handlers are not remembered.",
+                "The run has no journal: {}. It cannot be resumed, and its pending handlers are not remembered.{advice}",
                 error.message()
             ));
             Ok(())

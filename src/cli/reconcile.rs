@@ -221,10 +221,8 @@ impl Reconciler {
         if let Some((name, _)) =
             machine.variables().iter().find(|(name, value)| found.get(name.as_str()) != Some(value))
         {
-            let given = self.inventories().map(|source| format!("-i {source} ")).collect::<String>();
-            return Err(Error::new(format!("another file sets `{name}` of {node} with higher precedence")).hint(
-                format!("`windlass explain var {given}{node} {name}` names it; keep addresses in the inventory file"),
-            ));
+            return Err(Error::new(format!("another file sets `{name}` of {node} with higher precedence"))
+                .hint("find it by `windlass explain var`, and keep addresses in the inventory file"));
         }
         let mut command = self.playbook("playbook", "replace_node.yml")?;
         let given = json!({"node": node, "allow_ungraceful_removal": true, "skip_confirmation": true}).to_string();

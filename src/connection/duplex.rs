@@ -94,6 +94,7 @@ impl Output {
 /// Starts a process with three pipes in a process group of its own. An interrupt at the terminal then reaches only this
 /// program, which ends its processes in order. Should it die without doing so, its guard ends them.
 pub(super) fn process(command: Command) -> io::Result<Duplex> {
+    guard::prepare();
     started(command, |child| group_of(child).map(guard::watch))
 }
 

@@ -88,12 +88,19 @@ pub(crate) const CASES: &[Case] = &[
         "Write `name: value` in each line, without dashes.",
         "all:\n  hosts: {web1: }\n  vars:\n    a: b\n"
     ),
-    inventory!(
-        "constructed.yml",
-        "plugin: constructed\nstrict: true\nkeyed_groups: [{key: \"''\", separator: ''}]\n",
-        "Give it a `default_value` or a `prefix`.",
-        "plugin: constructed\nstrict: true\nkeyed_groups: [{key: \"''\", prefix: p, separator: ''}]\n"
-    ),
+    Case {
+        setup: &[(
+            "constructed.yml",
+            "plugin: constructed\nstrict: true\nkeyed_groups: [{key: \"['']\", separator: ''}]\n",
+        )],
+        fails: "windlass inventory -i hosts -i constructed.yml --list",
+        says: "Give it a `default_value` or a `prefix`.",
+        mended: &[(
+            "constructed.yml",
+            "plugin: constructed\nstrict: true\nkeyed_groups: [{key: \"['']\", prefix: p, separator: ''}]\n",
+        )],
+        then: &["windlass inventory -i hosts -i constructed.yml --list"],
+    },
     inventory!(
         "generator.yml",
         "plugin: generator\nhosts:\n  name: '{{ n }}'\n  parents: [{vars: {a: b}}]\nlayers: {n: [a, b]}\n",

@@ -96,7 +96,7 @@ pub(crate) const CASES: &[Case] = &[
         "mapping.yml holds a value of another kind: a mapping",
         "    - include_tasks: t.yml\n"
     ),
-    tasks!("    - import_tasks: nowhere.yml\n", "searched in /", "    - import_tasks: t.yml\n"),
+    tasks!("    - import_tasks: nowhere.yml\n", "searched in nowhere.yml", "    - import_tasks: t.yml\n"),
     tasks!(
         "    - import_tasks: '{{ file_of_host }}'\n",
         "imports are read before any host is known: only extra variables, variables of the play, its files, enclosing \
@@ -151,7 +151,7 @@ pub(crate) const CASES: &[Case] = &[
         "    - debug:\n      become: true\n      become_method: su\n"
     ),
     play!(
-        "  module_defaults: {group/{{ x }}: {}}\n",
+        "  module_defaults: {'group/{{ x }}': {}}\n",
         "name a group of an installed collection as `group/NAMESPACE.COLLECTION.GROUP`; its name cannot be a template",
         "  module_defaults: {group/aws: {}}\n"
     ),
@@ -190,7 +190,6 @@ pub(crate) const CASES: &[Case] = &[
         "did you mean `label`?",
         "    - debug:\n      loop: [1]\n      loop_control: {label: x}\n"
     ),
-    tasks!("    - include_role: {nmae: r}\n", "did you mean `name`?", "    - include_role: {name: r}\n"),
     tasks!(
         "    - command: 'true'\n      notify: restrat\n  handlers:\n    - name: restart\n      debug:\n",
         "did you mean `restart`?",

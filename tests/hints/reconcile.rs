@@ -76,7 +76,7 @@ pub(crate) const CASES: &[Case] = &[
             ("host_vars/here.yml", "ansible_host: 192.0.2.1\n"),
         ],
         fails: REPLACE,
-        says: "here ansible_host` names it; keep addresses in the inventory file",
+        says: "find it by `windlass explain var`, and keep addresses in the inventory file",
         mended: &[],
         then: &["windlass explain var -i hosts -i machines.yml here ansible_host | grep host_vars/here.yml"],
     },

@@ -99,7 +99,7 @@ pub(crate) const CASES: &[Case] = &[
         "windlass playbook -i hosts gate.yml || touch open; echo '# changed' >> gate.yml; windlass playbook -i hosts gate.yml \
          --resume",
         "run the playbook without --resume, or ignore the differences with --resume-anyway",
-        &["windlass playbook -i hosts gate.yml --resume-anyway", "windlass playbook -i hosts gate.yml"],
+        &["windlass playbook -i hosts gate.yml --resume --resume-anyway", "windlass playbook -i hosts gate.yml"],
     ),
     // Plans.
     case(
@@ -141,8 +141,16 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case("windlass adhoc -i hosts -m pign all", "did you mean `ping`?", &["windlass adhoc -i hosts -m ping all"]),
     case(
-        "windlass inventory -i hosts --list --playbook-dir nowhere",
+        "windlass adhoc -i hosts -m ping all --playbook-dir nowhere",
         "it is the directory that contains group_vars, host_vars, roles and plugins",
-        &["windlass inventory -i hosts --list --playbook-dir ."],
+        &["windlass adhoc -i hosts -m ping all --playbook-dir ."],
+    ),
+    case(
+        "windlass playbook -i hosts right.yml --events 9",
+        "open it for the command, such as `9>events.jsonl`; a file is named ./9",
+        &[
+            "windlass playbook -i hosts right.yml --events 9 9>events.jsonl && test -s events.jsonl",
+            "windlass playbook -i hosts right.yml --events ./9 && test -s 9",
+        ],
     ),
 ];

@@ -32,7 +32,7 @@ const SOURCES: &[Source] = &[
     },
     Source {
         name: "cached fact",
-        vars: "{r: {x: '{{ ansible_facts.lsb }}', e: '{{ ansible_facts.kernel }}'}}",
+        vars: "{r: {x: '{{ ansible_facts.distribution }}', e: '{{ ansible_facts.os_family }}'}}",
         tasks: "",
     },
     Source {
@@ -84,7 +84,7 @@ fn stage() -> Option<Stage> {
         stage.write("fetched/x", EVIL);
         stage.write("fetched/e", EVIL_EXPRESSION);
         // The canary's path contains no character that JSON escapes.
-        let cached = json!({"ansible_lsb": EVIL, "ansible_kernel": EVIL_EXPRESSION}).to_string();
+        let cached = json!({"ansible_distribution": EVIL, "ansible_os_family": EVIL_EXPRESSION}).to_string();
         stage.write("cache/liar", &cached);
         for source in SOURCES {
             let check = "    - assert: {that: [\"'1234 * 4321' in r.x\", \"'1234 * 4321' in r.e\"]}\n      ignore_errors: false\n";

@@ -53,7 +53,9 @@ impl Installer<'_> {
                 }
                 Err(Failure::Skipped) => {}
                 Err(Failure::Failed(error)) => {
-                    let sentence = format!("- {} was NOT installed successfully: {}", role.name, error.message());
+                    let advice = error.advice().map(|advice| format!(" ({advice})")).unwrap_or_default();
+                    let sentence =
+                        format!("- {} was NOT installed successfully: {}{advice}", role.name, error.message());
                     self.galaxy.printer.warning(&sentence);
                     if !self.ignore_errors {
                         return Err(Error::new(
