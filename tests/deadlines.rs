@@ -93,6 +93,16 @@ const DOCUMENTED: &[Row] = &[
         &[("src/connection/ssh.rs", "const CLOSE_DEADLINE: Duration = Duration::from_secs(5);")],
     ),
     (
+        "The runs that `reconcile` starts",
+        "2 h",
+        &[("src/reconcile/policy.rs", "run_timeout: Duration::from_secs(7200)")],
+    ),
+    (
+        "End of a run that `reconcile` stops",
+        "60 s",
+        &[("src/cli/reconcile.rs", "const ENDING: Duration = Duration::from_secs(60);")],
+    ),
+    (
         "End of all connections after a signal",
         "10 s",
         &[("src/cli/session.rs", "const CLOSING: Duration = Duration::from_secs(10);")],
