@@ -259,6 +259,11 @@ fn own_program() -> Result<PathBuf> {
     std::env::current_exe().map_err(|error| Error::new(format!("the path of this program cannot be found: {error}")))
 }
 
+/// Error for a run that this program could not start.
+fn cannot_start(error: std::io::Error) -> Error {
+    Error::new(format!("this program cannot be started again: {error}"))
+}
+
 /// Exit code of a run that this program started; 1 if a signal ended it.
 fn code_of(status: std::process::ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)

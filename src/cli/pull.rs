@@ -235,7 +235,7 @@ fn fetch(arguments: &Arguments, url: &str, dest: &Path, names: &[String]) -> Res
     command.args(arguments.module_path.iter().flat_map(|path| ["-M", path]));
     command.args(arguments.extra_vars.iter().flat_map(|vars| ["-e", vars]));
     let child = command.stdout(Stdio::piped()).spawn();
-    let mut child = child.map_err(|error| Error::new(format!("this program cannot be started again: {error}")))?;
+    let mut child = child.map_err(super::cannot_start)?;
     // The output is printed immediately.
     let mut changed = false;
     if let Some(output) = child.stdout.take() {
@@ -296,7 +296,7 @@ fn play(arguments: &Arguments, playbooks: &[PathBuf], dest: &Path, names: &[Stri
     ];
     command.args(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| *flag));
     let status = command.args(playbooks).status();
-    status.map(super::code_of).map_err(|error| Error::new(format!("this program cannot be started again: {error}")))
+    status.map(super::code_of).map_err(super::cannot_start)
 }
 
 /// Playbooks to run: those given, or the first existing one of the default names.

@@ -259,14 +259,14 @@ impl Reconciler {
 
     /// Runs a command that prints to the terminal.
     async fn run(&self, mut command: Command) -> Result<u8> {
-        let mut child = command.spawn().map_err(cannot_start)?;
+        let mut child = command.spawn().map_err(super::cannot_start)?;
         let status = self.wait(&mut child, async |child| child.wait().await).await?;
         Ok(super::code_of(status))
     }
 
     /// Runs a command and returns its exit code and output.
     async fn captured(&self, mut command: Command) -> Result<(u8, Vec<u8>)> {
-        let mut child = command.stdout(Stdio::piped()).spawn().map_err(cannot_start)?;
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(super::cannot_start)?;
         let mut output = Vec::new();
         let mut pipe = child.stdout.take().map(|pipe| pipe.take(OUTPUT + 1));
         let status = self
@@ -385,10 +385,6 @@ fn failure(plan: &Document) -> Option<String> {
         let reason = part.reason.as_deref().unwrap_or("failed");
         Some(format!("{} on {}: {reason}", task.task, task.hosts.join(", ")))
     })
-}
-
-fn cannot_start(error: std::io::Error) -> Error {
-    Error::new(format!("this program cannot be started again: {error}"))
 }
 
 fn seconds() -> u64 {

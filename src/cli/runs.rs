@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 
-use super::{session, signals};
+use super::session;
 use crate::error::{Error, Result};
 use crate::journal::{Journal, Ledger, Pending, RunFile, State, read_file, read_header};
 use crate::output::{Color, Printer, table};
@@ -123,12 +123,10 @@ fn pending_of(state: &State, run: &RunFile) -> Vec<Pending> {
 }
 
 fn result(run: &RunFile, journal: &Journal) -> String {
-    let word = match &journal.end {
-        Some(end) if end.code == 0 => "ok".to_owned(),
-        Some(end) if signals::is_signal(end.code) => "interrupted".to_owned(),
-        Some(end) => format!("failed ({})", end.code),
-        None if run.is_alive() => "running".to_owned(),
-        None => "killed".to_owned(),
+    let is_alive = journal.end.is_none() && run.is_alive();
+    let word = match (crate::report::result(journal, is_alive), &journal.end) {
+        (word @ "failed", Some(end)) => format!("{word} ({})", end.code),
+        (word, _) => word.to_owned(),
     };
     if journal.header.check { format!("{word}, dry run") } else { word }
 }

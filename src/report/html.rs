@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::model::Report;
 use super::outcome::{Kind, Outcome};
-use super::{duration, make_visible};
+use super::{make_visible, millis};
 use crate::error::{Error, Result};
 
 const TEMPLATE: &str = include_str!("report.html");
@@ -97,32 +97,14 @@ fn shown(tasks: &[Outcome]) -> Vec<(usize, &Outcome)> {
 }
 
 fn head(report: &Report) -> Vec<(&'static str, String)> {
-    let list = |words: &[String]| words.join(", ");
     let code = report.code.map(|code| format!("exit code {code}")).unwrap_or_default();
-    let mut rows = vec![
-        ("Run", report.run.clone()),
-        ("Started", format!("{} by {} on {}", report.started, report.user, report.machine)),
-        ("Ended", report.ended.clone().unwrap_or_default()),
-        ("Duration", report.took.map(millis).unwrap_or_default()),
-        ("Result", code),
-        ("Playbooks", list(&report.playbooks)),
-        ("Inventory", list(&report.inventory)),
-        ("Limit", report.limit.clone().unwrap_or_default()),
-        ("Tags", list(&report.tags)),
-        ("Skipped tags", list(&report.skip_tags)),
-        ("Extra variables", list(&report.extra_vars)),
-        ("Resumes", report.resumes.clone().unwrap_or_default()),
-        ("Windlass", report.windlass.clone()),
-        ("Directory", report.directory.clone()),
-        ("Command", shell_words::join(&report.command)),
-    ];
+    let mut rows = report.times().to_vec();
+    rows.insert(0, ("Run", report.run.clone()));
+    rows.push(("Result", code));
+    rows.extend(report.request());
+    rows.extend([("Directory", report.directory.clone()), ("Command", shell_words::join(&report.command))]);
     rows.retain(|(_, value)| !value.is_empty());
     rows
-}
-
-#[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 milliseconds")]
-fn millis(took: u64) -> String {
-    duration(took as f64 / 1000.0)
 }
 
 /// The parts of an outcome that tables show.

@@ -1,6 +1,6 @@
 //! A report in Markdown, for a terminal, a merge request or the summary of a CI job.
 
-use super::duration;
+use super::millis;
 use super::model::Report;
 use super::outcome::{Kind, Outcome};
 use super::text::Text;
@@ -27,25 +27,12 @@ pub fn markdown(report: &Report) -> String {
 }
 
 fn head(report: &Report, text: &mut String) {
-    let list = |words: &[String]| words.join(", ");
     let code = report.code.map(|code| format!(" (exit code {code})")).unwrap_or_default();
     let check = if report.check { ", dry run" } else { "" };
-    let rows = [
-        ("Run", report.run.clone()),
-        ("Result", format!("{}{check}{code}", report.result)),
-        ("Started", format!("{} by {} on {}", report.started, report.user, report.machine)),
-        ("Ended", report.ended.clone().unwrap_or_default()),
-        ("Duration", report.took.map(millis).unwrap_or_default()),
-        ("Playbooks", list(&report.playbooks)),
-        ("Inventory", list(&report.inventory)),
-        ("Limit", report.limit.clone().unwrap_or_default()),
-        ("Tags", list(&report.tags)),
-        ("Skipped tags", list(&report.skip_tags)),
-        ("Extra variables", list(&report.extra_vars)),
-        ("Resumes", report.resumes.clone().unwrap_or_default()),
-        ("Windlass", report.windlass.clone()),
-        ("Command", shell_words::join(&report.command)),
-    ];
+    let mut rows = vec![("Run", report.run.clone()), ("Result", format!("{}{check}{code}", report.result))];
+    rows.extend(report.times());
+    rows.extend(report.request());
+    rows.push(("Command", shell_words::join(&report.command)));
     text.push_str("| | |\n|---|---|\n");
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         text.push_str(&format!("| {name} | {} |\n", inline(value)));
@@ -162,11 +149,6 @@ fn slowest(report: &Report, text: &mut String) {
 
 fn time(task: &Outcome) -> String {
     task.took.map(millis).unwrap_or_default()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 milliseconds")]
-fn millis(took: u64) -> String {
-    duration(took as f64 / 1000.0)
 }
 
 /// Text on one line, with all characters escaped that Markdown or HTML interpret.

@@ -18,6 +18,7 @@ pub use compare::{Comparison, Difference, compare};
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
+pub(crate) use model::result;
 pub use model::{HostRecap, Report, Unanswered};
 pub use outcome::{Item, Kind, Outcome};
 pub use text::Text;
@@ -59,6 +60,12 @@ fn duration(seconds: f64) -> String {
         (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
         (hours, minutes, _) => format!("{hours} h {minutes} min"),
     }
+}
+
+/// A duration in milliseconds for people.
+#[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 milliseconds")]
+fn millis(took: u64) -> String {
+    duration(took as f64 / 1000.0)
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl HostRecap {
 }
 
 /// Word for the result of a run.
-fn result(journal: &Journal, is_alive: bool) -> &'static str {
+pub(crate) fn result(journal: &Journal, is_alive: bool) -> &'static str {
     match &journal.end {
         Some(end) if end.code == 0 => "ok",
         Some(end) if crate::cli::is_signal(end.code) => "interrupted",
@@ -140,11 +140,35 @@ fn result(journal: &Journal, is_alive: bool) -> &'static str {
 }
 
 /// Milliseconds since 1970 of a time in UTC.
-fn millis(time: &str) -> Option<u64> {
+fn instant(time: &str) -> Option<u64> {
     u64::try_from(time.parse::<jiff::Timestamp>().ok()?.as_millisecond()).ok()
 }
 
 impl Report {
+    /// Times of the run by name; values may be empty.
+    pub(super) fn times(&self) -> [(&'static str, String); 3] {
+        [
+            ("Started", format!("{} by {} on {}", self.started, self.user, self.machine)),
+            ("Ended", self.ended.clone().unwrap_or_default()),
+            ("Duration", self.took.map(super::millis).unwrap_or_default()),
+        ]
+    }
+
+    /// The request by name; values may be empty.
+    pub(super) fn request(&self) -> [(&'static str, String); 8] {
+        let list = |words: &[String]| words.join(", ");
+        [
+            ("Playbooks", list(&self.playbooks)),
+            ("Inventory", list(&self.inventory)),
+            ("Limit", self.limit.clone().unwrap_or_default()),
+            ("Tags", list(&self.tags)),
+            ("Skipped tags", list(&self.skip_tags)),
+            ("Extra variables", list(&self.extra_vars)),
+            ("Resumes", self.resumes.clone().unwrap_or_default()),
+            ("Windlass", self.windlass.clone()),
+        ]
+    }
+
     /// Builds the report of a journal. `is_alive` means that the run is still active.
     pub fn of(journal: &Journal, is_alive: bool) -> Report {
         let header = &journal.header;
@@ -157,9 +181,9 @@ impl Report {
         let tags: Vec<String> = header.tags.iter().filter(|tag| *tag != "all").cloned().collect();
         let (tags, skip_tags) = (words(&tags), words(&header.skip_tags));
         let extra_vars = words(&header.extra_vars.keys().cloned().collect::<Vec<_>>());
-        let started = millis(&header.started);
+        let started = instant(&header.started);
         let ended = journal.end.as_ref().map(|end| end.ended.clone());
-        let last = ended.as_deref().and_then(millis);
+        let last = ended.as_deref().and_then(instant);
         let mut hosts: IndexMap<&str, HostRecap> = IndexMap::new();
         let done = journal.outcomes();
         for one in &done {

@@ -122,7 +122,7 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
     }
     command.args(["-e", &variables.to_string()]);
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| Error::new(format!("this program cannot be started again: {error}")))?;
+    let output = output.map_err(super::super::cannot_start)?;
     if !output.status.success() {
         super::super::print(&String::from_utf8_lossy(&output.stdout))?;
         return Err(Error::new(format!("`{}` failed; nothing was written", arguments.playbook.display())));

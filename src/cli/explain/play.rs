@@ -14,6 +14,9 @@ use crate::strategy::explain::{Entered, unknown_name};
 /// Maximum number of names on a line.
 const NAMES: usize = 10;
 
+/// Keywords that are shown in lines of their own.
+const APART: &[&str] = &["handlers", "hosts", "name", "post_tasks", "pre_tasks", "roles", "tasks"];
+
 /// Explains the plays of a playbook: their hosts and batches, variables, roles and tasks. `wanted` is the number of a
 /// play, its name, or a part of it.
 pub(super) fn about_plays(session: &Session, playbook: &Path, wanted: Option<&str>) -> Result<Explanation> {
@@ -86,10 +89,7 @@ fn explain(number: usize, entered: &Entered, places: &Places, lines: &mut Vec<St
     lines.extend(table(&rows, 2));
     let mut rows = Vec::new();
     let mut keywords = serde_json::Map::new();
-    for (name, node) in play.frame.keywords.iter().filter(|(name, _)| !matches!(*name, "name" | "hosts" | "roles")) {
-        if matches!(name, "tasks" | "pre_tasks" | "post_tasks" | "handlers") {
-            continue;
-        }
+    for (name, node) in play.frame.keywords.iter().filter(|(name, _)| !APART.contains(name)) {
         let (text, json) = match (name, node.as_map()) {
             // Values may be secret, and `explain var` shows them with their places.
             ("vars", Some(map)) => {

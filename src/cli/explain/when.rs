@@ -8,7 +8,8 @@ use windlass_template::Context;
 use super::steps::{Step, Steps};
 use super::value::{self, MASK};
 use super::{Explainer, Explanation, Numbered, place};
-use crate::error::{Error, Result};
+use crate::cli::runs;
+use crate::error::Result;
 use crate::journal::{Done, Journal, Record, State, read_file};
 use crate::playbook::Task;
 use crate::strategy::explain::{Entered, Group, Judged, Listed, Section, TaskConditions, Verdict, all, recorded};
@@ -48,11 +49,7 @@ impl Explainer<'_> {
 
     fn journal(&self, run: &str) -> Result<Journal> {
         let state = State::of(&self.session.shared.run.settings)?;
-        let found = state.runs().into_iter().find(|known| known.run == run);
-        let found = found.ok_or_else(|| {
-            Error::usage(format!("there is no journal of a run `{run}`")).hint("`windlass runs` lists all runs")
-        })?;
-        read_file(&found.path)
+        read_file(&runs::find(&state, Some(run))?.path)
     }
 
     fn of_task(
