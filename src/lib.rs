@@ -25,6 +25,7 @@ pub mod plan;
 pub mod planned;
 pub mod playbook;
 pub mod reconcile;
+mod replace;
 pub mod report;
 pub mod settings;
 pub mod strategy;

@@ -1,7 +1,7 @@
 //! Reads and writes plan files. Everything that is read counts as hostile data.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
@@ -21,21 +21,7 @@ pub fn write(path: &Path, document: &Document) -> Result<()> {
     if text.len() as u64 > SIZE {
         return Err(fail(format!("it is larger than {SIZE} bytes")).hint("plan fewer hosts at once, with --limit"));
     }
-    // A new file beside it takes its place, so that links are replaced and not followed.
-    let name = path.file_name().ok_or_else(|| fail("the path has no file name".to_owned()))?;
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| fail(error.to_string()))?;
-    let beside = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), hex::encode(bytes)));
-    let write = || -> std::io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&beside);
-        fail(error.to_string())
-    })
+    crate::replace::replace(path, &text, 0o600).map_err(|error| fail(error.to_string()))
 }
 
 /// Reads a plan. Refuses links, files of other users, and anything that does not follow the schema.

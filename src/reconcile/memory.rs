@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -168,14 +167,8 @@ impl Store {
 
 /// Replaces a file in one step, so that a reader sees the old or the new text.
 pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> Result<()> {
-    let write = || -> std::io::Result<()> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::Builder::new().permissions(PermissionsExt::from_mode(mode)).tempfile_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path).map(drop).map_err(|error| error.error)
-    };
-    write().map_err(|error| Error::new(format!("{} cannot be written: {error}", path.display())))
+    crate::replace::replace(path, text, mode)
+        .map_err(|error| Error::new(format!("{} cannot be written: {error}", path.display())))
 }
 
 #[cfg(test)]
