@@ -44,21 +44,25 @@ fn targets() -> Result<Vec<String>, Box<dyn Error>> {
     let own = variable("TARGET")?;
     let sysroot = Command::new(variable("RUSTC")?).args(["--print", "sysroot"]).output()?;
     let libraries = Path::new(String::from_utf8(sysroot.stdout)?.trim()).join("lib/rustlib");
+    let (architecture, system) = own.split_once('-').ok_or("TARGET has no architecture")?;
     let mut targets = vec![own.clone()];
-    for other in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
+    for other in ["x86_64", "aarch64"].into_iter().filter(|other| *other != architecture) {
+        let other = format!("{other}-{system}");
         let linker = format!("CARGO_TARGET_{}_LINKER", other.replace('-', "_").to_uppercase());
         println!("cargo::rerun-if-env-changed={linker}");
-        let same_architecture = own.split('-').next() == other.split('-').next();
-        if !same_architecture && libraries.join(other).is_dir() && env::var_os(linker).is_some() {
-            targets.push(other.to_owned());
+        if libraries.join(&other).is_dir() && env::var_os(linker).is_some() {
+            targets.push(other);
         }
     }
     Ok(targets)
 }
 
-/// Runs cargo for the executor alone. Its target folder lies beside the controller's, which the outer cargo has locked.
+/// Runs cargo for the executor alone. Its target folder lies beside those of the controllers, which the outer cargo has
+/// locked; controllers for several targets share it.
 fn build(target: &str, extent: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    let folder = out.ancestors().nth(4).ok_or("OUT_DIR is not inside of a target folder")?.join("executor");
+    let own = out.ancestors().nth(4).ok_or("OUT_DIR is not inside of a target folder")?;
+    let is_of_target = own.file_name().is_some_and(|name| name.to_str() == env::var("TARGET").ok().as_deref());
+    let folder = own.parent().filter(|_| is_of_target).unwrap_or(own).join("executor");
     let release = is_release()?;
     let (profile, subfolder) = if release { ("executor", "executor") } else { ("dev", "debug") };
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
