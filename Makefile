@@ -11,7 +11,7 @@ export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help setup build artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release hostile-release clean
+.PHONY: help setup build artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
 
 help:
 	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
@@ -22,6 +22,7 @@ help:
 	@echo 'make fuzz       run each fuzz target for FUZZ_SECONDS (60); without nightly and cargo-fuzz, only briefly'
 	@echo 'make hostile-release  run the attacks of tests/hostile against the release build'
 	@echo 'make release    build target/release/windlass'
+	@echo 'make dist       build archives, packages and images for x86_64 and aarch64, in target/dist'
 	@echo 'make bench      print tables of the costs of a run, also compared with its peers'
 
 setup:
@@ -32,6 +33,9 @@ build: setup
 
 release: setup
 	cargo build --release
+
+dist: setup
+	tools/dist
 
 # The program that users run is optimised, has both executors, and aborts on panics.
 hostile-release: release

@@ -66,6 +66,9 @@ fn build(target: &str, extent: &str, out: &Path) -> Result<PathBuf, Box<dyn Erro
     let release = is_release()?;
     let (profile, subfolder) = if release { ("executor", "executor") } else { ("dev", "debug") };
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
+    // Paths of the build machine are in neither program.
+    let outer = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    flags.extend(outer.split('\x1f').filter(|flag| flag.starts_with("--remap-path-prefix=")).map(str::to_owned));
     if release {
         // A program that aborts on panic needs no unwind tables. The standard library has some anyway, and link-time
         // optimisation adds them to every function, so the linker discards them.

@@ -12,8 +12,8 @@ pub(super) struct Arguments {
     shell: Shell,
 }
 
-/// The command without hidden subcommands, which the script for bash would offer too.
-fn visible() -> Command {
+/// The command without hidden subcommands, which scripts for bash and man pages would show too.
+pub(super) fn visible() -> Command {
     let all = super::Cli::command();
     let verbs = all.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
     Command::new("windlass").version(env!("CARGO_PKG_VERSION")).propagate_version(true).subcommands(verbs)

@@ -15,7 +15,9 @@ mod init;
 mod inventory;
 mod journal;
 mod lab;
+mod links;
 mod lint;
+mod man;
 mod options;
 mod plaintext;
 mod plan;
@@ -91,6 +93,10 @@ enum Verb {
     Doctor(doctor::Arguments),
     /// Generate shell completions
     Completion(completion::Arguments),
+    /// Generate man pages
+    Man(man::Arguments),
+    /// Install or remove Ansible's command names as links to this program
+    Links(links::Arguments),
     /// Start throwaway systemd hosts on this machine
     Lab(lab::LabArguments),
     /// Run the executor on this machine
@@ -174,6 +180,8 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Galaxy(arguments) => galaxy::run(&arguments),
         Verb::Completion(arguments) => completion::run(&arguments),
+        Verb::Man(arguments) => man::run(&arguments),
+        Verb::Links(arguments) => links::run(&arguments),
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
         Verb::Relay { words } => crate::connection::relay::run(&words),
         Verb::Guard { owner } => {
