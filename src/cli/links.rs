@@ -39,7 +39,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let beside = program.parent().unwrap_or(Path::new("/"));
     let directory = place.directory.as_deref().unwrap_or(beside);
     // Links beside the program survive a move of the directory.
-    let target = if directory == beside { program.file_name().map_or(program.clone(), PathBuf::from) } else { program.clone() };
+    let target =
+        if directory == beside { program.file_name().map_or(program.clone(), PathBuf::from) } else { program.clone() };
     let links: Vec<PathBuf> = NAMES.iter().map(|(name, _)| directory.join(name)).collect();
     match arguments.verb {
         Verb::Install(_) => install(&links, &target, &program)?,

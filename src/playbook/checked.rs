@@ -100,6 +100,25 @@ pub(super) fn hosts(node: &Node) -> Result<()> {
     }
 }
 
+/// Fails if the tasks, handlers or roles of a play are no lists.
+pub(super) fn sections(keywords: &Keywords) -> Result<()> {
+    let malformed = |name| keywords.get(name).filter(|node: &&Node| node.as_list().is_none());
+    for name in ["tasks", "pre_tasks", "post_tasks", "handlers"] {
+        let Some(node) = malformed(name).filter(|node| !node.is_null()) else { continue };
+        let given = node.scalar_text().unwrap_or_else(|| node.kind().to_string());
+        let message =
+            format!("A malformed block was encountered while loading {name}: {given} should be a list or None");
+        return Err(Error::parse(message, &node.span));
+    }
+    match malformed("roles") {
+        Some(node) => Err(Error::parse(
+            format!("A malformed role declaration was encountered. `roles` is a list of roles, not {}", node.kind()),
+            &node.span,
+        )),
+        None => Ok(()),
+    }
+}
+
 fn prompt(entry: &Node) -> Result<()> {
     let Some(map) = entry.as_map() else {
         return Err(Error::parse(format!("a prompt must be a mapping, not {}", shown(entry)), &entry.span));

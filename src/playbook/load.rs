@@ -131,13 +131,8 @@ impl Loader {
             return Err(Error::parse("a play needs `hosts`: the pattern of the hosts it runs on", &entry.span));
         };
         checked::hosts(&hosts)?;
-        if let Some(user) = keywords.get("user").cloned() {
-            if keywords.get("remote_user").is_some() {
-                let message = "both 'user' and 'remote_user' are set for this play. The use of 'user' is deprecated, and should be removed";
-                return Err(Error::parse(message, &user.span));
-            }
-            keywords.set("remote_user", user);
-        }
+        checked::sections(&keywords)?;
+        rename_user(&mut keywords)?;
         let own_vars = keywords.vars()?;
         self.tell_reserved(&own_vars);
         let import_vars = inherited.vars()?;
@@ -146,27 +141,7 @@ impl Loader {
         let tags = tags_of_play(&keywords, inherited, &context);
         let files = self.known_files(&keywords.list("vars_files"), dir, &context)?;
         let import_when = inherited.list("when");
-        let mut own = keywords.clone();
-        for name in [
-            "become",
-            "become_user",
-            "become_method",
-            "environment",
-            "no_log",
-            "any_errors_fatal",
-            "check_mode",
-            "diff",
-        ] {
-            if let (None, Some(node)) = (keywords.get(name), inherited.get(name)) {
-                own.set(name, node.clone());
-            }
-        }
-        // Short names are searched first in the collection that contains the playbook.
-        if let Some(collection) = super::model::collection_with(&crate::vars::absolute(dir), "playbooks") {
-            let span = &entry.span;
-            let names = [Node::literal(collection, span.clone())].into_iter().chain(own.list("collections"));
-            own.set("collections", Node::list(names.collect(), span.clone()));
-        }
+        let own = with_inherited(&keywords, inherited, dir, &entry.span);
         let kind = FrameKind::Play(BeforeHosts { dir: dir.to_owned(), files });
         let frame = Arc::new(Frame { parent: None, keywords: own, vars, kind, tags: tags.into() });
         let imported = Mutex::default();
@@ -178,28 +153,10 @@ impl Loader {
             imported: &imported,
             depth: 0,
         };
-        for name in ["tasks", "pre_tasks", "post_tasks", "handlers"] {
-            let Some(node) = keywords.get(name).filter(|node| node.as_list().is_none() && !node.is_null()) else {
-                continue;
-            };
-            let given = node.scalar_text().unwrap_or_else(|| node.kind().to_string());
-            let message =
-                format!("A malformed block was encountered while loading {name}: {given} should be a list or None");
-            return Err(Error::parse(message, &node.span));
-        }
         let section = |name: &str| self.items_of(keywords.get(name), &from);
         let mut tasks = Vec::new();
         let mut handlers = Vec::new();
         let mut roles = Vec::new();
-        if let Some(node) = keywords.get("roles").filter(|node| node.as_list().is_none()) {
-            return Err(Error::parse(
-                format!(
-                    "A malformed role declaration was encountered. `roles` is a list of roles, not {}",
-                    node.kind()
-                ),
-                &node.span,
-            ));
-        }
         for entry in keywords.list("roles") {
             let request = self.role_entry(&entry, &frame, dir)?;
             let loaded = self.role(&request, &from)?;
@@ -207,9 +164,7 @@ impl Loader {
             handlers.extend(loaded.handlers);
             roles.push(loaded.role);
         }
-        for item in section("tasks")? {
-            tasks.push(item);
-        }
+        tasks.extend(section("tasks")?);
         let pre_tasks = section("pre_tasks")?;
         let post_tasks = section("post_tasks")?;
         handlers.extend(self.items_of(keywords.get("handlers"), &TaskFile { handlers: true, ..from })?);
@@ -314,6 +269,35 @@ impl Loader {
         }
         Ok(Item::Block(Arc::new(block)))
     }
+}
+
+/// Takes the older name `user` for `remote_user`.
+fn rename_user(keywords: &mut Keywords) -> Result<()> {
+    let Some(user) = keywords.get("user").cloned() else { return Ok(()) };
+    if keywords.get("remote_user").is_some() {
+        let message = "both 'user' and 'remote_user' are set for this play. The use of 'user' is deprecated, and should be removed";
+        return Err(Error::parse(message, &user.span));
+    }
+    keywords.set("remote_user", user);
+    Ok(())
+}
+
+/// Keywords of a play, with those of `import_playbook` and the collection of the playbook.
+fn with_inherited(keywords: &Keywords, inherited: &Keywords, dir: &Path, span: &Span) -> Keywords {
+    let mut own = keywords.clone();
+    for name in
+        ["become", "become_user", "become_method", "environment", "no_log", "any_errors_fatal", "check_mode", "diff"]
+    {
+        if let (None, Some(node)) = (keywords.get(name), inherited.get(name)) {
+            own.set(name, node.clone());
+        }
+    }
+    // Short names are searched first in the collection that contains the playbook.
+    if let Some(collection) = super::model::collection_with(&crate::vars::absolute(dir), "playbooks") {
+        let names = [Node::literal(collection, span.clone())].into_iter().chain(own.list("collections"));
+        own.set("collections", Node::list(names.collect(), span.clone()));
+    }
+    own
 }
 
 fn merged(low: &Mapping, high: &Mapping) -> Mapping {

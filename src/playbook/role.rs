@@ -141,6 +141,29 @@ impl RoleRequest {
     }
 }
 
+/// Fails if `tasks_from` or one of its kind leads out of the role.
+fn check_parts(request: &RoleRequest, path: &Path) -> Result<()> {
+    for (kind, name) in [
+        ("tasks", &request.tasks_from),
+        ("vars", &request.vars_from),
+        ("defaults", &request.defaults_from),
+        ("handlers", &request.handlers_from),
+    ] {
+        let folder = path.join(kind);
+        if let Some(name) = name.as_ref().filter(|name| !is_inside(&folder, name)) {
+            return Err(Error::parse(
+                format!(
+                    "'{name}' is not taken for the role '{}', as it is not inside the expected role path: {}",
+                    request.name,
+                    folder.display()
+                ),
+                &request.span,
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn truth(node: &Node) -> bool {
     node.as_bool().unwrap_or_else(|| {
         matches!(node.scalar_text().unwrap_or_default().to_lowercase().as_str(), "true" | "yes" | "on" | "1")
@@ -207,24 +230,7 @@ impl Loader {
         if chain.contains(&path) {
             return Err(Error::parse(format!("the role '{}' depends on itself", request.name), &request.span));
         }
-        for (kind, name) in [
-            ("tasks", &request.tasks_from),
-            ("vars", &request.vars_from),
-            ("defaults", &request.defaults_from),
-            ("handlers", &request.handlers_from),
-        ] {
-            let folder = path.join(kind);
-            if let Some(name) = name.as_ref().filter(|name| !is_inside(&folder, name)) {
-                return Err(Error::parse(
-                    format!(
-                        "'{name}' is not taken for the role '{}', as it is not inside the expected role path: {}",
-                        request.name,
-                        folder.display()
-                    ),
-                    &request.span,
-                ));
-            }
-        }
+        check_parts(request, &path)?;
         chain.push(path.clone());
         self.modules.add_folder(&path);
         let defaults = self.role_variables(&path, "defaults", request.defaults_from.as_deref(), request)?;
@@ -243,7 +249,7 @@ impl Loader {
         self.tell_reserved(&entry_vars);
         let tags = self.tags_under(&request.keywords, from.frame, &entry_vars)?;
 
-        // Dependencies inherit the entry's keywords and run first.
+        let depth = from.deeper(&request.span)?;
         let outer = Arc::new(Frame {
             parent: Some(Arc::clone(from.frame)),
             keywords: request.keywords.clone(),
@@ -255,19 +261,9 @@ impl Loader {
             })),
             tags: Arc::clone(&tags),
         });
-        let depth = from.deeper(&request.span)?;
+        // Dependencies inherit the entry's keywords and run first.
         let inner = TaskFile { frame: &outer, when: &entry_when, depth, ..*from };
-        let mut dependencies = Vec::new();
-        let mut body = Vec::new();
-        let mut handlers = Vec::new();
-        let listed = meta.get("dependencies").filter(|node| !node.is_null());
-        for entry in listed.and_then(Node::as_list).unwrap_or_default() {
-            let needed = self.role_entry(entry, &outer, &request.playbook_dir)?;
-            let loaded = self.dependency(&needed, &inner, &path, chain)?;
-            dependencies.push(loaded.role);
-            body.push(loaded.tasks);
-            handlers.extend(loaded.handlers);
-        }
+        let needed = self.dependencies(request, &meta, &path, &inner, chain)?;
         let allow_duplicates =
             request.allow_duplicates.or_else(|| meta.get("allow_duplicates").map(truth)).unwrap_or(false);
         let role = Arc::new(Role {
@@ -275,7 +271,7 @@ impl Loader {
             defaults,
             vars,
             params: Arc::clone(&request.params),
-            dependencies,
+            dependencies: needed.iter().map(|needed| Arc::clone(&needed.role)).collect(),
             parents,
             public: request.public.unwrap_or(!self.world.run.settings.private_role_vars.unwrap_or(false)),
             allow_duplicates,
@@ -290,6 +286,11 @@ impl Loader {
             tags,
         });
         let within = TaskFile { frame: &frame, when: &entry_when, depth, ..*from };
+        let (mut body, mut handlers) = (Vec::new(), Vec::new());
+        for needed in needed {
+            body.push(needed.tasks);
+            handlers.extend(needed.handlers);
+        }
         if let Some(task) = self.argument_validation(request, &meta, &path, &frame, &entry_when)? {
             body.push(Item::Task(Arc::new(task)));
         }
@@ -307,6 +308,24 @@ impl Loader {
         chain.pop();
         let block = Block { frame, body, rescue: Vec::new(), always: Vec::new(), role: Some(Arc::clone(&role)) };
         Ok(LoadedRole { role, tasks: Item::Block(Arc::new(block)), handlers })
+    }
+
+    /// Reads the roles that `dependencies` of `meta` lists.
+    fn dependencies(
+        &self,
+        request: &RoleRequest,
+        meta: &Mapping,
+        path: &Path,
+        from: &TaskFile<'_>,
+        chain: &mut Vec<PathBuf>,
+    ) -> Result<Vec<LoadedRole>> {
+        let listed = meta.get("dependencies").filter(|node| !node.is_null());
+        let mut loaded = Vec::new();
+        for entry in listed.and_then(Node::as_list).unwrap_or_default() {
+            let needed = self.role_entry(entry, from.frame, &request.playbook_dir)?;
+            loaded.push(self.dependency(&needed, from, path, chain)?);
+        }
+        Ok(loaded)
     }
 
     /// Reads a dependency, which is also searched beside the role that needs it.

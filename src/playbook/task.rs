@@ -12,40 +12,19 @@ use super::{arguments, checked, inclusion};
 use crate::error::{Error, Result, did_you_mean};
 use crate::foreign::Resolution;
 
+/// The words of a task, by their kind.
+struct Words {
+    keywords: Keywords,
+    /// Words that name an action, with their arguments.
+    actions: Vec<(String, Node)>,
+    /// Lookup of `with_...`, with its terms.
+    with_lookup: Option<(String, Node)>,
+}
+
 impl Loader {
     pub(super) fn task(&self, entry: &Node, map: &Mapping, from: &TaskFile<'_>) -> Result<Vec<Item>> {
         let on = if from.handlers { On::Handler } else { On::Task };
-        let mut actions: Vec<(String, Node)> = Vec::new();
-        let mut with_lookup = None;
-        let mut keywords = Keywords::read(map, on, |word, node| {
-            if let Some(lookup) = word.strip_prefix("with_").filter(|lookup| !lookup.is_empty()) {
-                let terms = map.get(word).cloned().unwrap_or_else(|| node.clone());
-                self.check_lookup(lookup, on, node)?;
-                let first = map.keys().find(|key| key.as_str().is_some_and(|key| key == "loop" || key == word));
-                let is_second = first.and_then(|key| key.as_str()) == Some("loop")
-                    && map.get("loop").is_some_and(|node| !node.is_null());
-                if with_lookup.is_some() || is_second {
-                    return Err(Error::parse(format!("duplicate loop in task: {lookup}"), &node.span)
-                        .hint("a task can have only one `loop` or `with_...`")
-                        .generic());
-                }
-                if terms.is_null() {
-                    return Err(
-                        Error::parse(format!("you must specify a value when using {word}"), &node.span).generic()
-                    );
-                }
-                with_lookup = Some((lookup.to_owned(), terms));
-            } else {
-                let value = map.get(word).cloned().unwrap_or_else(|| node.clone());
-                actions.push((word.to_owned(), Node { span: node.span.clone(), ..value }));
-            }
-            Ok(())
-        })?;
-        // With both `with_...` and `loop`, the lookup gets the value of `loop`.
-        if let (Some((_, terms)), Some(node)) = (&mut with_lookup, keywords.get("loop").filter(|node| !node.is_null()))
-        {
-            *terms = node.clone();
-        }
+        let Words { mut keywords, mut actions, with_lookup } = self.words(map, on)?;
         self.modules.check_groups(keywords.get("module_defaults"))?;
         for name in ["action", "local_action"] {
             if let Some(node) = keywords.get(name).cloned() {
@@ -57,27 +36,7 @@ impl Loader {
         }
         let collections = collections_of(&keywords, from.frame);
         let (action, value) = self.the_action(actions, on, entry, &collections)?;
-        let mut args = arguments::of_node(&action, &value)?;
-        let mut args_template = None;
-        if let Some(extra) = keywords.get("args") {
-            match &extra.value {
-                Value::Map(map) => {
-                    for (key, node) in map.iter() {
-                        if args.get_key(key).is_none() {
-                            args.insert(key.clone(), node.clone());
-                        }
-                    }
-                }
-                Value::String(_) => args_template = Some(extra.clone()),
-                _ => return Err(Error::parse(format!("args must be a mapping, not {}", extra.kind()), &extra.span)),
-            }
-        }
-        if let Some(reserved) = args.keys().find(|key| key.as_str().is_some_and(|key| key.starts_with("_ansible_"))) {
-            return Err(Error::parse(
-                format!("the argument '{}' is reserved for internal use only.", reserved.to_text()),
-                &reserved.span,
-            ));
-        }
+        let (args, args_template) = all_arguments(&action, &value, &keywords)?;
         let vars = keywords.vars()?;
         // Ansible does not count these two as variables of a task.
         self.tell_reserved_names(vars.keys().filter(|key| !matches!(key.as_str(), Some("tags" | "when"))));
@@ -123,6 +82,42 @@ impl Loader {
             }
             _ => Ok(vec![Item::Task(Arc::new(task))]),
         }
+    }
+
+    /// Sorts the words of a task.
+    fn words(&self, map: &Mapping, on: On) -> Result<Words> {
+        let mut actions = Vec::new();
+        let mut with_lookup = None;
+        let keywords = Keywords::read(map, on, |word, node| {
+            if let Some(lookup) = word.strip_prefix("with_").filter(|lookup| !lookup.is_empty()) {
+                let terms = map.get(word).cloned().unwrap_or_else(|| node.clone());
+                self.check_lookup(lookup, on, node)?;
+                let first = map.keys().find(|key| key.as_str().is_some_and(|key| key == "loop" || key == word));
+                let is_second = first.and_then(|key| key.as_str()) == Some("loop")
+                    && map.get("loop").is_some_and(|node| !node.is_null());
+                if with_lookup.is_some() || is_second {
+                    return Err(Error::parse(format!("duplicate loop in task: {lookup}"), &node.span)
+                        .hint("a task can have only one `loop` or `with_...`")
+                        .generic());
+                }
+                if terms.is_null() {
+                    return Err(
+                        Error::parse(format!("you must specify a value when using {word}"), &node.span).generic()
+                    );
+                }
+                with_lookup = Some((lookup.to_owned(), terms));
+            } else {
+                let value = map.get(word).cloned().unwrap_or_else(|| node.clone());
+                actions.push((word.to_owned(), Node { span: node.span.clone(), ..value }));
+            }
+            Ok(())
+        })?;
+        // With both `with_...` and `loop`, the lookup gets the value of `loop`.
+        if let (Some((_, terms)), Some(node)) = (&mut with_lookup, keywords.get("loop").filter(|node| !node.is_null()))
+        {
+            *terms = node.clone();
+        }
+        Ok(Words { keywords, actions, with_lookup })
     }
 
     /// Fails if the lookup of `with_...` is unknown. Lookups of collections are searched when they are used.
@@ -219,6 +214,32 @@ pub(crate) fn split_action(node: &Node) -> Result<(String, Node)> {
         }
         _ => Err(Error::parse(format!("an action must be a text or a mapping, not {}", node.kind()), &node.span)),
     }
+}
+
+/// Arguments of an action, completed by the keyword `args`; a template that is evaluated to further ones.
+fn all_arguments(action: &str, value: &Node, keywords: &Keywords) -> Result<(Mapping, Option<Node>)> {
+    let mut args = arguments::of_node(action, value)?;
+    let mut template = None;
+    if let Some(extra) = keywords.get("args") {
+        match &extra.value {
+            Value::Map(map) => {
+                for (key, node) in map.iter() {
+                    if args.get_key(key).is_none() {
+                        args.insert(key.clone(), node.clone());
+                    }
+                }
+            }
+            Value::String(_) => template = Some(extra.clone()),
+            _ => return Err(Error::parse(format!("args must be a mapping, not {}", extra.kind()), &extra.span)),
+        }
+    }
+    if let Some(reserved) = args.keys().find(|key| key.as_str().is_some_and(|key| key.starts_with("_ansible_"))) {
+        return Err(Error::parse(
+            format!("the argument '{}' is reserved for internal use only.", reserved.to_text()),
+            &reserved.span,
+        ));
+    }
+    Ok((args, template))
 }
 
 /// Splits an action into its name, which may be a template, and the rest.
