@@ -21,6 +21,7 @@ pub mod lint;
 mod memory;
 pub mod outcome;
 pub mod output;
+mod own_program;
 pub mod plan;
 pub mod planned;
 pub mod playbook;

@@ -166,6 +166,27 @@ fn raw_command_on_this_machine_ends_after_second_interrupt() {
 }
 
 #[test]
+fn replaced_program_still_starts_its_executor() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, upgrade) = (folder.path().join("windlass"), folder.path().join("upgrade"));
+    fs::copy(env!("CARGO_BIN_EXE_windlass"), &program).unwrap();
+    fs::write(&upgrade, "no program\n").unwrap();
+    let swap = format!("{{{{ lookup('pipe', 'mv {} {}') }}}}", upgrade.display(), program.display());
+    let tasks = format!("    - debug:\n        msg: \"{swap}\"\n    - command: echo started\n");
+    playbook(folder.path(), &tasks);
+    let mut command = Command::new(&program);
+    command.current_dir(folder.path()).env("HOME", folder.path()).env("NO_COLOR", "1");
+    let output = command.args(["playbook", "-i", "localhost,", "-c", "local", "p.yml"]).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && printed.contains("changed=1"),
+        "{printed}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(fs::read_to_string(&program).unwrap(), "no program\n");
+}
+
+#[test]
 fn interrupted_raw_command_gets_sigterm_then_sigkill() {
     if !available() {
         return;

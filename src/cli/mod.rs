@@ -264,7 +264,8 @@ fn found(program: &Path) -> PathBuf {
 
 /// Path of this program.
 fn own_program() -> Result<PathBuf> {
-    std::env::current_exe().map_err(|error| Error::new(format!("the path of this program cannot be found: {error}")))
+    crate::own_program::own_program()
+        .map_err(|error| Error::new(format!("the path of this program cannot be found: {error}")))
 }
 
 /// Error for a run that this program could not start.

@@ -5,6 +5,7 @@ use tokio::process::Command;
 
 use super::duplex::{process, process_unguarded};
 use super::{Connection, Duplex, Error, Pending};
+use crate::own_program::own_program;
 
 /// Hidden subcommand that runs an executor.
 const EXECUTOR_COMMAND: &str = "__executor";
@@ -22,7 +23,7 @@ impl Connection for Local {
     }
 
     fn resident_executor(&self, word: &str) -> Option<Result<Duplex, Error>> {
-        let program = match std::env::current_exe() {
+        let program = match own_program() {
             Ok(program) => program,
             Err(error) => {
                 return Some(Err(Error::Process { program: "windlass".to_owned(), reason: error.to_string() }));

@@ -59,9 +59,7 @@ pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
         return Ok(0);
     }
     Printer::new(false, Secrets::of_process()).error_line(&format!("{}: {shown}", directory.display()), Color::Plain);
-    let program = std::env::current_exe()
-        .map_err(|error| Error::new(format!("the path of this program cannot be found: {error}")))?;
-    let error = Command::new(program).args(words).current_dir(directory).exec();
+    let error = Command::new(super::super::own_program()?).args(words).current_dir(directory).exec();
     Err(Error::new(format!("the command cannot be started: {error}")))
 }
 
