@@ -9,9 +9,11 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 WINDLASS_CACHE ?= /var/cache/windlass
 export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
+# Tests that need these fail without them; other requirements let a test be ignored.
+REQUIRED := git namespaces openssl root rsync ssh-keygen sshd sudo tables
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help setup build artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
+.PHONY: help setup build compiled artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
 
 help:
 	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
@@ -54,10 +56,16 @@ demo: build artifacts
 demo-down:
 	target/debug/windlass lab down
 
-# Some tables of `unit` need the API server in the artifacts, so these come first.
-test: setup check artifacts unit lab-test
+# The lab mostly waits for Kubernetes, so the other tests run beside it; its output follows theirs. Some tests need the API
+# server in the artifacts.
+test: check compiled artifacts
+	@tests/lab/run > target/lab-test.log 2>&1 & lab=$$!; \
+	trap 'kill $$lab 2> /dev/null' EXIT; \
+	$(MAKE) unit || failed=1; \
+	wait $$lab || failed=1; \
+	trap - EXIT; cat target/lab-test.log; [ -z "$${failed:-}" ]
 
-check:
+check: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	# Only a release build has the smaller executor.
@@ -69,11 +77,15 @@ check:
 	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi
 	@if mdbook --version > /dev/null 2>&1; then mdbook build docs; else echo 'check: mdbook is not installed; the book was not built'; fi
 
-unit:
-	@tools/programs
-	cargo test --workspace
+# `cargo build` would compile much a second time, with fewer features of the dependencies.
+compiled: setup
+	cargo test --workspace --no-run
 
-lab-test: build artifacts
+unit: compiled
+	@tools/programs
+	WINDLASS_REQUIRE='$(REQUIRED)' cargo test --workspace
+
+lab-test: compiled artifacts
 	tests/lab/run
 
 lab-matrix: build artifacts packages

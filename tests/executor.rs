@@ -573,7 +573,7 @@ async fn full_directory_skipped() {
 
 #[tokio::test]
 async fn tasks_and_bare_commands_run_as_another_user() {
-    if !available() || !Path::new("/usr/bin/sudo").exists() {
+    if !available() || !windlass_testing::has("sudo") {
         return;
     }
     let sshd = Sshd::start("LogLevel INFO");
@@ -601,7 +601,7 @@ async fn tasks_and_bare_commands_run_as_another_user() {
 
 #[tokio::test]
 async fn become_password_sent_once() {
-    if !available() || !Path::new("/usr/bin/sudo").exists() {
+    if !available() || !windlass_testing::has("sudo") {
         return;
     }
     let sshd = Sshd::start("LogLevel INFO");

@@ -161,8 +161,7 @@ fn stopped_executor_makes_host_unreachable() {
 
 #[test]
 fn stopped_become_executor_detected() {
-    let sudo = Command::new("sudo").args(["-n", "-u", "nobody", "id", "-u"]).output();
-    if !rustix::process::geteuid().is_root() || !sudo.is_ok_and(|output| output.status.success()) {
+    if !windlass_testing::has_all(&["root", "sudo"]) {
         return;
     }
     let tasks = "    - shell: touch DIR/ready; sleep 600\n      become: true\n      become_user: nobody\n";

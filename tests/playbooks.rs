@@ -1,53 +1,28 @@
 //! Compares the output and exit code of playbooks with those of ansible-core (`tests/playbooks/record`), line by line.
+//! Each folder of `tests/playbooks` is a test of its own.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and says what differs"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "common/printed.rs"]
 mod printed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::{Command, ExitCode, Stdio};
 
+use libtest_mimic::{Arguments, Trial};
 use similar::TextDiff;
 
-/// Runs every case, or those named in `PLAYBOOK_CASES`.
-#[test]
-fn playbook_output_matches_ansible() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/playbooks");
-    let wanted = std::env::var("PLAYBOOK_CASES").unwrap_or_default();
-    let mut cases: Vec<PathBuf> = fs::read_dir(root)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.join("expected.txt").is_file())
-        .filter(|path| wanted.is_empty() || wanted.split_whitespace().any(|name| path.ends_with(name)))
-        .collect();
+fn main() -> ExitCode {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/playbooks");
+    let mut cases: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.retain(|path| path.join("expected.txt").is_file());
     cases.sort();
-    let next = AtomicUsize::new(0);
-    let differing = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(difference) = difference(case) {
-                        differing.lock().unwrap().push((case.file_name().unwrap().to_owned(), difference));
-                    }
-                }
-            });
-        }
-    });
-    let differing = differing.into_inner().unwrap();
-    for (case, difference) in &differing {
-        eprintln!("==== {}\n{difference}", case.display());
-    }
-    assert!(differing.is_empty(), "{} of {} playbooks print something else", differing.len(), cases.len());
+    let trial = |case: PathBuf| {
+        let name = case.file_name().unwrap().display().to_string();
+        Trial::test(name, move || difference(&case).map_or(Ok(()), |difference| Err(difference.into())))
+    };
+    libtest_mimic::run(&Arguments::from_args(), cases.into_iter().map(trial).collect()).exit_code()
 }
 
 /// The differences in a case's output, if any.

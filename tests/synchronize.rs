@@ -36,8 +36,7 @@ fn run(sshd: &Sshd, tasks: &str) -> String {
 
 #[test]
 fn synchronize_uses_connection_of_run() {
-    let rsync = Command::new("rsync").arg("--version").output().is_ok();
-    if !available() || !rsync {
+    if !available() || !windlass_testing::has("rsync") {
         return;
     }
     let sshd = Sshd::start("");

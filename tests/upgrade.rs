@@ -240,7 +240,7 @@ fn simulation(folder: &Path, more: &[&str]) -> Command {
 
 /// True if this user may unshare mount namespaces, which needs root.
 fn can_simulate() -> bool {
-    Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success())
+    windlass_testing::has("namespaces")
 }
 
 /// Compares kubelet's program, the cluster's release, cordoned or not, and the mark of a begun upgrade.

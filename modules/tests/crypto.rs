@@ -4,14 +4,9 @@
 
 mod case;
 
-use std::process::Command;
-
 use case::Bench;
 use serde_json::{Value, json};
-
-fn has(program: &str, argument: &str) -> bool {
-    Command::new(program).arg(argument).output().is_ok()
-}
+use windlass_testing::has;
 
 fn with(args: Value, more: Value) -> Value {
     let mut args = args;
@@ -21,7 +16,7 @@ fn with(args: Value, more: Value) -> Value {
 
 #[test]
 fn private_key_of_every_type_generated_and_kept() {
-    if !has("openssl", "version") {
+    if !has("openssl") {
         return;
     }
     for (more, first, size) in [
@@ -42,7 +37,7 @@ fn private_key_of_every_type_generated_and_kept() {
 
 #[test]
 fn differing_private_key_regenerated_or_refused() {
-    if !has("openssl", "version") {
+    if !has("openssl") {
         return;
     }
     let bench = Bench::new();
@@ -76,7 +71,7 @@ fn differing_private_key_regenerated_or_refused() {
 
 #[test]
 fn ssh_key_pair_generated_kept_and_repaired() {
-    if !has("ssh-keygen", "-?") {
+    if !has("ssh-keygen") {
         return;
     }
     for passphrase in [json!({}), json!({"passphrase": "a secret"})] {

@@ -13,15 +13,11 @@ use case::Bench;
 use common::{Session, request};
 use serde_json::json;
 
-fn root() -> bool {
-    String::from_utf8(Command::new("id").arg("-u").output().unwrap().stdout).unwrap().trim() == "0"
-}
-
 /// Starts an executor after these preparations in a directory `$D`.
 fn session(directory: &tempfile::TempDir, preparations: &str) -> Option<Session> {
     let executor = env!("CARGO_BIN_EXE_windlass-executor");
     let script = format!("set -e; D={}; {preparations}; exec {executor} serve word", directory.path().display());
-    root().then(|| {
+    windlass_testing::has_all(&["root", "namespaces"]).then(|| {
         Session::of(Command::new("unshare").args(["--mount", "--propagation", "private", "sh", "-c", &script]))
     })
 }
@@ -124,7 +120,7 @@ fn mounted_file_overwritten_only_with_unsafe_writes() {
 
 #[test]
 fn owner_set_and_kept() {
-    if !root() {
+    if !windlass_testing::has("root") {
         return;
     }
     let bench = Bench::new();

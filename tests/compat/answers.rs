@@ -1,65 +1,50 @@
-//! Recorded answers, accepted differences, and their comparison with an engine's answers.
+//! Recorded answers, and their comparison with an engine's answers.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
 
+use libtest_mimic::{Completion, Failed};
 use serde_json::{Map, Value as Json, json};
 
+use crate::differences;
 use crate::engine::{Engine, LINES};
 
 /// Answers of one engine: name of the case, and its answer.
 pub(crate) type Answers = Vec<(String, Json)>;
 
-/// Collects differences over all tables or projects.
+/// Differences between the engines' answers and the recorded ones.
 #[derive(Default)]
 pub(crate) struct Report {
-    compared: Mutex<usize>,
-    problems: Mutex<BTreeMap<String, String>>,
+    compared: usize,
+    problems: BTreeMap<String, String>,
 }
 
 impl Report {
-    /// Counts a comparison.
-    pub(crate) fn compared(&self) {
-        *self.compared.lock().unwrap() += 1;
-    }
-
-    /// Records a difference.
-    pub(crate) fn problem(&self, name: String, text: String) {
-        self.problems.lock().unwrap().insert(name, text);
-    }
-
     /// Whether there are no differences.
     pub(crate) fn is_clean(&self) -> bool {
-        self.problems.lock().unwrap().is_empty()
+        self.problems.is_empty()
     }
 
     /// Keeps only the differences that `other` has too.
-    pub(crate) fn keep_common(&self, other: &Report) {
-        let others = other.problems.lock().unwrap();
-        self.problems.lock().unwrap().retain(|name, _| others.contains_key(name));
+    pub(crate) fn keep_common(&mut self, other: &Report) {
+        self.problems.retain(|name, _| other.problems.contains_key(name));
     }
 
-    /// Adds the results of another report.
-    pub(crate) fn add(&self, other: Report) {
-        *self.compared.lock().unwrap() += other.compared.into_inner().unwrap();
-        self.problems.lock().unwrap().extend(other.problems.into_inner().unwrap());
-    }
-
-    /// Prints the differences, and fails if there are any.
-    pub(crate) fn finish(self, what: &str) {
-        let problems = self.problems.into_inner().unwrap();
-        for (name, text) in &problems {
-            eprintln!("==== {name}\n{text}");
+    /// Result of the trial: fails with all differences, if there are any.
+    pub(crate) fn finish(self) -> Result<Completion, Failed> {
+        if self.is_clean() {
+            return Ok(Completion::Completed);
         }
-        let compared = self.compared.into_inner().unwrap();
-        eprintln!("{what}: {compared} comparisons, {} different", problems.len());
-        assert!(problems.is_empty(), "{} of {compared} comparisons in {what} differ", problems.len());
+        let mut message = format!("{} of {} comparisons differ", self.problems.len(), self.compared);
+        for (name, text) in &self.problems {
+            message.push_str(&format!("\n==== {name}\n{text}"));
+        }
+        Err(message.into())
     }
 
     /// Compares the answers of all engines for `suite` with the file, or records them in it.
-    pub(crate) fn settle(&self, suite: &str, file: &Path, answers: &[(&Engine, Answers)]) {
+    pub(crate) fn settle(&mut self, suite: &str, file: &Path, answers: &[(&Engine, Answers)]) {
         if is_recording() {
             return write(file, answers);
         }
@@ -70,66 +55,70 @@ impl Report {
                 .filter_map(|entry| Some((entry["case"].as_str()?, answer_of(entry, engine.line)?)))
                 .collect();
             for (case, found) in answers {
-                self.compared();
-                let Some(wanted) = known.get(case.as_str()) else {
-                    self.problem(format!("{suite} [{}] {case}", engine.line), "    was never recorded".to_owned());
-                    continue;
-                };
-                self.judge(suite, engine, case, found, wanted);
+                let wanted = known.get(case.as_str()).copied();
+                self.judge(suite, engine, case, found, wanted, &|found, wanted| {
+                    format!("    answers {found}\n    not     {wanted}")
+                });
             }
             if answers.len() != known.len() {
                 self.problem(format!("{suite} [{}]", engine.line), "    the recorded cases are not these".to_owned());
             }
+            self.expect_cases_of_differences(suite, engine, answers.iter().map(|(case, _)| case.as_str()));
         }
     }
 
-    /// Compares one answer with the recorded one and with the accepted differences.
-    fn judge(&self, suite: &str, engine: &Engine, case: &str, found: &Json, wanted: &Json) {
+    /// Compares one answer with the recorded one, or with ours if it is an accepted difference.
+    pub(crate) fn judge(
+        &mut self,
+        suite: &str,
+        engine: &Engine,
+        case: &str,
+        found: &Json,
+        wanted: Option<&Json>,
+        diff: &dyn Fn(&Json, &Json) -> String,
+    ) {
+        self.compared += 1;
         let name = format!("{suite} [{}] {case}", engine.line);
-        let stays = Difference::of(suite, case, engine);
-        match stays {
-            Some(stays) if stays.ours.as_ref().is_some_and(|ours| ours != found) => {
-                let ours = stays.ours.unwrap_or_default();
-                self.problem(name, format!("    answers {found}\n    and the list of differences says {ours}"));
-            }
+        let Some(wanted) = wanted else {
+            return self.problem(name, "    was never recorded".to_owned());
+        };
+        match differences::accepted(suite, case, engine, found) {
             Some(_) if found == wanted => {
                 self.problem(name, "    is no longer different: take it from the list of differences".to_owned());
             }
+            Some(ours) if ours != *found => {
+                self.problem(name, format!("    differs from the list of differences\n{}", diff(found, &ours)));
+            }
             None if found != wanted => {
-                self.problem(name, format!("    answers {found}\n    ansible {wanted}"));
+                self.problem(name, format!("    differs from ansible-core\n{}", diff(found, wanted)))
             }
             _ => {}
         }
+    }
+
+    /// Reports accepted differences whose case does not exist.
+    pub(crate) fn expect_cases_of_differences<'a>(
+        &mut self,
+        suite: &str,
+        engine: &Engine,
+        cases: impl Iterator<Item = &'a str>,
+    ) {
+        for case in differences::without_case(suite, engine, cases) {
+            self.problem(
+                format!("{suite} [{}] {case}", engine.line),
+                "    is in the list of differences but no case".to_owned(),
+            );
+        }
+    }
+
+    fn problem(&mut self, name: String, text: String) {
+        self.problems.insert(name, text);
     }
 }
 
 /// Whether to record the answers of the real engines.
 pub(crate) fn is_recording() -> bool {
     std::env::var_os("COMPAT_RECORD").is_some()
-}
-
-/// A line of `differences.jsonl`.
-pub(crate) struct Difference {
-    ours: Option<Json>,
-}
-
-impl Difference {
-    /// The accepted difference of a case. The real engines have none from themselves.
-    pub(crate) fn of(suite: &str, case: &str, engine: &Engine) -> Option<Self> {
-        if !engine.is_ours {
-            return None;
-        }
-        let text = fs::read_to_string(crate::root().join("differences.jsonl")).unwrap();
-        for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let entry: Json = serde_json::from_str(line).unwrap();
-            let is_this_line = entry.get("line").is_none_or(|line| line == engine.line);
-            if entry["suite"] == suite && entry["case"] == case && is_this_line {
-                assert!(entry["why"].is_string(), "a difference without a reason: {line}");
-                return Some(Self { ours: entry.get("ours").cloned() });
-            }
-        }
-        None
-    }
 }
 
 fn answer_of<'a>(entry: &'a Json, line: &str) -> Option<&'a Json> {

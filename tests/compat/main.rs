@@ -7,8 +7,9 @@
 //! * `projects/NAME`: a playbook, an inventory, and their output, files and exit code (`project.rs`).
 //! * `differences.jsonl`: accepted differences, with their reasons.
 //!
-//! `COMPAT_ONLY` selects tables, matrices and projects by a part of their names. `COMPAT_ENGINES=FOLDER` runs the real
-//! engines instead (`make compat`), and `COMPAT_RECORD=1` also records their answers.
+//! Each table, matrix and project is a test of its own: `cargo test --test compat NAME` runs those whose names contain
+//! NAME. `COMPAT_ENGINES=FOLDER` runs the real engines instead (`make compat`), and `COMPAT_RECORD=1` also records their
+//! answers. `COMPAT_ACCEPT=1` records ours for the cases listed in `differences.jsonl`.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,6 +20,7 @@
 )]
 
 mod answers;
+mod differences;
 mod engine;
 mod matrix;
 mod modules;
@@ -31,73 +33,55 @@ mod table;
 mod text;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::ExitCode;
+use std::sync::Arc;
 
 use answers::Report;
 use engine::Engine;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-#[test]
-fn tables_match_ansible() {
-    let report = Report::default();
-    every(&table::all(), |table| table.run(&engines(), &report));
-    report.finish("tables");
-}
-
-#[test]
-fn modules_match_ansible() {
-    if !modules::is_possible() {
-        return;
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let engines = Arc::new(Engine::all());
+    let mut trials = Vec::new();
+    let mut add = |name: String, run: Box<dyn FnOnce(&[Engine]) -> Result<Completion, Failed> + Send>| {
+        let engines = Arc::clone(&engines);
+        trials.push(Trial::ignorable_test(name, move || run(&engines)));
+    };
+    for table in modules::all() {
+        add(table.name.clone(), Box::new(move |engines| of_modules(&table, engines)));
     }
-    let report = Report::default();
-    every(&modules::all(), |table| table.run(&engines(), &report));
-    report.finish("modules");
+    for table in table::all() {
+        add(format!("tables/{}", table.name), Box::new(move |engines| finished(|report| table.run(engines, report))));
+    }
+    add("precedence".to_owned(), Box::new(|engines| finished(|report| precedence::run(engines, report))));
+    for matrix in matrix::all() {
+        add(matrix.name.clone(), Box::new(move |engines| finished(|report| matrix.run(engines, report))));
+    }
+    for project in project::all() {
+        add(project.name.clone(), Box::new(move |engines| finished(|report| project.run(engines, report))));
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    differences::write_accepted();
+    conclusion.exit_code()
 }
 
-#[test]
-fn variable_precedence_matches_ansible() {
-    let report = Report::default();
-    precedence::run(&engines(), &report);
-    report.finish("precedence");
+fn finished(run: impl FnOnce(&mut Report)) -> Result<Completion, Failed> {
+    let mut report = Report::default();
+    run(&mut report);
+    report.finish()
 }
 
-#[test]
-fn matrices_match_ansible() {
-    let report = Report::default();
-    matrix::all().iter().for_each(|matrix| matrix.run(&engines(), &report));
-    report.finish("matrices");
-}
-
-#[test]
-fn projects_match_ansible() {
-    let report = Report::default();
-    every(&project::all(), |project| project.run(&engines(), &report));
-    report.finish("projects");
-}
-
-fn engines() -> Vec<Engine> {
-    Engine::all()
+/// Ignores a table of modules whose programs or rights are missing, unless `WINDLASS_REQUIRE` lists `tables`.
+fn of_modules(table: &modules::Table, engines: &[Engine]) -> Result<Completion, Failed> {
+    let report = if modules::is_possible() { table.run(engines) } else { Err("needs root and namespaces".to_owned()) };
+    match report {
+        Ok(report) => report.finish(),
+        Err(missing) if windlass_testing::is_required("tables") => Err(missing.into()),
+        Err(missing) => Ok(Completion::ignored_with(missing)),
+    }
 }
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compat")
-}
-
-/// Whether the caller selected this table, matrix or project.
-fn is_wanted(name: &str) -> bool {
-    let wanted = std::env::var("COMPAT_ONLY").unwrap_or_default();
-    wanted.is_empty() || wanted.split_whitespace().any(|part| name.contains(part))
-}
-
-/// Runs `work` on each item, two at a time.
-fn every<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    work(item);
-                }
-            });
-        }
-    });
 }

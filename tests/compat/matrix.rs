@@ -11,7 +11,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use serde_json::{Value as Json, json};
 
@@ -22,7 +21,7 @@ use crate::text;
 
 /// A project with placeholders.
 pub(crate) struct Matrix {
-    name: String,
+    pub(crate) name: String,
     folder: PathBuf,
     run: String,
     places: Vec<Place>,
@@ -35,13 +34,13 @@ struct Place {
     choices: Vec<(String, String)>,
 }
 
-/// All selected matrices.
+/// All matrices.
 pub(crate) fn all() -> Vec<Matrix> {
     let mut matrices = Vec::new();
     for entry in fs::read_dir(crate::root().join("matrices")).unwrap() {
         let folder = entry.unwrap().path();
         let name = format!("matrices/{}", folder.file_name().unwrap().display());
-        if folder.is_dir() && crate::is_wanted(&name) {
+        if folder.is_dir() {
             let text = fs::read_to_string(folder.join("matrix")).unwrap();
             matrices.push(Matrix::read(name, folder, &text));
         }
@@ -77,21 +76,13 @@ impl Matrix {
     }
 
     /// Runs every engine and compares the answers.
-    pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
+    pub(crate) fn run(&self, engines: &[Engine], report: &mut Report) {
         let answers: Vec<(&Engine, Answers)> = engines.iter().map(|engine| (engine, self.ask(engine))).collect();
         report.settle(&self.name, &self.folder.with_extension("jsonl"), &answers);
     }
 
     fn ask(&self, engine: &Engine) -> Answers {
-        let combinations: Vec<(usize, Vec<usize>)> = self.combinations().into_iter().enumerate().collect();
-        let found = Mutex::new(vec![Answers::new(); combinations.len()]);
-        crate::every(&combinations, |(index, chosen)| {
-            let answers = self.answer(engine, chosen);
-            if let Some(place) = found.lock().unwrap().get_mut(*index) {
-                *place = answers;
-            }
-        });
-        found.into_inner().unwrap().into_iter().flatten().collect()
+        self.combinations().iter().flat_map(|chosen| self.answer(engine, chosen)).collect()
     }
 
     /// The chosen value of each placeholder, for every combination to run.

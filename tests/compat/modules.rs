@@ -6,11 +6,11 @@
 //!
 //! All cases run on this machine as root. Copies of `/etc` and of the data of dpkg and debconf, and an empty
 //! `/var/spool`, are mounted over the real ones, so no account or job is created in the system. systemd's sockets are
-//! hidden, so its services are out of reach. Without root, nothing is compared.
+//! hidden, so its services are out of reach. Without root, these tables are ignored.
 //!
 //! In a table whose first line is `## needs: PROGRAM...`, the programs unpacked by `tools/programs` are laid over the
 //! system. It has its own network, and writes to `/usr`, `/etc` and `/var` stay in memory. If a program is missing or
-//! overlays are impossible, the table is skipped with a message. `.programs/serve-NAME` starts a service, which ends
+//! overlays are impossible, the table is ignored with that reason. `.programs/serve-NAME` starts a service, which ends
 //! with the table's process namespace.
 //!
 //! * `## makes: keys` excludes the details of generated keys, which differ in each run.
@@ -33,7 +33,7 @@ use crate::{served, text};
 
 /// A file of cases.
 pub(crate) struct Table {
-    name: String,
+    pub(crate) name: String,
     path: PathBuf,
     cases: Vec<String>,
     is_refusals: bool,
@@ -62,13 +62,13 @@ const OF_KEYS: [&str; 3] = ["fingerprint", "public_key", "privatekey"];
 /// Exit code of a run that lacks a requirement.
 const SKIPPED: &str = "77";
 
-/// All selected tables.
+/// All tables.
 pub(crate) fn all() -> Vec<Table> {
     let mut tables = Vec::new();
     for entry in fs::read_dir(crate::root().join("tables/modules")).unwrap() {
         let path = entry.unwrap().path();
         let name = format!("modules/{}", path.file_stem().unwrap().display());
-        if path.extension().is_none_or(|extension| extension != "txt") || !crate::is_wanted(&name) {
+        if path.extension().is_none_or(|extension| extension != "txt") {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
@@ -91,30 +91,31 @@ pub(crate) fn is_possible() -> bool {
 }
 
 impl Table {
-    /// Runs the newer version of each engine and compares the answers. Modules do not depend on the version.
-    pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
-        let found = Report::default();
-        self.settle(engines, &found);
-        if self.is_served() && !found.is_clean() {
-            // Services are racy, so a difference counts only if it repeats.
-            let again = Report::default();
-            self.settle(engines, &again);
-            again.keep_common(&found);
-            return report.add(again);
+    /// Runs the newer version of each engine and compares the answers; modules do not depend on the version. The error is
+    /// a missing requirement.
+    pub(crate) fn run(&self, engines: &[Engine]) -> Result<Report, String> {
+        let first = self.settled(engines)?;
+        if !self.is_served() || first.is_clean() {
+            return Ok(first);
         }
-        report.add(found);
+        // Services are racy, so a difference counts only if it repeats.
+        let mut again = self.settled(engines)?;
+        again.keep_common(&first);
+        Ok(again)
     }
 
-    fn settle(&self, engines: &[Engine], report: &Report) {
-        let current = engines.iter().filter(|engine| engine.line == LINES[1]);
-        let answers: Vec<_> = current.filter_map(|engine| Some((engine, self.ask(engine)?))).collect();
-        if !answers.is_empty() {
-            report.settle(&self.name, &self.path.with_extension("jsonl"), &answers);
+    fn settled(&self, engines: &[Engine]) -> Result<Report, String> {
+        let mut report = Report::default();
+        let mut answers = Vec::new();
+        for engine in engines.iter().filter(|engine| engine.line == LINES[1]) {
+            answers.push((engine, self.ask(engine)?));
         }
+        report.settle(&self.name, &self.path.with_extension("jsonl"), &answers);
+        Ok(report)
     }
 
-    /// Answers of an engine; `None` if a requirement of the table is missing.
-    fn ask(&self, engine: &Engine) -> Option<Answers> {
+    /// Answers of an engine. The error is a missing requirement.
+    fn ask(&self, engine: &Engine) -> Result<Answers, String> {
         // The path has the same length in every run, because lengths and hashes of paths are compared.
         let folder = tempfile::Builder::new().prefix("wl").rand_bytes(8).tempdir_in("/tmp").unwrap();
         let (case, scratch) = (folder.path().join("case"), folder.path().join("scratch"));
@@ -137,9 +138,7 @@ impl Table {
         );
         let run = engine.run(&script, &case, &scratch);
         if run.code == SKIPPED {
-            // Bypasses the test harness, which only shows the output of failed tests.
-            let _ = writeln!(std::io::stderr(), "{} is skipped: {}", self.name, run.stderr.trim());
-            return None;
+            return Err(run.stderr.trim().to_owned());
         }
         let is_served = self.is_served();
         let steady = |text: &str| {
@@ -183,7 +182,7 @@ impl Table {
             answer.insert("files".to_owned(), Json::Object(files));
             Json::Object(answer)
         };
-        Some(self.cases.iter().enumerate().map(|(index, case)| (case.clone(), answer(index))).collect())
+        Ok(self.cases.iter().enumerate().map(|(index, case)| (case.clone(), answer(index))).collect())
     }
 
     fn playbook(&self, engine: &Engine, scratch: &Path, server: &str) -> String {

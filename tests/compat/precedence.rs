@@ -16,10 +16,7 @@ use crate::answers::{Answers, Report};
 use crate::engine::{Engine, copy_folder};
 
 /// Runs the project with all pairs and compares the observed values.
-pub(crate) fn run(engines: &[Engine], report: &Report) {
-    if !crate::is_wanted("precedence") {
-        return;
-    }
+pub(crate) fn run(engines: &[Engine], report: &mut Report) {
     let answers: Vec<(&Engine, Answers)> = engines.iter().map(|engine| (engine, ask(engine))).collect();
     report.settle("precedence", &crate::root().join("precedence.jsonl"), &answers);
 }

@@ -9,28 +9,26 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value as Json, json};
 use similar::TextDiff;
 
-use crate::answers::{Difference, Report, is_recording};
+use crate::answers::{Report, is_recording};
 use crate::engine::{Engine, LINES, copy_folder};
 use crate::text;
 
 /// A folder with runs.
 pub(crate) struct Project {
-    name: String,
+    pub(crate) name: String,
     folder: PathBuf,
     runs: Vec<String>,
 }
 
-/// All selected projects.
+/// All projects.
 pub(crate) fn all() -> Vec<Project> {
     let mut projects = Vec::new();
     for entry in fs::read_dir(crate::root().join("projects")).unwrap() {
         let folder = entry.unwrap().path();
-        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
-        if !crate::is_wanted(&format!("projects/{name}")) {
-            continue;
-        }
+        let name = format!("projects/{}", folder.file_name().unwrap().display());
         let runs = fs::read_to_string(folder.join("runs")).unwrap_or_else(|_| "-i inventory playbook.yml\n".to_owned());
         let runs =
             runs.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(ToOwned::to_owned).collect();
@@ -42,7 +40,7 @@ pub(crate) fn all() -> Vec<Project> {
 
 impl Project {
     /// Runs the project with every engine, and compares or records the answers.
-    pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
+    pub(crate) fn run(&self, engines: &[Engine], report: &mut Report) {
         let answers: Vec<Vec<String>> = engines.iter().map(|engine| self.ask(engine)).collect();
         let file = self.folder.join("expected.txt");
         if is_recording() {
@@ -51,28 +49,14 @@ impl Project {
         let recorded = fs::read_to_string(file).unwrap_or_default();
         for (engine, answers) in engines.iter().zip(&answers) {
             for (run, found) in self.runs.iter().zip(answers) {
-                report.compared();
-                let name = format!("projects/{} [{}] {run}", self.name, engine.line);
-                let Some(wanted) = recorded_run(&recorded, run, engine.line) else {
-                    report.problem(name, "    was never recorded".to_owned());
-                    continue;
+                let wanted = recorded_run(&recorded, run, engine.line);
+                let found = match &wanted {
+                    Some(wanted) if engine.is_ours => text::own_words(found, wanted),
+                    _ => found.clone(),
                 };
-                let found = if engine.is_ours { text::own_words(found, &wanted) } else { found.clone() };
-                match Difference::of(&format!("projects/{}", self.name), run, engine) {
-                    Some(_) if found == wanted => {
-                        report.problem(
-                            name,
-                            "    is no longer different: take it from the list of differences".to_owned(),
-                        );
-                    }
-                    None if found != wanted => {
-                        let diff = TextDiff::from_lines(&wanted, &found);
-                        let diff = diff.unified_diff().header("ansible", "windlass").context_radius(3).to_string();
-                        report.problem(name, diff);
-                    }
-                    _ => {}
-                }
+                report.judge(&self.name, engine, run, &json!(found), wanted.map(Json::from).as_ref(), &diff);
             }
+            report.expect_cases_of_differences(&self.name, engine, self.runs.iter().map(String::as_str));
         }
     }
 
@@ -126,6 +110,12 @@ impl Project {
         }
         text
     }
+}
+
+/// What differs between two answers to a run.
+fn diff(found: &Json, wanted: &Json) -> String {
+    let (found, wanted) = (found.as_str().unwrap_or_default(), wanted.as_str().unwrap_or_default());
+    TextDiff::from_lines(wanted, found).unified_diff().header("wanted", "windlass").context_radius(3).to_string()
 }
 
 /// The recorded answer of one run.

@@ -43,10 +43,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// Whether this machine meets the requirements of the loop.
 fn available() -> bool {
-    let can_separate = || Command::new("unshare").args(NAMESPACES).arg("true").status().is_ok_and(|end| end.success());
-    let has_sudo =
-        || Command::new("sudo").arg("--version").stdout(Stdio::null()).status().is_ok_and(|end| end.success());
-    support::available() && has_sudo() && can_separate()
+    support::available() && windlass_testing::has_all(&["sudo", "namespaces"])
 }
 
 const NAMESPACES: [&str; 5] = ["--mount", "--propagation", "private", "--pid", "--fork"];
@@ -59,7 +56,6 @@ const PREPARE: &str = "mount -t proc proc /proc && for place in /tmp /var/tmp /d
 #[test]
 fn anything_killed_at_any_moment_resumed_run_converges_and_leaves_nothing() {
     if !available() {
-        eprintln!("kill loop: skipped; it needs root, OpenSSH's server, sudo and unshare");
         return;
     }
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

@@ -1,5 +1,5 @@
 //! Boots hosts of a real lab on this machine, cuts their power and kills `up` midway. It needs root and half a minute,
-//! so it only runs with `WINDLASS_LAB_TESTS=1`. The first run builds the base.
+//! so it only runs with `--ignored`. The first run builds the base.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -12,10 +12,6 @@ use windlass_lab::{Format, Lab, Network, Options, down, up};
 
 /// Set in the copy of this test program that starts a lab and gets killed.
 const VICTIM: &str = "WINDLASS_LAB_TEST_VICTIM";
-
-fn wanted() -> bool {
-    std::env::var_os("WINDLASS_LAB_TESTS").is_some_and(|value| value == "1")
-}
 
 /// Each test has its own bridge, network and directory, so that tests run in parallel and beside the user's lab.
 fn options(directory: &Path, number: u8) -> Options {
@@ -86,10 +82,8 @@ fn run_on(lab: &Lab, node: &str, command: &str) -> String {
 }
 
 #[test]
+#[ignore = "boots hosts, for half a minute and as root"]
 fn hosts_are_real_and_survive_a_power_cut() {
-    if !wanted() {
-        return;
-    }
     let directory = tempfile::tempdir().unwrap();
     let artifacts = directory.path().join("artifacts");
     fs::create_dir(&artifacts).unwrap();
@@ -208,10 +202,8 @@ fn kill_when(options: &Options, reached: impl Fn() -> bool) {
 }
 
 #[test]
+#[ignore = "boots hosts, for half a minute and as root"]
 fn down_after_killed_up_removes_everything() {
-    if !wanted() {
-        return;
-    }
     let directory = tempfile::tempdir().unwrap();
     let options = options(directory.path(), 2);
     let _cleanup = Cleanup(options.directory.clone());
@@ -243,10 +235,8 @@ fn down_after_killed_up_removes_everything() {
 }
 
 #[test]
+#[ignore = "boots hosts, for half a minute and as root"]
 fn killed_base_build_leaves_nothing() {
-    if !wanted() {
-        return;
-    }
     let directory = tempfile::tempdir().unwrap();
     let mut options = options(directory.path(), 3);
     options.cache = directory.path().join("cache");

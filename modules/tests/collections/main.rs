@@ -16,15 +16,11 @@ mod storage;
 mod synchronize;
 
 use serde_json::Value;
+use windlass_testing::has;
 
 /// Adds arguments to others.
 fn with(args: &Value, more: Value) -> Value {
     let mut args = args.clone();
     args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     args
-}
-
-/// Whether the host has a program.
-fn has(program: &str) -> bool {
-    windlass_modules::process::find(&windlass_modules::Host::alone(false, false), program).is_some()
 }

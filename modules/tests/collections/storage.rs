@@ -1,8 +1,10 @@
 use std::process::Command;
 
 use serde_json::json;
+use windlass_testing::{has, has_all};
 
-use crate::{case::Bench, has, with};
+use crate::case::Bench;
+use crate::with;
 
 /// An image of the given size in megabytes.
 fn image(bench: &Bench, name: &str, megabytes: u64) {
@@ -12,7 +14,7 @@ fn image(bench: &Bench, name: &str, megabytes: u64) {
 
 #[test]
 fn file_system_created_grown_and_wiped() {
-    if !has("mkfs.ext4") || !has("blkid") || !has("wipefs") {
+    if !has_all(&["mkfs.ext4", "blkid", "wipefs"]) {
         return;
     }
     let bench = Bench::new();
@@ -126,7 +128,7 @@ impl Drop for Loop {
 
 #[test]
 fn volume_group_created_extended_and_removed() {
-    if !has("vgcreate") || !has("losetup") {
+    if !has_all(&["vgcreate", "losetup"]) {
         return;
     }
     let bench = Bench::new();

@@ -17,8 +17,7 @@ pub const SSHD: &str = "/usr/sbin/sshd";
 
 /// Whether these tests can run here: they need root and OpenSSH's server.
 pub fn available() -> bool {
-    Path::new(SSHD).exists()
-        && fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+    windlass_testing::has_all(&["root", "sshd"])
 }
 
 pub struct Sshd {
