@@ -1,6 +1,6 @@
 #!/bin/sh
-# forget.sh PREFIX VOLUMES [ADDRESS]...: removes from etcd what the cluster of the archive, with these addresses, knew of
-# its hosts, and prints what it removed and what else names them. It writes to etcd itself, because a component that
+# forget.sh PREFIX VOLUMES [ADDRESS]...: removes from etcd what the cluster of the archive, with these addresses, knew
+# of its hosts, and prints what it removed and what else names them. It writes to etcd itself, because a component that
 # once met the old objects would go to the first cluster, or act on its disks.
 set -eu
 umask 077
@@ -22,8 +22,8 @@ forget() {
     count=$(etcdctl del $option "$prefix/$2")
     [ "$count" = 0 ] || echo "removed: $count $1"
 }
-# with_words KIND WORD...: names of the objects of a kind that have one of the words. `fields` prints a key and a value a
-# line; a longer word that begins with one of them counts too.
+# with_words KIND WORD...: names of the objects of a kind that have one of the words. `fields` prints a key and a value
+# on a line each.
 with_words() {
     kind=$1
     shift
