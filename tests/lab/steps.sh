@@ -216,6 +216,15 @@ objects_of_the_cluster() {
   eventually 120 spread_over 3
 }
 
+# A program of an archive with its old size and time, and a key of etcd with another mode.
+altered_files() {
+  on node2 'cp -p /usr/local/bin/containerd /root/original && printf X | dd of=/usr/local/bin/containerd bs=1 seek=1000 conv=notrunc status=none &&
+    touch -r /root/original /usr/local/bin/containerd && chmod 0666 /etc/ssl/etcd/ssl/ca-key.pem && rm /etc/ssl/etcd/ssl/ca.pem' || return 1
+  play --tags artifacts,etcd > "$log/altered.log" 2>&1 || { tail -30 "$log/altered.log"; return 1; }
+  on node2 'cmp /root/original /usr/local/bin/containerd && rm /root/original && [ "$(stat -c %a /etc/ssl/etcd/ssl/ca-key.pem)" = 600 ] &&
+    [ -s /etc/ssl/etcd/ssl/ca.pem ]' && play > /dev/null 2>&1
+}
+
 changed_value() {
   play -e loadbalancer_apiserver_healthcheck_port=8082 > "$log/value.log" 2>&1 || { tail -30 "$log/value.log"; return 1; }
   # Only the load balancer's tasks and its handler may change anything.
