@@ -218,11 +218,11 @@ objects_of_the_cluster() {
 
 # A program of an archive with its old size and time, and a key of etcd with another mode.
 altered_files() {
-  on node2 'cp -p /usr/local/bin/containerd /root/original && printf X | dd of=/usr/local/bin/containerd bs=1 seek=1000 conv=notrunc status=none &&
-    touch -r /root/original /usr/local/bin/containerd && chmod 0666 /etc/ssl/etcd/ssl/ca-key.pem && rm /etc/ssl/etcd/ssl/ca.pem' || return 1
+  on node2 'cd /usr/local/bin && cp -p ctr /root/ctr && printf X | dd of=ctr bs=1 seek=1000 conv=notrunc status=none &&
+    touch -r /root/ctr ctr && cd /etc/ssl/etcd/ssl && chmod 0666 ca-key.pem && rm admin-node1.pem' || return 1
   play --tags artifacts,etcd > "$log/altered.log" 2>&1 || { tail -30 "$log/altered.log"; return 1; }
-  on node2 'cmp /root/original /usr/local/bin/containerd && rm /root/original && [ "$(stat -c %a /etc/ssl/etcd/ssl/ca-key.pem)" = 600 ] &&
-    [ -s /etc/ssl/etcd/ssl/ca.pem ]' && play > /dev/null 2>&1
+  on node2 'cmp /root/ctr /usr/local/bin/ctr && rm /root/ctr && cd /etc/ssl/etcd/ssl && [ "$(stat -c %a ca-key.pem)" = 600 ] &&
+    [ -s admin-node1.pem ]'
 }
 
 changed_value() {
