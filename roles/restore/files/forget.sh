@@ -22,6 +22,13 @@ forget() {
     count=$(etcdctl del $option "$prefix/$2")
     [ "$count" = 0 ] || echo "removed: $count $1"
 }
+# forget_each REASON: removes the keys on its standard input
+forget_each() {
+    while read -r key; do
+        etcdctl del "$prefix/$key" >/dev/null
+        echo "removed: $key, $1"
+    done
+}
 # with_words KIND WORD...: names of the objects of a kind that have one of the words. `fields` prints a key and a value
 # on a line each.
 with_words() {
@@ -53,13 +60,9 @@ forget 'settings of kubeadm' configmaps/kube-system/kubeadm-config exact
 forget 'settings of kube-proxy' configmaps/kube-system/kube-proxy exact
 forget 'DaemonSet of kube-proxy' daemonsets/kube-system/kube-proxy exact
 for kind in daemonsets deployments; do
-    with_words "$kind" "$@" | grep -F "$kind/kube-system/" | while read -r name; do
-        forget "which names the first cluster: $name" "$name" exact
-    done
+    with_words "$kind" "$@" | grep -F "$kind/kube-system/" | forget_each 'which names the first cluster'
 done
-if [ "$volumes" = false ]; then
-    names persistentvolumes/ | while read -r name; do forget "volume of the first cluster: $name" "$name" exact; done
-fi
+[ "$volumes" = true ] || names persistentvolumes/ | forget_each 'which leads to a disk of the first cluster'
 
 for kind in configmaps cronjobs daemonsets deployments services/endpoints endpointslices jobs persistentvolumes \
     replicasets services/specs statefulsets mutatingwebhookconfigurations validatingwebhookconfigurations; do
