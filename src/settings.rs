@@ -85,8 +85,16 @@ pub struct Settings {
     pub async_dir: String,
     /// Whether failures are shown for a person: as text, and in a list at the end.
     pub readable_failures: bool,
-    /// Interval of lines about running tasks if standard error is no terminal; `None` prints none.
+    /// Form in which the progress of a run is shown.
+    pub progress: Progress,
+    /// Silence after which a line names the running tasks, if there is no footer; `None` prints none.
     pub progress_interval: Option<Duration>,
+    /// Whether the subcommand may draw a footer at the terminal.
+    pub footer: bool,
+    /// Whether durations follow the recap.
+    pub shows_durations: bool,
+    /// Results that the default callback prints.
+    pub show: Show,
     /// Whether to ask before every task (`--step`).
     pub step: bool,
     /// Whether values are only explained: positions are kept, and lookups that do more than read are not run.
@@ -259,6 +267,28 @@ pub struct Settings {
     pub unsupported: Vec<String>,
 }
 
+/// Form in which the progress of a run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Progress {
+    /// A redrawn line at a terminal, elsewhere lines on standard error
+    Auto,
+    /// Lines on standard error, also at a terminal: for screen readers and recordings
+    Lines,
+    /// Nothing
+    None,
+}
+
+/// Results that the default callback prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Show {
+    /// All results
+    All,
+    /// Changes and failures
+    Changed,
+    /// Failures
+    Failed,
+}
+
 /// Policy for handlers that earlier runs notified but never ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PendingHandlers {
@@ -320,6 +350,8 @@ impl Settings {
             Some(_) => config.path_of("inventory").iter().map(|path| path.display().to_string()).collect(),
         };
         let interactive = std::io::IsTerminal::is_terminal(&std::io::stdout());
+        // A setting of a person must not change what scripts read.
+        let show = chosen(config, "show", Show::All)?;
         Ok(Settings {
             inventory,
             limit: None,
@@ -422,6 +454,10 @@ impl Settings {
                     return Err(Error::usage(format!("failures must be auto, readable or ansible, not '{other}'")));
                 }
             },
+            progress: chosen(config, "progress", Progress::Auto)?,
+            footer: false,
+            shows_durations: interactive,
+            show: if interactive { show } else { Show::All },
             progress_interval: seconds(config, "progress_interval", Duration::from_secs(30))?,
             stream: config.bool("stream").unwrap_or(true),
             command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
@@ -490,6 +526,16 @@ impl Settings {
 fn seconds(config: &Config, name: &str, default: Duration) -> Result<Option<Duration>> {
     let given = config.number(name)?.map(Duration::from_secs);
     Ok(Some(given.unwrap_or(default)).filter(|time| !time.is_zero()))
+}
+
+/// Reads a setting with a fixed choice of values.
+fn chosen<T: clap::ValueEnum>(config: &Config, name: &str, default: T) -> Result<T> {
+    let Some(text) = config.get(name) else { return Ok(default) };
+    T::from_str(text.trim(), true).map_err(|_| {
+        let values =
+            T::value_variants().iter().filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned()));
+        Error::usage(format!("{name} must be one of {}, not '{text}'", values.collect::<Vec<_>>().join(", ")))
+    })
 }
 
 /// Whether the text of a setting means true.

@@ -231,6 +231,12 @@ fn documented_deadlines_are_those_of_the_code() {
 /// Constants that bound no wait of a run, with their meaning.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("src/journal/log.rs", "INTERVAL", "lines of the journal are flushed that often"),
+    ("src/output/footer/mod.rs", "PERIOD", "shortest time between two drawings of the footer"),
+    ("src/output/footer/mod.rs", "TICK", "interval at which the footer is drawn"),
+    ("src/output/footer/mod.rs", "DELAY", "runs that are shorter have no footer"),
+    ("src/output/footer/progress.rs", "SLOW", "age of a task from which its host is named"),
+    ("src/output/screen.rs", "WATCH", "interval at which the silence of a run is measured"),
+    ("src/output/durations.rs", "SHORTEST", "shorter plays are not listed"),
     ("src/executor/pool.rs", "REFUSED_PAUSE", "a refused login is not repeated earlier, and fails at once meanwhile"),
     (
         "src/connection/host_keys.rs",

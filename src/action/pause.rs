@@ -5,7 +5,7 @@ use windlass_modules::{Kind, Opt, Return, Spec};
 
 use super::{ActionContext, Failure};
 use crate::outcome::TaskResult;
-use crate::output::Event;
+use crate::output::{Event, Question};
 
 pub(super) static SPEC: Spec = Spec {
     name: "pause",
@@ -60,6 +60,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             tokio::time::sleep(Duration::from_secs(seconds)).await;
         }
     } else {
+        let _question = Question::begin();
         let text = prompt.unwrap_or_else(|| "Press enter to continue, Ctrl+C to interrupt".to_owned());
         let _ = context.events.send(Event::Notice(format!("[{}]\n{text}:", context.task.short_action())));
         if std::io::stdin().is_terminal() {

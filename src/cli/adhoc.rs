@@ -70,6 +70,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
     settings.events = arguments.events.as_deref().map(EventsTo::of);
+    settings.footer = true;
     if let Some(timeout) = arguments.task_timeout {
         settings.task_timeout = timeout;
     }
@@ -134,7 +135,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             if hosts.is_empty() {
                 return Ok(0);
             }
-            let _ = session.shared.events.send(Event::PlaybookStart { path: "__adhoc_playbook__".to_owned() });
+            let path = "__adhoc_playbook__".to_owned();
+            let _ = session.shared.events.send(Event::PlaybookStart { path, plays: 1 });
             match until_signal(run.run(vec![play])).await {
                 Ok(outcome) => outcome?,
                 Err((signal, _handler)) => return Ok(session.interrupted(signal, &run).await),

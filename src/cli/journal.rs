@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use windlass_inventory::Inventory;
@@ -11,7 +12,7 @@ use super::session::Session;
 use super::signals;
 use crate::error::{Error, Result};
 use crate::journal::{
-    Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, read_file,
+    Alike, Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, read_file,
     unfinished,
 };
 use crate::output::Event;
@@ -122,8 +123,21 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
         left(&others, &recorder, shared).await?;
     }
     let _ = shared.events.send(Event::Recorded { run: recorder.run().to_owned() });
+    if settings.footer && !is_resumed {
+        expect(Alike::to(&inputs()), state, shared);
+    }
     let _ = shared.journal.set(recorder);
     Ok(())
+}
+
+/// Reports the times of an earlier run, while this one begins.
+fn expect(alike: Alike, state: State, shared: &Shared) {
+    let events = shared.events.clone();
+    tokio::task::spawn_blocking(move || {
+        if let Some(forecast) = alike.forecast(&state) {
+            let _ = events.send(Event::Forecast(Arc::new(forecast)));
+        }
+    });
 }
 
 /// Pending handlers on hosts that this run may reach.

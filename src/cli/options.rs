@@ -128,6 +128,9 @@ pub(super) struct RunOptions {
     /// Show output of running commands immediately [default: on if standard error is a terminal]
     #[arg(long)]
     live: bool,
+    /// Form in which progress is shown [default: auto]
+    #[arg(long, value_name = "FORM", value_enum)]
+    progress: Option<crate::settings::Progress>,
     /// Search path for modules, separated by colons, before all others
     #[arg(short = 'M', long, value_name = "PATH")]
     module_path: Vec<String>,
@@ -341,6 +344,7 @@ impl RunOptions {
         settings.check |= self.check;
         settings.diff |= self.diff;
         settings.stream &= !self.no_stream;
+        settings.progress = self.progress.unwrap_or(settings.progress);
         settings.lock = self.lock.unwrap_or(settings.lock);
         settings.lock_is_chosen |= self.lock.is_some();
         settings.lock_timeout = self.lock_timeout.unwrap_or(settings.lock_timeout);

@@ -160,6 +160,7 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
     settings.check = true;
     settings.diff = true;
     settings.plans = true;
+    settings.footer = true;
     settings.journal = false;
     settings.retry_files = false;
     // A missing inventory would make an empty plan, which looks like a good one.

@@ -15,7 +15,7 @@ use crate::output::{Color, Event, EventsTo, Outputs};
 use crate::plan::TagFilter;
 use crate::planned::{ExtraVars, Request};
 use crate::playbook::{Item, Play};
-use crate::settings::{Config, Settings};
+use crate::settings::{Config, Settings, Show};
 use crate::strategy::PlaybookRun;
 
 /// Tasks, hosts and connections of a run, for every subcommand that runs playbooks.
@@ -71,6 +71,9 @@ pub(super) struct Arguments {
     /// Confirm every task before it runs
     #[arg(long)]
     step: bool,
+    /// Results to print: `all`, `changed` (changes and failures) or `failed` [default: all]
+    #[arg(long, value_name = "RESULTS", value_enum)]
+    show: Option<Show>,
     /// Print a per-task breakdown of time at the end
     #[arg(long)]
     timings: bool,
@@ -114,6 +117,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.step = arguments.step;
     settings.timings = arguments.timings;
+    settings.show = arguments.show.unwrap_or(settings.show);
+    settings.footer = true;
     settings.events = arguments.events.as_deref().map(EventsTo::of);
     settings.trace.clone_from(&arguments.trace);
     find_playbooks(&mut arguments.playbooks, &mut settings)?;
@@ -272,7 +277,7 @@ pub(super) async fn run_all(
 ) -> Result<u8> {
     let shared = &session.shared;
     for (path, plays) in loaded {
-        let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
+        let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string(), plays: plays.len() });
         let text = format!("{} plays in {}", plays.len(), path.display());
         let _ = shared.events.send(Event::Verbose { level: 2, text });
         match until_signal(run.run(plays)).await {

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
 use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
 use windlass_template::Engine;
 use windlass_yaml::Mapping;
@@ -166,12 +167,12 @@ impl Session {
             managed: settings.ansible_managed.clone(),
             passive: settings.explains,
         });
-        let period = settings.progress_interval;
         let mut masker = Masker::new(secrets.clone());
         let show = async move {
-            // A terminal shows live output instead.
-            let period = period.filter(|_| !std::io::IsTerminal::is_terminal(&std::io::stderr()));
-            let mut beat = period.map(tokio::time::interval);
+            let mut beat = output.interval().map(tokio::time::interval);
+            if let Some(beat) = &mut beat {
+                beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            }
             loop {
                 let event = match &mut beat {
                     None => queue.recv().await,
@@ -318,6 +319,7 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
         .map_err(|error| Error::new(format!("the program cannot start its threads: {error}")))?;
     let outcome = runtime.block_on(async {
         let mut signals = Signals::listen();
+        signals::hide_footer_while_stopped();
         let unhandled = async {
             let first = signals.next().await;
             if signals::is_handled() {
@@ -325,6 +327,7 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
                 let but = if raw_is_under_way() { ", but `raw` commands over SSH may go on" } else { "" };
                 let sentence =
                     format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice{but}.", second.name);
+                crate::output::end_footer();
                 Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
                 std::process::exit(second.code.into());
             }
@@ -339,6 +342,8 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
             }
         }
     });
+    // Also where the work has not ended its output.
+    crate::output::end_footer();
     runtime.shutdown_timeout(Duration::from_secs(2));
     outcome
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
+use crate::output::Question;
+
 /// A signal that ends a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signal {
@@ -63,6 +65,22 @@ impl Signals {
             () = one(hangup) => sighup,
         }
     }
+}
+
+/// Keeps the footer away while the program is stopped (Ctrl-Z), when the terminal belongs to a shell. Must be called
+/// within the runtime.
+pub(super) fn hide_footer_while_stopped() {
+    let number = rustix::process::Signal::TSTP.as_raw();
+    if !crate::output::has_footer() || ignored() >> (number - 1) & 1 == 1 {
+        return;
+    }
+    let Ok(mut stops) = signal(SignalKind::from_raw(number)) else { return };
+    tokio::spawn(async move {
+        while stops.recv().await.is_some() {
+            let _hidden = Question::begin();
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+        }
+    });
 }
 
 /// Signals ignored at the start of this process, as bits. They are read once, before handlers change them.

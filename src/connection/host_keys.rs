@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 use windlass_ssh::{HostKeyUser, Pending, PresentedKey};
 
-use crate::output::{Event, Events};
+use crate::output::{Event, Events, Question};
 
 /// Time to answer a question; after that the host is refused.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(300);
@@ -38,6 +38,7 @@ impl AtTerminal {
 impl HostKeyUser for AtTerminal {
     fn confirm<'a>(&'a self, key: &'a PresentedKey) -> Pending<'a, Option<bool>> {
         Box::pin(async move {
+            let _hidden = Question::begin();
             self.shown().await;
             let (question, fingerprint) = (question(key), key.fingerprint.clone());
             let asked = tokio::task::spawn_blocking(move || ask(&question, &fingerprint));

@@ -21,6 +21,7 @@
 //!
 //! The files are read as hostile data: bounded, typed, and never evaluated.
 
+mod forecast;
 mod inputs;
 mod ledger;
 mod log;
@@ -33,6 +34,7 @@ mod resume;
 mod retention;
 mod state;
 
+pub use forecast::{Alike, Forecast};
 pub use inputs::Inputs;
 pub(crate) use inputs::new_salt;
 pub use ledger::{Ledger, Pending};

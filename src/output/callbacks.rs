@@ -1,9 +1,12 @@
 //! Callbacks by name. One writes the standard output; others may run as well.
 
+use std::time::Duration;
+
 use super::Output;
 use super::default::{DefaultOutput, Dialect};
 use super::document::Document;
-use super::event_lines::EventLines;
+use super::durations::Durations;
+use super::event_lines::{EventLines, EventsTo};
 use super::failures::Failures;
 use super::junit::Junit;
 use super::masked::Masked;
@@ -17,7 +20,7 @@ use super::timings::Timings;
 use super::trace::Trace;
 use super::tree::Tree;
 use crate::error::{Error, Result, did_you_mean};
-use crate::settings::{Config, Settings};
+use crate::settings::{Config, Progress, Settings};
 
 /// Role of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -341,8 +344,11 @@ impl Outputs {
             return Err(Error::new(format!("Could not load '{stdout}' callback plugin."))
                 .maybe_hint(did_you_mean(stdout, names)));
         };
-        let mut outputs: Vec<Box<dyn Output>> =
-            vec![Box::new(Screen::new(rendered.clone(), settings, live)), (first.make)(&setup(first))?];
+        let screen = Screen::new(rendered.clone(), settings, live);
+        // One prints a document for a program, the other nothing.
+        let is_text = !["json", "null"].contains(&first.name);
+        let screen = if is_text && wants_footer(settings) { screen.with_footer() } else { screen };
+        let mut outputs: Vec<Box<dyn Output>> = vec![Box::new(screen), (first.make)(&setup(first))?];
         let mut seen = vec![first.full_name()];
         for name in enabled {
             match find_callback(name) {
@@ -357,6 +363,9 @@ impl Outputs {
             }
         }
         let is_for_people = ["debug", "default", "yaml"].contains(&first.name);
+        if settings.shows_durations && settings.progress != Progress::None && is_for_people {
+            outputs.push(Box::new(Durations::new(&rendered)));
+        }
         if settings.readable_failures && is_for_people {
             outputs.push(Box::new(Failures::new(&rendered)));
         }
@@ -376,8 +385,16 @@ impl Outputs {
 impl Outputs {
     /// Warnings and questions as always, and instead of callbacks this one output.
     pub fn only(output: Box<dyn Output>, printer: &Printer, settings: &Settings) -> Outputs {
-        Outputs(vec![Box::new(Screen::new(printer.without_masking(), settings, false)), output])
+        let screen = Screen::new(printer.without_masking(), settings, false);
+        let screen = if wants_footer(settings) { screen.with_footer() } else { screen };
+        Outputs(vec![Box::new(screen), output])
     }
+}
+
+/// Whether the run has a footer at a terminal. Events on a standard stream would mix with it.
+fn wants_footer(settings: &Settings) -> bool {
+    let is_taken = matches!(settings.events, Some(EventsTo::Descriptor(1 | 2)));
+    settings.footer && settings.progress == Progress::Auto && !is_taken
 }
 
 impl Output for Outputs {
@@ -387,6 +404,10 @@ impl Output for Outputs {
 
     fn event(&mut self, event: &Masked) {
         self.0.iter_mut().for_each(|output| output.event(event));
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        self.0.iter().filter_map(|output| output.interval()).min()
     }
 
     fn tick(&mut self) {

@@ -14,6 +14,7 @@ use super::printer::{Printer, banner};
 use super::shown::{Format, always_shown, clean_debug, omit_lines};
 use super::{Event, JobState, Output, ResultEvent, Stats, Status};
 use crate::error::Result;
+use crate::settings::Show;
 use crate::strategy::CustomStats;
 
 /// Format of results.
@@ -34,6 +35,7 @@ pub(super) struct DefaultOutput {
     dialect: Dialect,
     skipped: bool,
     ok: bool,
+    changed: bool,
     failed_stderr: bool,
     host_start: bool,
     /// Whether plays and tasks in check mode are marked.
@@ -41,6 +43,7 @@ pub(super) struct DefaultOutput {
     check: bool,
     path_on_failure: bool,
     custom_stats: bool,
+    shows_includes: bool,
     arguments: bool,
     /// Whether failures are text for a person.
     is_readable: bool,
@@ -54,18 +57,21 @@ pub(super) struct DefaultOutput {
 
 impl DefaultOutput {
     pub(super) fn new(setup: &Setup<'_>, dialect: Dialect) -> Result<DefaultOutput> {
+        let show = setup.settings.show;
         Ok(DefaultOutput {
             printer: setup.printer.clone(),
             format: if dialect == Dialect::Yaml { Format::json(setup) } else { Format::new(setup)? },
             dialect,
-            skipped: setup.flag("display_skipped_hosts"),
-            ok: setup.flag("display_ok_hosts"),
+            skipped: show == Show::All && setup.flag("display_skipped_hosts"),
+            ok: show == Show::All && setup.flag("display_ok_hosts"),
+            changed: show != Show::Failed,
             failed_stderr: setup.flag("display_failed_stderr"),
             host_start: setup.flag("show_per_host_start"),
             markers: setup.flag("check_mode_markers"),
             check: setup.settings.check,
             path_on_failure: setup.flag("show_task_path_on_failure"),
             custom_stats: setup.flag("show_custom_stats"),
+            shows_includes: show == Show::All,
             arguments: setup.settings.display_args_to_stdout,
             is_readable: setup.settings.readable_failures
                 && dialect == Dialect::Standard
@@ -107,14 +113,15 @@ impl DefaultOutput {
         // changed.
         let result = &event.result;
         let changed = event.result.is_marked_changed();
-        if event.diff && changed && (event.item.is_some() || !event.looped) {
+        if self.changed && event.diff && changed && (event.item.is_some() || !event.looped) {
             let text = super::diff::shown(result.json().get("diff").unwrap_or(&Value::Null), &self.format);
             for line in text.lines() {
                 self.say(event.task.id, line, super::diff::color(line));
             }
         }
         let hidden = match event.status {
-            Status::Ok => !changed && !self.ok,
+            Status::Ok if changed => !self.changed,
+            Status::Ok => !self.ok,
             Status::Skipped => !self.skipped,
             Status::Failed { .. } | Status::Unreachable { .. } => false,
         };
@@ -311,7 +318,7 @@ impl Output for DefaultOutput {
     fn event(&mut self, event: &Masked) {
         let mark = |check: bool| if check && self.markers { " [CHECK MODE]" } else { "" };
         match &**event {
-            Event::PlaybookStart { path } => {
+            Event::PlaybookStart { path, .. } => {
                 if self.verbosity() > 1 {
                     let name = path.rsplit('/').next().unwrap_or(path);
                     self.printer.banner(&format!("PLAYBOOK: {name}"));
@@ -345,7 +352,7 @@ impl Output for DefaultOutput {
                     self.title(task.id);
                 }
             }
-            Event::HostStart { host, name, handler } if self.host_start => {
+            Event::HostStart { host, name, handler, .. } if self.host_start => {
                 let kind = if *handler { "HANDLER" } else { "TASK" };
                 self.printer.line(&format!(" [started {kind}: {name} on {host}]"), Color::Ok);
             }
@@ -367,7 +374,7 @@ impl Output for DefaultOutput {
                 };
                 self.printer.line(&line, Color::Debug);
             }
-            Event::Included { task, what, hosts, item } => {
+            Event::Included { task, what, hosts, item } if self.shows_includes => {
                 let item = item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
                 self.say(task.id, &format!("included: {what} for {}{item}", hosts.join(", ")), Color::Included);
             }

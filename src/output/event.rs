@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use tokio::sync::mpsc;
 
 use crate::executor::Cost;
+use crate::journal::Forecast;
 use crate::outcome::TaskResult;
 use crate::playbook::Task;
 use crate::strategy::CustomStats;
@@ -62,8 +63,10 @@ pub enum Event<R = Arc<TaskResult>> {
     PlaybookStart {
         /// Path as given on the command line.
         path: String,
+        /// Number of its plays.
+        plays: usize,
     },
-    /// A play starts.
+    /// A play starts, or its next batch (`serial`).
     PlayStart {
         /// Name of the play.
         name: String,
@@ -71,6 +74,8 @@ pub enum Event<R = Arc<TaskResult>> {
         path: Option<String>,
         /// Whether the play runs in check mode.
         check: bool,
+        /// Number of the batch, from 0.
+        batch: u32,
     },
     /// A play has no hosts.
     NoHostsMatched,
@@ -95,6 +100,8 @@ pub enum Event<R = Arc<TaskResult>> {
         name: String,
         /// Whether it is a handler.
         handler: bool,
+        /// The task.
+        task: Arc<Task>,
     },
     /// A task or item has a result.
     Result(ResultEvent<R>),
@@ -186,6 +193,8 @@ pub enum Event<R = Arc<TaskResult>> {
         /// Id of the run.
         run: String,
     },
+    /// Times of an earlier run of the same playbooks.
+    Forecast(Arc<Forecast>),
     /// Summary per host at the end.
     Recap(Recap),
     /// The exit code is known.

@@ -183,8 +183,8 @@ impl Output for EventLines {
         }
         match &**event {
             Event::Recorded { run } => self.write("journal", json!({"run": run})),
-            Event::PlaybookStart { path } => self.write("playbook", json!({"path": path})),
-            Event::PlayStart { name, path, check } => {
+            Event::PlaybookStart { path, .. } => self.write("playbook", json!({"path": path})),
+            Event::PlayStart { name, path, check, .. } => {
                 let play = self.plays;
                 self.plays += 1;
                 self.write("play", json!({"play": play, "name": name, "place": path, "check": check}));
@@ -202,7 +202,7 @@ impl Output for EventLines {
                 });
                 self.write("task", fields);
             }
-            Event::HostStart { host, name, handler } => {
+            Event::HostStart { host, name, handler, .. } => {
                 self.write("host", json!({"host": &**host, "name": name, "handler": handler}));
             }
             Event::Result(result) => self.result(result, event.label_of(&result.task)),
@@ -234,7 +234,12 @@ impl Output for EventLines {
                 self.write("recap", json!({"hosts": hosts.collect::<Map<_, _>>()}));
             }
             Event::Exit { code } => self.write("end", json!({"code": code})),
-            Event::Spent { .. } | Event::Notice(_) | Event::Verbose { .. } | Event::Banner(_) | Event::End => {}
+            Event::Spent { .. }
+            | Event::Forecast(_)
+            | Event::Notice(_)
+            | Event::Verbose { .. }
+            | Event::Banner(_)
+            | Event::End => {}
         }
     }
 }

@@ -193,7 +193,7 @@ fn relative(path: &str, base: &str) -> String {
 impl Output for Junit {
     fn event(&mut self, event: &Masked) {
         match &**event {
-            Event::PlaybookStart { path } => {
+            Event::PlaybookStart { path, .. } => {
                 let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
                 self.playbook = stem.unwrap_or_default();
             }

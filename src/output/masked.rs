@@ -140,8 +140,8 @@ impl Masker {
     fn masked(&mut self, event: Event) -> Option<Event<Shown>> {
         let text = |text: String| self.secrets.mask(&text);
         Some(match event {
-            Event::PlaybookStart { path } => Event::PlaybookStart { path },
-            Event::PlayStart { name, path, check } => Event::PlayStart { name: text(name), path, check },
+            Event::PlaybookStart { path, plays } => Event::PlaybookStart { path, plays },
+            Event::PlayStart { name, path, check, batch } => Event::PlayStart { name: text(name), path, check, batch },
             Event::NoHostsMatched => Event::NoHostsMatched,
             Event::NoHostsLeft => Event::NoHostsLeft,
             Event::TaskStart { task, name, check, lazy } => {
@@ -151,7 +151,9 @@ impl Masker {
                 }
                 Event::TaskStart { task, name: self.name(name), check, lazy }
             }
-            Event::HostStart { host, name, handler } => Event::HostStart { host, name: self.name(name), handler },
+            Event::HostStart { host, name, handler, task } => {
+                Event::HostStart { host, name: self.name(name), handler, task }
+            }
             Event::Result(ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report }) => {
                 let (item, report) = (item.map(text), report.map(text));
                 let result = self.shown(result);
@@ -179,6 +181,7 @@ impl Masker {
             Event::Prompt { text: question, shown } => Event::Prompt { text: text(question), shown },
             Event::Interrupted { signal } => Event::Interrupted { signal },
             Event::Recorded { run } => Event::Recorded { run },
+            Event::Forecast(forecast) => Event::Forecast(forecast),
             Event::Recap(recap) => Event::Recap(self.recap(recap)),
             Event::Exit { code } => Event::Exit { code },
             Event::End => Event::End,

@@ -5,9 +5,11 @@ mod callbacks;
 mod default;
 mod diff;
 mod document;
+mod durations;
 mod event;
 mod event_lines;
 mod failures;
+mod footer;
 mod json;
 mod junit;
 mod junit_xml;
@@ -36,6 +38,7 @@ pub(crate) use event::place;
 pub use event::{Event, JobState, Recap, ResultEvent, Spending, Stats, Status};
 pub use event_lines::{EVENTS_VERSION, EventsTo};
 pub(crate) use failures::first_line;
+pub use footer::{Question, end_footer, has_footer};
 pub(crate) use json::nice_json_as_is;
 pub use json::{nice_json, python_json, python_json_as_is};
 pub(crate) use junit_xml::{Outcome as JunitOutcome, TestCase, xml as junit_xml};
@@ -48,6 +51,8 @@ pub use secrets::Secrets;
 pub(crate) use table::table;
 pub(crate) use verbose::tell_details;
 
+use std::time::Duration;
+
 /// Renders events as text.
 pub trait Output: Send {
     /// Handles a masked event.
@@ -56,6 +61,11 @@ pub trait Output: Send {
     /// Whether it prints live output of commands, which is otherwise dropped.
     fn wants_live(&self) -> bool {
         false
+    }
+
+    /// Interval at which [`Output::tick`] is called; `None` if it is not needed.
+    fn interval(&self) -> Option<Duration> {
+        None
     }
 
     /// Called at intervals while no event arrives.

@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::Write;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
 
+use super::footer::{self, Stream};
 use super::log::Log;
 use super::palette::{Color, Palette};
 use super::printable::printable;
@@ -107,7 +109,7 @@ impl Printer {
     pub fn line(&self, text: &str, color: Color) {
         let text = self.safe(text);
         self.logged(&text);
-        written("standard output", writeln!(std::io::stdout().lock(), "{}", self.paint(&text, color)));
+        show(Stream::Stdout, &format!("{}\n", self.paint(&text, color)));
     }
 
     /// Whether lines of this verbosity are printed or logged.
@@ -129,7 +131,7 @@ impl Printer {
         if stderr { self.error_line(text, color) } else { self.line(text, color) }
     }
 
-    /// Prints a title padded with at least three stars to 79 columns.
+    /// Prints a title padded with at least three stars to the columns of the terminal, or to 79.
     pub fn banner(&self, text: &str) {
         self.line(&banner(text), Color::Plain);
     }
@@ -202,20 +204,19 @@ impl Printer {
     pub fn line_as_is(&self, text: &str) {
         let text = if self.masks { self.secrets.masked(text) } else { Cow::Borrowed(text) };
         self.logged(&text);
-        written("standard output", writeln!(std::io::stdout().lock(), "{text}"));
+        show(Stream::Stdout, &format!("{text}\n"));
     }
 
     /// Prints a question on standard output without a line end.
     pub fn prompt(&self, text: &str) {
-        let mut output = std::io::stdout().lock();
-        written("standard output", write!(output, "{}", self.safe(text)).and_then(|()| output.flush()));
+        show(Stream::Stdout, &self.safe(text));
     }
 
     /// Prints a line on standard error.
     pub fn error_line(&self, text: &str, color: Color) {
         let text = self.safe(text);
         self.logged(&text);
-        written("standard error", writeln!(std::io::stderr().lock(), "{}", self.paint(&text, color)));
+        show(Stream::Stderr, &format!("{}\n", self.paint(&text, color)));
     }
 }
 
@@ -240,8 +241,16 @@ pub(super) fn written(to: &str, outcome: std::io::Result<()>) {
     }
 }
 
-/// A title padded with at least three stars to 79 columns.
+/// A title padded with at least three stars to the columns of the terminal, or to 79.
 pub(super) fn banner(text: &str) -> String {
-    let width = text.chars().filter(|c| !c.is_control()).count();
-    format!("\n{text} {}", "*".repeat(79usize.saturating_sub(width).max(3)))
+    format!("\n{text} {}", "*".repeat(footer::columns().saturating_sub(text.width()).max(3)))
+}
+
+/// Writes text to a standard stream.
+fn show(stream: Stream, text: &str) {
+    let name = match stream {
+        Stream::Stdout => "standard output",
+        Stream::Stderr => "standard error",
+    };
+    written(name, footer::write(stream, text));
 }

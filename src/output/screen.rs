@@ -1,55 +1,64 @@
-//! Output independent of the stdout callback: warnings, questions, live output.
+//! Output independent of the stdout callback: warnings, questions, live output, and who is waited for.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use super::footer::{self, Progress};
 use super::masked::Masked;
 use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
-use crate::settings::Settings;
+use crate::settings::{Progress as Shown, Settings};
 
-/// Maximum number of hosts in a line about running tasks.
-const WAITED_FOR: usize = 5;
+/// Interval at which the silence of a run is measured.
+const WATCH: Duration = Duration::from_secs(1);
 
-/// Seconds as `1h2m3s`.
-fn duration(seconds: u64) -> String {
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds}s"),
-        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
-        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}s"),
-    }
-}
-
-/// Prints warnings, questions and live output.
+/// Prints warnings, questions and live output. Shows who is waited for: in a footer at a terminal, or in lines.
 pub(super) struct Screen {
     printer: Printer,
     deprecations: bool,
     live: bool,
-    /// Interval of lines about running tasks.
-    interval: Duration,
-    /// Label and start of each host's running task.
-    running: BTreeMap<Arc<str>, (String, Instant)>,
+    /// Silence after which a line names the running tasks; `None` prints none.
+    patience: Option<Duration>,
+    has_footer: bool,
+    progress: Arc<Mutex<Progress>>,
 }
 
 impl Screen {
     pub(super) fn new(printer: Printer, settings: &Settings, live: bool) -> Screen {
         let printer = printer.with_verbosity(settings.verbosity, settings.log_verbosity);
-        let interval = settings.progress_interval.unwrap_or_default();
-        Screen { printer, deprecations: settings.deprecation_warnings, live, interval, running: BTreeMap::new() }
+        let patience = settings.progress_interval.filter(|_| settings.progress != Shown::None);
+        let deprecations = settings.deprecation_warnings;
+        Screen { printer, deprecations, live, patience, has_footer: false, progress: Arc::default() }
+    }
+
+    /// Adds the footer, if there is a terminal for it.
+    pub(super) fn with_footer(mut self) -> Screen {
+        self.has_footer = footer::start(&self.progress, &self.printer);
+        self
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lists the tasks that a signal stops, with their hosts.
     fn interrupted(&self, signal: &str) {
         let say = |text: &str| self.printer.error_line(text, Color::Error);
-        if self.running.is_empty() {
+        // Printing draws the footer, which locks the progress.
+        let stopped: Vec<String> = self
+            .progress()
+            .running()
+            .iter()
+            .map(|(host, task)| {
+                format!("  {host}: {} (for {} s; it may be half done)", task.name, task.since.elapsed().as_secs())
+            })
+            .collect();
+        if stopped.is_empty() {
             return say(&format!("[ERROR]: {signal}: the run ends here. No task was running."));
         }
         say(&format!("[ERROR]: {signal}: the run ends here. Stopping:"));
-        for (host, (task, since)) in &self.running {
-            say(&format!("  {host}: {task} (for {} s; it may be half done)", since.elapsed().as_secs()));
-        }
+        stopped.iter().for_each(|line| say(line));
     }
 }
 
@@ -58,29 +67,23 @@ impl Output for Screen {
         self.live
     }
 
+    fn interval(&self) -> Option<Duration> {
+        if self.has_footer { Some(footer::TICK) } else { self.patience.map(|_| WATCH) }
+    }
+
     fn tick(&mut self) {
-        let mut slow: Vec<_> = self.running.iter().filter(|(_, (_, since))| since.elapsed() >= self.interval).collect();
-        if slow.is_empty() {
-            return;
+        if self.has_footer {
+            return footer::redraw();
         }
-        slow.sort_by_key(|(_, (_, since))| *since);
-        let one = |(host, (task, since)): &(&Arc<str>, &(String, Instant))| {
-            format!("{host} {} ({task})", duration(since.elapsed().as_secs()))
-        };
-        let shown: Vec<String> = slow.iter().take(WAITED_FOR).map(one).collect();
-        let more = slow.len().saturating_sub(WAITED_FOR);
-        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        self.printer.error_line(&format!("[WAITING]: {}{rest}", shown.join(", ")), Color::Verbose);
+        if self.patience.is_some_and(|patience| footer::silence() >= patience) && !footer::is_asking() {
+            let report = self.progress().report();
+            report.into_iter().for_each(|line| self.printer.error_line(&line, Color::Verbose));
+        }
     }
 
     fn event(&mut self, event: &Masked) {
+        self.progress().event(event);
         match &**event {
-            Event::HostStart { host, name, .. } => {
-                self.running.insert(Arc::clone(host), (name.clone(), Instant::now()));
-            }
-            Event::Result(result) if result.item.is_none() => {
-                self.running.remove(&result.name);
-            }
             Event::Interrupted { signal } => self.interrupted(signal),
             Event::Warning(sentence) => self.printer.warning(sentence),
             Event::Deprecation(sentence) if self.deprecations => self.printer.deprecation(sentence),
@@ -93,6 +96,7 @@ impl Output for Screen {
                     self.printer.error_line(&format!("[{host}] {line}"), Color::Verbose);
                 }
             }
+            Event::End if self.has_footer => footer::end_footer(),
             _ => {}
         }
     }

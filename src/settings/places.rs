@@ -118,6 +118,8 @@ const OTHERS: &[(&str, Places)] = &[
     ),
     ("command_timeout", (&["WINDLASS_COMMAND_TIMEOUT"], &[("windlass", "command_timeout")])),
     ("failures", (&["WINDLASS_FAILURES"], &[("windlass", "failures")])),
+    ("progress", (&["WINDLASS_PROGRESS"], &[("windlass", "progress")])),
+    ("show", (&["WINDLASS_SHOW"], &[("windlass", "show")])),
     ("progress_interval", (&["WINDLASS_PROGRESS_INTERVAL"], &[("windlass", "progress_interval")])),
     ("heartbeat_timeout", (&["WINDLASS_HEARTBEAT_TIMEOUT"], &[("windlass", "heartbeat_timeout")])),
     ("max_fetch_size", (&["WINDLASS_MAX_FETCH_SIZE"], &[("windlass", "max_fetch_size")])),

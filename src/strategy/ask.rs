@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::execute::Shared;
 use crate::error::{Error, Result};
-use crate::output::Event;
+use crate::output::{Event, Question};
 
 /// Prints a text after all pending output and returns once it is visible.
 pub(crate) async fn tell(text: &str, shared: &Shared) {
@@ -18,6 +18,7 @@ pub(crate) async fn tell(text: &str, shared: &Shared) {
 
 /// Prints a prompt after all pending output and reads a line. Returns `None` at the end of input.
 pub(crate) async fn ask(prompt: &str, private: bool, shared: &Shared) -> Result<Option<String>> {
+    let question = Question::begin();
     tell(prompt, shared).await;
     let read = tokio::task::spawn_blocking(move || {
         if private {
@@ -31,6 +32,7 @@ pub(crate) async fn ask(prompt: &str, private: bool, shared: &Shared) -> Result<
         Ok(answer) => answer,
         Err(error) => Err(std::io::Error::other(error)),
     };
+    drop(question);
     let answer = answer.map_err(|error| Error::new(format!("cannot ask for '{}': {error}", prompt.trim())))?;
     Ok(answer.map(|line| line.trim_end_matches(['\r', '\n']).to_owned()))
 }

@@ -41,6 +41,7 @@ pub use execute::{HostOutcome, Reload, Shared};
 pub use item::CONDITION_FALSE;
 pub use kept::Kept;
 pub(crate) use meta::ACTIONS as META_ACTIONS;
+pub(crate) use recording::named;
 pub use run::{PlaybookRun, Summary};
 pub(crate) use unknown::changes_nothing;
 

@@ -231,7 +231,7 @@ impl TaskOnHost {
 }
 
 /// Identifies a task by label and position, which are equal in every run over the same files.
-pub(super) fn named(task: &Arc<Task>) -> String {
+pub(crate) fn named(task: &Arc<Task>) -> String {
     let label = label::of_task(task, None);
     if !task.span.is_located() {
         return format!("'{label}'");

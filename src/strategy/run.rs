@@ -219,15 +219,10 @@ impl PlaybookRun {
         let mut ordered = in_order(&play, &all, &before)?;
         let name = play_name(&play, &before);
         let number = self.record_play(&play, &name, &mut ordered);
-        let started = Event::PlayStart {
-            name: name.clone(),
-            path: crate::output::place(&play.span),
-            check: match play.frame.keywords.get("check_mode") {
-                None => self.shared.run.settings.check,
-                Some(node) => node.as_bool().unwrap_or(self.shared.run.settings.check),
-            },
-        };
-        let _ = self.shared.events.send(started.clone());
+        let (path, check) = (crate::output::place(&play.span), self.shared.run.settings.check);
+        let check = play.frame.keywords.get("check_mode").map_or(check, |node| node.as_bool().unwrap_or(check));
+        let started = |batch| Event::PlayStart { name: name.clone(), path: path.clone(), check, batch };
+        let _ = self.shared.events.send(started(0));
         if all.is_empty() {
             let _ = self.shared.events.send(Event::NoHostsMatched);
             return Ok(true);
@@ -242,12 +237,13 @@ impl PlaybookRun {
         // Batches are split from all hosts; those that failed before leave theirs smaller.
         let batches = batches(play.frame.keywords.get("serial"), &ordered, &context)?;
         for (index, batch) in batches.into_iter().enumerate() {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
             if index > 0 {
-                let _ = self.shared.events.send(started.clone());
+                let _ = self.shared.events.send(started(index));
             }
             let before = batch.iter().filter(|host| self.removed.contains_key(*host)).count();
             let left = self.left_of(&batch);
-            let number = (number, u32::try_from(index).unwrap_or(u32::MAX));
+            let number = (number, index);
             let end = if left.is_empty() { End::Batch } else { self.batch(&play, number, left).await? };
             let after = batch.iter().filter(|host| self.removed.contains_key(*host)).count();
             // An error that failed a whole batch would fail the next one too.

@@ -254,5 +254,5 @@ impl Batch {
 
 /// Event that reports the start of a task on a host.
 pub(super) fn host_start(task: &Arc<Task>, host: &Arc<str>, name: String) -> Event {
-    Event::HostStart { host: Arc::clone(host), name, handler: task.handler }
+    Event::HostStart { host: Arc::clone(host), name, handler: task.handler, task: Arc::clone(task) }
 }

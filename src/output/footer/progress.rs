@@ -1,0 +1,210 @@
+//! Where a run is: its play and task, the hosts at work, and the time it may still take.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::line::{Parts, Waiting};
+use crate::journal::Forecast;
+use crate::output::masked::Masked;
+use crate::output::{Event, Status};
+use crate::playbook::Task;
+
+/// Duration after which the host that has worked longest is named.
+const SLOW: Duration = Duration::from_secs(2);
+/// Maximum numbers of tasks, and of hosts of a task, in a report about running tasks.
+const TASKS: usize = 3;
+const HOSTS: usize = 5;
+
+/// Seconds as `1h2m3s`.
+pub(crate) fn duration(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+/// A task that runs on a host.
+#[derive(Debug)]
+pub(crate) struct Running {
+    task: Arc<Task>,
+    /// Name of the task as shown.
+    pub(crate) name: String,
+    pub(crate) since: Instant,
+}
+
+/// Progress of a run, from its events.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Start of the playbook; `None` before and after one.
+    start: Option<Instant>,
+    /// Plays of the playbook, and the number of the present one from 1.
+    plays: usize,
+    play: usize,
+    /// Number of the present play and of its batch in the run, from 0.
+    number: u32,
+    batch: u32,
+    /// Whether the run has had a play.
+    has_played: bool,
+    /// Name of the present task; `None` where hosts do not wait for each other.
+    task: Option<String>,
+    /// Hosts that have finished the present task.
+    done: usize,
+    running: BTreeMap<Arc<str>, Running>,
+    /// Failed and unreachable hosts, with the task that failed.
+    failed: HashMap<Arc<str>, u64>,
+    forecast: Option<Arc<Forecast>>,
+    /// Number of times that each place of the forecast was reached.
+    reached: HashMap<(u32, u32, String), usize>,
+    /// Expected end.
+    end: Option<Instant>,
+}
+
+impl Progress {
+    /// Follows an event.
+    pub(crate) fn event(&mut self, event: &Masked) {
+        match &**event {
+            Event::PlaybookStart { plays, .. } => {
+                (self.start, self.plays, self.play) = (Some(Instant::now()), *plays, 0);
+                (self.task, self.done) = (None, 0);
+                self.running.clear();
+                self.failed.clear();
+            }
+            Event::PlayStart { batch, .. } => {
+                (self.task, self.done, self.batch) = (None, 0, *batch);
+                if *batch == 0 {
+                    self.play += 1;
+                    self.number += u32::from(self.has_played);
+                    self.has_played = true;
+                }
+            }
+            Event::Forecast(forecast) => {
+                self.end = Some(Instant::now() + forecast.total());
+                self.forecast = Some(Arc::clone(forecast));
+            }
+            Event::TaskStart { task, name, lazy, .. } => {
+                self.task = (!lazy).then(|| name.trim().to_owned());
+                self.done = 0;
+                self.locate(task);
+            }
+            Event::HostStart { host, name, task, .. } => {
+                let running = Running { task: Arc::clone(task), name: name.clone(), since: Instant::now() };
+                self.running.insert(Arc::clone(host), running);
+            }
+            Event::Result(result) if result.item.is_none() => {
+                self.running.remove(&result.name);
+                match result.status {
+                    Status::Failed { ignored: false } | Status::Unreachable { ignored: false } => {
+                        self.failed.insert(Arc::clone(&result.name), result.task.id);
+                    }
+                    _ => self.done += 1,
+                }
+            }
+            Event::Rescued { host, task } if self.failed.get(host) == Some(task) => drop(self.failed.remove(host)),
+            Event::Recap(_) | Event::Interrupted { .. } => self.start = None,
+            _ => {}
+        }
+    }
+
+    /// Looks the start of a task up in an earlier run, and expects the rest to take as long as it did then.
+    fn locate(&mut self, task: &Arc<Task>) {
+        let Some(forecast) = &self.forecast else { return };
+        let place = (self.number, self.batch, crate::strategy::named(task));
+        let times = self.reached.entry(place.clone()).or_default();
+        if let Some(remaining) = forecast.remaining(&place, *times) {
+            self.end = Some(Instant::now() + remaining);
+        }
+        *times += 1;
+    }
+
+    /// Hosts at work, sorted by name.
+    pub(crate) fn running(&self) -> &BTreeMap<Arc<str>, Running> {
+        &self.running
+    }
+
+    /// Parts of the footer; `None` outside of a playbook, and until it has run for `delay`.
+    pub(super) fn parts(&self, delay: Duration) -> Option<Parts> {
+        let elapsed = self.start?.elapsed();
+        if elapsed < delay {
+            return None;
+        }
+        let count = |number: usize, word: &str| if number > 0 { format!("{number} {word}") } else { String::new() };
+        let slowest = self.running.iter().min_by_key(|(_, running)| running.since);
+        let slowest = slowest.filter(|(_, running)| running.since.elapsed() >= SLOW);
+        let remaining = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        Some(Parts {
+            play: if self.play > 0 {
+                format!("play {}/{}", self.play, self.plays.max(self.play))
+            } else {
+                String::new()
+            },
+            task: self.task.clone().unwrap_or_default(),
+            done: if self.task.is_some() { count(self.done, "done") } else { String::new() },
+            running: count(self.running.len(), "running"),
+            failed: count(self.failed.len(), "failed"),
+            elapsed: format!("elapsed {}", duration(elapsed.as_secs())),
+            // An earlier run that was faster says nothing more.
+            remaining: remaining.filter(|time| !time.is_zero()).map(rough).unwrap_or_default(),
+            waiting: slowest.map(|(host, running)| Waiting {
+                host: host.to_string(),
+                time: duration(running.since.elapsed().as_secs()),
+                action: running.task.short_action().to_owned(),
+            }),
+        })
+    }
+
+    /// A sentence about the running tasks, the oldest first; `None` if none is running.
+    pub(crate) fn report(&self) -> Option<String> {
+        let mut running: Vec<_> = self.running.iter().collect();
+        running.sort_by_key(|(_, running)| running.since);
+        let (_, oldest) = running.first()?;
+        let age = duration(oldest.since.elapsed().as_secs());
+        let mut tasks: Vec<(&Running, Vec<&str>)> = Vec::new();
+        let mut known = HashMap::new();
+        for (host, running) in &running {
+            let index = *known.entry((running.task.id, &running.name)).or_insert(tasks.len());
+            match tasks.get_mut(index) {
+                Some((_, hosts)) => hosts.push(host),
+                None => tasks.push((running, vec![host])),
+            }
+        }
+        let more = |all: usize, shown: usize| all.checked_sub(shown).filter(|more| *more > 0);
+        let mut parts: Vec<String> = Vec::new();
+        for (running, hosts) in tasks.iter().take(TASKS) {
+            let kind = if running.task.handler { "HANDLER" } else { "TASK" };
+            let names = match more(hosts.len(), HOSTS) {
+                Some(rest) => format!("{} and {rest} more", hosts.get(..HOSTS).unwrap_or_default().join(", ")),
+                None => hosts.join(", "),
+            };
+            parts.push(format!("{kind} [{}], waiting for {names}", running.name.trim()));
+        }
+        parts.extend(more(tasks.len(), TASKS).map(|rest| format!("{rest} more tasks")));
+        Some(format!("still running after {age}: {}", parts.join("; ")))
+    }
+}
+
+/// An expected time, in whole minutes from one minute on.
+fn rough(time: Duration) -> String {
+    let seconds = time.as_secs() + 1;
+    let minutes = seconds.div_ceil(60);
+    match (seconds, minutes) {
+        (0..60, _) => format!("ETA {seconds}s"),
+        (_, 0..60) => format!("ETA {minutes}m"),
+        (_, minutes) => format!("ETA {}h{}m", minutes / 60, minutes % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expected_time_rounded_up() {
+        let times =
+            [(0, "ETA 1s"), (58, "ETA 59s"), (59, "ETA 1m"), (60, "ETA 2m"), (3599, "ETA 1h0m"), (7000, "ETA 1h57m")];
+        for (seconds, text) in times {
+            assert_eq!(rough(Duration::from_secs(seconds)), text, "{seconds}");
+        }
+    }
+}
