@@ -235,6 +235,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("src/output/footer/mod.rs", "TICK", "interval at which the footer is drawn"),
     ("src/output/footer/mod.rs", "DELAY", "runs that are shorter have no footer"),
     ("src/output/footer/progress.rs", "SLOW", "age of a task from which its host is named"),
+    ("src/output/footer/keys.rs", "WATCH", "interval at which the mode of the terminal is checked"),
     ("src/output/screen.rs", "WATCH", "interval at which the silence of a run is measured"),
     ("src/output/durations.rs", "SHORTEST", "shorter plays are not listed"),
     ("src/executor/pool.rs", "REFUSED_PAUSE", "a refused login is not repeated earlier, and fails at once meanwhile"),

@@ -48,10 +48,11 @@ fn open_gate(folder: &Path) {
     std::fs::write(folder.join("gate"), "").unwrap();
 }
 
-/// A run with a terminal of its own, so that its keys send signals.
+/// A run with a terminal of its own, so that its keys send signals, also where a background shell ignores them.
 fn run(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new("setsid");
-    command.args(["--wait", "--ctty", env!("CARGO_BIN_EXE_windlass"), "playbook", "-i", "hosts", "site.yml"]);
+    command.args(["--wait", "--ctty", "env", "--default-signal=HUP,INT,QUIT", env!("CARGO_BIN_EXE_windlass")]);
+    command.args(["playbook", "-i", "hosts", "site.yml"]);
     prepared(command, folder, words)
 }
 
@@ -70,11 +71,6 @@ fn prepared(mut command: Command, folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Rows that belong to no footer.
-fn lines_of(rows: &[String]) -> Vec<&str> {
-    rows.iter().map(String::as_str).filter(|row| !row.contains("elapsed ")).collect()
-}
-
 #[test]
 fn footer_names_play_task_counts_and_slowest_host() {
     let folder = project(PLAYBOOK);
@@ -85,8 +81,8 @@ fn footer_names_play_task_counts_and_slowest_host() {
 
     // It follows the width of the terminal, and is never longer.
     screen.resize(30, 40);
-    let narrow = screen.wait("a narrow footer", |screen| Some(screen.last()).filter(|row| !row.contains("elapsed")));
-    assert!(Regex::new(r"^Long task  1 running, 1 failed  c \d+s$").unwrap().is_match(&narrow), "{narrow}");
+    let narrow = Regex::new(r"^Long task  1 running, 1 failed  c \d+s$").unwrap();
+    screen.wait("a narrow footer", |screen| narrow.is_match(&screen.last()).then_some(()));
     screen.resize(30, 160);
     screen.wait_for_last("elapsed ");
 
@@ -126,7 +122,7 @@ fn footer_gone_after_interruption_and_while_stopped() {
     screen.wait_for_last("waiting for: c ");
     screen.signal(Signal::TSTP);
     screen.wait("the program stopped", |screen| (screen.state() == "T").then_some(()));
-    assert!(!screen.last().contains("elapsed "), "{}", screen.last());
+    assert!(!screen.last().contains("elapsed ") && !screen.passes_keys(), "{}", screen.last());
     screen.signal(Signal::CONT);
     screen.wait_for_last("waiting for: c ");
 
@@ -138,6 +134,38 @@ fn footer_gone_after_interruption_and_while_stopped() {
         !rows.contains("elapsed ") && rows.contains("SIGINT: the run ends here. Stopping:\n  c: Long task"),
         "{rows}"
     );
+}
+
+#[test]
+fn keys_pause_list_and_end_the_run() {
+    let folder = project(PLAYBOOK);
+    let mut screen = Screen::start(run(folder.path(), &["--no-journal"]), 40, 120);
+    screen.wait_for_last("waiting for: c ");
+    assert!(screen.passes_keys());
+    screen.press("h");
+    screen.wait_for("  c: Long task (shell) for ");
+    screen.press("?");
+    screen.wait_for("Keys: p pause");
+    // A pasted word is no key.
+    screen.press("pqq");
+    screen.press("p");
+    screen.wait_for_last("pausing after this task");
+    open_gate(folder.path());
+    screen.wait_for_last("paused, p continues");
+    assert!(!screen.rows().iter().any(|row| row.starts_with("TASK [After it]")));
+    screen.press("p");
+    screen.wait_for("TASK [After it]");
+    assert_eq!(screen.end().status.code(), Some(2));
+
+    std::fs::remove_file(folder.path().join("gate")).unwrap();
+    let mut screen = Screen::start(run(folder.path(), &["--no-journal"]), 40, 120);
+    screen.wait_for_last("waiting for: c ");
+    screen.press("q");
+    screen.wait_for("Press q again to end the run.");
+    screen.press("q");
+    screen.wait_for("SIGINT: the run ends here.");
+    screen.wait("the usual mode of the terminal", |screen| (!screen.passes_keys()).then_some(()));
+    assert_eq!(screen.end().status.code(), Some(99));
 }
 
 #[test]
@@ -163,7 +191,7 @@ fn footer_hidden_while_something_is_asked() {
     let is_quiet = |screen: &Screen| {
         std::thread::sleep(Duration::from_millis(1500));
         let rows = screen.rows().join("\n");
-        assert!(!rows.contains("elapsed "), "{rows}");
+        assert!(!rows.contains("elapsed ") && !screen.passes_keys(), "{rows}");
     };
     screen.wait_for_last("Which word:");
     is_quiet(&screen);
@@ -273,7 +301,7 @@ fn chosen_results_shown_without_banners_of_other_tasks() {
         String::from_utf8(output.stdout).unwrap()
     };
     assert_eq!(titles(&shown(&[])), ["Same", "Skip", "Include", "More", "Change", "Fail"]);
-    assert_eq!(shown(&["--show", "all"]), shown(&[]));
+    assert_eq!(titles(&shown(&["--show", "all"])).len(), 6);
     let changed = shown(&["--show", "changed"]);
     assert_eq!(titles(&changed), ["Change", "Fail"]);
     assert!(

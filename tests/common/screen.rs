@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::num::NonZeroU16;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::terminal::open_terminal;
 
@@ -60,7 +61,7 @@ impl Screen {
         let child = command.spawn().unwrap();
         // The command holds copies of the terminal, which would keep it open.
         drop((command, side));
-        let parser = vt100::Parser::new(rows, columns, KEPT);
+        let parser = vt100::Parser::new(cells(rows), cells(columns), KEPT);
         let shown = Arc::new(Mutex::new(Shown { parser, bytes: Vec::new() }));
         let (mut screen, written) = (keys.try_clone().unwrap(), Arc::clone(&shown));
         let reader = std::thread::spawn(move || {
@@ -112,12 +113,18 @@ impl Screen {
     }
 
     pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
-        self.shown.lock().unwrap().parser.screen_mut().set_size(rows, columns);
+        self.shown.lock().unwrap().parser.screen_mut().set_size(cells(rows), cells(columns));
         tcsetwinsize(&self.keys, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Whether the terminal passes keys at once and without an echo.
+    pub(crate) fn passes_keys(&self) -> bool {
+        let modes = tcgetattr(&self.keys).unwrap().local_modes;
+        !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
     }
 
     /// Letter of the program's state in /proc: `T` if it is stopped.
@@ -136,7 +143,11 @@ impl Screen {
     }
 }
 
+fn cells(number: u16) -> NonZeroU16 {
+    NonZeroU16::new(number).unwrap()
+}
+
 fn rows(parser: &vt100::Parser) -> Vec<String> {
     let screen = parser.screen();
-    screen.rows(0, screen.size().1).map(|row| row.trim_end().to_owned()).filter(|row| !row.is_empty()).collect()
+    screen.rows(0, screen.size().1.get()).map(|row| row.trim_end().to_owned()).filter(|row| !row.is_empty()).collect()
 }
