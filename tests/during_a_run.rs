@@ -1,4 +1,4 @@
-//! What an operator sees while a run goes on: the footer at a terminal, lines elsewhere, and the choice of results.
+//! The view of an operator while a run goes on: the footer at a terminal, lines elsewhere, and the choice of results.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -148,6 +148,7 @@ fn keys_pause_list_and_end_the_run() {
     screen.wait_for("Keys: p pause");
     // A pasted word is no key.
     screen.press("pqq");
+    std::thread::sleep(Duration::from_secs(1));
     screen.press("p");
     screen.wait_for_last("pausing after this task");
     open_gate(folder.path());

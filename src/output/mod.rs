@@ -38,7 +38,7 @@ pub(crate) use event::place;
 pub use event::{Event, JobState, Recap, ResultEvent, Spending, Stats, Status};
 pub use event_lines::{EVENTS_VERSION, EventsTo};
 pub(crate) use failures::first_line;
-pub use footer::{Question, end_footer, has_footer};
+pub use footer::{Question, end_footer, has_footer, until_continued};
 pub(crate) use json::nice_json_as_is;
 pub use json::{nice_json, python_json, python_json_as_is};
 pub(crate) use junit_xml::{Outcome as JunitOutcome, TestCase, xml as junit_xml};

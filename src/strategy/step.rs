@@ -8,12 +8,13 @@ use super::ask::ask;
 use super::label;
 use super::play::Batch;
 use crate::error::{Error, Result};
-use crate::output::Event;
+use crate::output::{Event, until_continued};
 use crate::playbook::{Block, Item, Task};
 
 impl Batch {
-    /// Asks whether to run a task. Returns true without `--step`.
+    /// Waits while the user pauses the run, then asks whether to run a task. Returns true without `--step`.
     pub(super) async fn take_step(&mut self, task: &Arc<Task>, host: Option<&str>) -> Result<bool> {
+        until_continued().await;
         if !self.step {
             return Ok(true);
         }

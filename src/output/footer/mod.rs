@@ -1,8 +1,9 @@
 //! The footer: one line at the end of a terminal that shows what a run does and whom it waits for.
 //!
-//! Everything that is printed passes [`write`], which erases the footer first, so that both never mix. A process has one
-//! terminal, and any thread may print or ask; so the footer is a static.
+//! Everything that is printed passes [`write`], which erases the footer first, so that both never mix. A process has
+//! one terminal, and any thread may print or ask; so the footer is a static.
 
+mod keys;
 mod line;
 mod progress;
 mod terminal;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use keys::until_continued;
 pub(super) use progress::{Progress, duration};
 pub(super) use terminal::{Stream, columns};
 
@@ -92,12 +94,14 @@ pub(super) fn start(progress: &Arc<Mutex<Progress>>, printer: &Printer) -> bool 
             if let Ok(mut footer) = FOOTER.try_lock() {
                 footer.as_mut().into_iter().for_each(Footer::erase);
             }
+            keys::try_to_leave();
             usual(info);
         }));
     });
     let (progress, printer) = (Arc::clone(progress), printer.clone());
     *locked() = Some(Footer { stream, is_shared, progress, printer, is_drawn: false, drawn: None, is_mid_line: false });
     IS_ACTIVE.store(true, Ordering::Release);
+    keys::start();
     true
 }
 
@@ -108,6 +112,7 @@ pub fn end_footer() {
     {
         footer.erase();
     }
+    keys::leave();
 }
 
 /// Whether this process has a footer.
@@ -164,6 +169,7 @@ impl Question {
     /// Hides the footer until the answer is read. Begin it before the question is printed.
     pub fn begin() -> Question {
         QUESTIONS.fetch_add(1, Ordering::AcqRel);
+        keys::leave();
         redraw();
         Question(())
     }

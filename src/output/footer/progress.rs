@@ -15,6 +15,8 @@ const SLOW: Duration = Duration::from_secs(2);
 /// Maximum numbers of tasks, and of hosts of a task, in a report about running tasks.
 const TASKS: usize = 3;
 const HOSTS: usize = 5;
+/// Maximum number of hosts at work in a list.
+const LISTED: usize = 20;
 
 /// Seconds as `1h2m3s`.
 pub(crate) fn duration(seconds: u64) -> String {
@@ -123,6 +125,21 @@ impl Progress {
         &self.running
     }
 
+    /// Hosts at work with their tasks, one a line, the longest first.
+    pub(super) fn at_work(&self) -> Vec<String> {
+        let mut running: Vec<_> = self.running.iter().collect();
+        running.sort_by_key(|(_, running)| running.since);
+        let mut lines = vec![format!("Hosts at work: {}", running.len())];
+        lines.extend(running.iter().take(LISTED).map(|(host, running)| {
+            let (age, action) = (duration(running.since.elapsed().as_secs()), running.task.short_action());
+            format!("  {host}: {} ({action}) for {age}", running.name.trim())
+        }));
+        lines.extend(
+            running.len().checked_sub(LISTED).filter(|rest| *rest > 0).map(|rest| format!("  and {rest} more")),
+        );
+        lines
+    }
+
     /// Parts of the footer; `None` outside of a playbook, and until it has run for `delay`.
     pub(super) fn parts(&self, delay: Duration) -> Option<Parts> {
         let elapsed = self.start?.elapsed();
@@ -139,7 +156,11 @@ impl Progress {
             } else {
                 String::new()
             },
-            task: self.task.clone().unwrap_or_default(),
+            task: match super::keys::is_paused() {
+                true if self.running.is_empty() => "paused, p continues".to_owned(),
+                true => "pausing after this task".to_owned(),
+                false => self.task.clone().unwrap_or_default(),
+            },
             done: if self.task.is_some() { count(self.done, "done") } else { String::new() },
             running: count(self.running.len(), "running"),
             failed: count(self.failed.len(), "failed"),
