@@ -1,6 +1,7 @@
 //! Settings: the command line, environment and ansible.cfg resolved into one value.
 
 mod base;
+mod choice;
 mod config;
 mod lookup;
 mod places;
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use base::{Setting, base, base_value, value_of};
+use choice::chosen;
+pub use choice::{PendingHandlers, Progress, Show};
 pub use config::{Config, Origin};
 pub(crate) use lookup::BaseSettings;
 pub use plugins::{PluginSetting, of_plugins};
@@ -267,45 +270,6 @@ pub struct Settings {
     pub unsupported: Vec<String>,
 }
 
-/// Form in which the progress of a run is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Progress {
-    /// A redrawn line at a terminal, elsewhere lines on standard error
-    Auto,
-    /// Lines on standard error, also at a terminal: for screen readers and recordings
-    Lines,
-    /// Nothing
-    None,
-}
-
-/// Results that the default callback prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Show {
-    /// All results
-    All,
-    /// Changes and failures
-    Changed,
-    /// Failures
-    Failed,
-}
-
-/// Policy for handlers that earlier runs notified but never ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum PendingHandlers {
-    /// Run them when their play runs its handlers
-    Run,
-    /// Discard them
-    Skip,
-    /// Ask on a terminal; elsewhere warn and keep them
-    Ask,
-}
-
-impl PendingHandlers {
-    fn named(word: &str) -> Option<PendingHandlers> {
-        clap::ValueEnum::from_str(word.trim(), true).ok()
-    }
-}
-
 /// Names of Python searched for on a host if none is set, in this order.
 const INTERPRETER_PYTHON_FALLBACK: &[&str] =
     &["python3.13", "python3.12", "python3.11", "python3.10", "python3.9", "python3.8", "/usr/bin/python3", "python3"];
@@ -467,11 +431,7 @@ impl Settings {
             journal_dir: config.path_of("journal_dir").map(|path| crate::vars::absolute(&path)),
             journal_runs: config.number("journal_runs")?.unwrap_or(100),
             journal_days: config.number("journal_days")?.unwrap_or(90),
-            pending_handlers: match config.get("pending_handlers") {
-                None => PendingHandlers::Ask,
-                Some(word) => PendingHandlers::named(&word)
-                    .ok_or_else(|| Error::usage(format!("pending_handlers must be run, skip or ask, not '{word}'")))?,
-            },
+            pending_handlers: chosen(config, "pending_handlers", PendingHandlers::Ask)?,
             lock: match config.get("lock") {
                 None => crate::executor::LockPolicy::Wait,
                 Some(text) => text.parse().map_err(Error::usage)?,
@@ -526,16 +486,6 @@ impl Settings {
 fn seconds(config: &Config, name: &str, default: Duration) -> Result<Option<Duration>> {
     let given = config.number(name)?.map(Duration::from_secs);
     Ok(Some(given.unwrap_or(default)).filter(|time| !time.is_zero()))
-}
-
-/// Reads a setting with a fixed choice of values.
-fn chosen<T: clap::ValueEnum>(config: &Config, name: &str, default: T) -> Result<T> {
-    let Some(text) = config.get(name) else { return Ok(default) };
-    T::from_str(text.trim(), true).map_err(|_| {
-        let values =
-            T::value_variants().iter().filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned()));
-        Error::usage(format!("{name} must be one of {}, not '{text}'", values.collect::<Vec<_>>().join(", ")))
-    })
 }
 
 /// Whether the text of a setting means true.

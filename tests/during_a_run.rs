@@ -8,6 +8,7 @@ mod screen;
 mod terminal;
 
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -167,6 +168,15 @@ fn keys_pause_list_and_end_the_run() {
     screen.wait_for("SIGINT: the run ends here.");
     screen.wait("the usual mode of the terminal", |screen| (!screen.passes_keys()).then_some(()));
     assert_eq!(screen.end().status.code(), Some(99));
+
+    let mut screen = Screen::start(run(folder.path(), &["--no-journal"]), 40, 120);
+    screen.wait_for_last("waiting for: c ");
+    // Ctrl-\ ends the program at once.
+    screen.press("\x1c");
+    screen.wait("the usual mode of the terminal", |screen| (!screen.passes_keys()).then_some(()));
+    let ended = screen.end();
+    assert_eq!(ended.status.signal(), Some(Signal::QUIT.as_raw()));
+    assert!(!ended.rows.join("\n").contains("elapsed "), "{}", ended.rows.join("\n"));
 }
 
 #[test]
@@ -321,7 +331,7 @@ fn chosen_results_shown_without_banners_of_other_tasks() {
     std::fs::write(folder.path().join("ansible.cfg"), "[windlass]\nshow = some\n").unwrap();
     let wrong = plain(folder.path(), &[]);
     let error = String::from_utf8(wrong.stderr).unwrap();
-    assert!(error.contains("show must be one of all, changed, failed, not 'some'"), "{error}");
+    assert!(error.contains("show must be all, changed or failed, not 'some'"), "{error}");
 }
 
 #[test]

@@ -192,6 +192,8 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
             .map(|()| 0)
             .map_err(|error| Error::new(format!("the executor cannot answer: {error}"))),
     };
+    // A verb that fails before it starts its run may leave one.
+    crate::output::end_footer();
     match outcome {
         // Lost output is not a success.
         Ok(0) if crate::output::has_failed() => ExitCode::from(1),

@@ -13,7 +13,7 @@ use rustix::process::{Signal, getpgrp, getpid, kill_process};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 use tokio::sync::watch;
 
-use super::{IS_ACTIVE, QUESTIONS, locked, redraw};
+use super::{IS_ACTIVE, QUESTIONS, end_footer, locked, redraw};
 use crate::output::palette::Color;
 
 /// Interval at which the state of the terminal is compared with what it should be.
@@ -23,6 +23,11 @@ const WATCH: Duration = Duration::from_millis(100);
 static USUAL: Mutex<Option<Termios>> = Mutex::new(None);
 /// Whether the run pauses before its next task.
 static PAUSED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
+
+/// Value of a special key that a terminal does not have.
+const DISABLED: u8 = 0;
+/// Ctrl-\ as a key.
+const QUIT: u8 = 0x1c;
 
 const HELP: &str = "Keys: p pause before the next task and continue, h hosts at work, q end the run, ? this help";
 
@@ -55,17 +60,29 @@ fn is_foreground() -> bool {
     tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp())
 }
 
-/// Passes keys at once and without an echo, unless they belong to somebody else. Signals keep their keys.
-fn enter(usual: &mut Option<Termios>) {
-    let is_ours = IS_ACTIVE.load(Ordering::Acquire) && QUESTIONS.load(Ordering::Acquire) == 0 && is_foreground();
-    if usual.is_some() || !is_ours {
-        return;
+/// Whether keys are for this module.
+fn are_ours() -> bool {
+    let is_running = || locked().as_ref().is_some_and(|footer| footer.progress().is_running());
+    IS_ACTIVE.load(Ordering::Acquire) && QUESTIONS.load(Ordering::Acquire) == 0 && is_foreground() && is_running()
+}
+
+/// Passes keys at once and without an echo if they are ours; otherwise restores the usual mode.
+fn settle(usual: &mut Option<Termios>) {
+    match (are_ours(), &usual) {
+        (true, None) => enter(usual),
+        (false, Some(_)) => restore(usual),
+        _ => {}
     }
+}
+
+/// Signals keep their keys, except for SIGQUIT: it would end the program without restoring the mode.
+fn enter(usual: &mut Option<Termios>) {
     let Ok(mode) = tcgetattr(io::stdin()) else { return };
     let mut own = mode.clone();
     own.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
     own.special_codes[SpecialCodeIndex::VMIN] = 1;
     own.special_codes[SpecialCodeIndex::VTIME] = 0;
+    own.special_codes[SpecialCodeIndex::VQUIT] = DISABLED;
     if tcsetattr(io::stdin(), OptionalActions::Now, &own).is_ok() {
         *usual = Some(mode);
     }
@@ -95,7 +112,7 @@ fn read() {
     let wait = Timespec { tv_sec: 0, tv_nsec: WATCH.subsec_nanos().into() };
     let mut last = 0;
     loop {
-        enter(&mut usual());
+        settle(&mut usual());
         let stdin = io::stdin();
         let is_ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&wait)).is_ok_and(|count| count > 0);
         if !is_ready {
@@ -131,6 +148,10 @@ fn pressed(key: u8, last: u8) -> u8 {
         }
         b'q' if last == b'q' => drop(kill_process(getpid(), Signal::INT)),
         b'q' => say(&["Press q again to end the run. Running tasks are stopped, as by Ctrl-C.".to_owned()]),
+        QUIT => {
+            end_footer();
+            let _ = kill_process(getpid(), Signal::QUIT);
+        }
         b'h' => say(&at_work()),
         b'?' => say(&[HELP.to_owned()]),
         _ => {}
@@ -139,8 +160,7 @@ fn pressed(key: u8, last: u8) -> u8 {
 }
 
 fn at_work() -> Vec<String> {
-    let progress = locked().as_ref().map(|footer| footer.progress.clone());
-    progress.map(|progress| progress.lock().unwrap_or_else(PoisonError::into_inner).at_work()).unwrap_or_default()
+    locked().as_ref().map(|footer| footer.progress().at_work()).unwrap_or_default()
 }
 
 fn say(lines: &[String]) {

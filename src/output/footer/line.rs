@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn narrow_terminal_keeps_counts_and_waited_host() {
         let expected = [
-            (79, "play 3/8  Install the p...  12 done, 2 running, 1 failed  ETA 3m  node7 1m12s"),
-            (60, "Install the pac...  12 done, 2 running, 1 failed  node7 1m12s"),
+            (79, "play 3/8  Install the pac...  12 done, 2 running, 1 failed  ETA 3m  node7 1m12s"),
+            (60, "Install the pa...  12 done, 2 running, 1 failed  node7 1m12s"),
             (39, "2 running, 1 failed  node7 1m12s"),
             (20, "2 running, 1 fail..."),
             (2, ".."),

@@ -48,6 +48,10 @@ struct Footer {
 }
 
 impl Footer {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn erase(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
             // Text that a narrower terminal has wrapped is below the cursor, which stands at the line's start.
@@ -66,7 +70,7 @@ impl Footer {
         }
         // Text in the last column would leave the cursor in the next line on some terminals.
         let width = self.stream.columns().saturating_sub(1);
-        let parts = self.progress.lock().unwrap_or_else(PoisonError::into_inner).parts(DELAY);
+        let parts = self.progress().parts(DELAY);
         match parts {
             Some(parts) if width > 0 => {
                 let text = parts.fitted(width, |text, color| self.printer.paint(text, color));

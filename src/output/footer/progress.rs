@@ -120,6 +120,11 @@ impl Progress {
         *times += 1;
     }
 
+    /// Whether a playbook is running.
+    pub(super) fn is_running(&self) -> bool {
+        self.start.is_some()
+    }
+
     /// Hosts at work, sorted by name.
     pub(crate) fn running(&self) -> &BTreeMap<Arc<str>, Running> {
         &self.running
