@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
 /// Creates all links, or none if one of the names is taken.
 fn install(links: &[PathBuf], target: &Path, program: &Path) -> Result<()> {
     if let Some(taken) = links.iter().find(|link| link.symlink_metadata().is_ok() && !leads_to(link, program)) {
-        return Err(Error::usage(format!(
+        return Err(Error::new(format!(
             "{} exists and is no link to this program; nothing was changed. Remove it, or name another directory.",
             taken.display()
         )));
