@@ -200,12 +200,16 @@ const DOCUMENTED: &[Row] = &[
             ("crates/ssh/src/connect.rs", "const LONGEST_PAUSE: Duration = Duration::from_secs(10);"),
         ],
     ),
-    ("Suspended executor", "3 s", &[("modules/src/guard.rs", "const SUSPENDED: Duration = Duration::from_secs(3);")]),
-    ("Executor that hangs", "15 s", &[("modules/src/guard.rs", "const HUNG: Duration = Duration::from_secs(15);")]),
     (
-        "Processes of a stopped task",
+        "Suspended executor",
         "3 s",
-        &[("modules/src/process.rs", "const GRACE: Duration = Duration::from_secs(3);")],
+        &[("crates/guard/src/run.rs", "const SUSPENDED: Duration = Duration::from_secs(3);")],
+    ),
+    ("Executor that hangs", "15 s", &[("crates/guard/src/run.rs", "const HUNG: Duration = Duration::from_secs(15);")]),
+    (
+        "Processes of a stopped task, and programs of a killed controller",
+        "3 s",
+        &[("crates/guard/src/lib.rs", "const GRACE: Duration = Duration::from_secs(3);")],
     ),
 ];
 

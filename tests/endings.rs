@@ -239,6 +239,105 @@ fn killed_executor_ends_running_task_and_no_daemon() {
     kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
 }
 
+/// A program that an interrupt at the terminal does not end, and that waits for another one.
+const PROGRAM: &str =
+    "#!/bin/sh\ntrap '' INT\ncd 'DIR'\necho $$ > outer\nsh -c 'echo $$ > inner; exec sleep 600'\ntrue\n";
+
+/// A filter in Python that waits for another program.
+const FILTER: &str = "import os, signal, subprocess\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n\ndef doze(value):\n    \
+                      open('outer', 'w').write('%d\\n' % os.getpid())\n    \
+                      subprocess.run(['sh', '-c', 'echo $$ > inner; exec sleep 600'])\n\n\
+                      class FilterModule:\n    def filters(self):\n        return {'doze': doze}\n";
+
+/// A run that waits for one of the controller's own programs, which it has started as one group of processes.
+fn waiting_for(program: &str, folder: &Path) -> Child {
+    use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
+    let script = folder.join("program");
+    fs::write(&script, PROGRAM.replace("DIR", &folder.display().to_string())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let tasks = match program {
+        "lookup" => "    - debug: {msg: \"{{ lookup('pipe', './program') }}\"}\n",
+        "filter" => "    - debug: {msg: \"{{ 1 | doze }}\"}\n",
+        _ => "    - ping:\n",
+    };
+    fs::create_dir(folder.join("filter_plugins")).unwrap();
+    fs::write(folder.join("filter_plugins/doze.py"), FILTER).unwrap();
+    let host = if program == "proxy" { "web1," } else { "localhost," };
+    fs::write(folder.join("p.yml"), format!("- hosts: all\n  gather_facts: false\n  tasks:\n{tasks}")).unwrap();
+    let mut run = windlass(folder);
+    run.args(["playbook", "-i", host, "p.yml"]);
+    match program {
+        "inventory" => _ = run.args(["-i", "program"]),
+        "password" => _ = run.args(["--vault-password-file", "program"]),
+        "proxy" => _ = run.arg(format!("--ssh-common-args=-o ProxyCommand={}", script.display())),
+        _ => {}
+    }
+    run.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Whether a run still has its guard.
+fn has_guard(run: u32) -> bool {
+    let guard = format!("windlass-guard\0__guard\0{run}\0");
+    fs::read_dir("/proc")
+        .unwrap()
+        .any(|entry| fs::read(entry.unwrap().path().join("cmdline")).is_ok_and(|words| words == guard.as_bytes()))
+}
+
+/// Programs that the controller starts itself. Without Python there are no filters of the project.
+fn own_programs() -> impl Iterator<Item = &'static str> {
+    let has_python = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
+    ["lookup", "inventory", "password", "proxy", "filter"].into_iter().filter(move |it| *it != "filter" || has_python)
+}
+
+#[test]
+fn programs_of_killed_controller_end() {
+    for program in own_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = waiting_for(program, folder.path());
+        let pids = ["outer", "inner"].map(|name| pid_in(&folder.path().join(name)));
+        assert!(pids.iter().all(|pid| runs(*pid)) && has_guard(run.id()), "{program}");
+        run.kill().unwrap();
+        run.wait().unwrap();
+        until(|| !pids.iter().any(|pid| runs(*pid)));
+        until(|| !has_guard(run.id()));
+    }
+}
+
+#[test]
+fn programs_of_controller_end_after_second_interrupt() {
+    for program in own_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = waiting_for(program, folder.path());
+        let pids = ["outer", "inner"].map(|name| pid_in(&folder.path().join(name)));
+        let start = Instant::now();
+        // Like a terminal, to the whole group. A signal that is still pending would be lost, so there may be more.
+        while run.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{program}: the run does not end");
+            let group = rustix::process::Pid::from_child(&run);
+            rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        until(|| !pids.iter().any(|pid| runs(*pid)));
+        until(|| !has_guard(run.id()));
+    }
+}
+
+#[test]
+fn controller_shares_no_descriptor_with_its_programs_and_leaves_no_guard() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = "ls /proc/self/fd > descriptors; echo done";
+    let tasks = format!("    - debug: {{msg: \"{{{{ lookup('pipe', '{list}') }}}}\"}}\n").repeat(2);
+    let mut child = playbook(folder.path(), &tasks).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let id = child.id();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!has_guard(id));
+    let given = fs::read_to_string(folder.path().join("descriptors")).unwrap();
+    // This test's own descriptors may be open in all its children.
+    let own = Command::new("sh").args(["-c", list]).current_dir(folder.path()).stdout(Stdio::null()).status().unwrap();
+    assert!(own.success());
+    assert_eq!(given, fs::read_to_string(folder.path().join("descriptors")).unwrap());
+}
+
 #[test]
 fn output_to_a_full_disk_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

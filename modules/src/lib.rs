@@ -22,7 +22,6 @@ pub mod docker;
 mod edit_distance;
 pub mod files;
 pub mod foreign;
-pub mod guard;
 mod host;
 mod host_lock;
 #[cfg(feature = "all")]

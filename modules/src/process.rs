@@ -15,11 +15,11 @@ use std::{
     time::Duration,
 };
 
-use self::running::{Pipes, Running};
-use crate::{Failure, Host, guard};
+pub use windlass_guard::GRACE;
 
-/// Time between SIGTERM and SIGKILL.
-pub const GRACE: Duration = Duration::from_secs(3);
+use self::running::{Pipes, Running};
+use crate::{Failure, Host};
+
 /// Bytes of each stream to keep; of a longer stream, only the two ends are kept.
 pub const KEEP: usize = 32 << 20;
 
@@ -128,7 +128,7 @@ impl Command {
     /// Runs the process to its end. Fails if the program cannot be started, but not if it exits with an error.
     pub fn run(self, host: &Host) -> Result<Output, Failure> {
         host.check_cancelled()?;
-        guard::prepare();
+        windlass_guard::prepare();
         let mut running = Running::of(self.spawn(host)?);
         let pipes = Pipes::of(&mut running, self.input)?;
         let (stdout, stderr) = pipes.pump(host, &mut running, self.live, self.keep)?;

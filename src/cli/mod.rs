@@ -105,10 +105,10 @@ enum Verb {
         /// Word after the begin marker
         word: String,
     },
-    /// Stop the processes of an executor that dies
+    /// Stop the processes of a controller or an executor that dies
     #[command(name = "__guard", hide = true)]
     Guard {
-        /// Process id of the executor
+        /// Process id of the controller or the executor
         owner: String,
     },
     /// Relay a program's SSH command over a connection of a running `windlass`
@@ -158,6 +158,9 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         }
     };
     let compat = cli.verb.compat().map(str::to_owned);
+    if !matches!(cli.verb, Verb::Executor { .. } | Verb::Guard { .. }) {
+        windlass_guard::install(crate::connection::GUARD_COMMAND, None);
+    }
     let outcome = match cli.verb {
         Verb::Init(arguments) => init::run(arguments),
         Verb::Playbook(arguments) => playbook::run(*arguments),
@@ -185,7 +188,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
         Verb::Relay { words } => crate::connection::relay::run(&words),
         Verb::Guard { owner } => {
-            windlass_modules::guard::run(&owner);
+            windlass_guard::run(&owner);
             Ok(0)
         }
         Verb::Executor { word } => windlass_modules::serve(&word, crate::connection::GUARD_COMMAND)
@@ -194,6 +197,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     };
     // A verb that fails before it starts its run may leave one.
     crate::output::end_footer();
+    windlass_guard::end();
     match outcome {
         // Lost output is not a success.
         Ok(0) if crate::output::has_failed() => ExitCode::from(1),

@@ -1,7 +1,7 @@
 //! Common parts of subcommands that reach hosts: settings, inventory, engine, connections and printer.
 
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -310,7 +310,6 @@ impl Session {
 /// Runs a future to its end and returns its exit code. A signal that the future does not handle ends the program, and
 /// so does a second signal.
 pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
-    windlass_modules::guard::install(crate::connection::GUARD_COMMAND, None);
     // Templates are evaluated on these threads and may nest deeply.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(16 << 20)
@@ -324,15 +323,12 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
             let first = signals.next().await;
             if signals::is_handled() {
                 let second = signals.next().await;
-                let but = if raw_is_under_way() { ", but `raw` commands over SSH may go on" } else { "" };
-                let sentence =
-                    format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice{but}.", second.name);
-                crate::output::end_footer();
-                Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
-                std::process::exit(second.code.into());
+                end_at_once(second);
             }
             first
         };
+        // The work may block its thread for as long as a program runs.
+        tokio::spawn(end_at_second(Signals::listen()));
         tokio::select! {
             outcome = work => outcome,
             signal = unhandled => {
@@ -346,4 +342,24 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
     crate::output::end_footer();
     runtime.shutdown_timeout(Duration::from_secs(2));
     outcome
+}
+
+/// Ends the program at the second signal.
+async fn end_at_second(mut signals: Signals) {
+    signals.next().await;
+    let second = signals.next().await;
+    end_at_once(second);
+}
+
+/// Ends the program. The guard stops its programs.
+fn end_at_once(signal: Signal) {
+    static END: Once = Once::new();
+    END.call_once(|| {
+        let but = if raw_is_under_way() { ", but `raw` commands over SSH may go on" } else { "" };
+        let sentence =
+            format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice{but}.", signal.name);
+        crate::output::end_footer();
+        Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
+        std::process::exit(signal.code.into());
+    });
 }

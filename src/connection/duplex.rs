@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use windlass_modules::guard::{self, Watched};
+use windlass_guard::Watched;
 use windlass_protocol::Wiped;
 use windlass_ssh::{ChannelInput, ChannelOutput, Exit, Output as Piece, Signal};
 
@@ -94,8 +94,8 @@ impl Output {
 /// Starts a process with three pipes in a process group of its own. An interrupt at the terminal then reaches only this
 /// program, which ends its processes in order. Should it die without doing so, its guard ends them.
 pub(super) fn process(command: Command) -> io::Result<Duplex> {
-    guard::prepare();
-    started(command, |child| group_of(child).map(guard::watch))
+    windlass_guard::prepare();
+    started(command, |child| group_of(child).map(windlass_guard::watch_group))
 }
 
 /// Like [`process`], for a process that ends when its input does.

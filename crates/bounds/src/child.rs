@@ -1,10 +1,10 @@
 //! Runs programs to their end, with a deadline and a bound on their output.
 //!
 //! Programs stay in this program's process group. They can therefore prompt at the terminal, and an interrupt there
-//! reaches them too. At the deadline, the program and all its descendants are killed.
+//! reaches them too. At the deadline, the program and all its descendants are killed. Should this program die first,
+//! its guard stops them.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,7 +13,8 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
+use windlass_guard::Process;
 
 /// Default deadline of a program.
 pub const DEADLINE: Duration = Duration::from_secs(600);
@@ -119,7 +120,9 @@ pub fn remaining(deadline: Option<Duration>) -> Option<Duration> {
 pub fn run(command: &mut Command, limits: Limits, stderr_shown: bool) -> Result<Output, Error> {
     let limits = Limits { deadline: remaining(limits.deadline), ..limits };
     let stderr = if stderr_shown { Stdio::inherit() } else { Stdio::piped() };
+    windlass_guard::prepare();
     let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn()?;
+    let _watched = windlass_guard::watch_tree(Pid::from_child(&child));
     let until = limits.deadline.map(|deadline| Instant::now() + deadline);
     let outcome = finish(&mut child, limits, until);
     if outcome.is_err() {
@@ -180,34 +183,15 @@ fn collect(
 
 /// Kills a program and everything that descends from it.
 pub fn kill_tree(child: &mut Child) {
-    // The second pass kills processes that the first one missed. Errors mean that a process has already ended.
+    // The second pass kills processes that the first one missed.
     for _ in 0..2 {
-        for pid in descendants(child.id()) {
-            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
+        let process = Process::of(Pid::from_child(child).as_raw_nonzero().get());
+        for descendant in process.map(Process::descendants).unwrap_or_default() {
+            descendant.signal(Signal::KILL);
         }
     }
     let _ = child.kill();
     let _ = child.wait();
-}
-
-/// All descendants of a process, without the process itself.
-fn descendants(root: u32) -> Vec<u32> {
-    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The program's name is in parentheses and may contain parentheses.
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
-        children.entry(parent.unwrap_or_default()).or_default().push(pid);
-    }
-    let (mut found, mut at) = (vec![root], 0);
-    while let Some(pid) = found.get(at) {
-        found.extend(children.remove(pid).unwrap_or_default());
-        at += 1;
-    }
-    found.split_off(1)
 }
 
 #[cfg(test)]

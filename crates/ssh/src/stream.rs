@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use windlass_guard::{Process, Watched};
 
 use crate::Error;
 use crate::config::AddressFamily;
@@ -148,7 +150,8 @@ impl ProxyCommand {
     /// Starts the command. The task ends after the command and returns its standard error.
     pub(crate) fn start(command: &str) -> io::Result<(Self, JoinHandle<String>)> {
         let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-        let mut child = Command::new(shell)
+        windlass_guard::prepare();
+        let child = Command::new(shell)
             .arg("-c")
             .arg(format!("exec {command}"))
             .stdin(Stdio::piped())
@@ -156,6 +159,8 @@ impl ProxyCommand {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
+        let mut running = Running::of(child);
+        let child = &mut running.child;
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(io::Error::other("the command has no standard streams"));
@@ -171,11 +176,39 @@ impl ProxyCommand {
                     _ = &mut gone => drop(timeout(LAST_WORDS, listening).await),
                 }
             }
+            running.kill_descendants();
             // An error means that it has already exited.
-            let _ = child.kill().await;
+            let _ = running.child.kill().await;
             text
         });
         Ok((Self { input, output, _alive }, complaints))
+    }
+}
+
+/// A running ProxyCommand. It is killed with its descendants when this is dropped, or by the guard of this program.
+struct Running {
+    child: Child,
+    process: Option<Process>,
+    _watched: Option<Watched>,
+}
+
+impl Running {
+    fn of(child: Child) -> Self {
+        let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let process = id.and_then(|id| Process::of(id.as_raw_nonzero().get()));
+        Self { child, process, _watched: id.map(windlass_guard::watch_tree) }
+    }
+
+    fn kill_descendants(&self) {
+        for descendant in self.process.map(Process::descendants).unwrap_or_default() {
+            descendant.signal(Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill_descendants();
     }
 }
 

@@ -12,7 +12,7 @@ fn main() -> ExitCode {
             Err(error) => complain(&error.to_string()),
         },
         ["guard", owner] => {
-            windlass_modules::guard::run(owner);
+            windlass_guard::run(owner);
             ExitCode::SUCCESS
         }
         ["--version"] => {

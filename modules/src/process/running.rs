@@ -13,13 +13,11 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
 };
+use windlass_guard::Watched;
 use windlass_protocol::Stream;
 
 use super::GRACE;
-use crate::{
-    Failure, Host,
-    guard::{self, Watched},
-};
+use crate::{Failure, Host};
 
 /// Bytes to keep from each end of an overlong stream.
 pub(super) const END: usize = 8 << 10;
@@ -40,7 +38,7 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn of(child: Child) -> Running {
         let group = Pid::from_child(&child);
-        Running { watched: Some(guard::watch(group)), group, child, reaped: false }
+        Running { watched: Some(windlass_guard::watch_group(group)), group, child, reaped: false }
     }
 
     /// Reaps the process, which has ended, and returns its exit status.

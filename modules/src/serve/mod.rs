@@ -16,7 +16,6 @@ use std::{
     sync::Arc,
 };
 
-use crate::guard;
 use rustix::io::fcntl_dupfd_cloexec;
 use serde_json::Value;
 use windlass_protocol::{BEGIN_MARKER, Hello, PROTOCOL_VERSION, Reply, ToExecutor, read_frame, write_frame};
@@ -39,18 +38,18 @@ pub enum ServeError {
 }
 
 /// Serves the controller on standard input and output until it closes the connection. `word` is the controller's random
-/// word, or the argument for a detached run. `guard` is the verb of this program that runs [`guard::run`].
+/// word, or the argument for a detached run. `guard` is the verb of this program that runs [`windlass_guard::run`].
 ///
 /// The process should do nothing else, because requests cannot use its standard streams.
 pub fn serve(word: &str, guard: &str) -> Result<(), ServeError> {
     if word == detached::WORD {
-        guard::install(guard, None);
+        windlass_guard::install(guard, None);
         let outcome = detached::run().map_err(ServeError::Streams);
-        guard::end();
+        windlass_guard::end();
         return outcome;
     }
     let (input, mut output) = take_streams().map_err(ServeError::Streams)?;
-    guard::install(guard, input.try_clone().ok().map(OwnedFd::from));
+    windlass_guard::install(guard, input.try_clone().ok().map(OwnedFd::from));
     leave_unreadable_directory();
     job::install_panic_hook();
     writeln!(output, "{BEGIN_MARKER}{word}").and_then(|()| output.flush()).map_err(ServeError::Streams)?;
@@ -70,7 +69,7 @@ pub fn serve(word: &str, guard: &str) -> Result<(), ServeError> {
         }
     };
     session.end();
-    guard::end();
+    windlass_guard::end();
     ended
 }
 

@@ -6,8 +6,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
 use serde_json::{Value as Json, json};
 use windlass_bounds::child::{Error as ChildError, Limits, kill_tree, remaining};
+use windlass_guard::Watched;
 
 /// Program that the process runs.
 const PROGRAM: &str = include_str!("helper.py");
@@ -31,6 +33,8 @@ pub(super) struct Setup {
 #[derive(Debug)]
 pub(super) struct Helper {
     child: Child,
+    /// Stops it should this program die first.
+    _watched: Watched,
     input: ChildStdin,
     output: ChildStdout,
     /// Bytes read beyond the last answer.
@@ -56,16 +60,18 @@ impl Helper {
     pub(super) fn start(setup: &Setup) -> Result<Helper, Refusal> {
         let python = setup.python.display();
         let refuse = |error: &dyn std::fmt::Display| Refusal::new(format!("{python} cannot be started: {error}"));
+        windlass_guard::prepare();
         let mut child = Command::new(&setup.python)
             .args(["-c", PROGRAM])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| refuse(&error))?;
+        let watched = windlass_guard::watch_tree(Pid::from_child(&child));
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(refuse(&"it has no standard streams"));
         };
-        let mut helper = Helper { child, input, output, read: Vec::new(), limits: setup.limits };
+        let mut helper = Helper { child, _watched: watched, input, output, read: Vec::new(), limits: setup.limits };
         helper.send(&json!({ "paths": setup.paths, "collections": setup.collections, "basedir": setup.basedir }))?;
         Ok(helper)
     }

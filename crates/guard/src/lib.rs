@@ -1,0 +1,209 @@
+//! Stops processes when the process that started them can no longer do so.
+//!
+//! An executor stops what its tasks run when the controller is gone, and the controller stops its own programs. One
+//! that was killed cannot, and neither can one that is suspended. So before its first process, it starts a guard: this
+//! program again, in a process group of its own. The guard gets every process that must not outlive its owner, and
+//! stops these once its owner has died.
+//!
+//! A process that ends takes itself off the list. So programs that a task left running on purpose stay, as do daemons
+//! that started a session of their own.
+//!
+//! The list arrives on a pipe that only the owner can write: the pipe has no name, no child inherits it, and neither
+//! process can be inspected by others of its user.
+
+mod process;
+mod run;
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    io::{self, Write},
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rustix::process::Pid;
+
+pub use process::Process;
+pub use run::run;
+
+/// Name of a guard in a list of processes.
+const NAME: &str = "windlass-guard";
+/// Time between SIGTERM and SIGKILL.
+pub const GRACE: Duration = Duration::from_secs(3);
+/// Bytes of a record: whether something is added, its kind, its number, and the start of a process.
+const RECORD: usize = 14;
+
+/// Something that must not outlive its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Entry {
+    /// A process group.
+    Group(i32),
+    /// A process with its descendants, in the process group of its owner.
+    Tree(Process),
+}
+
+/// The guard of this process.
+struct Guard {
+    /// Verb of this program that runs a guard.
+    verb: OsString,
+    /// Input that ends with the controller; only watched.
+    channel: Option<OwnedFd>,
+    running: Option<Started>,
+    entries: BTreeSet<Entry>,
+}
+
+struct Started {
+    child: Child,
+    /// Ends with this process, whatever ends it.
+    lifeline: ChildStdin,
+}
+
+static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
+
+/// Protects the processes that this process starts from now on. `verb` is the argument with which this program calls
+/// [`run`]; the owner's process id follows it. `channel` is the input whose end this process should notice.
+pub fn install(verb: &str, channel: Option<OwnedFd>) {
+    locked().get_or_insert_with(|| Guard { verb: verb.into(), channel, running: None, entries: BTreeSet::new() });
+}
+
+/// Ends the guard. Processes that are still on its list are stopped.
+pub fn end() {
+    let Some(Guard { running: Some(Started { mut child, lifeline }), entries, .. }) = locked().take() else { return };
+    drop(lifeline);
+    if entries.is_empty() {
+        let _ = child.wait();
+    }
+}
+
+/// Starts the guard, so that [`watch_group`] and [`watch_tree`] take no time: a process that starts next is unprotected
+/// until then.
+pub fn prepare() {
+    if let Some(guard) = locked().as_mut().filter(|guard| guard.running.is_none()) {
+        guard.running = guard.start().ok();
+    }
+}
+
+/// Processes that must not outlive this process; dropping it lets them live.
+#[derive(Debug)]
+pub struct Watched(Option<Entry>);
+
+/// Stops a process group should this process die first. Without [`install`] it has no effect.
+pub fn watch_group(group: Pid) -> Watched {
+    Watched::new(Some(Entry::Group(group.as_raw_nonzero().get())))
+}
+
+/// Stops a child and its descendants should this process die first, for a child that shares this process's group.
+/// Without [`install`] it has no effect. The child must not be reaped yet.
+///
+/// Descendants are found by their parents. One whose parent has ended, such as a daemon, is not found.
+pub fn watch_tree(child: Pid) -> Watched {
+    Watched::new(Process::of(child.as_raw_nonzero().get()).map(Entry::Tree))
+}
+
+impl Watched {
+    fn new(entry: Option<Entry>) -> Watched {
+        if let (Some(entry), Some(guard)) = (entry, locked().as_mut()) {
+            guard.entries.insert(entry);
+            guard.tell(true, entry);
+        }
+        Watched(entry)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let (Some(entry), Some(guard)) = (self.0, locked().as_mut()) {
+            guard.entries.remove(&entry);
+            guard.tell(false, entry);
+        }
+    }
+}
+
+/// A panicking thread leaves no half-updated data under this lock.
+fn locked() -> MutexGuard<'static, Option<Guard>> {
+    GUARD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Entry {
+    fn record(self, is_added: bool) -> [u8; RECORD] {
+        let (kind, number, start) = match self {
+            Entry::Group(group) => (0, group, 0),
+            Entry::Tree(process) => (1, process.id, process.start),
+        };
+        let [a, b, c, d] = number.to_le_bytes();
+        let [e, f, g, h, i, j, k, l] = start.to_le_bytes();
+        [is_added.into(), kind, a, b, c, d, e, f, g, h, i, j, k, l]
+    }
+
+    fn from_record([is_added, kind, a, b, c, d, start @ ..]: &[u8; RECORD]) -> (bool, Entry) {
+        let number = i32::from_le_bytes([*a, *b, *c, *d]);
+        let entry = match kind {
+            0 => Entry::Group(number),
+            _ => Entry::Tree(Process { id: number, start: u64::from_le_bytes(*start) }),
+        };
+        (*is_added == 1, entry)
+    }
+}
+
+impl Guard {
+    /// Passes a change of the list on. A guard that does not read is replaced: its list would be outdated.
+    fn tell(&mut self, is_added: bool, entry: Entry) {
+        if let Some(started) = &mut self.running {
+            if started.lifeline.write_all(&entry.record(is_added)).is_ok() {
+                return;
+            }
+            let _ = started.child.kill();
+            let _ = started.child.wait();
+            self.running = None;
+        }
+        if !self.entries.is_empty() {
+            // Without a guard, everything still runs; only a killed owner would leave its processes behind.
+            self.running = self.start().ok();
+        }
+    }
+
+    /// Starts a guard with the present list.
+    fn start(&self) -> io::Result<Started> {
+        let channel = match &self.channel {
+            Some(channel) => Stdio::from(channel.try_clone()?),
+            None => Stdio::null(),
+        };
+        // The path that started this process may no longer exist.
+        let mut child = Command::new("/proc/self/exe")
+            .arg0(NAME)
+            .arg(&self.verb)
+            .arg(std::process::id().to_string())
+            .stdin(Stdio::piped())
+            .stdout(channel)
+            .stderr(Stdio::null())
+            // An interrupt at the terminal must not reach it, not even before it runs.
+            .process_group(0)
+            .current_dir("/")
+            .spawn()?;
+        let mut lifeline = child.stdin.take().ok_or_else(|| io::Error::other("the guard has no input"))?;
+        // A guard that does not run must not make its owner wait.
+        let flags = rustix::fs::fcntl_getfl(&lifeline)?;
+        rustix::fs::fcntl_setfl(&lifeline, flags | rustix::fs::OFlags::NONBLOCK)?;
+        for entry in &self.entries {
+            lifeline.write_all(&entry.record(true))?;
+        }
+        Ok(Started { child, lifeline })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_read_returns_entry() {
+        for entry in [Entry::Group(4711), Entry::Tree(Process { id: i32::MAX, start: u64::MAX - 1 })] {
+            for is_added in [true, false] {
+                assert_eq!(Entry::from_record(&entry.record(is_added)), (is_added, entry));
+            }
+        }
+    }
+}
