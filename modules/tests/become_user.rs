@@ -79,6 +79,50 @@ fn sudo_with_password_starts_one_executor() {
     assert_eq!(session.close(), 0);
 }
 
+/// Number of times that the memory of a process has these bytes.
+fn found_in_memory(pid: u32, wanted: &[u8]) -> usize {
+    use std::os::unix::fs::FileExt as _;
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let mut count = 0;
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (from, rest) = line.split_once('-').unwrap();
+        let to = rest.split(' ').next().unwrap();
+        let [from, to] = [from, to].map(|number| u64::from_str_radix(number, 16).unwrap());
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap()];
+        if memory.read_exact_at(&mut bytes, from).is_ok() {
+            count += memchr::memmem::find_iter(&bytes, wanted).count();
+        }
+    }
+    count
+}
+
+#[test]
+fn secrets_of_finished_tasks_are_in_no_executors_memory() {
+    let password = "harbour \"and\" lighthouse";
+    let set = format!("printf '%s\\n' {} | chpasswd >&2", shell_words::quote(&format!("anna:{password}")));
+    let Some(house) = House::new(&format!("{}\n{set}", allow("anna ALL=(ALL) ALL"))) else { return };
+    let mut session = house.session("anna");
+    let who = with(password, become_user("sudo", "root"));
+    let started = session.run(as_user(who.clone(), shell(1, "echo $PPID; sleep 1")));
+    let root = started.result["stdout"].as_str().unwrap().parse::<u32>().unwrap();
+    // Arguments with and without escapes in JSON, a file, and the environment of a task.
+    let key = "seafarer's\n\"portolan\" 4711";
+    let mut copy = request(2, "copy", json!({ "content": key, "dest": house.directory.path().join("home/anna/key") }));
+    copy.environment.insert("CHART".into(), "compass rose 0815".into());
+    for request in [copy.clone(), as_user(who, Request { id: 3, ..copy })] {
+        let answer = session.run(request).result;
+        assert_eq!(answer.get("failed"), None, "{answer}");
+    }
+    for (name, pid) in [("login user", session.hello.pid), ("root", root)] {
+        assert!(found_in_memory(pid, b"windlass") > 0, "the memory of {name}'s executor can be read");
+        for secret in ["lighthouse", "seafarer", "portolan", "compass rose"] {
+            assert_eq!(found_in_memory(pid, secret.as_bytes()), 0, "{secret} in the memory of {name}'s executor");
+        }
+    }
+    assert_eq!(session.close(), 0);
+}
+
 #[test]
 fn wrong_password_tried_once() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) ALL\nDefaults logfile=/etc/sudo.log")) else { return };

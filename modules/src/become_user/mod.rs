@@ -14,7 +14,8 @@ use std::{
 };
 
 use serde_json::Value;
-use windlass_protocol::{Become, Event, Request, ToExecutor};
+use sha2::{Digest, Sha256};
+use windlass_protocol::{Become, Event, Request, Secret, ToExecutor};
 
 use crate::serve::{Route, Session, failed, lock};
 use elevated::Elevated;
@@ -50,6 +51,8 @@ impl Refusal {
 pub(crate) struct Users {
     word: String,
     slots: Mutex<HashMap<Become, Arc<Mutex<Slot>>>>,
+    /// Random prefix of hashed passwords.
+    salt: [u8; 32],
 }
 
 enum Slot {
@@ -60,12 +63,15 @@ enum Slot {
 
 impl Users {
     pub(crate) fn new(word: &str) -> Users {
-        Users { word: word.to_owned(), slots: Mutex::default() }
+        let mut salt = [0; 32];
+        // Without randomness the hashes are only easier to guess, for those who can read this process's memory.
+        let _ = getrandom::fill(&mut salt);
+        Users { word: word.to_owned(), slots: Mutex::default(), salt }
     }
 
     /// Runs a request as another user. A separate thread handles it until the user's executor has received it.
     pub(crate) fn run(&self, session: &Arc<Session>, who: Become, request: Request<Value>, blob: Vec<u8>) {
-        let key = Become { timeout: 0, ..who.clone() };
+        let key = self.key(&who);
         let slot = Arc::clone(lock(&self.slots).entry(key).or_insert_with(|| Arc::new(Mutex::new(Slot::Empty))));
         let relay = Arc::new(Relay::default());
         let id = request.id;
@@ -92,6 +98,15 @@ impl Users {
         if let Err(error) = thread::Builder::new().name(format!("become {id}")).spawn(pass_on) {
             session.done(id, failed(format!("The executor could not start a thread: {error}.")), &[]);
         }
+    }
+
+    /// Identifies an executor. The password is replaced by its hash, because this process needs it only at the prompt.
+    fn key(&self, who: &Become) -> Become {
+        let hash = |password: &Secret| {
+            let digest = Sha256::new().chain_update(self.salt).chain_update(password.expose()).finalize();
+            Secret::new(hex::encode(digest))
+        };
+        Become { password: who.password.as_ref().map(hash), timeout: 0, ..who.clone() }
     }
 
     /// Stops a user's idle executors, because an account with running processes cannot be removed.

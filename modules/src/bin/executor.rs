@@ -2,6 +2,9 @@
 
 use std::{io::Write, process::ExitCode};
 
+#[global_allocator]
+static MEMORY: windlass_secret::Zeroing = windlass_secret::Zeroing;
+
 fn main() -> ExitCode {
     windlass_modules::refuse_inspection();
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -95,7 +95,10 @@ pub(super) fn run() -> io::Result<()> {
     // Fails only for a group leader, which is already detached from the connection.
     let _ = rustix::process::setsid();
     job::install_panic_hook();
-    let message = read_frame::<ToExecutor<Value>>(&mut io::stdin().lock()).map_err(io::Error::other)?;
+    // Unbuffered, because secrets would remain in the buffer.
+    let mut input = File::from(rustix::stdio::stdin().try_clone_to_owned()?);
+    let message = read_frame::<ToExecutor<Value>>(&mut input).map_err(io::Error::other)?;
+    drop(input);
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     let Some((ToExecutor::Run(mut request), blob)) = message else { return Ok(()) };
