@@ -1,13 +1,9 @@
-//! Passwords in memory: never printed, and zeroed on drop, like all memory of a program with [`Zeroing`].
-
-mod memory;
+//! Passwords in memory: never printed, and zeroed on drop.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
-
-pub use memory::Zeroing;
 
 /// A password or passphrase that must never be printed. `Debug` shows nothing; its memory, and that of every clone, is
 /// zeroed on drop.

@@ -1,9 +1,12 @@
 //! The executor: the controller starts it on a host. It answers requests on standard input and leaves nothing running.
 
-use std::{io::Write, process::ExitCode};
+use std::{alloc::System, io::Write, process::ExitCode};
 
+use zeroizing_alloc::ZeroAlloc;
+
+/// Zeroes memory when it is freed. Secrets pass through frames, JSON and templates, which all leave copies.
 #[global_allocator]
-static MEMORY: windlass_secret::Zeroing = windlass_secret::Zeroing;
+static MEMORY: ZeroAlloc<System> = ZeroAlloc(System);
 
 fn main() -> ExitCode {
     windlass_modules::refuse_inspection();
