@@ -361,12 +361,12 @@ fn banners_fill_the_terminal_and_durations_follow_the_recap() {
 fn silent_run_names_waited_hosts_on_standard_error() {
     let tasks = "- hosts: all\n  gather_facts: false\n  tasks:\n    - {name: Slow, command: sleep 4}\n";
     let folder = project(tasks);
+    let line = Regex::new(r"(?m)^still running after \ds: TASK \[Slow\], waiting for a, b, c$").unwrap();
     for (seconds, expected) in [("1", true), ("0", false), ("30", false)] {
         std::fs::write(folder.path().join("ansible.cfg"), format!("[windlass]\nprogress_interval = {seconds}\n"))
             .unwrap();
         let output = plain(folder.path(), &["--no-journal"]);
         let text = String::from_utf8(output.stderr).unwrap();
-        let line = Regex::new(r"(?m)^still running after \ds: TASK \[Slow\], waiting for a, b, c$").unwrap();
         assert_eq!(line.is_match(&text), expected, "{seconds}: {text}");
         assert!(!String::from_utf8(output.stdout).unwrap().contains("still running"));
     }
