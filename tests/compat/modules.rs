@@ -165,6 +165,10 @@ impl Table {
                 if is_served {
                     result = served::described(result);
                 }
+                // apt-get's messages about a package file depend on what else the machine has.
+                if self.cases.get(index).is_some_and(|case| case.contains("- apt: {deb:")) {
+                    result.as_object_mut().unwrap().retain(|key, _| !key.starts_with("std"));
+                }
                 // dnf reports its actions in no particular order.
                 if let Some(Json::Array(done)) = result.get_mut("results") {
                     done.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
