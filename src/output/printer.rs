@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use serde_json::Value;
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::UnicodeWidthChar;
 
 use super::footer::{self, Stream};
 use super::log::Log;
@@ -243,7 +243,9 @@ pub(super) fn written(to: &str, outcome: std::io::Result<()>) {
 
 /// A title padded with at least three stars to the columns of the terminal, or to 79.
 pub(super) fn banner(text: &str) -> String {
-    format!("\n{text} {}", "*".repeat(footer::columns().saturating_sub(text.width()).max(3)))
+    // Ansible counts cells; a line end within a name has none.
+    let width: usize = text.chars().filter_map(UnicodeWidthChar::width).sum();
+    format!("\n{text} {}", "*".repeat(footer::columns().saturating_sub(width).max(3)))
 }
 
 /// Writes text to a standard stream.
