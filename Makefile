@@ -57,11 +57,11 @@ demo-down:
 	target/debug/windlass lab down
 
 # The lab mostly waits for Kubernetes, so the other tests run beside it; its output follows theirs. Some tests need the API
-# server in the artifacts.
+# server in the artifacts. `make` by its variable would run this recipe even with `make -n`.
 test: check compiled artifacts
 	@tests/lab/run > target/lab-test.log 2>&1 & lab=$$!; \
 	trap 'kill $$lab 2> /dev/null' EXIT; \
-	$(MAKE) unit || failed=1; \
+	make unit || failed=1; \
 	wait $$lab || failed=1; \
 	trap - EXIT; cat target/lab-test.log; [ -z "$${failed:-}" ]
 
