@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use windlass_guard::Process;
 
 /// Default deadline of a program.
@@ -185,9 +185,8 @@ fn collect(
 pub fn kill_tree(child: &mut Child) {
     // The second pass kills processes that the first one missed.
     for _ in 0..2 {
-        let process = Process::of(Pid::from_child(child).as_raw_nonzero().get());
-        for descendant in process.map(Process::descendants).unwrap_or_default() {
-            descendant.signal(Signal::KILL);
+        if let Some(process) = Process::of(Pid::from_child(child).as_raw_nonzero().get()) {
+            process.kill_descendants();
         }
     }
     let _ = child.kill();

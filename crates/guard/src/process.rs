@@ -46,15 +46,22 @@ impl Process {
     }
 
     /// Sends a signal, unless the process has ended.
-    pub fn signal(self, signal: Signal) {
+    pub(crate) fn signal(self, signal: Signal) {
         if let Some(id) = Pid::from_raw(self.id).filter(|_| self.is_running()) {
             // An error means that it has ended.
             let _ = kill_process(id, signal);
         }
     }
 
+    /// Kills all its descendants. One that starts meanwhile may be missed.
+    pub fn kill_descendants(self) {
+        for descendant in self.descendants() {
+            descendant.signal(Signal::KILL);
+        }
+    }
+
     /// All its descendants, parents first, without itself.
-    pub fn descendants(self) -> Vec<Process> {
+    pub(crate) fn descendants(self) -> Vec<Process> {
         if !self.is_running() {
             return Vec::new();
         }

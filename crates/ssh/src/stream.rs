@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -200,8 +200,8 @@ impl Running {
     }
 
     fn kill_descendants(&self) {
-        for descendant in self.process.map(Process::descendants).unwrap_or_default() {
-            descendant.signal(Signal::KILL);
+        if let Some(process) = self.process {
+            process.kill_descendants();
         }
     }
 }

@@ -130,18 +130,22 @@ impl Progress {
         &self.running
     }
 
-    /// Hosts at work with their tasks, one a line, the longest first.
-    pub(super) fn at_work(&self) -> Vec<String> {
+    /// Hosts at work, the longest first.
+    fn longest_first(&self) -> Vec<(&Arc<str>, &Running)> {
         let mut running: Vec<_> = self.running.iter().collect();
         running.sort_by_key(|(_, running)| running.since);
+        running
+    }
+
+    /// Hosts at work with their tasks, one a line, the longest first.
+    pub(super) fn at_work(&self) -> Vec<String> {
+        let running = self.longest_first();
         let mut lines = vec![format!("Hosts at work: {}", running.len())];
         lines.extend(running.iter().take(LISTED).map(|(host, running)| {
             let (age, action) = (duration(running.since.elapsed().as_secs()), running.task.short_action());
             format!("  {host}: {} ({action}) for {age}", running.name.trim())
         }));
-        lines.extend(
-            running.len().checked_sub(LISTED).filter(|rest| *rest > 0).map(|rest| format!("  and {rest} more")),
-        );
+        lines.extend(beyond(running.len(), LISTED).map(|rest| format!("  and {rest} more")));
         lines
     }
 
@@ -182,8 +186,7 @@ impl Progress {
 
     /// A sentence about the running tasks, the oldest first; `None` if none is running.
     pub(crate) fn report(&self) -> Option<String> {
-        let mut running: Vec<_> = self.running.iter().collect();
-        running.sort_by_key(|(_, running)| running.since);
+        let running = self.longest_first();
         let (_, oldest) = running.first()?;
         let age = duration(oldest.since.elapsed().as_secs());
         let mut tasks: Vec<(&Running, Vec<&str>)> = Vec::new();
@@ -195,19 +198,23 @@ impl Progress {
                 None => tasks.push((running, vec![host])),
             }
         }
-        let more = |all: usize, shown: usize| all.checked_sub(shown).filter(|more| *more > 0);
         let mut parts: Vec<String> = Vec::new();
         for (running, hosts) in tasks.iter().take(TASKS) {
             let kind = if running.task.handler { "HANDLER" } else { "TASK" };
-            let names = match more(hosts.len(), HOSTS) {
+            let names = match beyond(hosts.len(), HOSTS) {
                 Some(rest) => format!("{} and {rest} more", hosts.get(..HOSTS).unwrap_or_default().join(", ")),
                 None => hosts.join(", "),
             };
             parts.push(format!("{kind} [{}], waiting for {names}", running.name.trim()));
         }
-        parts.extend(more(tasks.len(), TASKS).map(|rest| format!("{rest} more tasks")));
+        parts.extend(beyond(tasks.len(), TASKS).map(|rest| format!("{rest} more tasks")));
         Some(format!("still running after {age}: {}", parts.join("; ")))
     }
+}
+
+/// Number of things beyond those that are shown, if any.
+fn beyond(all: usize, shown: usize) -> Option<usize> {
+    all.checked_sub(shown).filter(|rest| *rest > 0)
 }
 
 /// An expected time, in whole minutes from one minute on.
