@@ -206,6 +206,11 @@ impl Output {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
+    /// Both streams as text, like [`Output::stdout_text`] and [`Output::stderr_text`] but without a copy.
+    pub fn into_texts(self) -> (String, String) {
+        (text(self.stdout), text(self.stderr))
+    }
+
     /// The failure of a command that should have succeeded.
     pub fn failure(&self, words: &[String]) -> Failure {
         let error = self.stderr_text();
@@ -221,6 +226,11 @@ impl Output {
             .with("stderr", self.stderr_text())
             .with("cmd", words.to_vec())
     }
+}
+
+/// Text of bytes; invalid UTF-8 is replaced.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// The path of a program: unchanged if it contains a slash, otherwise from `PATH` or the system administration

@@ -6,6 +6,7 @@
 
 mod effect;
 mod host_result;
+mod lines;
 mod result;
 
 pub use effect::{Effect, IncludedVars, InventoryChange, NewGroup, NewHost, SetFacts, StatsUpdate};

@@ -4,6 +4,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use windlass_template::Value;
 
+use super::lines::Lines;
 use super::{Effect, HostResult};
 use crate::action::Arguments;
 
@@ -223,8 +224,7 @@ impl TaskResult {
     pub fn with_lines(mut self) -> TaskResult {
         for (stream, lines) in [("stdout", "stdout_lines"), ("stderr", "stderr_lines")] {
             if let (Some(text), None) = (self.get(stream), self.get(lines)) {
-                let split = windlass_modules::text::lines(text.as_str().unwrap_or_default());
-                self.set(lines, split.into_iter().map(Value::from).collect::<Value>());
+                self.set(lines, Lines::value(text));
             }
         }
         self

@@ -50,13 +50,21 @@ pub enum Error {
 
 /// Encodes one frame. It may carry a secret, so it is zeroed on drop.
 pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Wiped, Error> {
-    let mut buffer = Wiped::with_capacity(USUAL + blob.len());
-    buffer.extend(&[0; 8]);
-    let mut written = Bounded { buffer, length: 0 };
-    serde_json::to_writer(&mut written, message)?;
-    let Bounded { mut buffer, length } = written;
-    check(length, MAX_MESSAGE)?;
     check(blob.len(), MAX_BLOB)?;
+    let mut written = Bounded { buffer: Wiped::with_capacity(USUAL + blob.len()), room: USUAL, length: 0 };
+    written.buffer.extend(&[0; 8]);
+    serde_json::to_writer(&mut written, message)?;
+    if written.length > written.room {
+        // A buffer that grows is copied and takes up to three times the message; now its length is known.
+        check(written.length, MAX_MESSAGE)?;
+        let room = written.length;
+        written = Bounded { buffer: Wiped::with_capacity(8 + room + blob.len()), room, length: 0 };
+        written.buffer.extend(&[0; 8]);
+        serde_json::to_writer(&mut written, message)?;
+    }
+    let Bounded { mut buffer, length, room } = written;
+    // The second run of a serializer may differ from the first.
+    check(length, room)?;
     weigh(buffer.get(8..).unwrap_or_default())?;
     buffer.set(0, &(length as u32).to_be_bytes());
     buffer.set(4, &(blob.len() as u32).to_be_bytes());
@@ -64,9 +72,10 @@ pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Wiped, Error> {
     Ok(buffer)
 }
 
-/// Counts written bytes, and keeps them as long as the message may still be sent.
+/// Counts written bytes, and keeps them as long as there is room for them.
 struct Bounded {
     buffer: Wiped,
+    room: usize,
     length: usize,
 }
 
@@ -74,7 +83,7 @@ impl Write for Bounded {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.length += bytes.len();
-        if self.length <= MAX_MESSAGE {
+        if self.length <= self.room {
             self.buffer.extend(bytes);
         }
         Ok(bytes.len())
@@ -124,7 +133,7 @@ fn read_message(reader: &mut impl Read, length: usize) -> Result<Wiped, Error> {
     while message.len() < length {
         let wanted = (length - message.len()).min(PIECE);
         let read = piece.fill_from(reader, wanted)?;
-        message.extend(&piece[..read]);
+        message.extend_up_to(length, &piece[..read]);
     }
     Ok(message)
 }
@@ -146,7 +155,10 @@ pub struct FrameDecoder {
 /// A complete frame whose message has been weighed but not decoded.
 #[derive(Debug)]
 pub struct RawFrame {
-    message: Wiped,
+    /// The frame as it arrived.
+    bytes: Wiped,
+    /// Bytes of the message, which follow the lengths.
+    length: usize,
     blob: Vec<u8>,
     weight: usize,
 }
@@ -154,7 +166,7 @@ pub struct RawFrame {
 impl RawFrame {
     /// Bytes of the frame on the wire.
     pub fn size(&self) -> usize {
-        8 + self.message.len() + self.blob.len()
+        8 + self.length + self.blob.len()
     }
 
     /// Estimated bytes of memory for the decoded message and the blob.
@@ -164,14 +176,20 @@ impl RawFrame {
 
     /// Decodes the message.
     pub fn decode<T: DeserializeOwned>(self) -> Result<(T, Vec<u8>), Error> {
-        Ok((serde_json::from_slice(&self.message)?, self.blob))
+        Ok((serde_json::from_slice(self.bytes.get(8..8 + self.length).unwrap_or_default())?, self.blob))
     }
 }
 
 impl FrameDecoder {
     /// Adds received bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
-        self.buffer.extend(bytes);
+        let frame = self.announced().ok().flatten().unwrap_or_default();
+        if frame > KEPT && self.start > 0 {
+            // A large frame gets a buffer of its own size, which it can take along.
+            self.buffer.remove(self.start, KEPT);
+            self.start = 0;
+        }
+        self.buffer.extend_up_to(self.start + frame, bytes);
     }
 
     /// Announced size of the next frame, in bytes; `None` until its header has arrived.
@@ -188,12 +206,20 @@ impl FrameDecoder {
         let (json, blob) = lengths(header)?;
         let Some(body) = pending.get(8..8 + json + blob) else { return Ok(None) };
         let (message, bytes) = body.split_at(json);
-        let frame = RawFrame { weight: weigh(message)?, message: Wiped::from(message.to_vec()), blob: bytes.to_vec() };
-        let end = self.start + frame.size();
-        self.buffer.wipe(self.start, end);
-        self.start = end;
-        self.shrink();
-        Ok(Some(frame))
+        let (weight, blob) = (weigh(message)?, bytes.to_vec());
+        let end = self.start + 8 + json + blob.len();
+        let bytes = if json > KEPT && self.start == 0 {
+            // The buffer itself, because a copy of a large message is costly.
+            let rest = Wiped::from(self.buffer.get(end..).unwrap_or_default().to_vec());
+            std::mem::replace(&mut self.buffer, rest)
+        } else {
+            let bytes = Wiped::from(self.buffer.get(self.start..end - blob.len()).unwrap_or_default().to_vec());
+            self.buffer.wipe(self.start, end);
+            self.start = end;
+            self.shrink();
+            bytes
+        };
+        Ok(Some(RawFrame { bytes, length: json, blob, weight }))
     }
 
     /// The next complete frame.
@@ -259,6 +285,23 @@ mod tests {
         decoder.extend(&encode(&"x".repeat(8 << 20), b"").unwrap());
         decoder.next_frame::<String>().unwrap().unwrap();
         assert!(decoder.buffer.capacity() <= KEPT, "{}", decoder.buffer.capacity());
+    }
+
+    #[test]
+    fn frames_around_a_large_one_stay_whole() {
+        let large = "x\n".repeat(1 << 20);
+        let texts = ["before", &large, "after", "last"];
+        let wire: Vec<u8> = texts.iter().flat_map(|text| encode(text, b"blob").unwrap().to_vec()).collect();
+        let mut decoder = FrameDecoder::default();
+        let mut seen = Vec::new();
+        for piece in wire.chunks(30_000) {
+            decoder.extend(piece);
+            while let Some((text, blob)) = decoder.next_frame::<String>().unwrap() {
+                assert_eq!(blob, b"blob");
+                seen.push(text);
+            }
+        }
+        assert_eq!(seen, texts);
     }
 
     #[test]

@@ -24,8 +24,15 @@ impl Wiped {
     /// Appends bytes.
     #[inline]
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
-        if self.0.capacity() - self.0.len() < bytes.len() {
-            self.move_to((self.0.len() + bytes.len()).max(self.0.capacity() * 2));
+        self.extend_up_to(usize::MAX, bytes);
+    }
+
+    /// Appends bytes. The capacity grows with them, but to no more than `most` as long as that is enough.
+    #[inline]
+    pub(crate) fn extend_up_to(&mut self, most: usize, bytes: &[u8]) {
+        let needed = self.0.len() + bytes.len();
+        if needed > self.0.capacity() {
+            self.move_to(needed.max(most.min(self.0.capacity() * 2)));
         }
         self.0.extend_from_slice(bytes);
     }

@@ -120,10 +120,11 @@ pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> R
         failure
     })?;
     let mut data = skeleton(&execution.shown);
-    data.insert("rc".into(), output.rc.into());
-    insert_output(&mut data, &output, execution.strip);
+    let (rc, overlong, is_success) = (output.rc, output.overlong, output.success());
+    data.insert("rc".into(), rc.into());
+    insert_output(&mut data, output, execution.strip);
     data.extend(started.ended());
-    if let Some(size) = output.overlong {
+    if let Some(size) = overlong {
         // Truncated output is a failure, because a playbook would mistake it for the complete output.
         data.insert("changed".into(), true.into());
         let message = format!(
@@ -133,7 +134,7 @@ pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> R
         );
         return Err(Failure { message, data });
     }
-    if !output.success() {
+    if !is_success {
         data.insert("changed".into(), true.into());
         data.insert("msg".into(), "non-zero return code".into());
         return Err(Failure { message: "non-zero return code".into(), data });
@@ -160,9 +161,12 @@ impl Started {
     }
 }
 
-fn insert_output(data: &mut Map, output: &Output, strip: bool) {
-    for (key, text) in [("stdout", output.stdout_text()), ("stderr", output.stderr_text())] {
-        let text = if strip { text.trim_end_matches(['\r', '\n']).to_owned() } else { text };
+fn insert_output(data: &mut Map, output: Output, strip: bool) {
+    let (stdout, stderr) = output.into_texts();
+    for (key, mut text) in [("stdout", stdout), ("stderr", stderr)] {
+        if strip {
+            text.truncate(text.trim_end_matches(['\r', '\n']).len());
+        }
         data.insert(key.to_owned(), text.into());
     }
 }

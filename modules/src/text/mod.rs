@@ -1,4 +1,4 @@
-//! Modules that edit text files, and Python's rules for text.
+//! Modules that edit text files.
 
 pub mod blockinfile;
 mod edit;
@@ -11,25 +11,6 @@ pub mod ssh_config;
 pub mod xml;
 
 pub(crate) use edit::Text;
-
-/// Splits a text at every line boundary of Python's `str.splitlines`.
-pub fn lines(text: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let boundary =
-            rest.find(['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}']);
-        let Some(at) = boundary else {
-            lines.push(rest.to_owned());
-            break;
-        };
-        let (line, tail) = rest.split_at(at);
-        lines.push(line.to_owned());
-        let width = if tail.starts_with("\r\n") { 2 } else { tail.chars().next().map_or(1, char::len_utf8) };
-        rest = tail.get(width..).unwrap_or_default();
-    }
-    lines
-}
 
 /// Largest file that is read into memory to be edited or searched.
 const LARGEST: u64 = 256 << 20;
@@ -44,16 +25,4 @@ pub(crate) fn read_whole(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, reason));
     }
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_split_at_every_python_boundary() {
-        assert_eq!(lines("a\nb\r\nc\rd\n"), ["a", "b", "c", "d"]);
-        assert_eq!(lines("a\n\nb\u{2028}c"), ["a", "", "b", "c"]);
-        assert!(lines("").is_empty());
-    }
 }
