@@ -83,7 +83,7 @@ compiled: setup
 
 unit: compiled
 	@tools/programs
-	WINDLASS_REQUIRE='$(REQUIRED)' cargo test --workspace
+	WINDLASS_REQUIRE='$(REQUIRED)' cargo test --workspace --no-fail-fast
 
 lab-test: compiled artifacts
 	tests/lab/run

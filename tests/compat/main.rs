@@ -32,6 +32,7 @@ mod served;
 mod table;
 mod text;
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -41,7 +42,10 @@ use engine::Engine;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Tables with services mostly wait for them.
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    arguments.test_threads.get_or_insert(2 * cores);
     let engines = Arc::new(Engine::all());
     let mut trials = Vec::new();
     let mut add = |name: String, run: Box<dyn FnOnce(&[Engine]) -> Result<Completion, Failed> + Send>| {

@@ -318,7 +318,7 @@ upgraded() {
   # The program itself: a function in the background would be a shell that is killed instead.
   "$windlass" playbook -i "$inventory" playbooks/upgrade.yml > "$log/upgrade-killed.log" 2>&1 &
   local pid=$!
-  eventually 120 grep -q 'TASK \[.*Upgrade the static pods' "$log/upgrade-killed.log" || return 1
+  eventually 400 grep -q 'TASK \[.*Upgrade the static pods' "$log/upgrade-killed.log" || return 1
   kill -9 $pid; wait $pid 2>/dev/null
   for node in node1 node2 node3; do eventually 30 no_executor $node || return 1; done
   upgrade > "$log/upgrade.log" 2>&1 || { tail -40 "$log/upgrade.log"; load_ends node3; return 1; }
