@@ -42,6 +42,8 @@ pub struct Settings {
     pub check: bool,
     /// Whether to show differences (`--diff`).
     pub diff: bool,
+    /// Whether the default callback explains changes in a few lines instead of showing differences (`--why`).
+    pub why: bool,
     /// `--tags`; `all` if none are given.
     pub tags: Vec<String>,
     /// `--skip-tags`.
@@ -323,6 +325,7 @@ impl Settings {
             verbosity: config.number("verbosity")?.unwrap_or(0),
             check: false,
             diff: config.bool("diff.always").unwrap_or(false),
+            why: false,
             tags: Some(list("tags.run")).filter(|tags| !tags.is_empty()).unwrap_or_else(|| vec!["all".to_owned()]),
             skip_tags: list("tags.skip"),
             roles_path: config.paths("roles_path").unwrap_or_else(|| below("roles")),

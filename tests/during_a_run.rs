@@ -337,6 +337,47 @@ fn chosen_results_shown_without_banners_of_other_tasks() {
 }
 
 #[test]
+fn reason_of_each_change_below_its_line() {
+    let tasks = r#"
+- name: changes
+  hosts: a
+  gather_facts: false
+  vars: {here: "{{ playbook_dir }}"}
+  tasks:
+    - {name: Write, copy: {dest: "{{ here }}/file", content: "one\ntwo\n", mode: "0600"}}
+    - {name: Same, copy: {dest: "{{ here }}/file", content: "one\ntwo\n"}}
+    - {name: Mode, file: {path: "{{ here }}/file", mode: "0640"}}
+    - {name: Line, lineinfile: {path: "{{ here }}/file", regexp: ^two, line: three}}
+    - {name: Run, command: echo a 'b c'}
+    - {name: Items, command: "echo {{ item }}", loop: [x, y]}
+    - {name: Hidden, command: echo secret, no_log: true}
+"#;
+    let folder = project(tasks);
+    let output = plain(folder.path(), &["--no-journal", "--why", "--show", "changed"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let here = folder.path().display();
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("changed: ") || line.starts_with("    ")).collect();
+    let expected = [
+        "changed: [a]",
+        &format!("    {here}/file: 2 lines added"),
+        "changed: [a]",
+        "    mode: 0600 -> 0640",
+        "changed: [a]",
+        &format!("    {here}/file: 1 line added, 1 removed"),
+        "changed: [a]",
+        "    ran: echo a 'b c'",
+        "changed: [a] => (item=x)",
+        "    ran: echo x",
+        "changed: [a] => (item=y)",
+        "    ran: echo y",
+        "changed: [a]",
+        "    hidden by no_log",
+    ];
+    assert_eq!(lines, expected, "{text}");
+    assert!(!text.contains("+++ ") && !text.contains("secret"), "{text}");
+}
+
+#[test]
 fn banners_fill_the_terminal_and_durations_follow_the_recap() {
     let tasks = "- name: 日本語\n  hosts: a\n  gather_facts: false\n  tasks:\n    - {name: Short, command: sleep 1.2}\n\
                  - name: other\n  hosts: a\n  gather_facts: false\n";

@@ -74,6 +74,9 @@ pub(super) struct Arguments {
     /// Results to print: `all`, `changed` (changes and failures) or `failed` [default: all]
     #[arg(long, value_name = "RESULTS", value_enum)]
     show: Option<Show>,
+    /// Explain each change in a few lines, instead of differences
+    #[arg(long)]
+    why: bool,
     /// Print a per-task breakdown of time at the end
     #[arg(long)]
     timings: bool,
@@ -118,6 +121,9 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.step = arguments.step;
     settings.timings = arguments.timings;
     settings.show = arguments.show.unwrap_or(settings.show);
+    settings.why = arguments.why;
+    // Modules report what they changed only as a difference.
+    settings.diff |= arguments.why;
     settings.footer = true;
     settings.events = arguments.events.as_deref().map(EventsTo::of);
     settings.trace.clone_from(&arguments.trace);

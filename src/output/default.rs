@@ -36,6 +36,8 @@ pub(super) struct DefaultOutput {
     skipped: bool,
     ok: bool,
     changed: bool,
+    /// Whether a change is explained instead of shown as a difference.
+    why: bool,
     failed_stderr: bool,
     host_start: bool,
     /// Whether plays and tasks in check mode are marked.
@@ -65,6 +67,7 @@ impl DefaultOutput {
             skipped: show == Show::All && setup.flag("display_skipped_hosts"),
             ok: show == Show::All && setup.flag("display_ok_hosts"),
             changed: show != Show::Failed,
+            why: setup.settings.why,
             failed_stderr: setup.flag("display_failed_stderr"),
             host_start: setup.flag("show_per_host_start"),
             markers: setup.flag("check_mode_markers"),
@@ -108,12 +111,12 @@ impl DefaultOutput {
         }
     }
 
-    fn result(&mut self, event: &ResultEvent<Shown>) {
+    fn result(&mut self, event: &ResultEvent<Shown>, masked: &Masked) {
         // `json` renders the whole result, so it is called only where needed: most results just show if something
         // changed.
         let result = &event.result;
         let changed = event.result.is_marked_changed();
-        if self.changed && event.diff && changed && (event.item.is_some() || !event.looped) {
+        if self.changed && event.diff && !self.why && changed && (event.item.is_some() || !event.looped) {
             let text = super::diff::shown(result.json().get("diff").unwrap_or(&Value::Null), &self.format);
             for line in text.lines() {
                 self.say(event.task.id, line, super::diff::color(line));
@@ -149,6 +152,11 @@ impl DefaultOutput {
                     line.push_str(&format!(" => {}", self.dump(result.json(), event)));
                 }
                 self.say(event.task.id, &line, color);
+                if changed && self.why {
+                    for line in super::why::lines(event, &masked.arguments_of(&event.task)) {
+                        self.say(event.task.id, &format!("    {line}"), Color::Plain);
+                    }
+                }
             }
             Status::Failed { ignored } => {
                 if self.path_on_failure && self.verbosity() < 2 && event.item.is_none() {
@@ -356,7 +364,7 @@ impl Output for DefaultOutput {
                 let kind = if *handler { "HANDLER" } else { "TASK" };
                 self.printer.line(&format!(" [started {kind}: {name} on {host}]"), Color::Ok);
             }
-            Event::Result(result) => self.result(result),
+            Event::Result(result) => self.result(result, event),
             Event::Retry { host, task, left, result } => {
                 let mut line = format!("FAILED - RETRYING: [{host}]: {task} ({left} retries left).");
                 if self.verbosity() > 1 || result.is_always_shown() {

@@ -2,6 +2,7 @@
 //! every event before a callback renders it; the [`Printer`] masks other text.
 
 mod callbacks;
+mod change;
 mod default;
 mod diff;
 mod document;
@@ -31,8 +32,10 @@ mod timings;
 mod trace;
 mod tree;
 mod verbose;
+mod why;
 
 pub use callbacks::{CALLBACKS, Callback, CallbackOption, Outputs, Role, find_callback};
+pub(crate) use change::{Change, changes, command};
 pub(crate) use diff::plain as plain_diff;
 pub(crate) use event::place;
 pub use event::{Event, JobState, Recap, ResultEvent, Spending, Stats, Status};
