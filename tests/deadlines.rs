@@ -151,6 +151,11 @@ const DOCUMENTED: &[Row] = &[
             ("src/action/reboot.rs", "Duration::from_secs(seconds(\"reboot_timeout\", 600))"),
         ],
     ),
+    (
+        "`file` that stays open",
+        "2 s",
+        &[("modules/src/files/mime.rs", "const ANSWER: Duration = Duration::from_secs(2);")],
+    ),
     ("Lookup `url`", "10 s", &[("crates/template/src/lookups/url.rs", "number::to_float).unwrap_or(10.0)")]),
     (
         "Programs of fact gathering",

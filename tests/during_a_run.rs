@@ -356,7 +356,8 @@ fn reason_of_each_change_below_its_line() {
     let output = plain(folder.path(), &["--no-journal", "--why", "--show", "changed"]);
     let text = String::from_utf8(output.stdout).unwrap();
     let here = folder.path().display();
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("changed: ") || line.starts_with("    ")).collect();
+    let lines: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("changed: ") || line.starts_with("    ")).collect();
     let expected = [
         "changed: [a]",
         &format!("    {here}/file: 2 lines added"),

@@ -15,6 +15,7 @@ pub mod find;
 mod flags;
 pub mod glob;
 pub mod info;
+mod mime;
 pub mod mode;
 pub mod scratch;
 pub mod slurp;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{
     checksum::{self, ALGORITHMS, Hasher},
     flags::{FLAGS, flags_of, letters},
+    mime::mime,
 };
 use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, accounts, process};
 
@@ -167,19 +168,4 @@ pub(super) fn basics(path: &str, found: &Metadata) -> Map {
         put(key, (mode & bit != 0).into());
     }
     stat
-}
-
-/// Type and encoding from the host's `file` program.
-fn mime(path: &Path, host: &Host) -> (String, String) {
-    let unknown = || ("unknown".to_owned(), "unknown".to_owned());
-    if process::find(host, "file").is_none() {
-        return unknown();
-    }
-    let command = process::Command::new("file").args(["--brief", "--mime-type", "--mime-encoding", "--"]).arg(path);
-    let Ok(output) = command.run(host) else { return unknown() };
-    let text = output.stdout_text();
-    match text.trim().split_once("; charset=") {
-        Some((kind, charset)) if output.success() => (kind.trim().to_owned(), charset.trim().to_owned()),
-        _ => unknown(),
-    }
 }
