@@ -144,7 +144,12 @@ impl Cluster {
         let (code, text) = self.play(playbook, more);
         assert_eq!(code, Some(2), "{text}");
         assert!(text.contains(sentence), "it does not say `{sentence}`:\n{text}");
-        let done = ["Move their pods elsewhere", "Take the node out", "Stop kubelet", "Remove them from etcd"];
+        let done = [
+            "Drain the nodes",
+            "Remove the node from the cluster",
+            "Stop kubelet",
+            "Remove the nodes' members from etcd",
+        ];
         assert!(done.iter().all(|task| !text.contains(task)), "something was begun:\n{text}");
     }
 

@@ -308,7 +308,7 @@ fn upgrade_that_is_killed_goes_on() {
     }
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("output");
-    let moments = ["Keep the old programs", "Move the node's pods", "Upgrade the static pods", "Configure kubelet"];
+    let moments = ["Keep the old programs", "Drain the node", "Upgrade the static pods", "Configure kubelet"];
     for moment in moments {
         let mut run = simulation(folder.path(), &[]).stdout(fs::File::create(&output).unwrap()).spawn().unwrap();
         while run.try_wait().unwrap().is_none() && !fs::read_to_string(&output).unwrap().contains(moment) {
