@@ -189,12 +189,12 @@ fn hosts_that_contradict_each_other_refused() {
     assert!(text(&output).contains("call themselves by the same name"), "{}", text(&output));
     assert!(!folder.path().join("made").exists());
 
-    // A worker that makes believe it is a control plane of another cluster.
+    // A worker that pretends to be a control plane of another cluster.
     let mut liar = seen();
     liar["10.0.0.2"]["api_nodes"] = liar["10.0.0.1"]["api_nodes"].clone();
     liar["10.0.0.2"]["api_kubeadm"] = json!("kubernetesVersion: v1.33.1\n");
     let (folder, output) = judge(&liar, "10.0.0.1\n10.0.0.2\n");
-    assert!(text(&output).contains("speak of different clusters"), "{}", text(&output));
+    assert!(text(&output).contains("belong to different clusters"), "{}", text(&output));
     assert!(!folder.path().join("made").exists());
     let (_folder, output) = judge(&liar, "10.0.0.2\n[kube_control_plane]\n10.0.0.1\n");
     assert!(output.status.success(), "{}", text(&output));

@@ -252,7 +252,7 @@ fn invalid_multus_settings_refused() {
 fn invalid_cilium_settings_refused() {
     for (variables, sentence) in [
         ("cilium_tunnel_mode=disabled", "cilium_tunnel_mode: disabled needs cilium_native_routing_cidr"),
-        ("cilium_encryption_enabled=true", "cilium_ipsec_key is no key in base64"),
+        ("cilium_encryption_enabled=true", "cilium_ipsec_key is not a key in base64"),
         ("cilium_enable_hubble_ui=true", "cilium_enable_hubble_ui needs cilium_enable_hubble"),
         ("cilium_l2announcements=true", "cilium_l2announcements needs cilium_kube_proxy_replacement"),
         ("kube_proxy_remove=true", "services would have neither Cilium nor kube-proxy"),
@@ -274,7 +274,7 @@ fn invalid_kube_ovn_settings_refused() {
         ("kube_ovn_central_hosts=['cp9']", "Name hosts of the cluster"),
         ("kube_ovn_node_switch_cidr=10.233.64.0/18", "must be networks of their own"),
         ("kube_ovn_network_type=vlan", "Name the interface of the nodes that has the pods' network"),
-        ("kube_ovn_enable_ssl=true", "makes no certificates"),
+        ("kube_ovn_enable_ssl=true", "issues no certificates"),
         ("kube_ovn_version=1.14.41\nkube_ovn_dpdk_enabled=true", "which charts know until 1.13"),
         ("kube_ovn_mtu=1400", "Kube-OVN's chart has no value for it"),
     ] {
