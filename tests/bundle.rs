@@ -475,7 +475,11 @@ fn hostile_bundle_is_refused_and_writes_nothing_unchecked() {
     let name = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
     let cases: Vec<(&str, Members<'_>, &str)> = vec![
         ("no manifest", vec![(regular, "x", vec![])], "its first member is not `bundle.json`"),
-        ("path", with(vec![file("files/../../x", good, Encoding::Identity)], vec![]), "is no path for artifact files"),
+        (
+            "path",
+            with(vec![file("files/../../x", good, Encoding::Identity)], vec![]),
+            "is not a path for artifact files",
+        ),
         ("missing", with(vec![plain.clone()], vec![]), "the content of `files/x` is missing"),
         ("other", with(vec![plain.clone()], vec![(regular, name(blob(good)), b"evil".to_vec())]), "another hash"),
         ("longer", with(vec![plain.clone()], vec![(regular, name(blob(good)), b"good!".to_vec())]), "another size"),
@@ -487,7 +491,7 @@ fn hostile_bundle_is_refused_and_writes_nothing_unchecked() {
         (
             "no zstd",
             with(vec![short], vec![(regular, name(format!("{}.zst", blob(&zeros[..10]))), b"text".to_vec())]),
-            "is no valid bundle",
+            "is not a valid bundle",
         ),
         (
             "link",
@@ -561,11 +565,11 @@ fn truncated_bundle_is_refused() {
     let bytes = fs::read(site.path("a.bundle")).unwrap();
     site.write("x.bundle", "\u{1b}[2Jtext\n".repeat(100).as_bytes());
     let refused = site.refusal(&["bundle", "list", "x.bundle"]);
-    assert!(refused.contains("is no valid bundle") && !refused.contains('\u{1b}'), "{refused}");
+    assert!(refused.contains("is not a valid bundle") && !refused.contains('\u{1b}'), "{refused}");
     for length in [0, 100, 600, bytes.len() / 2, bytes.len() - 3000] {
         site.write("cut.bundle", &bytes[..length]);
         let refused = site.refusal(&["bundle", "verify", "--allow-unsigned", "cut.bundle"]);
-        assert!(refused.contains("is no valid bundle"), "{length}: {refused}");
+        assert!(refused.contains("is not a valid bundle"), "{length}: {refused}");
     }
 }
 

@@ -75,7 +75,7 @@ fn overlapping_service_and_pod_networks_refused() {
 
 #[test]
 fn invalid_network_refused() {
-    refused(GROUPS, "kube_pods_subnet=10.233.64.0", "kube_pods_subnet is `10.233.64.0`, which is no network");
+    refused(GROUPS, "kube_pods_subnet=10.233.64.0", "kube_pods_subnet is `10.233.64.0`, which is not a network");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn invalid_network_settings_refused() {
     refused(GROUPS, "bridge_routing=tunnel", "value of bridge_routing must be one of: routes, vxlan, bgp, got: tunnel");
     refused(GROUPS, "bridge_routing=vxlan\nbridge_vxlan_vni=0", "bridge_vxlan_vni is 0");
     let stranger = format!("{GROUPS}[route_reflector]\nstranger\n");
-    refused(&stranger, "bridge_routing=bgp", "stranger, in the group route_reflector or calico_rr, is no node");
+    refused(&stranger, "bridge_routing=bgp", "stranger, in the group route_reflector or calico_rr, is not a node");
     refused(GROUPS, "kube_network_plugin=macvlan\nmacvlan_interface=a;b", "macvlan_interface of cp1 is `a;b`");
     refused(GROUPS, "kube_network_plugin=custom_cni", "takes either manifests or a chart");
     refused(GROUPS, "kube_network_plugin=flannel", "flannel_manifest_checksum is ``");

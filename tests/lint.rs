@@ -197,7 +197,7 @@ fn unmatched_host_pattern_found_with_inventory_only() {
     let text = project.text(&["-i", "hosts.ini", "--rule", "unknown-group"]);
     assert_eq!(
         text,
-        "site.yml:1:10: warning[unknown-group]: `kube-node` is no group or host of the inventory\n    \
+        "site.yml:1:10: warning[unknown-group]: `kube-node` is not a group or host of the inventory\n    \
          help: did you mean `kube_node`?\n"
     );
 }

@@ -180,7 +180,7 @@ fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup:
     }
 }
 
-/// Reports keys that are no options of this level.
+/// Reports keys that are not options of this level.
 fn unsupported(options: &Value, path: &str, given: &Value, errors: &mut Vec<String>) {
     let names = |value: &Value| -> Vec<String> {
         value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)).collect()

@@ -25,7 +25,7 @@ pub(super) struct Name {
 impl Name {
     /// Reads a name. A name without a registry means Docker Hub.
     pub(super) fn parse(text: &str) -> Result<Name> {
-        let invalid = || Error::new(format!("`{text}` is no name of an image"));
+        let invalid = || Error::new(format!("`{text}` is not the name of an image"));
         let (path, reference) = match text.split_once('@') {
             Some((path, digest)) if digest.starts_with("sha256:") => (without_tag(path), digest),
             Some(_) => return Err(invalid()),
@@ -176,7 +176,7 @@ mod tests {
         let digest = "0".repeat(64);
         assert_eq!(shown(&format!("quay.io/x:v1@sha256:{digest}")), format!("quay.io/x@sha256:{digest}"));
         for text in ["", "../x", "quay.io/../x:v1", "quay.io/a b:v1", "quay.io/x@md5:1", "quay.io//x"] {
-            assert!(shown(text).contains("is no name of an image"), "{text}");
+            assert!(shown(text).contains("is not the name of an image"), "{text}");
         }
     }
 }

@@ -281,7 +281,7 @@ impl File {
         let is_path = self.path.len() <= 1024 && self.path.chars().all(is_plain) && self.path.split('/').all(is_name);
         if !is_rooted || !is_path || !self.path.contains('/') {
             let shown: String = self.path.chars().filter(|c| is_plain(*c)).take(120).collect();
-            return Err(format!("`{shown}` is no path for {} files", self.kind));
+            return Err(format!("`{shown}` is not a path for {} files", self.kind));
         }
         if self.size > LARGEST_FILE {
             return Err(format!("`{}` has more than {} GiB", self.path, LARGEST_FILE >> 30));
@@ -336,7 +336,7 @@ mod tests {
     fn path_out_of_the_mirror_is_refused() {
         for path in ["files/../x", "/files/x", "files//x", "files/./x", "other/x", "files", "files/a\nb", "files/{{x}}"]
         {
-            assert!(refusal(&manifest(&[path])).contains("is no path for"), "{path}");
+            assert!(refusal(&manifest(&[path])).contains("is not a path for"), "{path}");
         }
     }
 

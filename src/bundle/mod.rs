@@ -5,7 +5,7 @@
 //! | Member | Content |
 //! |---|---|
 //! | `bundle.json` | The [`Manifest`]: every file with its path in the mirror, its SHA-256, its size and its source |
-//! | `bundle.json.sig` | SSH signature of `bundle.json`, as `ssh-keygen -Y sign` makes it; missing if unsigned |
+//! | `bundle.json.sig` | SSH signature of `bundle.json`, as `ssh-keygen -Y sign` writes it; missing if unsigned |
 //! | `sbom.json` | CycloneDX list of the components; its hash is in the manifest |
 //! | `blobs/sha256/DIGEST` | Contents, in the order of their hashes; with the ending `.zst` if compressed |
 //!

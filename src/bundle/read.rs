@@ -222,5 +222,5 @@ fn decompress(mut content: &mut dyn Read, size: u64, writer: &mut dyn Write) -> 
 /// The error of a damaged bundle. The reason may quote the bundle, so it is cut and cleaned.
 fn broken(path: &Path, reason: &str) -> Error {
     let reason: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
-    Error::new(format!("`{}` is no valid bundle: {reason}", path.display()))
+    Error::new(format!("`{}` is not a valid bundle: {reason}", path.display()))
 }

@@ -76,7 +76,7 @@ pub fn check(bundle: &Bundle, trust: &Trust) -> Result<Signature> {
             .map(|(key, identity)| (key, Some(identity)))?,
         (None, Some(file)) => {
             let read = PublicKey::from_openssh(text(file)?.trim());
-            let key = read.map_err(|error| Error::new(format!("`{}` is no public key: {error}", file.display())))?;
+            let key = read.map_err(|error| Error::new(format!("`{}` is not a public key: {error}", file.display())))?;
             if key.key_data() != signature.public_key() {
                 let message = format!("`{shown}` is signed by {fingerprint}, not by the key in `{}`", file.display());
                 return Err(Error::new(message));

@@ -282,7 +282,7 @@ fn private_key(path: &Path) -> Result<PrivateKey> {
     let read = windlass_bounds::read_up_to(path, 1 << 20);
     let text = zeroize::Zeroizing::new(read.map_err(|error| Error::new(format!("`{shown}` cannot be read: {error}")))?);
     let key = PrivateKey::from_openssh(text.as_slice()).map_err(|error| {
-        Error::new(format!("`{shown}` is no private key of OpenSSH: {error}"))
+        Error::new(format!("`{shown}` is not a private key of OpenSSH: {error}"))
             .hint("for a key in an agent, use `ssh-keygen -Y sign` and `windlass bundle sign --signature`")
     })?;
     if !key.is_encrypted() {

@@ -1,4 +1,4 @@
-//! `windlass doctor`: finds out what works on this machine, and how to mend the rest.
+//! `windlass doctor`: checks this machine, and suggests how to fix problems.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;

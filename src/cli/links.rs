@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
 fn install(links: &[PathBuf], target: &Path, program: &Path) -> Result<()> {
     if let Some(taken) = links.iter().find(|link| link.symlink_metadata().is_ok() && !leads_to(link, program)) {
         return Err(Error::new(format!(
-            "{} exists and is no link to this program; nothing was changed. Remove it, or name another directory.",
+            "{} exists and is not a link to this program; nothing was changed. Remove it, or name another directory.",
             taken.display()
         )));
     }

@@ -260,7 +260,7 @@ fn print_version(name: &str, program: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Path of a program called by this name.
+/// Resolves a program's name on `PATH`; a path becomes absolute.
 fn found(program: &Path) -> PathBuf {
     let is_name = program.components().count() == 1;
     let folders = std::env::var_os("PATH").filter(|_| is_name).unwrap_or_default();

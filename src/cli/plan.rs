@@ -142,7 +142,7 @@ fn is_confirmed(printer: &Printer) -> Result<bool> {
     }
 }
 
-/// A plan with what its caller needs to go on.
+/// A plan, with everything that its caller needs to continue.
 pub(super) struct Made {
     pub(super) document: Document,
     /// Exit code of the check run.

@@ -39,7 +39,7 @@ const SHOWN: usize = 20;
 Examples:
   windlass reconcile -i inventory/mycluster --once                     # look once, change nothing
   windlass reconcile -i inventory/mycluster --policy reconcile.yml     # look and repair until stopped
-  windlass reconcile -i inventory/mycluster --pause                    # stop repairs, go on looking
+  windlass reconcile -i inventory/mycluster --pause                    # stop repairs, keep checking
   windlass reconcile -i inventory/mycluster -- -e @secrets.yml         # options for all runs of playbooks"
 )]
 pub(super) struct Arguments {
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     /// Make one round and exit
     #[arg(long)]
     once: bool,
-    /// Pause repairs until --unpause; a repair that runs goes on
+    /// Pause repairs until --unpause; a running repair continues
     #[arg(long, conflicts_with_all = ["unpause", "status", "once"])]
     pause: bool,
     /// Allow repairs again

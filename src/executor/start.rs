@@ -34,7 +34,7 @@ pub(super) struct Started {
     pub(super) extent: Extent,
 }
 
-/// Inputs for a start besides the connection.
+/// Inputs for a start, apart from the connection.
 pub(super) struct Starter<'a> {
     pub(super) target: &'a Target,
     pub(super) images: &'a [Image],

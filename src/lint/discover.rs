@@ -131,7 +131,7 @@ fn kind_by_path(path: &Path) -> Option<Kind> {
     })
 }
 
-/// Whether a text that is no valid YAML was written as a playbook.
+/// Whether a text that is not valid YAML was written as a playbook.
 fn is_meant_as_playbook(text: &str) -> bool {
     let mut entries = text.lines().filter_map(|line| line.strip_prefix("- ").or_else(|| line.strip_prefix("  ")));
     entries.any(|entry| entry.starts_with("hosts:") || entry.starts_with("import_playbook:"))

@@ -62,7 +62,9 @@ impl Settings {
                 }
                 other => {
                     let hint = did_you_mean(other, ["exclude", "paths", "skip"]);
-                    return Err(Error::parse(format!("`{other}` is no setting of {FILE}"), &key.span).maybe_hint(hint));
+                    return Err(
+                        Error::parse(format!("`{other}` is not a setting of {FILE}"), &key.span).maybe_hint(hint)
+                    );
                 }
             }
         }
@@ -116,7 +118,7 @@ fn texts(node: &Node) -> Result<Vec<(String, &Span)>> {
 fn globs<'a>(patterns: impl Iterator<Item = (&'a str, &'a Span)>) -> Result<GlobSet> {
     let mut builder = GlobSetBuilder::new();
     let invalid =
-        |error: globset::Error, span: &Span| Error::parse(format!("this is no pattern of paths: {error}"), span);
+        |error: globset::Error, span: &Span| Error::parse(format!("this is not a pattern of paths: {error}"), span);
     for (pattern, span) in patterns {
         let pattern = pattern.trim_end_matches('/');
         for text in [pattern.to_owned(), format!("{pattern}/**")] {

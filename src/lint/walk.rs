@@ -249,7 +249,7 @@ impl<'p> Walk<'p, '_> {
         self.tree.tasks.push(task);
     }
 
-    /// Takes the action out of the keys that are no keywords.
+    /// Takes the action out of the keys that are not keywords.
     fn action(&mut self, map: &'p Arc<Mapping>, others: &mut Vec<&'p Key>) -> Option<Action> {
         let (name, span, value) = match ["action", "local_action"].iter().find_map(|name| map.get_entry(name)) {
             Some((key, node)) => {

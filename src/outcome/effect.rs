@@ -8,7 +8,7 @@ use windlass_yaml::Mapping;
 use crate::connection::Kind;
 use crate::vars::HostFacts;
 
-/// A change of the run that a task makes besides its registered result.
+/// A change of the run that a task makes in addition to its registered result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Facts that a module reported (`ansible_facts`).

@@ -107,7 +107,7 @@ impl TaskResult {
         self
     }
 
-    /// Changes of the run besides the registered result.
+    /// Changes of the run other than the registered result.
     pub fn effects(&self) -> &[Effect] {
         &self.effects
     }
@@ -267,7 +267,7 @@ impl TaskResult {
         if verdicts.peek().is_some() { verdicts.any(|value| holds(&value)) } else { self.is("failed") }
     }
 
-    /// Whether its command exited with another code than 0 while nothing decides if that is a failure.
+    /// Whether its command exited with a code other than 0 while nothing decides if that is a failure.
     pub fn exits_badly(&self) -> bool {
         self.get("failed").is_none()
             && self.get("rc").is_some_and(|rc| i64::try_from(rc.clone()).is_ok_and(|rc| rc != 0))

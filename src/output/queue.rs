@@ -15,7 +15,7 @@ const BUDGET: usize = 32 << 20;
 /// Multiple of the budget beyond which warnings and details are dropped, because their senders cannot wait.
 const FLOOD: usize = 2;
 
-/// Estimated overhead of an event besides its texts, in bytes.
+/// Estimated overhead of an event in addition to its texts, in bytes.
 const OVERHEAD: usize = 256;
 
 /// Maximum number of values of a result that count for its size.

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 const RAW_OPTIONS: &[&str] =
     &["creates", "removes", "chdir", "executable", "warn", "stdin", "stdin_add_newline", "strip_empty_ends"];
 
-/// Parses the text of `module: text`; `written` is its node. For actions with free text, words that are no options stay
-/// together under `_raw_params`.
+/// Parses the text of `module: text`; `written` is its node. For actions with free text, words that are not options
+/// stay together under `_raw_params`.
 pub fn parse(text: &str, free_text: bool, written: &Node) -> Result<Mapping> {
     let span = &written.span;
     let mut map = Mapping::new();

@@ -100,7 +100,7 @@ pub(super) fn hosts(node: &Node) -> Result<()> {
     }
 }
 
-/// Fails if the tasks, handlers or roles of a play are no lists.
+/// Fails if the tasks, handlers or roles of a play are not lists.
 pub(super) fn sections(keywords: &Keywords) -> Result<()> {
     let malformed = |name| keywords.get(name).filter(|node: &&Node| node.as_list().is_none());
     for name in ["tasks", "pre_tasks", "post_tasks", "handlers"] {

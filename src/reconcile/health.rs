@@ -101,7 +101,7 @@ impl Health {
             .collect()
     }
 
-    /// A finding on another host that speaks against taking `host` away: the majority may depend on it.
+    /// A finding on another host that forbids removing `host`, because the majority may depend on it.
     pub fn against_removal(&self, host: &str) -> Option<Finding> {
         let mut found = self.bad().filter(|(check, one)| OF_MAJORITY.contains(&check.id.as_str()) && one.host != host);
         found.next().map(|(check, one)| finding(check, one))

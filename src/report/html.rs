@@ -27,7 +27,7 @@ const FAILURES: usize = 500;
 const BARS: usize = 20_000;
 /// Width of the timeline in its own units.
 const WIDTH: f64 = 1000.0;
-/// Number of slowest tasks.
+/// Maximum number of tasks listed as the slowest.
 const SLOWEST: usize = 20;
 
 const COUNTS: [&str; 7] = ["ok", "changed", "unreachable", "failed", "skipped", "rescued", "ignored"];

@@ -11,7 +11,7 @@ use super::place;
 use super::text::Budget;
 use crate::journal::{At, Done, ItemDone, Journal, Record};
 
-/// Maximum number of outcomes. Beyond it those that went well are left out first.
+/// Maximum number of outcomes. Beyond it, successful ones are left out first.
 const OUTCOMES: usize = 100_000;
 /// Maximum size of all texts together, in bytes.
 const TEXTS: usize = 64 << 20;

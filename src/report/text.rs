@@ -94,7 +94,7 @@ impl Budget {
         text
     }
 
-    /// A text of the journal that is no key of a result.
+    /// A text of the journal that is not a key of a result.
     pub(super) fn named(&mut self, text: String) -> String {
         self.cut(text, FAILED, false).0
     }

@@ -158,7 +158,7 @@ impl TaskOnHost {
         let context = self.scope();
         match self.open_loop(&context) {
             Err(failure) => match self.condition(&context) {
-                // An undefined loop is no error if the condition skips the task anyway.
+                // An undefined loop is not an error if the condition skips the task anyway.
                 Ok(Some(skipped)) => self.finished(&context, Whole::of(skipped)),
                 _ => self.finished(&context, Whole::of(self.without_loop(failure))),
             },

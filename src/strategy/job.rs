@@ -33,7 +33,7 @@ impl TaskOnHost {
             left = left.saturating_sub(poll);
             match action.job(job, "status").await {
                 Ok(answer) if answer.is("finished") || answer.failed() => {
-                    // The job's result is known; failing to delete its status file is no reason to fail.
+                    // The job's result is known; failing to delete its status file is not a reason to fail.
                     let _ = action.job(job, "cleanup").await;
                     return Ok(answer);
                 }

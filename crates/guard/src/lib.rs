@@ -57,7 +57,7 @@ struct Guard {
 
 struct Started {
     child: Child,
-    /// Ends with this process, whatever ends it.
+    /// Pipe to the guard, which closes when this process ends for any reason.
     lifeline: ChildStdin,
 }
 

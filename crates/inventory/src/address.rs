@@ -10,7 +10,7 @@ pub(crate) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u32>), range:
     Ok((range::expand(host)?, port))
 }
 
-/// Splits `host:port`; `None` if the text is no host name or address, with or without ranges.
+/// Splits `host:port`; `None` if the text is not a host name or address, with or without ranges.
 pub fn parse(text: &str) -> Option<(&str, Option<u32>)> {
     let (host, port) =
         split_port(text).map_or((text, None), |(host, port)| (host, Some(port).filter(|port| *port > 0)));

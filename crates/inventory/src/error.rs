@@ -167,7 +167,7 @@ pub enum Warning {
         /// The name.
         name: String,
     },
-    /// Group names that are no valid variable names.
+    /// Group names that are not valid variable names.
     #[error(
         "Invalid characters were found in group names {}: {}.",
         if *are_replaced { "and automatically replaced" } else { "but not replaced" },

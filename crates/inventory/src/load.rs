@@ -59,7 +59,7 @@ pub struct LoadOptions {
     pub unparsed_is_error: bool,
     /// Whether it is an error if no source can be read (`unparsed_is_failed`).
     pub nothing_is_error: bool,
-    /// Treatment of group names that are no valid variable names (`force_valid_group_names`).
+    /// Treatment of group names that are not valid variable names (`force_valid_group_names`).
     pub group_names: GroupNames,
     /// Deadline of an inventory script.
     pub script_timeout: Option<Duration>,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Treatment of group names that are no valid variable names (`force_valid_group_names`).
+/// Treatment of group names that are not valid variable names (`force_valid_group_names`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupNames {
     /// Keep them, with a warning.

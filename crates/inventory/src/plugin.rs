@@ -47,7 +47,7 @@ impl Plugin {
 
 /// A source about to be read. Its text is read and decrypted once, however many plugins try it.
 pub(crate) struct Candidate {
-    /// The source as given, for sources that are no paths.
+    /// The source as given, for sources that are not paths.
     pub(crate) text: String,
     pub(crate) path: Arc<Path>,
     content: Option<Arc<Source>>,

@@ -36,7 +36,7 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// A wait exceeded its deadline.
-    #[error("Waited {seconds} s for {what}, in vain.{}", after_space(.detail))]
+    #[error("Waited {seconds} s for {what} without success.{}", after_space(.detail))]
     Deadline {
         /// The awaited event.
         what: String,

@@ -63,7 +63,7 @@ pub(crate) fn cut(link: &str) -> Result<(), Error> {
     if find(link)?.is_none() || run("remove a link", "ip", &["link", "delete", "dev", link]).is_ok() {
         return Ok(());
     }
-    // The kernel removes a dead host's link itself, with a delay. Losing that race is no error.
+    // The kernel removes a dead host's link itself, with a delay. Losing that race is not an error.
     let deadline = Deadline::new(format!("the network link {link} to disappear"), SECONDS_FOR_LINKS);
     while find(link)?.is_some() {
         deadline.pause(String::new)?;

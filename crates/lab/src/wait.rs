@@ -74,7 +74,7 @@ mod tests {
     fn expired_wait_names_its_subject() {
         let deadline = Deadline::new("the moon", 0);
         let error = deadline.pause(|| "It was cloudy.".to_owned()).unwrap_err();
-        assert_eq!(error.to_string(), "Waited 0 s for the moon, in vain. It was cloudy.");
+        assert_eq!(error.to_string(), "Waited 0 s for the moon without success. It was cloudy.");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{
 pub enum Answer<V> {
     /// A mapping.
     Mapping(V),
-    /// A value of another type, given with its article; it is no valid result.
+    /// A value of another type, given with its article; it is not a valid result.
     Other(&'static str),
 }
 

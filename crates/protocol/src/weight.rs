@@ -13,9 +13,9 @@ pub const MAX_WEIGHT: usize = 256 << 20;
 
 /// Bytes for an empty list or mapping and its slot in the surrounding one.
 const CONTAINER: usize = 96;
-/// Bytes for a member of a mapping, besides its key and value.
+/// Bytes for a member of a mapping, in addition to its key and value.
 const MEMBER: usize = 48;
-/// Bytes for a scalar, besides its text.
+/// Bytes for a scalar, in addition to its text.
 const SCALAR: usize = 32;
 
 /// Estimates the memory for the values of a JSON text, in bytes; fails beyond the limits. The text may be invalid JSON.

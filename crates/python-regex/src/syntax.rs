@@ -202,7 +202,7 @@ impl Translator<'_> {
             self.rest.next();
         }
         if first == '0' || in_class || digits.len() == 3 {
-            let code = u32::from_str_radix(&digits, 8).map_err(|_| format!("'\\{digits}' is no octal code"))?;
+            let code = u32::from_str_radix(&digits, 8).map_err(|_| format!("'\\{digits}' is not an octal code"))?;
             self.out.push_str(&format!("\\x{{{code:x}}}"));
         } else {
             // The group keeps a digit that follows from becoming part of the number.

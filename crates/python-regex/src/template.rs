@@ -53,7 +53,7 @@ impl Template {
                         literal.extend(u32::from_str_radix(&digits, 8).ok().and_then(char::from_u32));
                         continue;
                     }
-                    digits.parse().map_err(|_| fail(format!("'\\{digits}' is no group")))?
+                    digits.parse().map_err(|_| fail(format!("'\\{digits}' is not a group")))?
                 }
                 Some('0') => {
                     let mut code = 0;

@@ -145,7 +145,7 @@ pub(crate) fn key_value(key: &Key) -> Value {
     scalar(&key.value).unwrap_or_default()
 }
 
-/// Converts a scalar that is no template; `None` for ciphertext and containers.
+/// Converts a scalar that is not a template; `None` for ciphertext and containers.
 pub(crate) fn scalar(value: &Yaml) -> Option<Value> {
     Some(match value {
         Yaml::Null => Value::from(()),

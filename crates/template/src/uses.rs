@@ -62,7 +62,7 @@ pub struct Uses {
     pub expressions: Vec<Expression>,
 }
 
-/// Error of a text that is no template, with its position in the text.
+/// Error of a text that is not a template, with its position in the text.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The reason.
@@ -222,7 +222,7 @@ fn path_start(tokens: &[Token<'_>], end: usize) -> Option<usize> {
     }
 }
 
-/// Words of the grammar, which are no variables.
+/// Words of the grammar, which are not variables.
 const WORDS: [&str; 14] =
     ["and", "or", "not", "if", "else", "in", "is", "true", "false", "none", "True", "False", "None", "recursive"];
 

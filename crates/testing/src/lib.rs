@@ -1,4 +1,4 @@
-//! Requirements of tests that a machine may lack: rights, programs and servers.
+//! Requirements of tests that a machine may lack: privileges, programs and servers.
 //!
 //! A test without its requirements does nothing and says so on standard error, past the harness that hides the output
 //! of tests. `WINDLASS_REQUIRE` lists requirements, separated by blanks, whose lack is a failure: `make test` names all

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{DuplicateKeys, Key, Mapping, Node, Options, Source, Span, Text, Value, number};
 
-/// Reads a text as JSON; `None` if it is not JSON, which is no error here.
+/// Reads a text as JSON; `None` if it is not JSON, which is not an error here.
 pub(crate) fn parse(source: &Arc<Source>, options: &Options) -> Option<Node> {
     let bytes = source.text.as_bytes();
     let start = bytes.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))?;

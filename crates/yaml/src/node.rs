@@ -165,7 +165,7 @@ impl Node {
         if let Value::Map(mapping) = &self.value { Some(mapping) } else { None }
     }
 
-    /// The value under a string key; `None` if this is no mapping or lacks the key.
+    /// The value under a string key; `None` if this is not a mapping or lacks the key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.as_map()?.get(key)
     }

@@ -13,7 +13,7 @@ pub(crate) enum Resolved {
     Merge,
     /// `=`: text as a key, meaningless as a value.
     DefaultValue,
-    /// The text has the shape of the named type but is no valid value of it, such as the date 2024-13-45.
+    /// The text has the shape of the named type but is not a valid value of it, such as the date 2024-13-45.
     Invalid(&'static str),
 }
 

@@ -67,7 +67,7 @@ impl<R: Read> Read for Metered<R> {
             return Ok(count);
         }
         Err(io::Error::other(format!(
-            "it unpacks to more than {} bytes, {MAX_RATIO} times its own size, as archives do that are made to fill a disk; if it is to be trusted, unpack it with its own program by the command module",
+            "it unpacks to more than {} bytes, {MAX_RATIO} times its own size, like archives that are made to fill a disk; if it is to be trusted, unpack it with its own program by the command module",
             self.budget.limit
         )))
     }

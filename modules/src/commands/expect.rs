@@ -112,7 +112,7 @@ fn seconds(value: &Value) -> Result<Duration, Failure> {
         _ => None,
     };
     number.map(Duration::from_secs).ok_or_else(|| {
-        Failure::new(format!("argument 'timeout' cannot be converted to an int: {value} is no number of seconds."))
+        Failure::new(format!("argument 'timeout' cannot be converted to an int: {value} is not a number of seconds."))
     })
 }
 
@@ -154,7 +154,7 @@ fn rules(args: &Args) -> Result<Vec<Rule>, Failure> {
     };
     let rules = responses.iter().map(|(question, answer)| {
         let pattern = compile(&format!("(?s){question}"), Flags::default()).map_err(|message| {
-            Failure::new(format!("responses has a question that is no regular expression: {message}."))
+            Failure::new(format!("responses has a question that is not a regular expression: {message}."))
         })?;
         let answers = match answer {
             Value::Array(items) => Answers::InTurn(items.iter().map(line).collect::<Vec<_>>().into_iter()),

@@ -130,7 +130,7 @@ pub(super) fn describe_name_constraints(all: &[Extension], result: &mut Map) {
     result.insert("name_constraints_critical".to_owned(), critical.into());
 }
 
-/// The URI with this access method in an access extension.
+/// The URI of this access method in an authority information access extension.
 pub(super) fn access(all: &[Extension], what: &str) -> Option<String> {
     let (list, _) = Element::first(&find(all, "1.3.6.1.5.5.7.1.1")?.value)?;
     list.parts()?.iter().find_map(|description| {

@@ -51,7 +51,7 @@ pub(super) fn parse(name: &str, what: &str) -> Result<Vec<u8>, Failure> {
             .ok_or_else(|| refuse(": it is neither an address nor a network")),
         "RID" => encode::oid_body(value)
             .map(|body| encode::element(0x88, &body))
-            .ok_or_else(|| refuse(": it is no object identifier")),
+            .ok_or_else(|| refuse(": it is not an object identifier")),
         "dirName" => {
             let mut parts = distinguished_name(value).map_err(|why| refuse(&format!(": {why}")))?;
             parts.reverse();

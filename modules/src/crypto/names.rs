@@ -37,7 +37,7 @@ pub(super) fn encode_attribute(oid: &str, text: &str) -> Result<Vec<u8>, String>
             _ => format!("{name} must have from {} to {} characters, and has {length}", lengths.start(), lengths.end()),
         });
     }
-    let id = encode::oid(oid).ok_or_else(|| format!("{oid} is no object identifier"))?;
+    let id = encode::oid(oid).ok_or_else(|| format!("{oid} is not an object identifier"))?;
     Ok(encode::sequence([id, encode::element(tag, text.as_bytes())]))
 }
 

@@ -251,7 +251,7 @@ impl Task {
         if let Some(size) = size {
             let small = kind.starts_with("rsa") && size < 1024;
             if small || !allowed.is_empty() && !allowed.contains(&size) {
-                return Err(Failure::new(format!("{size} is no size for a key of the type {kind}.")));
+                return Err(Failure::new(format!("{size} is not a size for a key of the type {kind}.")));
             }
         }
         Ok(Task {

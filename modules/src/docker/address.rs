@@ -70,7 +70,7 @@ impl Address {
         let (host, port) = match authority.rfind(':').filter(|at| *at > bracket) {
             Some(at) => {
                 let (host, port) = authority.split_at(at);
-                (host, port.trim_start_matches(':').parse().map_err(|_| invalid("the port is no number"))?)
+                (host, port.trim_start_matches(':').parse().map_err(|_| invalid("the port is not a number"))?)
             }
             None => (authority, usual),
         };

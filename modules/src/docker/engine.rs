@@ -235,7 +235,7 @@ impl Engine {
         if let Some(wanted) = wanted.filter(|wanted| !wanted.eq_ignore_ascii_case("auto")) {
             return Version::parse(&wanted).ok_or_else(|| {
                 Failure::new(format!(
-                    "api_version {wanted} is no version of Docker's API: write it like 1.43, or auto."
+                    "api_version {wanted} is not a version of Docker's API: write it like 1.43, or auto."
                 ))
             });
         }

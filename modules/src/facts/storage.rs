@@ -181,7 +181,7 @@ fn devices(root: &Root, links: &Links) -> Map {
     devices
 }
 
-/// Devices built on a device, under the device mapper's own names besides the kernel's.
+/// Devices built on a device, under the device mapper's own names in addition to the kernel's.
 fn holders(root: &Root, folder: &str) -> Vec<String> {
     let names = root.names(&format!("{folder}/holders")).into_iter();
     let mapped = |holder: String| match root.line(&format!("/sys/block/{holder}/dm/name")) {

@@ -54,7 +54,7 @@ pub(super) fn new_flags(text: &str, current: IFlags) -> Result<IFlags, Failure> 
     for letter in names.chars() {
         let found = FLAGS.iter().find(|(known, ..)| *known == letter);
         asked |= found.map(|(_, flag, _)| *flag).ok_or_else(|| {
-            Failure::new(format!("chattr failed: '{letter}' in attributes '{text}' is no attribute of files."))
+            Failure::new(format!("chattr failed: '{letter}' in attributes '{text}' is not an attribute of files."))
         })?;
     }
     let all = FLAGS.iter().fold(IFlags::empty(), |all, (_, flag, _)| all | *flag);

@@ -85,7 +85,7 @@ impl Wanted {
         self.plan_and_tell(host).map(|(plan, _)| plan)
     }
 
-    /// The plan, and whether it writes content besides setting attributes.
+    /// The plan, and whether it writes content or only sets attributes.
     pub(super) fn plan_and_tell(mut self, host: &Host) -> Result<(Plan, bool), Failure> {
         if let Some(validate) = &self.validate
             && !validate.contains("%s")

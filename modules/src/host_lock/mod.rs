@@ -60,7 +60,7 @@ impl HostLock {
             return Ok(Attempt::Held);
         }
         if terms.run.is_empty() || terms.run.len() > 64 || !terms.run.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(io::Error::other("the controller's name of the run is no hexadecimal number"));
+            return Err(io::Error::other("the controller's name of the run is not a hexadecimal number"));
         }
         let _gate = self.gate()?;
         // Otherwise two runs that both read and want to write would wait for each other.

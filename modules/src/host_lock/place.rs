@@ -51,7 +51,7 @@ fn open_in(base: &str, name: &str) -> io::Result<OwnedFd> {
 
 fn is_private(found: &Stat) -> io::Result<()> {
     if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
-        return Err(io::Error::other("it is no directory"));
+        return Err(io::Error::other("it is not a directory"));
     }
     if found.st_uid != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other("it belongs to another user"));

@@ -118,7 +118,7 @@ pub(super) fn run() -> io::Result<()> {
             let told = map.entry("warnings").or_insert_with(|| json!([]));
             told.as_array_mut().into_iter().for_each(|told| told.extend(warnings.iter().map(|text| json!(text))));
         }
-        // Output besides the result has other key names in a job's file.
+        // Output other than the result has different key names in a job's file.
         for (name, name_in_job) in [("module_stdout", "outdata"), ("module_stderr", "stderr")] {
             if let Some(text) = map.remove(name) {
                 map.insert(name_in_job.to_owned(), text);

@@ -63,7 +63,7 @@ fn chosen(wanted: &str, known: &str, largest: bool, smallest: bool, negative: bo
         if WITHOUT_END.contains(&text) && !(negative && text == "-1") {
             return Ok(i128::MAX);
         }
-        text.parse().map_err(|_| Failure::new(format!("Invalid configuration: {text} is no limit.")))
+        text.parse().map_err(|_| Failure::new(format!("Invalid configuration: {text} is not a limit.")))
     };
     let (new, old) = (size(wanted)?, size(known)?);
     let keep = largest && old > new || smallest && old < new;

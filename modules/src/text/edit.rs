@@ -18,7 +18,7 @@ use crate::{
     process::reason,
 };
 
-/// Message if attributes change besides the text.
+/// Message if attributes change in addition to the text.
 const ATTRIBUTES_CHANGED: &str = "ownership, perms or SE linux context changed";
 
 /// Text of a file. If it is not UTF-8, each byte is kept as a character.

@@ -68,7 +68,7 @@ impl Module for KnownHosts {
         let key = args.str("key").map(str::trim).filter(|key| !key.is_empty());
         let present = args.str("state") != Some("absent");
         let entry = key.map(|key| {
-            Entry::parse(key).ok_or_else(|| Failure::new(format!("The key is no line of known hosts: {key}")))
+            Entry::parse(key).ok_or_else(|| Failure::new(format!("The key is not a line of known hosts: {key}")))
         });
         let entry = entry.transpose()?;
         if let Some(entry) = entry.as_ref().filter(|entry| !names(entry.hosts, &name)) {

@@ -210,7 +210,7 @@ impl Client {
         Ok(output.stdout_text().lines().any(|line| !line.is_empty() && !line.starts_with(['?', 'X'])))
     }
 
-    /// The lines with revision and URL.
+    /// The working copy's lines with revision and URL, as the result shows them.
     fn state(&self, host: &Host) -> Result<Value, Failure> {
         let text = self.run(&["info", &self.dest], host)?.stdout_text();
         let url = text.lines().find(|line| line.starts_with("URL:") || line.starts_with("URL :"));

@@ -213,7 +213,7 @@ fn definitions_validated_before_sending() {
     let refused = bench.run("k8s", with(&args, json!({ "validate": { "fail_on_error": true } })), false);
     assert_eq!(
         refused["msg"],
-        "ConfigMap c: data.key (1) is not of type 'string'\nConfigMap c: the object has 'dat', which is no property of it"
+        "ConfigMap c: data.key (1) is not of type 'string'\nConfigMap c: the object has 'dat', which is not a property of it"
     );
     assert!(server.asked().iter().all(|asked| asked.method == "GET"));
     let warned = bench.run("k8s", with(&args, json!({ "validate": { "strict": false } })), false);

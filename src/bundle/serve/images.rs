@@ -38,7 +38,7 @@ impl Images {
     /// Adds the images of an archive, in the format of `docker save` or of OCI.
     pub(super) fn add(&mut self, path: &Path) -> Result<()> {
         let members = members(path).map_err(|error| failed(path, "be read", &error))?;
-        let invalid = |reason: &str| Error::new(format!("`{}` is no archive of images: {reason}", path.display()));
+        let invalid = |reason: &str| Error::new(format!("`{}` is not an archive of images: {reason}", path.display()));
         let text = |name: &str| -> Result<Option<Vec<u8>>> {
             let Some(extent) = members.get(name) else { return Ok(None) };
             read(extent).map(Some).map_err(|error| failed(path, "be read", &error))

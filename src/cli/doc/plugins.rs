@@ -8,7 +8,7 @@ use crate::playbook::keyword::{KEYWORDS, places};
 /// One page per line: type, name and description.
 const PAGES: &str = include_str!("pages.tsv");
 
-/// Types with pages, besides modules and roles.
+/// Types with pages, other than modules and roles.
 pub(super) const TYPES: &[&str] = &[
     "become",
     "cache",

@@ -179,7 +179,7 @@ impl PythonPlugins {
         failure.map_or(Ok(None), Err)
     }
 
-    /// Whether a plugin file contains a name in a place where plugin names stand.
+    /// Whether a plugin file contains a name where plugin names are defined.
     fn mentions(&self, file: &Path, name: &str) -> bool {
         let mut known = self.mentioned.lock().unwrap_or_else(PoisonError::into_inner);
         let names = known.entry(file.to_owned()).or_insert_with(|| {

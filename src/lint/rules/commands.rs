@@ -142,7 +142,7 @@ fn module_for(text: &str, is_shell: bool) -> Option<(String, &'static str)> {
         return None;
     }
     let plain = without_templates(text);
-    // A wildcard is passed to the program as it is, which is a mistake of another kind.
+    // A wildcard is passed to the program unexpanded, which is a mistake of another kind.
     if plain.contains('*') || is_template(text.split_whitespace().next()?) {
         return None;
     }

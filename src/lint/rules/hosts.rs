@@ -33,7 +33,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
                 if is_excluded || may_be_added || added.contains(name) || matches_any(inventory, name) {
                     continue;
                 }
-                let message = format!("`{name}` is no group or host of the inventory");
+                let message = format!("`{name}` is not a group or host of the inventory");
                 let hint = nearest(name, name.chars().count() / 4 + 1, names.iter().map(String::as_str));
                 findings.push(Finding::new(&UNKNOWN_GROUP, entry.file, place_of(&node.span), message).help(hint));
             }

@@ -59,7 +59,7 @@ fn of_task(task: &Task<'_>, findings: &mut Vec<Finding>) {
 fn unknown(file: &SourceFile, key: &Key, on: On) -> Finding {
     let word = key.to_text();
     let names = KEYWORDS.iter().map(|(name, _)| *name).filter(|name| is_keyword(name, on));
-    let message = format!("`{word}` is no keyword of a {}", title(on));
+    let message = format!("`{word}` is not a keyword of a {}", title(on));
     let limit = (word.chars().count() / 3).max(1);
     Finding::new(&UNKNOWN_KEYWORD, file, place_of(&key.span), message).help(nearest(&word, limit, names))
 }

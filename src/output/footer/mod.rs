@@ -188,7 +188,7 @@ impl Drop for Question {
         {
             footer.is_mid_line = false;
         }
-        // Time spent on a question is no silence of the run.
+        // Time spent on a question does not count as silence.
         end_silence();
     }
 }

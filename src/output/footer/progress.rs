@@ -109,7 +109,7 @@ impl Progress {
         }
     }
 
-    /// Looks the start of a task up in an earlier run, and expects the rest to take as long as it did then.
+    /// Finds the start of a task in an earlier run, and expects the rest to take as long as it took then.
     fn locate(&mut self, task: &Arc<Task>) {
         let Some(forecast) = &self.forecast else { return };
         let place = (self.number, self.batch, crate::strategy::named(task));

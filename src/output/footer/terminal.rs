@@ -70,7 +70,7 @@ fn has_reader() -> bool {
     })
 }
 
-/// Columns for titles: those of the terminal but one, or 79 where the output is no terminal.
+/// Columns for titles: one fewer than the terminal has, or 79 where the output is not a terminal.
 pub(crate) fn columns() -> usize {
     match Stream::Stdout.is_terminal() {
         true => Some(Stream::Stdout.columns()).filter(|columns| *columns > 1).map_or(COLUMNS, |columns| columns - 1),

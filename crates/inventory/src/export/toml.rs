@@ -27,7 +27,7 @@ pub fn to_toml(node: &Node, only_text_keys: bool) -> Result<String, Error> {
     Ok(toml)
 }
 
-/// Finds a key, at any depth, that is no text.
+/// Finds a key, at any depth, that is not text.
 fn other_key(node: &Node) -> Option<&Key> {
     if let Some(items) = node.as_list() {
         return items.iter().find_map(other_key);
@@ -70,7 +70,7 @@ fn table(entries: &Mapping, name: &str, is_item: bool, toml: &mut String) -> Res
     Ok(())
 }
 
-/// Whether a list can be written inline: it is no list of tables, or each of its tables fits on a line.
+/// Whether a list can be written inline: it is not a list of tables, or each of its tables fits on a line.
 fn fits_inline(items: &[Node]) -> Result<bool, Error> {
     if !items.iter().all(|item| item.as_map().is_some()) {
         return Ok(true);

@@ -172,7 +172,7 @@ impl Arguments {
 
     /// An argument, if it was given.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
-        debug_assert!(self.signature.parameters.contains(&name), "{name} is no parameter");
+        debug_assert!(self.signature.parameters.contains(&name), "{name} is not a parameter");
         self.named.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 

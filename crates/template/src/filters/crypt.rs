@@ -39,7 +39,7 @@ impl Method {
     }
 }
 
-/// Parameters of a hash, besides the password.
+/// Parameters of a hash, except the password.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) salt: Option<String>,
@@ -167,7 +167,7 @@ fn bcrypt_hash(password: &str, salt: &str, settings: &Settings) -> Result<String
         .decode(salt)
         .ok()
         .and_then(|bytes| <[u8; 16]>::try_from(bytes).ok())
-        .ok_or_else(|| format!("'{salt}' is no salt for bcrypt"))?;
+        .ok_or_else(|| format!("'{salt}' is not a salt for bcrypt"))?;
     let cost = settings.rounds.unwrap_or(12);
     if !(4..=HIGHEST_COST).contains(&cost) {
         return Err(format!("the rounds of bcrypt must be from 4 to {HIGHEST_COST}, not {cost}"));

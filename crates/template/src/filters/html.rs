@@ -43,7 +43,7 @@ pub(super) fn xmlattr(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         }
         let name = text(&name);
         if name.contains(|character: char| character.is_whitespace() || "/>=".contains(character)) {
-            return Err(args.failed(format!("'{name}' is no name of an attribute")));
+            return Err(args.failed(format!("'{name}' is not the name of an attribute")));
         }
         attributes.push(format!("{}=\"{}\"", escaped(&name), escaped(&text(&value))));
     }

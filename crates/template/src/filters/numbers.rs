@@ -196,7 +196,7 @@ pub(super) fn human_to_bytes(_: &mut State<'_, '_>, args: &Arguments) -> Outcome
     let kind = if isbits { "bits" } else { "bytes" };
     let unknown = || {
         let sentence = format!("human_to_bytes() can't interpret following string: {value}");
-        args.says_of(sentence, &format!("'{unit}' is no unit of {kind}."))
+        args.says_of(sentence, &format!("'{unit}' is not a unit of {kind}."))
     };
     let first = unit.chars().next().map(|first| first.to_ascii_uppercase()).unwrap_or_default();
     let (letter, word) = if isbits { ('b', "bit") } else { ('B', "byte") };

@@ -228,7 +228,7 @@ pub(super) fn subelements(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 pub(crate) enum Missing {
     /// The element is an error.
     Error,
-    /// The element is skipped if a key is missing, but an error if a step is no dictionary.
+    /// The element is skipped if a key is missing, but an error if a step is not a dictionary.
     KeysSkipped,
     /// The element is skipped.
     Skipped,

@@ -78,7 +78,7 @@ pub(super) fn urlsplit(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         None => Value::from(()),
         Some(port) => match port.parse::<u16>() {
             Ok(port) => Value::from(port),
-            Err(_) => return Err(args.failed(format!("'{port}' is no port"))),
+            Err(_) => return Err(args.failed(format!("'{port}' is not a port"))),
         },
     };
     let all = [

@@ -196,7 +196,8 @@ impl Sequence {
             None => number::to_int(value),
         };
         let number = parsed.ok_or_else(|| {
-            let reason = format!("Invalid type for '{name}' of the lookup 'sequence': '{}' is no integer", text(value));
+            let reason =
+                format!("Invalid type for '{name}' of the lookup 'sequence': '{}' is not an integer", text(value));
             crate::Error::lookup(reason)
         })?;
         match name {

@@ -39,7 +39,7 @@ pub(super) fn link_exists(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(path(args)?.symlink_metadata().is_ok())
 }
 
-/// A mount point is a directory on another device than its parent, or the root of a file system.
+/// A mount point is a directory on a different device than its parent, or the root of a file system.
 pub(super) fn mount(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     let path = path(args)?;
     let (Ok(here), false) = (path.symlink_metadata(), path.is_symlink()) else {

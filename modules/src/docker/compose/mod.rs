@@ -214,7 +214,7 @@ impl<'a> Project<'a> {
         let mut written = None;
         let folder = match args.value("definition") {
             None => std::path::absolute(args.required("project_src")?)
-                .map_err(|error| Failure::new(format!("project_src is no path: {error}.")))?,
+                .map_err(|error| Failure::new(format!("project_src is not a path: {error}.")))?,
             Some(definition) => {
                 let scratch = Scratch::new()?;
                 let path = scratch.path().join("compose.yaml");

@@ -338,7 +338,7 @@ fn update_limits(
     Container::find(&task.engine, &container.id())
 }
 
-/// Whether the container has another image than requested, or the same image under another name.
+/// Whether the container's image differs from the requested one, or has another name.
 fn image_is_different(
     task: &mut Task,
     comparisons: &Comparisons,

@@ -13,7 +13,7 @@ use super::fields::{Comparisons, FIELDS, Field, Place};
 use super::mounts;
 use crate::{Args, Failure, Map};
 
-/// Context of a comparison besides the options.
+/// Context of a comparison, apart from the options.
 pub(super) struct Surroundings<'a> {
     pub(super) args: &'a Args,
     /// Image of the existing container.

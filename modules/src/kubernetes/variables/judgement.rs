@@ -70,7 +70,7 @@ impl Table {
                 None => {
                     if let Some(meant) = self.slip(name, names) {
                         let sentence = format!(
-                            "`{name}` ({place}) is no variable of Kubespray or of the roles; did you mean `{meant}`? Correct it, or list \
+                            "`{name}` ({place}) is not a variable of Kubespray or of the roles; did you mean `{meant}`? Correct it, or list \
                              a name of your own in `own_variables`."
                         );
                         refused.insert(name, (None, sentence));

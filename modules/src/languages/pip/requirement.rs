@@ -5,7 +5,7 @@ use super::version::Version;
 pub(super) struct Requirement {
     /// Normalised name, for comparison.
     pub(super) name: String,
-    /// Pairs of operator and version.
+    /// Pairs of operator and version, such as `>=` and `1.2`.
     pub(super) versions: Vec<(String, String)>,
 }
 

@@ -123,7 +123,7 @@ impl Module for Apt {
     }
 }
 
-/// The work of a task besides the package lists.
+/// The work of a task, apart from the package lists.
 #[derive(Debug, Clone)]
 enum Work {
     Packages { wishes: Vec<Wish>, latest: bool },

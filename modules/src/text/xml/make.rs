@@ -16,7 +16,7 @@ pub(super) fn children(tree: &mut Tree, list: &[Value], input: &str) -> Result<V
 
 fn from_xml(tree: &mut Tree, child: &Value) -> Result<NodeId, Failure> {
     let refuse = |why: &str| Failure::new(format!("Error while parsing child element: {why}"));
-    let text = child.as_str().ok_or_else(|| refuse(&format!("{child} is no text of XML.")))?;
+    let text = child.as_str().ok_or_else(|| refuse(&format!("{child} is not XML text.")))?;
     let parsed = uppsala::parse(text).map_err(|error| refuse(&error.to_string()))?;
     tree.import(&parsed).ok_or_else(|| refuse("there is no element in it."))
 }
@@ -65,7 +65,7 @@ pub(super) fn text_of<'a>(value: &'a Value, name: &str) -> Result<Option<&'a str
     match value {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(text)),
-        other => Err(Failure::new(format!("The value {other} of {name} is no text; put it in quotes."))),
+        other => Err(Failure::new(format!("The value {other} of {name} is not text; put it in quotes."))),
     }
 }
 

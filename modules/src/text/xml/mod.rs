@@ -235,9 +235,9 @@ impl Task<'_> {
         if args.bool("print_match") {
             let paths = tree.find(top, xpath)?.into_iter().map(|found| match found {
                 Found::Node(node) => Ok(Value::from(tree.path(node))),
-                _ => {
-                    Err(Failure::new(format!("selector '{xpath}' matches something that is no node and has no path.")))
-                }
+                _ => Err(Failure::new(format!(
+                    "selector '{xpath}' matches something that is not a node and has no path."
+                ))),
             });
             let paths: Vec<Value> = paths.collect::<Result<_, _>>()?;
             let list: Vec<String> = paths.iter().map(Value::to_string).collect();

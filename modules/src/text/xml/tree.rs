@@ -374,7 +374,7 @@ fn parts_of(name: &str) -> Result<(Option<&str>, &str), Failure> {
     if local.chars().next().is_some_and(start) && local.chars().all(inside) {
         return Ok((uri, local));
     }
-    Err(Failure::new(format!("Invalid tag name {name:?}: it is no name of an element or attribute.")))
+    Err(Failure::new(format!("Invalid tag name {name:?}: it is not the name of an element or attribute.")))
 }
 
 /// A text; fails if it contains characters that XML forbids.

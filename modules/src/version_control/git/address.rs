@@ -66,7 +66,7 @@ pub(super) fn check_remote(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "remote is {name:?}, which is no name of a remote: it consists of letters, digits, '.', '_', '-', '+' and '/'."
+        "remote is {name:?}, which is not the name of a remote: it consists of letters, digits, '.', '_', '-', '+' and '/'."
     )))
 }
 

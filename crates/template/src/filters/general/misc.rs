@@ -34,7 +34,7 @@ pub(in crate::filters) fn random_mac(_: &mut State<'_, '_>, args: &Arguments) ->
     let mut parts: Vec<String> = prefix.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
     let is_byte = |part: &String| part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit());
     if parts.is_empty() || parts.len() >= BYTES || !parts.iter().all(is_byte) {
-        return Err(args.failed(format!("'{prefix}' is no beginning of a hardware address")));
+        return Err(args.failed(format!("'{prefix}' is not the beginning of a hardware address")));
     }
     let mut random = Random::new(args.some("seed"));
     // The first random digit of the address must not be 0.

@@ -21,7 +21,7 @@ const UNITS: [(&str, &[&str], f64); 8] = [
 fn seconds_of(args: &Arguments, unit: &str) -> Result<f64, minijinja::Error> {
     let found = UNITS.iter().find(|(_, names, _)| names.contains(&unit));
     let Some((name, _, seconds)) = found else {
-        return Err(args.failed(format!("'{unit}' is no unit of time")));
+        return Err(args.failed(format!("'{unit}' is not a unit of time")));
     };
     let days = |argument: &str, default: f64| -> Result<f64, minijinja::Error> {
         match args.some(argument) {
@@ -45,7 +45,7 @@ fn total(args: &Arguments) -> Result<f64, minijinja::Error> {
         let (amount, unit) = part.split_at(unit_at);
         let amount: f64 = match amount.parse() {
             Ok(amount) if !unit.is_empty() => amount,
-            _ => return Err(args.failed(format!("'{part}' in '{value}' is no span of time such as 90s"))),
+            _ => return Err(args.failed(format!("'{part}' in '{value}' is not a span of time such as 90s"))),
         };
         seconds += amount * seconds_of(args, unit)?;
     }

@@ -39,7 +39,7 @@ pub(in crate::filters) fn hwaddr(_: &mut State<'_, '_>, args: &Arguments) -> Out
         return match query.as_str() {
             "" => Ok(Value::from(())),
             "bool" => Ok(Value::from(false)),
-            _ => Err(args.failed(format!("'{given}' is no hardware address"))),
+            _ => Err(args.failed(format!("'{given}' is not a hardware address"))),
         };
     };
     Ok(match query.as_str() {

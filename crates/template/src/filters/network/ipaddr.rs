@@ -180,7 +180,7 @@ fn peer(question: &Question<'_>) -> Answer {
         (2, _) => said(network.show(network.address ^ 1)),
         (4, 1 | 2) => said(network.show(network.address ^ 3)),
         (4, _) => Err(format!("'{}' is the network's or the broadcast address and has no peer", question.given)),
-        _ => Err(format!("'{}' is no network of two hosts", question.given)),
+        _ => Err(format!("'{}' is not a network of two hosts", question.given)),
     }
 }
 

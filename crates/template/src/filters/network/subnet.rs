@@ -92,7 +92,7 @@ pub(in crate::filters) fn ipmath(_: &mut State<'_, '_>, args: &Arguments) -> Out
     };
     match address.filter(|address| start.is_v6 || *address <= u128::from(u32::MAX)) {
         Some(address) => Ok(Value::from(start.show(address))),
-        None => Err(args.failed(format!("{} plus {amount} is no address", start.ip()))),
+        None => Err(args.failed(format!("{} plus {amount} is not an address", start.ip()))),
     }
 }
 
@@ -136,7 +136,7 @@ pub(in crate::filters) fn previous_nth_usable(_: &mut State<'_, '_>, args: &Argu
 pub(in crate::filters) fn usable_range(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let shown = args.text();
     let value = Network::parse_strict(&shown)
-        .ok_or_else(|| args.failed(format!("'{shown}' is no network, or has bits set beyond its prefix")))?;
+        .ok_or_else(|| args.failed(format!("'{shown}' is not a network, or has bits set beyond its prefix")))?;
     if value.size() > MOST_ADDRESSES {
         return Err(args.failed(format!("{shown} has {} addresses, too many to list", value.size())));
     }

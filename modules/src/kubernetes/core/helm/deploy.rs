@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Helm;
 use crate::{Args, Failure, Host, kubernetes::configuration::Secret};
 
-/// A command as it is run, and as it is shown.
+/// A command as it runs, and as results show it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Line {
     pub(super) words: Vec<String>,
@@ -84,7 +84,7 @@ pub(super) fn add_single_values(line: &mut Line, args: &Args, helm: &Helm, host:
     Ok(())
 }
 
-/// Facts about an installation besides its arguments.
+/// Facts about an installation, apart from its arguments.
 pub(super) struct Installation<'a> {
     /// The release already exists.
     pub(super) upgrade: bool,

@@ -226,7 +226,7 @@ struct ServerSide {
 #[derive(Default)]
 struct Done {
     changed: bool,
-    /// Keys of the result besides `changed`.
+    /// Keys of the result other than `changed`.
     data: Map,
     warnings: Vec<String>,
 }

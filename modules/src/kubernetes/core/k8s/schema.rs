@@ -75,7 +75,7 @@ impl Schemas {
                         && schema["properties"].is_object()
                         && schema["x-kubernetes-preserve-unknown-fields"] != true
                     {
-                        errors.push(format!("{} has '{name}', which is no property of it", place_of(place)));
+                        errors.push(format!("{} has '{name}', which is not a property of it", place_of(place)));
                     }
                 }
             }
@@ -123,7 +123,7 @@ mod tests {
             [
                 "spec.replicas (\"1\") is not of type 'integer'",
                 "spec.selector.a (1) is not of type 'string'",
-                "spec has 'replica', which is no property of it",
+                "spec has 'replica', which is not a property of it",
                 "spec.ports[0] (true) is not of type 'string'",
             ]
         );

@@ -24,7 +24,7 @@ impl Task {
         let path = resource.path(namespace.as_deref(), None);
         match self.client.send("POST", &path, &self.query(host), Some((Format::Json, definition)), host) {
             Ok(answer) => Ok(answer),
-            // The created object may have another kind than requested.
+            // The created object may have a different kind than requested.
             Err(ApiError { status: 409, .. }) => {
                 let name = definition["metadata"]["name"].as_str().unwrap_or_default();
                 let warning = format!(
