@@ -179,7 +179,7 @@ fn hashed_host_names_matched() {
         (json!({ "name": "h1", "path": path }), "No key specified"),
         (json!({ "name": "h1", "key": "h2 ssh-rsa B", "path": path }), "does not match"),
         (json!({ "name": "h1,h2", "key": "h1 ssh-rsa B", "path": path }), "Comma separated"),
-        (json!({ "name": "h1", "key": "nonsense", "path": path }), "no line of known hosts"),
+        (json!({ "name": "h1", "key": "nonsense", "path": path }), "not a line of known hosts"),
     ] {
         assert!(fails("known_hosts", args, directory.path()).contains(word), "{word}");
     }
