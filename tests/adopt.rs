@@ -186,7 +186,7 @@ fn hosts_that_contradict_each_other_refused() {
     let mut twins = seen();
     twins["10.0.0.2"]["name"] = json!("cp1");
     let (folder, output) = judge(&twins, "10.0.0.1\n10.0.0.2\n");
-    assert!(text(&output).contains("call themselves by the same name"), "{}", text(&output));
+    assert!(text(&output).contains("have the same host name"), "{}", text(&output));
     assert!(!folder.path().join("made").exists());
 
     // A worker that pretends to be a control plane of another cluster.

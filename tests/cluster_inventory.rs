@@ -70,7 +70,7 @@ fn even_number_of_etcd_members_refused() {
 
 #[test]
 fn overlapping_service_and_pod_networks_refused() {
-    refused(GROUPS, "kube_service_addresses=10.233.64.0/20", "overlap; choose networks apart from each other.");
+    refused(GROUPS, "kube_service_addresses=10.233.64.0/20", "overlap; choose separate networks.");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn invalid_kube_ovn_settings_refused() {
 fn control_plane_settings_without_effect_refused() {
     for (variables, sentence) in [
         ("kube_oidc_auth=true", "kube_oidc_url or kube_oidc_client_id is missing"),
-        ("kube_api_anonymous_auth=false", "ask the API server for its health without credentials"),
+        ("kube_api_anonymous_auth=false", "check the API server's health without credentials"),
         (
             "kube_webhook_authorization=true\nkube_webhook_authorization_url=https://a",
             "add Webhook to authorization_modes",
