@@ -163,7 +163,7 @@ fn unusable_events_etcd_refused() {
     refused(
         GROUPS,
         "etcd_events_cluster_setup=true\netcd_events_data_dir=/var/lib/etcd",
-        "Give the events' cluster a directory of its own.",
+        "Give the events' cluster its own directory.",
     );
 }
 
@@ -331,7 +331,7 @@ fn hardened_kubelet_with_a_name_for_the_api_refused() {
 #[test]
 fn dns_without_servers_refused() {
     refused(GROUPS, "dns_mode=none\nenable_nodelocaldns=true", "have no server for the names of the cluster");
-    refused(GROUPS, "dns_mode=none\nresolvconf_mode=host_resolvconf", "there is no DNS that the hosts could ask");
+    refused(GROUPS, "dns_mode=none\nresolvconf_mode=host_resolvconf", "the hosts have no DNS of the cluster to query");
     refused(GROUPS, "coredns_external_zones=[{'zones': ['a']}]", "nameservers");
 }
 

@@ -510,7 +510,7 @@ backed_up() {
   grep -q 'backup_age_recipients. is empty' "$log/refused.log" || return 1
   # Without the backup, nothing is taken apart on any host.
   if with_backups reset -e reset_confirmation=yes -e '{"backup_age_recipients": []}' >"$log/kept.log" 2>&1; then return 1; fi
-  recap "$log/kept.log" 'changed=0 +unreachable=0' && grep -q 'Nothing was taken apart' "$log/kept.log" || { tail -30 "$log/kept.log"; return 1; }
+  recap "$log/kept.log" 'changed=0 +unreachable=0' && grep -q 'Nothing was reset' "$log/kept.log" || { tail -30 "$log/kept.log"; return 1; }
   kubectl node1 create configmap kept --from-literal=key=value || return 1
   with_backups backup --check >"$log/backup-check.log" 2>&1 && grep -q 'would take a snapshot of etcd' "$log/backup-check.log" && [ ! -e "$log/backups" ] ||
     { tail -30 "$log/backup-check.log"; return 1; }
