@@ -165,7 +165,7 @@ pub struct Diff {
     pub after: Value,
     /// Name of `before`, usually a path.
     pub before_header: Option<String>,
-    /// Name of `after`.
+    /// Label of `after`, such as its path.
     pub after_header: Option<String>,
     /// Prepared text to show instead of `before` and `after`.
     pub prepared: Option<String>,

@@ -89,7 +89,7 @@ impl From<&str> for Failure {
 pub struct ActionContext {
     /// Short name of the action.
     pub action: String,
-    /// The task.
+    /// Task that the action belongs to.
     pub task: Arc<Task>,
     /// Host that the task is for, also when it is delegated.
     pub host: Arc<str>,

@@ -38,7 +38,7 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
-    /// Its name.
+    /// Name in the base's manifest.
     pub name: String,
     /// SHA-256 of its manifest.
     pub manifest: Digest,
@@ -111,7 +111,7 @@ pub enum Encoding {
 pub struct LeftOut {
     /// `package`, `chart` or `image`.
     pub kind: String,
-    /// Its name.
+    /// Name of the package, chart or image.
     pub name: String,
     /// Reason why it is missing, with the remedy.
     pub reason: String,

@@ -32,7 +32,7 @@ pub struct Artifact {
     /// Name of the component; the name of the file by default.
     #[serde(default)]
     pub name: String,
-    /// Its URL.
+    /// Address of the download.
     pub url: String,
     /// `ALGORITHM:DIGITS`, or `ALGORITHM:URL` of a list of checksums.
     pub checksum: String,
@@ -67,7 +67,7 @@ impl Artifact {
         format!("files/{}", rest.trim_start_matches('/'))
     }
 
-    /// Its name.
+    /// Name of the component, or of the file without one.
     pub(super) fn title(&self) -> String {
         let file = self.url.rsplit('/').next().unwrap_or_default();
         if self.name.is_empty() { file.to_owned() } else { self.name.clone() }

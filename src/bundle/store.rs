@@ -28,7 +28,7 @@ struct Content {
 }
 
 impl Store {
-    /// A store whose temporary files lie in this folder, which the bundle should share.
+    /// A store with temporary files in this folder, which should be on the bundle's file system.
     pub fn new(folder: &Path) -> Result<Store> {
         let made = tempfile::Builder::new().prefix(".windlass-bundle-").tempdir_in(folder);
         let folder = made.map_err(|error| failed(folder, "hold temporary files", &error))?;
@@ -98,7 +98,7 @@ impl Store {
                     .map_err(|error| failed(to, "be written", &error))?;
                 let (now, _) = reader.finish().map_err(unreadable)?;
                 if !is_same(digest, &now) || (ending.is_empty() && length != content.size) {
-                    let message = format!("`{}` has changed while the bundle was made", content.path.display());
+                    let message = format!("`{}` changed while the bundle was being created", content.path.display());
                     return Err(Error::new(message).hint("create the bundle again"));
                 }
             }

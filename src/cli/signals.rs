@@ -11,7 +11,7 @@ use crate::output::Question;
 /// A signal that ends a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signal {
-    /// Its name.
+    /// Name with its prefix, such as `SIGTERM`.
     pub(super) name: &'static str,
     /// Exit code of a run ended by it: Ansible's 99 for SIGINT, otherwise the one a shell reports.
     pub(super) code: u8,

@@ -63,7 +63,7 @@ pub enum Error {
     /// A process failed to start on this machine.
     #[error("`{program}` could not be started on this machine: {reason}")]
     Process {
-        /// The program.
+        /// Name of the missing program.
         program: String,
         /// The system's error.
         reason: String,

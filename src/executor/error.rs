@@ -32,7 +32,7 @@ pub enum Error {
     /// The host's answer is not a mapping; the module may have run.
     #[error("the host answered {module} with {kind} instead of a mapping, so it is unknown whether the task ran")]
     NoResult {
-        /// The module.
+        /// Name of the module.
         module: String,
         /// Type of the value.
         kind: &'static str,

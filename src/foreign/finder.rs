@@ -199,8 +199,8 @@ impl Modules {
         route(&self.files, &file, kind, name)
     }
 
-    /// Whether a module must be sent to a host, and records it as sent. `key` is the host, the become user and the
-    /// module's hash.
+    /// Records a module as sent to a host. Returns whether it had not been sent before. `key` is the host, the become
+    /// user and the module's hash.
     pub fn is_new_there(&self, key: (String, Option<String>, String)) -> bool {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
     }

@@ -54,7 +54,7 @@ pub(super) struct Entry {
 /// A handler that was notified and has not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// The host.
+    /// Host on which the handler is pending.
     pub host: String,
     /// Play of the handler.
     pub play: String,

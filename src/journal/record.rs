@@ -117,7 +117,7 @@ pub struct At {
 pub struct Sent {
     /// The task.
     pub at: At,
-    /// The host.
+    /// Name of the host.
     pub host: String,
     /// Handlers that a change will notify.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -176,7 +176,7 @@ pub struct Status {
 pub struct ItemDone {
     /// The task.
     pub at: At,
-    /// The host.
+    /// Name of the host.
     pub host: String,
     /// Number of the item, from 0.
     pub index: u32,
@@ -206,7 +206,7 @@ pub struct ItemDone {
 pub struct Done {
     /// The task.
     pub at: At,
-    /// The host.
+    /// Name of the host.
     pub host: String,
     /// Short name of the action.
     pub action: String,

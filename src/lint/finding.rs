@@ -19,7 +19,7 @@ pub struct Edit {
 /// A place in a file, counting from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Place {
-    /// Line.
+    /// Line number, from 1.
     pub line: u32,
     /// Column in characters.
     pub column: u32,
@@ -28,7 +28,7 @@ pub struct Place {
 /// A rule broken at a place.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// The rule.
+    /// Rule that is broken.
     pub rule: &'static Rule,
     /// Severity, which can be lower than the rule's own.
     pub severity: Severity,

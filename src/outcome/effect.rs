@@ -66,7 +66,7 @@ pub enum InventoryChange {
 /// A host of `add_host`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewHost {
-    /// Its name.
+    /// Name of the new host.
     pub name: String,
     /// The groups it joins.
     pub groups: Vec<String>,
@@ -77,7 +77,7 @@ pub struct NewHost {
 /// A group of `group_by`; the task's host joins it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewGroup {
-    /// Its name.
+    /// Name of the group, which may be new.
     pub name: String,
     /// Its parent groups.
     pub parents: Vec<String>,

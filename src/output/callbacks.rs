@@ -383,7 +383,7 @@ impl Outputs {
 }
 
 impl Outputs {
-    /// Warnings and questions as always, and instead of callbacks this one output.
+    /// Outputs with this one in place of callbacks; warnings and questions stay.
     pub fn only(output: Box<dyn Output>, printer: &Printer, settings: &Settings) -> Outputs {
         let screen = Screen::new(printer.without_masking(), settings, false);
         let screen = if wants_footer(settings) { screen.with_footer() } else { screen };

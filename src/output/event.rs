@@ -83,7 +83,7 @@ pub enum Event<R = Arc<TaskResult>> {
     NoHostsLeft,
     /// A task starts.
     TaskStart {
-        /// The task.
+        /// Task that starts.
         task: Arc<Task>,
         /// Label of the task.
         name: String,
@@ -94,7 +94,7 @@ pub enum Event<R = Arc<TaskResult>> {
     },
     /// A task starts on a host.
     HostStart {
-        /// The host.
+        /// Name of the host.
         host: Arc<str>,
         /// Label of the task.
         name: String,
@@ -107,16 +107,16 @@ pub enum Event<R = Arc<TaskResult>> {
     Result(ResultEvent<R>),
     /// An enclosing block rescues the failure of a task, whose result was reported before.
     Rescued {
-        /// The host.
+        /// Name of the host.
         host: Arc<str>,
         /// Id of the task.
         task: u64,
     },
     /// Time spent on a part of a task (`--timings`, `--trace`).
     Spent {
-        /// The host.
+        /// Name of the host.
         host: Arc<str>,
-        /// The task.
+        /// Task that the time counts for.
         task: Arc<Task>,
         /// Start of that part.
         start: Instant,
@@ -125,7 +125,7 @@ pub enum Event<R = Arc<TaskResult>> {
     },
     /// A task is retried.
     Retry {
-        /// The host.
+        /// Name of the host.
         host: String,
         /// Label of the task.
         task: String,
@@ -136,7 +136,7 @@ pub enum Event<R = Arc<TaskResult>> {
     },
     /// A background job was polled or has ended.
     Job {
-        /// The host.
+        /// Name of the host.
         host: String,
         /// The job's id.
         id: String,
@@ -156,7 +156,7 @@ pub enum Event<R = Arc<TaskResult>> {
     },
     /// Output of a running command.
     Live {
-        /// The host.
+        /// Name of the host.
         host: String,
         /// Bytes of the output.
         bytes: Vec<u8>,
@@ -178,7 +178,7 @@ pub enum Event<R = Arc<TaskResult>> {
     Banner(String),
     /// A question. Its sender waits until it is visible.
     Prompt {
-        /// The question.
+        /// Text of the question.
         text: String,
         /// Notified once the question is visible.
         shown: mpsc::UnboundedSender<()>,

@@ -23,7 +23,7 @@ impl std::fmt::Display for Position {
 /// Next step of a host.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// The task.
+    /// Task to run next.
     pub task: Arc<Task>,
     /// Its position.
     pub position: Position,

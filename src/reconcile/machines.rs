@@ -71,7 +71,7 @@ impl Machine {
     }
 }
 
-/// Makes sure that the machine of a node does not run any more.
+/// Ensures that a node's machine no longer runs.
 pub fn release(program: &Path, node: &str) -> Result<()> {
     call(program, "release", node).map(drop)
 }

@@ -103,7 +103,7 @@ impl Store {
         Ok(Store { folder, name: hex::encode(digest).chars().take(16).collect() })
     }
 
-    /// A file of this cluster.
+    /// Path of a file of this cluster's state, with this ending.
     pub fn file(&self, end: &str) -> PathBuf {
         self.folder.join(format!("{}.{end}", self.name))
     }

@@ -35,7 +35,7 @@ pub struct Comparison {
 /// A task that has another result on a host, or ran in one of the runs only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The host.
+    /// Name of the host.
     pub host: String,
     /// Name of the play.
     pub play: String,

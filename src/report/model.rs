@@ -78,7 +78,7 @@ pub struct Report {
 /// Counts of one host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HostRecap {
-    /// The host.
+    /// Name of the host.
     pub host: String,
     /// Successful tasks, including changed ones and ignored failures.
     pub ok: u32,
@@ -99,7 +99,7 @@ pub struct HostRecap {
 /// A task that was sent to a host and has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unanswered {
-    /// The host.
+    /// Name of the host.
     pub host: String,
     /// Name of the task.
     pub task: String,

@@ -58,7 +58,7 @@ impl Kind {
         matches!(self, Kind::Failed | Kind::Unreachable)
     }
 
-    /// Whether something went wrong, even if the run went on.
+    /// Whether something went wrong, even if the run continued.
     pub fn is_bad(self) -> bool {
         self.is_failure() || matches!(self, Kind::Rescued | Kind::Ignored)
     }
@@ -67,7 +67,7 @@ impl Kind {
 /// Outcome of a task on a host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The host.
+    /// Name of the host.
     pub host: String,
     /// Name of the play.
     pub play: String,

@@ -203,11 +203,11 @@ fn is_elsewhere(variable: &str) -> bool {
 /// Origin of a setting's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The default.
+    /// The setting's default applies.
     Default,
     /// This environment variable.
     Environment(String),
-    /// This file.
+    /// This ansible.cfg.
     File(PathBuf),
 }
 

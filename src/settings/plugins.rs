@@ -15,7 +15,7 @@ pub struct PluginSetting {
     pub kind: &'static str,
     /// Name of the plugin.
     pub plugin: &'static str,
-    /// The setting.
+    /// Setting of the plugin.
     pub setting: Setting,
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Rejected modules, and the file that lists them.
 #[derive(Debug, Clone, Default)]
 pub struct Rejected {
-    /// The file.
+    /// Path of the list.
     pub file: PathBuf,
     /// The modules' names.
     pub modules: Vec<String>,

@@ -56,7 +56,7 @@ pub type Reload = Box<dyn Fn() -> Result<Inventory> + Send + Sync>;
 /// Result of a task on one host.
 #[derive(Debug)]
 pub struct HostOutcome {
-    /// The host.
+    /// Name of the host.
     pub host: Arc<str>,
     /// The result, uncensored.
     pub result: TaskResult,

@@ -415,9 +415,9 @@ impl PlaybookRun {
 enum End {
     /// Only the batch.
     Batch,
-    /// The play.
+    /// All batches of the play.
     Play,
-    /// The run.
+    /// All plays of the run.
     Run,
 }
 

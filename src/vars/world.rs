@@ -60,7 +60,7 @@ pub struct HostState {
 /// State of the running play.
 #[derive(Debug, Clone)]
 pub struct PlayState {
-    /// The play.
+    /// Play that is running.
     pub play: Arc<Play>,
     /// Its name, rendered.
     pub name: Arc<str>,

@@ -1,8 +1,8 @@
 //! Stops processes when the process that started them can no longer do so.
 //!
-//! An executor stops what its tasks run when the controller is gone, and the controller stops its own programs. One
-//! that was killed cannot, and neither can one that is suspended. So before its first process, it starts a guard: this
-//! program again, in a process group of its own. The guard gets every process that must not outlive its owner, and
+//! An executor stops what its tasks run when the controller is gone, and the controller stops its own programs. A
+//! killed or suspended process cannot do that. So before its first process, it starts a guard: this program again, in a
+//! separate process group. The guard gets every process that must not outlive its owner, and
 //! stops these once its owner has died.
 //!
 //! A process that ends takes itself off the list. So programs that a task left running on purpose stay, as do daemons

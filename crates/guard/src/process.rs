@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 pub struct Process {
     /// Process id.
     pub(crate) id: i32,
-    /// Time of its start in clock ticks since the machine's.
+    /// Time of its start, in clock ticks since the machine booted.
     pub(crate) start: u64,
 }
 

@@ -46,7 +46,7 @@ pub enum Error {
     /// An inventory script failed.
     #[error("{command}: {message}{}", stderr_text(stderr))]
     Script {
-        /// The command.
+        /// Command line that was run.
         command: String,
         /// The problem in one sentence.
         message: String,
@@ -74,7 +74,7 @@ pub enum Error {
     /// A host pattern is invalid.
     #[error("The host pattern `{pattern}` {reason}.")]
     Pattern {
-        /// The pattern.
+        /// Pattern as written.
         pattern: String,
         /// The problem.
         reason: String,
@@ -98,7 +98,7 @@ pub enum Error {
     /// A host is not in the inventory.
     #[error("There is no host `{name}` in the inventory.")]
     UnknownHost {
-        /// The name.
+        /// Requested name.
         name: String,
     },
 }
@@ -153,7 +153,7 @@ pub enum Warning {
     /// A source could not be read and was skipped.
     #[error("Unable to parse {source_name} as an inventory source.{}", failures_text(source_name, reasons))]
     Unparsed {
-        /// The source.
+        /// Source as given.
         source_name: String,
         /// Name and error of each plugin that tried.
         reasons: Vec<(&'static str, Error)>,
@@ -164,7 +164,7 @@ pub enum Warning {
     /// An enabled plugin does not exist.
     #[error("The inventory plugin `{name}` of `enable_plugins` is not known and is passed over.")]
     UnknownPlugin {
-        /// The name.
+        /// Name in `enable_plugins`.
         name: String,
     },
     /// Group names that are not valid variable names.
@@ -182,19 +182,19 @@ pub enum Warning {
     /// A group and a host have the same name.
     #[error("`{name}` is the name of both a group and a host; as a pattern it stands for the host.")]
     GroupAndHost {
-        /// The name.
+        /// Name that both share.
         name: String,
     },
     /// `group_vars` or `host_vars` is not a directory.
     #[error("{} is not a directory, so no variables are read from it.", path.display())]
     NotADirectory {
-        /// The path.
+        /// Path that should be a directory.
         path: PathBuf,
     },
     /// A pattern matches nothing.
     #[error("Could not match supplied host pattern, ignoring: {pattern}")]
     NoMatch {
-        /// The pattern.
+        /// Pattern as written.
         pattern: String,
     },
     /// A file of `--limit @file` has no patterns.
@@ -206,7 +206,7 @@ pub enum Warning {
     /// A subscript written with a dash.
     #[error("The subscript of `{pattern}` should be written with a colon, as in [0:2].")]
     DashedSubscript {
-        /// The pattern.
+        /// Pattern as written.
         pattern: String,
     },
 }

@@ -24,12 +24,12 @@ pub enum Place {
 pub enum LayerOrigin {
     /// A group of an inventory.
     GroupInventory {
-        /// The group.
+        /// Name of the group.
         group: Arc<str>,
     },
     /// A file of `group_vars`.
     GroupFile {
-        /// The group.
+        /// Name of the group.
         group: Arc<str>,
         /// The file.
         path: Arc<Path>,

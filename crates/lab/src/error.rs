@@ -72,7 +72,7 @@ pub enum Error {
     Different {
         /// Directory of that lab.
         directory: PathBuf,
-        /// The differences.
+        /// Options that differ, with both values.
         differences: String,
     },
     /// There is no lab.

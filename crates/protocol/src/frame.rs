@@ -28,7 +28,7 @@ pub enum Error {
     TooLarge {
         /// Announced length.
         length: usize,
-        /// The limit.
+        /// Largest accepted length.
         limit: usize,
     },
     /// The message nests lists and mappings too deep.

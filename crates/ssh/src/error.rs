@@ -10,13 +10,13 @@ pub enum Error {
     Configuration {
         /// File and line, or option.
         place: String,
-        /// The problem.
+        /// Description of the problem.
         problem: String,
     },
     /// The name has no address.
     #[error("the name `{host}` could not be resolved: {reason}; check ansible_host, /etc/hosts and the DNS")]
     Resolve {
-        /// The name.
+        /// Name that has no address.
         host: String,
         /// The resolver's error.
         reason: String,
@@ -34,7 +34,7 @@ pub enum Error {
     Timeout {
         /// `host:port`.
         peer: String,
-        /// The phase.
+        /// Phase that was not finished.
         phase: Phase,
         /// Its deadline.
         after: Duration,

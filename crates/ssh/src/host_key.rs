@@ -43,27 +43,27 @@ pub(crate) struct Accepted {
 pub enum Verdict {
     /// A line has this key.
     Known {
-        /// The file.
+        /// File with the matching line.
         file: PathBuf,
-        /// The line.
+        /// Number of the line, from 1.
         line: usize,
     },
     /// No line has a key of this algorithm.
     Unknown,
     /// A line has another key.
     Changed {
-        /// The file.
+        /// File with the other key.
         file: PathBuf,
-        /// The line.
+        /// Number of the line, from 1.
         line: usize,
         /// Algorithm and fingerprint of the key in that line.
         expected: String,
     },
     /// A line revokes the key.
     Revoked {
-        /// The file.
+        /// File with the revocation.
         file: PathBuf,
-        /// The line.
+        /// Number of the line, from 1.
         line: usize,
     },
 }

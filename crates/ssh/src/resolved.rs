@@ -30,7 +30,7 @@ pub(crate) enum Route {
 pub struct Reached {
     /// Name or address to connect to.
     pub host: String,
-    /// Its port.
+    /// TCP port of the SSH server.
     pub port: u16,
     /// Remote user.
     pub user: String,

@@ -18,7 +18,7 @@ pub(super) const NAME_ENCODING: Opt = Opt::new(
 .default("\"ignore\"")
 .choices(&["ignore", "idna", "unicode"]);
 
-/// Fails unless names are requested unchanged.
+/// Fails if `name_encoding` requests converted names.
 pub(super) fn names_as_they_are(args: &Args) -> Result<(), Failure> {
     match args.str("name_encoding") {
         Some("ignore") => Ok(()),

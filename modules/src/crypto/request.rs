@@ -289,7 +289,7 @@ fn authority_key(args: &Args) -> Result<Option<Vec<u8>>, Failure> {
         let text = serial.as_str().map_or_else(|| serial.to_string(), str::to_owned);
         encode::decimal(&text).ok_or_else(|| {
             Failure::new(format!(
-                "authority_cert_serial_number must be a number without a sign, and is {text}; a number of more than 64 bits must be \
+                "authority_cert_serial_number must be a number without a sign, but is {text}; a number of more than 64 bits must be \
                  written as a text, in quotes."
             ))
         })

@@ -28,7 +28,7 @@ static SPEC: Spec = Spec {
     summary: "Wait for a port, a file or connections",
     description: &[
         "Waits on the host until a port answers or stops answering, or has no more connections. With `path`, waits \
-         until a file exists, contains a text or is gone. Without `port` and `path`, only waits for `timeout`.",
+         until a file exists, contains a text or is removed. Without `port` and `path`, only waits for `timeout`.",
         "Changes nothing. Fails when `timeout` is over.",
     ],
     options: &[
@@ -70,7 +70,7 @@ static SPEC: Spec = Spec {
         Return { name: "port", kind: "int", when: "success", doc: "Requested port." },
         Return { name: "path", kind: "str", when: "success", doc: "Path of the file." },
         Return { name: "search_regex", kind: "str", when: "success", doc: "Value of `search_regex`." },
-        Return { name: "match_groups", kind: "list", when: "success", doc: "Groups of the match." },
+        Return { name: "match_groups", kind: "list", when: "success", doc: "Capture groups of the match." },
         Return { name: "match_groupdict", kind: "dict", when: "success", doc: "Named groups of the match." },
     ],
     ..Spec::EMPTY

@@ -206,7 +206,7 @@ impl Explainer<'_> {
     }
 }
 
-/// Reasons beside conditions why a task runs or not; the first word is for programs.
+/// Reasons other than conditions why a task runs or not; the first word is for programs.
 fn reasons(entered: &Entered, target: &Listed, host: &str) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if !entered.has(host) {

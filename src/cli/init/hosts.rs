@@ -17,7 +17,7 @@ pub(super) struct Host {
 /// How the hosts are logged in to.
 #[derive(Debug, Args)]
 pub(super) struct Login {
-    /// User to log in as; another one than root becomes root by sudo
+    /// User to log in as; users other than root become root with sudo
     #[arg(long, value_name = "USER", value_parser = user)]
     user: Option<String>,
 }

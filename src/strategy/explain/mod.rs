@@ -31,7 +31,7 @@ pub struct Entered {
     world: Arc<World>,
     /// Variables that are known before the hosts of the play.
     before: Context,
-    /// The play.
+    /// Play that was entered.
     pub play: Arc<Play>,
     /// Its name, rendered.
     pub name: String,
@@ -44,7 +44,7 @@ pub struct Entered {
 /// A keyword of a task, with the nearest owner that sets it.
 #[derive(Debug, Clone)]
 pub struct InForce {
-    /// Its name.
+    /// Name of the keyword.
     pub name: &'static str,
     /// Its value as written.
     pub node: Node,

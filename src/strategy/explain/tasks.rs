@@ -35,9 +35,9 @@ pub type Include = Arc<Task>;
 /// A task of a play.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// The task.
+    /// Task that is listed.
     pub task: Arc<Task>,
-    /// Its section.
+    /// Section of the play that contains it.
     pub section: Section,
     /// Includes that lead to it, outermost first.
     pub includes: Vec<Include>,

@@ -122,7 +122,7 @@ fn executor(folder: &Path, line: &str) -> std::io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Runs a command on a channel. Its streams are one socket and not two pipes: there are thousands.
+/// Runs a command on a channel. One socket instead of two pipes saves descriptors, since thousands of commands run.
 fn start(channel: Channel<Msg>, mut command: Command, handle: Handle) -> std::io::Result<()> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     ours.set_nonblocking(true)?;
