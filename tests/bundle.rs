@@ -482,7 +482,7 @@ fn hostile_bundle_is_refused_and_writes_nothing_unchecked() {
         ),
         ("missing", with(vec![plain.clone()], vec![]), "the content of `files/x` is missing"),
         ("other", with(vec![plain.clone()], vec![(regular, name(blob(good)), b"evil".to_vec())]), "another hash"),
-        ("longer", with(vec![plain.clone()], vec![(regular, name(blob(good)), b"good!".to_vec())]), "another size"),
+        ("longer", with(vec![plain.clone()], vec![(regular, name(blob(good)), b"good!".to_vec())]), "a different size"),
         (
             "bomb",
             with(vec![short.clone()], vec![(regular, name(format!("{}.zst", blob(&zeros[..10]))), bomb)]),
@@ -512,7 +512,7 @@ fn hostile_bundle_is_refused_and_writes_nothing_unchecked() {
                 (regular, "bundle.json", hostile(vec![]).to_string().into_bytes()),
                 (regular, "sbom.json", b"[]".to_vec()),
             ],
-            "`sbom.json` has another hash",
+            "`sbom.json` has a different hash",
         ),
         (
             "escape",

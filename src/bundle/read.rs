@@ -108,7 +108,7 @@ impl Bundle {
     pub fn visit(&self, visitor: &mut dyn Visitor) -> Result<()> {
         let listed = &self.manifest.sbom;
         if self.sbom.len() as u64 != listed.size || Digest::of(&self.sbom) != listed.sha256 {
-            return Err(broken(&self.path, "`sbom.json` has another hash than the manifest lists"));
+            return Err(broken(&self.path, "`sbom.json` has a different hash than the manifest lists"));
         }
         let mut expected = self.manifest.blobs().into_values();
         self.members(&mut |name, size, content| {
@@ -120,7 +120,10 @@ impl Bundle {
                 return Err(broken(&self.path, &format!("the content of `{}` is missing or out of order", file.path)));
             }
             if file.encoding != Encoding::Zstd && size != file.size {
-                return Err(broken(&self.path, &format!("`{}` has another size than the manifest lists", file.path)));
+                return Err(broken(
+                    &self.path,
+                    &format!("`{}` has a different size than the manifest lists", file.path),
+                ));
             }
             let found = {
                 let mut writer = visitor.begin(file)?;
@@ -131,7 +134,7 @@ impl Bundle {
             };
             match found.map_err(|error| broken(&self.path, &format!("`{}`: {error}", file.path)))? {
                 digest if digest == file.sha256 => visitor.verified(file),
-                _ => Err(broken(&self.path, &format!("`{}` has another hash than the manifest lists", file.path))),
+                _ => Err(broken(&self.path, &format!("`{}` has a different hash than the manifest lists", file.path))),
             }
         })?;
         match expected.next() {

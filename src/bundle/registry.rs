@@ -140,7 +140,7 @@ impl<'a> Repository<'a> {
             let digest = found.sha256()?;
             (bytes, document) = self.document(&format!("sha256:{digest}"), scratch)?;
             if Digest::of(&bytes) != digest {
-                return Err(invalid("has a manifest with another hash than its index lists"));
+                return Err(invalid("has a manifest with a different hash than its index lists"));
             }
         } else if let Some(digest) = self.name.reference.strip_prefix("sha256:")
             && Digest::of(&bytes).to_string() != digest

@@ -67,7 +67,7 @@ fn variables(manifest: &Manifest, folder: &Path) -> Value {
     })
 }
 
-/// Whether the file has its content. Anything else than a file in its place is an error.
+/// Whether the file has its content. Anything other than a file in its place is an error.
 fn is_complete(path: &Path, file: &manifest::File) -> Result<bool> {
     let found = match path.symlink_metadata() {
         Ok(found) => found,

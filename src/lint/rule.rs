@@ -124,7 +124,7 @@ rules! {
         "A role is called with a parameter that neither its `meta/argument_specs.yml` nor its files know, without a required \
          one that no file of the project defines, or with a value that is not among its choices. The last one is an error.";
     SYNTAX_ERROR: "syntax-error", Error, false, ["load-failure", "syntax-check", "parser-error", "schema"],
-        "A file that cannot be read as what it is",
+        "A file with invalid syntax or structure",
         "The file is not valid YAML, or a play, block or task does not have the structure that a run needs. These are the \
          checks of `windlass playbook --syntax-check` that need no other file.";
     TEMPLATE_SYNTAX: "template-syntax", Error, false, ["jinja[invalid]"],

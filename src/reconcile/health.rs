@@ -42,7 +42,7 @@ struct Observed {
     text: String,
 }
 
-/// Something that is wrong.
+/// A problem of the cluster or of one host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
     /// Id of the check: `node.kubelet`.

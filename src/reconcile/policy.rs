@@ -31,7 +31,7 @@ pub struct Policy {
     pub repairs_drift: bool,
     /// Whether to replace nodes.
     pub replaces_nodes: bool,
-    /// Program that takes machines away and hands out new ones.
+    /// Program that releases machines and provides new ones.
     pub machines: Option<PathBuf>,
     /// Time for which a node must be unhealthy before it is replaced.
     pub unhealthy_for: Duration,

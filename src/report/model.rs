@@ -274,7 +274,7 @@ fn outcomes(journal: &Journal, done: &[&Done], started: u64, budget: &mut Budget
     (found.into_iter().map(|(_, outcome)| outcome).collect(), left_out)
 }
 
-/// Tasks sent without an outcome, if the run did not end by itself: behind a failed task, others were sent and not run.
+/// Tasks that were sent and have no outcome, if the run was killed. In a run that ended by itself, they did not run.
 fn unanswered(journal: &Journal, done: &[&Done], budget: &mut Budget) -> Vec<Unanswered> {
     if journal.end.is_some() {
         return Vec::new();

@@ -73,7 +73,7 @@ pub(super) const OF_RUN: &[&str] = &[
 /// Version of ansible-core to emulate; playbooks check it.
 pub(crate) const ANSIBLE_VERSION: (u32, u32, u32) = (2, 19, 14);
 
-/// Value of a magic variable; `None` if `name` is none.
+/// Value of a magic variable; `None` for other names.
 pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
     let world = &scope.world;
     let settings = &world.run.settings;

@@ -351,7 +351,7 @@ rolled_back() {
   for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
   # What was kept is used up.
   if rollback -e rollback_confirm=true > "$log/rollback-again.log" 2>&1; then return 1; fi
-  grep -q 'No host has anything of before an upgrade' "$log/rollback-again.log"
+  grep -q 'No host has a saved state' "$log/rollback-again.log"
 }
 
 survives_power_cut() {

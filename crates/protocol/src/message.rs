@@ -202,7 +202,7 @@ pub enum Reply<V> {
     Event {
         /// The request.
         id: u64,
-        /// The event.
+        /// Event with its data.
         event: Event,
     },
     /// A request is done; sent exactly once for each request. When fetching a file, the blob may hold the last piece.

@@ -22,7 +22,7 @@ pub enum Error {
     /// The header names an unsupported version or cipher.
     #[error("The vault header `{header}` is not supported; versions 1.1 and 1.2 with AES256 are.")]
     UnsupportedHeader {
-        /// The header line.
+        /// Header line as found.
         header: String,
     },
     /// The body is damaged.

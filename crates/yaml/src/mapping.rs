@@ -16,7 +16,7 @@ use crate::{Node, Span, Value};
 /// of one moment.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// The scalar.
+    /// Scalar value of the key.
     pub value: Value,
     /// Position of the scalar.
     pub span: Span,

@@ -45,7 +45,7 @@ pub(super) fn explain(error: Error, address: &Address, proxy: Option<&str>, time
 /// Explains why a server's certificate was rejected, with a remedy.
 fn untrusted(server: &str, error: &str) -> String {
     let known = [
-        ("UnknownIssuer", "nobody whom the host trusts has issued it; install the authority that did on the host"),
+        ("UnknownIssuer", "the host does not trust its issuer; install the issuer's certificate authority on the host"),
         (
             "CaUsedAsEndEntity",
             "it is the certificate of an authority itself; let the server use one that is issued by it, without CA:TRUE",

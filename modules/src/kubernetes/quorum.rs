@@ -89,7 +89,7 @@ impl Verdict {
     pub(crate) fn check(self, override_it: bool) -> Result<(), Failure> {
         match self {
             Verdict::Refused(reason) if !override_it => Err(Failure::new(format!(
-                "{reason} To go on all the same, set `allow_unsafe` (in the roles the variable `allow_unsafe_quorum`)."
+                "{reason} To continue anyway, set `allow_unsafe` (in the roles the variable `allow_unsafe_quorum`)."
             ))),
             _ => Ok(()),
         }

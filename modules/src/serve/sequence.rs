@@ -72,7 +72,7 @@ fn run(session: &Arc<Session>, line: &Receiver<Waiting>) {
     }
 }
 
-/// Whether the controller takes this result for a failure, unless the task says otherwise.
+/// Whether the controller treats this result as a failure, unless the task's keywords change that.
 fn is_failure(result: &Value) -> bool {
     match result.get("failed") {
         Some(failed) => failed.as_bool() != Some(false),

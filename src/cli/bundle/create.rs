@@ -101,7 +101,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<()> {
     Ok(())
 }
 
-/// Lets the playbook list the needs.
+/// Runs the playbook that lists the needs.
 fn plan(arguments: &Arguments) -> Result<Plan> {
     if !arguments.playbook.is_file() {
         return Err(Error::usage(format!("the playbook `{}` does not exist here", arguments.playbook.display()))

@@ -51,7 +51,7 @@ pub(crate) struct Progress {
     has_played: bool,
     /// Name of the present task; `None` where hosts do not wait for each other.
     task: Option<String>,
-    /// Hosts that have finished the present task.
+    /// Hosts that have finished the current task.
     done: usize,
     running: BTreeMap<Arc<str>, Running>,
     /// Failed and unreachable hosts, with the task that failed.

@@ -67,7 +67,7 @@ impl Wanted {
         names.extend(args.str("name").filter(|name| !name.is_empty()).map(str::to_owned));
         let peer_urls: Vec<String> = args.list("peer_urls").into_iter().map(str::to_owned).collect();
         if names.is_empty() && peer_urls.is_empty() {
-            return Err(Failure::new("Say which etcd member is meant, with `name`, `names` or `peer_urls`."));
+            return Err(Failure::new("Name the etcd member with `name`, `names` or `peer_urls`."));
         }
         Ok(Wanted { names, peer_urls })
     }

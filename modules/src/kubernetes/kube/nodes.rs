@@ -10,7 +10,7 @@ use crate::{Args, Failure, Host, Outcome, Plan};
 
 fn node(client: &Client, args: &Args, host: &Host) -> Result<(String, Value), Failure> {
     let Some(name) = args.str("name").filter(|name| !name.is_empty()) else {
-        return Err(Failure::new("Say which node is meant, with name."));
+        return Err(Failure::new("Name the node with `name`."));
     };
     let output = client.run(&["get", "node", name, "--ignore-not-found", "-o", "json"], host)?;
     let node =

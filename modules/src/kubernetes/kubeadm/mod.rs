@@ -31,7 +31,7 @@ static SPEC: Spec = Spec {
          a member alone, complete an interrupted `init` or `join`, and refuse any other node.",
         "`token` and `certificate_key` provide the credentials for further nodes, `reset` removes a node, `upgrade` \
          moves a node to another version.",
-        "Resets or upgrades a control plane only while a majority of the others serves. With stacked etcd, a majority \
+        "Resets or upgrades a control plane only while a majority of the others is healthy. With stacked etcd, a majority \
          of etcd members must remain too. `can_stop` and `can_restart` only check this and fail otherwise.",
         "Passes tokens and keys in files that only root can read, never as arguments of a process.",
     ],
