@@ -481,7 +481,7 @@ fn hostile_bundle_is_refused_and_writes_nothing_unchecked() {
             "is not a path for artifact files",
         ),
         ("missing", with(vec![plain.clone()], vec![]), "the content of `files/x` is missing"),
-        ("other", with(vec![plain.clone()], vec![(regular, name(blob(good)), b"evil".to_vec())]), "another hash"),
+        ("other", with(vec![plain.clone()], vec![(regular, name(blob(good)), b"evil".to_vec())]), "a different hash"),
         ("longer", with(vec![plain.clone()], vec![(regular, name(blob(good)), b"good!".to_vec())]), "a different size"),
         (
             "bomb",

@@ -145,7 +145,7 @@ impl<'a> Repository<'a> {
         } else if let Some(digest) = self.name.reference.strip_prefix("sha256:")
             && Digest::of(&bytes).to_string() != digest
         {
-            return Err(invalid("has a manifest with another hash"));
+            return Err(invalid("has a manifest with a different hash"));
         }
         let config = document.config.ok_or_else(|| invalid("has a manifest of an old format"))?;
         if document.layers.len() > MOST_LAYERS {

@@ -1,4 +1,4 @@
-//! The program that takes machines away and hands out new ones, and the inventory that records them.
+//! The program that releases machines and provides new ones, and the inventory that records them.
 //!
 //! `PROGRAM release NODE` must make sure that the node's machine does not run any more, and end with 0 only then: two
 //! machines with one name would both act for the node. `PROGRAM acquire NODE` starts a machine, waits until SSH

@@ -109,7 +109,7 @@ impl Policy {
         }
         if let (true, None, Some(span)) = (policy.replaces_nodes, &policy.machines, machines_at) {
             return Err(Error::parse("`nodes` can be replaced only with a program for machines", span)
-                .hint("set `machines` to a program that takes machines away and hands out new ones"));
+                .hint("set `machines` to a program that releases machines and provides new ones"));
         }
         Ok(policy)
     }

@@ -37,7 +37,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         setup: &[FILES[0], FILES[1], FILES[3], FILES[4], FILES[5], ("policy.yml", "repair: [nodes]\n")],
         fails: "windlass reconcile -i hosts --once --policy policy.yml",
-        says: "set `machines` to a program that takes machines away and hands out new ones",
+        says: "set `machines` to a program that releases machines and provides new ones",
         mended: &[("policy.yml", "repair: [nodes]\nmachines: ./machines\n")],
         then: &["windlass reconcile -i hosts --once --policy policy.yml"],
     },

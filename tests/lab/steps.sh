@@ -382,7 +382,7 @@ worker_joins() {
   ! grep -vE '\[network/bridge : ' "$log/joins.changed" || return 1
   play > "$log/joined.log" 2>&1 && recap "$log/joined.log" 'unreachable=0 +failed=0' || return 1
   changed_elsewhere "$log/joined.log" | tee "$log/joined.changed"
-  ! grep -v '\[host : Make the hosts known' "$log/joined.changed"
+  ! grep -v '\[host : Write the hosts' "$log/joined.changed"
 }
 
 # remove_node NODE [OPTION...]
