@@ -212,7 +212,7 @@ impl Modules {
         own.chain(crate::action::names().map(str::to_owned)).collect()
     }
 
-    /// Asks for the module, or word of `other`, nearest to a misspelt name.
+    /// Suggests the module, or word of `other`, closest to a misspelt name.
     pub fn suggestion(&self, name: &str, other: impl IntoIterator<Item = &'static str>) -> Option<String> {
         let all: Vec<String> = self.names().into_iter().chain(other.into_iter().map(str::to_owned)).collect();
         did_you_mean(name, all.iter().map(String::as_str))

@@ -150,7 +150,7 @@ impl io::Write for Output {
 fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Error::filter(
-            "The template engine failed on this text in a way it cannot describe, which is a mistake in it.",
+            "The template engine failed on this text without a message, which is a defect of the engine.",
         ))
     })
 }
