@@ -272,7 +272,7 @@ fn invalid_kube_ovn_settings_refused() {
         ("kube_ovn_version=1.15.24\nkube_version=1.28.3", "whose chart needs Kubernetes 1.29"),
         ("kube_ovn_vpc_container_image_repo=quay.io/a/b", "The chart takes all of them from one registry"),
         ("kube_ovn_central_hosts=['cp9']", "Name hosts of the cluster"),
-        ("kube_ovn_node_switch_cidr=10.233.64.0/18", "must be networks of their own"),
+        ("kube_ovn_node_switch_cidr=10.233.64.0/18", "must be separate networks"),
         ("kube_ovn_network_type=vlan", "Name the interface of the nodes that has the pods' network"),
         ("kube_ovn_enable_ssl=true", "issues no certificates"),
         ("kube_ovn_version=1.14.41\nkube_ovn_dpdk_enabled=true", "which charts know until 1.13"),
