@@ -15,7 +15,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// Downloads an URL to a file. `checksum` is `ALGORITHM:DIGITS` or `ALGORITHM:URL`, empty without one.
+    /// Downloads a URL to a file. `checksum` is `ALGORITHM:DIGITS` or `ALGORITHM:URL`, empty without one.
     pub(crate) fn download(self, url: &str, checksum: &str, headers: &Map<String, Value>, to: &Path) -> Result<()> {
         let mut arguments = json!({"url": url, "dest": to, "timeout": self.timeout, "headers": headers});
         // The content of a registry is what its hash says, also if it is compressed.
@@ -26,7 +26,7 @@ impl Http {
         self.run("get_url", url, "cannot be fetched", &arguments).map(drop)
     }
 
-    /// Reads an URL. The answer has `status` and the headers; its `content` is text.
+    /// Reads a URL. The answer has `status` and the headers; its `content` is text.
     pub(crate) fn read(self, url: &str, headers: &Map<String, Value>, accepted: &[u16]) -> Result<Value> {
         let arguments = json!({
             "url": url,

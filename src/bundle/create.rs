@@ -263,7 +263,7 @@ impl Making<'_> {
         }
     }
 
-    /// A file with the content of an URL: the file itself if it is local and its checksum is compared later.
+    /// A file with the content of a URL: the file itself if it is local and its checksum is compared later.
     fn fetch(&mut self, url: &str, checksum: &str, is_compared: bool) -> Result<PathBuf> {
         let local = url.strip_prefix("file://").or_else(|| url.starts_with('/').then_some(url));
         if let Some(path) = local.filter(|_| is_compared) {

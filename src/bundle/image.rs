@@ -50,7 +50,7 @@ impl Name {
         }
     }
 
-    /// Scheme and host of the registry. Registries on this machine are asked without TLS.
+    /// Scheme and host of the registry. Registries on this machine are queried without TLS.
     pub(super) fn origin(&self) -> String {
         let host = self.registry.split(':').next().unwrap_or_default();
         match self.registry.as_str() {

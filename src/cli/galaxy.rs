@@ -64,7 +64,7 @@ enum RoleVerb {
 /// Options of every subcommand.
 #[derive(Debug, Default, Args)]
 struct Common {
-    /// Galaxy server: an URL, or a name in `server_list` [default: https://galaxy.ansible.com]
+    /// Galaxy server: a URL, or a name in `server_list` [default: https://galaxy.ansible.com]
     #[arg(short, long, value_name = "URL")]
     server: Option<String>,
     /// API token for the Galaxy server
@@ -88,7 +88,7 @@ struct Places {
 
 #[derive(Debug, Args)]
 struct Install {
-    /// Roles as `SOURCE[,VERSION[,NAME]]`; the source is a git repository (`git+URL`), an archive, an URL or a name on
+    /// Roles as `SOURCE[,VERSION[,NAME]]`; the source is a git repository (`git+URL`), an archive, a URL or a name on
     /// a Galaxy server
     #[arg(value_name = "SOURCE")]
     sources: Vec<String>,

@@ -34,7 +34,7 @@ pub(super) fn encode_attribute(oid: &str, text: &str) -> Result<Vec<u8>, String>
         let (name, _) = of_attribute(oid);
         return Err(match lengths.end() {
             2 => format!("{name} must be a code of two characters, and \"{text}\" has {length}"),
-            _ => format!("{name} must have from {} to {} characters, and has {length}", lengths.start(), lengths.end()),
+            _ => format!("{name} must have from {} to {} characters, but has {length}", lengths.start(), lengths.end()),
         });
     }
     let id = encode::oid(oid).ok_or_else(|| format!("{oid} is not an object identifier"))?;

@@ -350,7 +350,7 @@ fn place(path: &Path, follow: bool) -> Result<Place, Failure> {
 }
 
 fn unseen(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("{} cannot be looked at: {}.", path.display(), reason(error)))
+    Failure::new(format!("{} cannot be examined: {}.", path.display(), reason(error)))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Module for Stat {
                 return Ok(Plan::unchanged().with("stat", json!({ "exists": false })));
             }
             Err(error) => {
-                return Err(Failure::new(format!("{text} cannot be looked at: {}.", process::reason(&error))));
+                return Err(Failure::new(format!("{text} cannot be examined: {}.", process::reason(&error))));
             }
         };
         let mut stat = basics(text, &found);

@@ -318,7 +318,7 @@ fn import(runtime: Runtime, path: &str, wanted: &[String], force: bool, host: &H
     }
     if let Some(missing) = wanted.iter().find(|name| !carried.contains_key(*name)) {
         let names: Vec<&str> = carried.keys().map(String::as_str).collect();
-        return Err(Failure::new(format!("{path} does not carry {missing}, but {}.", names.join(", "))));
+        return Err(Failure::new(format!("{path} does not contain {missing}, but {}.", names.join(", "))));
     }
     let there = runtime.images(host)?;
     let differs = |name: &String, config: &Option<String>| {

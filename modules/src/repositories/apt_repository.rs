@@ -228,7 +228,7 @@ impl Archive {
     /// Fetches the key of the archive, unless apt already trusts it.
     fn import_key(&self, host: &Host) -> Result<(), Failure> {
         let Some(fingerprint) = &self.fingerprint else {
-            return Err(Failure::new("Launchpad does not tell the key of the archive."));
+            return Err(Failure::new("Launchpad does not report the key of the archive."));
         };
         let server = ["--keyserver", "hkp://keyserver.ubuntu.com:80"];
         if process::find(host, "apt-key").is_some() {

@@ -201,6 +201,6 @@ fn can_grow(device: &str, host: &Host) -> Result<bool, Failure> {
     let numbers: Vec<i64> = rows.first().into_iter().flatten().filter_map(|field| field.parse().ok()).collect();
     match numbers.as_slice() {
         [device, volume, start, extent] => Ok(device - (start + volume) > *extent),
-        _ => Err(Failure::new(format!("pvs does not tell the size of {device}."))),
+        _ => Err(Failure::new(format!("pvs does not report the size of {device}."))),
     }
 }

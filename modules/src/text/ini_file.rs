@@ -14,7 +14,7 @@ pub struct IniFile;
 const SECTION_HAS: &[Opt] = &[
     Opt::required("option", Kind::Str, "Option that the section must have."),
     Opt::new("value", Kind::Str, "Value that the option must have."),
-    Opt::new("values", Kind::List(&Kind::Str), "Values of which the option must have one."),
+    Opt::new("values", Kind::List(&Kind::Str), "Values, one of which the option must have."),
 ];
 
 static SPEC: Spec = Spec {

@@ -156,7 +156,7 @@ impl Server {
         serde_json::from_str(content).map_err(|_| Error::new(format!("the answer of {address} is not JSON")))
     }
 
-    /// Downloads an URL to a file.
+    /// Downloads a URL to a file.
     pub(super) fn download(&self, address: &str, to: &Path) -> Result<()> {
         if let Some(path) = address.strip_prefix("file://") {
             return match std::fs::copy(path, to) {
@@ -187,7 +187,7 @@ impl Server {
     }
 }
 
-/// Scheme and host of an URL.
+/// Scheme and host of a URL.
 fn origin(address: &str) -> &str {
     let start = address.find("://").map_or(0, |at| at + 3);
     let end = address.get(start..).and_then(|rest| rest.find('/')).map_or(address.len(), |at| start + at);

@@ -192,7 +192,7 @@ fn attribute_target(task: &Task) -> Result<Option<(PathBuf, bool)>, Failure> {
         Ok(place) => Ok(place.node().is_some().then(|| (place.real().to_owned(), true))),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let path = show(&task.path);
-            Err(Failure::new(format!("{path} cannot be looked at: {}.", reason(&error))).with("path", path))
+            Err(Failure::new(format!("{path} cannot be examined: {}.", reason(&error))).with("path", path))
         }
         Err(_) => Ok(None),
     }
