@@ -89,7 +89,7 @@ fn kubeconfig_with_exec_not_fetched() {
         fs::write(folder.path().join("admin.conf"), config(user)).unwrap();
         let (code, text) = play(folder.path(), hosts, playbook, &start);
         assert_eq!(code, Some(2), "{text}");
-        assert!(text.contains("only certificates, keys and tokens are taken") && !here.exists(), "{text}");
+        assert!(text.contains("only certificates, keys and tokens may be copied") && !here.exists(), "{text}");
     }
     fs::write(folder.path().join("admin.conf"), config("{client-certificate-data: eA==, client-key-data: eA==}"))
         .unwrap();

@@ -95,7 +95,7 @@ fn wrong_checksum_changes_nothing() {
     let message = fails("get_url", args, directory.path());
     assert!(message.contains("did not match") && message.contains(SHA256), "{message}");
     for (path, word) in
-        [("/broken", "broke the connection off"), ("/none", "404"), ("/loop", "redirects without an end")]
+        [("/broken", "closed the connection before"), ("/none", "404"), ("/loop", "redirects without an end")]
     {
         let message =
             fails("get_url", json!({ "url": server.url(path), "dest": &dest, "force": true }), directory.path());

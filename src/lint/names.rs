@@ -63,7 +63,7 @@ impl<'p> Names<'p> {
         names
     }
 
-    /// Notes names that templates bind or accept as undefined.
+    /// Records names that templates bind or accept as undefined.
     pub(super) fn note(&mut self, uses: &Uses, form: Form) {
         let guarded = uses.names.iter().filter(|found| found.kind == UseKind::Variable && found.is_guarded);
         self.optional.extend(guarded.map(|found| found.name.clone()));

@@ -127,7 +127,7 @@ impl Store {
         let path = self.file("json");
         let fail = |why: String| {
             Error::new(format!("{} cannot be read: {why}", path.display()))
-                .hint("without the file, waiting times and the budget start anew")
+                .hint("without the file, waiting times and the budget start again")
         };
         match windlass_bounds::read_up_to(&path, SIZE) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| fail(error.to_string())),

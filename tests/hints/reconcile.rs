@@ -53,7 +53,7 @@ pub(crate) const CASES: &[Case] = &[
         setup: FILES,
         fails: "windlass reconcile -i hosts --once; for file in .local/state/windlass/reconcile/*.json; do echo x > $file; done
             windlass reconcile -i hosts --once",
-        says: "without the file, waiting times and the budget start anew",
+        says: "without the file, waiting times and the budget start again",
         mended: &[],
         then: &["rm .local/state/windlass/reconcile/*.json", "windlass reconcile -i hosts --once"],
     },

@@ -72,7 +72,7 @@ impl Stop {
         match self {
             Stop::Refused(refusal) => refusal,
             Stop::NeedsTerminal => {
-                Refusal::new(format!("{} wants a terminal and does not accept the one it was given.", who.method))
+                Refusal::new(format!("{} requires a terminal and does not accept the one it was given.", who.method))
             }
         }
     }

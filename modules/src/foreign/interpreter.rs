@@ -39,7 +39,7 @@ impl Interpreter {
         }
         let Some(found) = found else {
             return Err(Failure::new(format!(
-                "The module {} needs Python on this host, and there is none: looked for {}. Install one (the package is usually named python3), \
+                "The module {} needs Python on this host, but none was found: looked for {}. Install one (the package is usually named python3), \
                  or name its place in the variable ansible_python_interpreter.",
                 request.module,
                 request.candidates.join(", ")
@@ -68,7 +68,7 @@ impl Interpreter {
                 )
             }
             None => {
-                "It is run as a program of its own, so it must be made for this host's system and processor.".to_owned()
+                "It runs as a program itself, so it must be built for this host's system and processor.".to_owned()
             }
         }
     }

@@ -36,7 +36,7 @@ fn open_in(base: &str, name: &str) -> io::Result<OwnedFd> {
     let found = fstat(&base)?;
     let open_to_others = found.st_mode & 0o022 != 0;
     if found.st_uid != 0 || (open_to_others && found.st_mode & 0o1000 == 0) {
-        return Err(io::Error::other("others can replace what is in there"));
+        return Err(io::Error::other("others can replace its contents"));
     }
     match mkdirat(&base, name, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}

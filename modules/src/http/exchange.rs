@@ -155,7 +155,7 @@ impl<R: Read> Read for Patient<R> {
                 return io::Error::new(io::ErrorKind::TimedOut, text);
             }
             if error.kind() == io::ErrorKind::UnexpectedEof {
-                return io::Error::new(error.kind(), "the server broke the connection off before it had sent all");
+                return io::Error::new(error.kind(), "the server closed the connection before it had sent everything");
             }
             error
         })
