@@ -67,9 +67,7 @@ impl Interpreter {
                     "Install {program} on this host, or name another one in the variable ansible_{language}_interpreter."
                 )
             }
-            None => {
-                "It runs as a program itself, so it must be built for this host's system and processor.".to_owned()
-            }
+            None => "It runs as a program itself, so it must be built for this host's system and processor.".to_owned(),
         }
     }
 }
