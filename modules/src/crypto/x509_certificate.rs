@@ -267,7 +267,7 @@ impl Task {
         };
         let mut serial = vec![0; 20];
         getrandom::fill(&mut serial)
-            .map_err(|error| Failure::new(format!("No random bytes were to be had: {error}.")))?;
+            .map_err(|error| Failure::new(format!("The system provided no random bytes: {error}.")))?;
         if let Some(first) = serial.first_mut() {
             *first &= 0x7f;
         }
