@@ -1,4 +1,4 @@
-//! What a result says of its change: attributes, contents, and the command that ran.
+//! The change that a result reports: attributes, contents, and the command that ran.
 
 use serde_json::{Map, Value};
 use windlass_template::unified_diff;

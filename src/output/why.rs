@@ -12,7 +12,7 @@ const LINES: usize = 8;
 const WIDTH: usize = 160;
 
 /// Lines that say what a changed result changed: attributes with their values before and after, contents with their
-/// number of lines, the command, or, if the module tells nothing, the task's arguments.
+/// number of lines, the command, or, if the module reports nothing, the task's arguments.
 pub(super) fn lines(event: &ResultEvent<Shown>, arguments: &str) -> Vec<String> {
     if event.no_log {
         return vec!["hidden by no_log".to_owned()];
