@@ -22,6 +22,7 @@ mod memory;
 pub mod outcome;
 pub mod output;
 mod own_program;
+mod pages;
 pub mod plan;
 pub mod planned;
 pub mod playbook;

@@ -3,10 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::output::{CALLBACKS, Callback};
+use crate::pages::pages;
+pub(super) use crate::pages::summary;
 use crate::playbook::keyword::{KEYWORDS, places};
-
-/// One page per line: type, name and description.
-const PAGES: &str = include_str!("pages.tsv");
 
 /// Types with pages, other than modules and roles.
 pub(super) const TYPES: &[&str] = &[
@@ -84,17 +83,6 @@ fn named(kind: &str, names: &[&'static str]) -> Vec<Plugin> {
         callback: None,
     })
     .collect()
-}
-
-fn pages() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    PAGES.lines().filter_map(|line| {
-        let mut fields = line.split('\t');
-        Some((fields.next()?, fields.next()?, fields.next()?))
-    })
-}
-
-pub(super) fn summary(kind: &str, name: &str) -> &'static str {
-    pages().find(|page| page.0 == kind && page.1 == name).map(|page| page.2).unwrap_or_default()
 }
 
 impl Plugin {
