@@ -4,7 +4,7 @@
 //! project. [`plan`] gives every host a cursor over it, and [`strategy`] selects the next step for all hosts. [`vars`]
 //! and the template engine evaluate it. [`action`] does the controller's half and sends the rest through [`executor`]
 //! over a [`connection`]. [`output`] displays events; [`planned`] collects those of a check run into a plan.
-//! [`report`] describes recorded runs.
+//! [`report`] describes recorded runs. [`lint`] checks a project without a run, and [`lsp`] does so for editors.
 //!
 //! [`reconcile`] and [`bundle`] work above runs: they start playbooks as runs of their own.
 
@@ -18,6 +18,7 @@ pub mod foreign;
 mod http;
 pub mod journal;
 pub mod lint;
+pub mod lsp;
 mod memory;
 pub mod outcome;
 pub mod output;

@@ -191,6 +191,14 @@ const DOCUMENTED: &[Row] = &[
         "30 s",
         &[("src/bundle/serve/mod.rs", "const SILENCE: Duration = Duration::from_secs(30);")],
     ),
+    (
+        "Check of a document by `windlass lsp`",
+        "200 ms after the last change, 2 s",
+        &[
+            ("src/lsp/server.rs", "const QUIET: Duration = Duration::from_millis(200);"),
+            ("src/lsp/server.rs", "const LONGEST_DELAY: Duration = Duration::from_secs(2);"),
+        ],
+    ),
     ("Editor of `vault edit`", "2 s", &[("src/cli/plaintext.rs", "const GRACE: Duration = Duration::from_secs(2);")]),
     (
         "ProxyCommand, after",

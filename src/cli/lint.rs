@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let settings = Settings::from_config(&Config::find()?)?;
     let mut options = lint::Options {
         paths: arguments.paths.clone(),
-        inventory: inventory(&arguments.inventory)?,
+        inventory: load_inventory(&arguments.inventory, &mut |warning| say(&format!("[WARNING]: {warning}")))?,
         rules: rules(&arguments.rule)?,
         skip: rules(&arguments.skip)?,
         modules: modules(&settings),
@@ -130,13 +130,14 @@ fn fix(options: &lint::Options, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-fn modules(settings: &Settings) -> Arc<Modules> {
+/// Finder of modules that the settings name.
+pub(super) fn modules(settings: &Settings) -> Arc<Modules> {
     let files = Arc::new(Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys));
     super::session::modules(settings, files)
 }
 
-/// Reads an inventory by the kinds of sources that start no program.
-fn inventory(sources: &[String]) -> Result<Option<Inventory>> {
+/// Reads an inventory by the kinds of sources that start no program, and passes warnings on.
+pub(super) fn load_inventory(sources: &[String], warn: &mut dyn FnMut(String)) -> Result<Option<Inventory>> {
     if sources.is_empty() {
         return Ok(None);
     }
@@ -147,7 +148,7 @@ fn inventory(sources: &[String]) -> Result<Option<Inventory>> {
     let enabled = ["host_list", "yaml", "ini", "toml"].map(str::to_owned).to_vec();
     let options = LoadOptions { enabled, nothing_is_error: true, ..LoadOptions::default() };
     let (inventory, warnings) = Inventory::load(sources, &options)?;
-    warnings.iter().for_each(|warning| say(&format!("[WARNING]: {warning}")));
+    warnings.iter().for_each(|warning| warn(warning.to_string()));
     Ok(Some(inventory))
 }
 

@@ -17,6 +17,7 @@ mod journal;
 mod lab;
 mod links;
 mod lint;
+mod lsp;
 mod man;
 mod options;
 mod plaintext;
@@ -85,6 +86,8 @@ enum Verb {
     Explain(explain::Arguments),
     /// Check playbooks, roles, variables and templates without running anything
     Lint(lint::Arguments),
+    /// Serve an editor: findings, completion, documentation and definitions
+    Lsp(lsp::Arguments),
     /// Show settings, their values and their sources
     Config(config::Arguments),
     /// Install, create and inspect roles
@@ -179,6 +182,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Doc(arguments) => doc::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Lint(arguments) => lint::run(&arguments),
+        Verb::Lsp(arguments) => lsp::run(&arguments),
         Verb::Config(arguments) => config::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Galaxy(arguments) => galaxy::run(&arguments),

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use windlass_yaml::Node;
 
 use super::source::{Kind, SourceFile, role_of};
+use super::workspace::Workspace;
 use crate::error::{Error, Result};
 
 /// Maximum size of a file to read, in bytes.
-const LARGEST: u64 = 2 << 20;
+pub(crate) const LARGEST: u64 = 2 << 20;
 
 /// Directories that belong to other tools.
 const FOREIGN: [&str; 5] = ["node_modules", "__pycache__", "venv", "target", "site-packages"];
@@ -18,7 +19,7 @@ const FOREIGN: [&str; 5] = ["node_modules", "__pycache__", "venv", "target", "si
 const TEXTS: [&str; 12] = ["py", "md", "rst", "ini", "cfg", "toml", "json", "sh", "conf", "service", "tf", "txt"];
 
 /// Directory that contains the project of a path: the nearest one with a marker, or the path's own.
-pub(super) fn root_of(path: &Path) -> PathBuf {
+pub(crate) fn root_of(path: &Path) -> PathBuf {
     const MARKERS: [&str; 4] = [super::settings::FILE, "ansible.cfg", "galaxy.yml", ".git"];
     let absolute = crate::vars::absolute(path);
     let own =
@@ -28,11 +29,21 @@ pub(super) fn root_of(path: &Path) -> PathBuf {
 }
 
 /// Reads all files below a directory that matter, in the order of their names.
-pub(super) fn read_all(root: &Path, excluded: &dyn Fn(&Path) -> bool) -> Result<Vec<SourceFile>> {
+pub(super) fn read_all(
+    root: &Path,
+    excluded: &dyn Fn(&Path) -> bool,
+    workspace: &mut Workspace,
+) -> Result<Vec<SourceFile>> {
     let mut paths = Vec::new();
-    collect(root, excluded, &mut paths)?;
+    collect(root, excluded, workspace.most_files(), &mut paths)?;
+    let saved: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let unsaved = workspace.buffers_below(root).filter(|path| !excluded(path) && !saved.contains(path));
+    let unsaved: Vec<PathBuf> = unsaved.map(Path::to_owned).collect();
+    paths.extend(unsaved);
     let here = std::env::current_dir().unwrap_or_default();
-    let mut files: Vec<SourceFile> = paths.iter().filter_map(|path| read(path, &shown(path, &here))).collect();
+    let mut files: Vec<SourceFile> =
+        paths.iter().filter_map(|path| read(path, &shown(path, &here), workspace)).collect();
+    workspace.forget_others(root, &paths);
     for (index, file) in files.iter_mut().enumerate() {
         file.index = index;
     }
@@ -44,7 +55,7 @@ fn shown(path: &Path, here: &Path) -> PathBuf {
     path.strip_prefix(here).unwrap_or(path).to_owned()
 }
 
-fn collect(folder: &Path, excluded: &dyn Fn(&Path) -> bool, paths: &mut Vec<PathBuf>) -> Result<()> {
+fn collect(folder: &Path, excluded: &dyn Fn(&Path) -> bool, most: usize, paths: &mut Vec<PathBuf>) -> Result<()> {
     let unreadable = |error| Error::new(format!("{} cannot be read: {error}", folder.display()));
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
@@ -63,9 +74,13 @@ fn collect(folder: &Path, excluded: &dyn Fn(&Path) -> bool, paths: &mut Vec<Path
         if kind.is_dir() {
             let is_foreign = FOREIGN.contains(&&*name) || path.join("pyvenv.cfg").exists();
             if !is_foreign {
-                collect(&path, excluded, paths)?;
+                collect(&path, excluded, most, paths)?;
             }
         } else if kind.is_file() {
+            if paths.len() == most {
+                let message = format!("{} belongs to a project of more than {most} files", folder.display());
+                return Err(Error::new(message + ": mark a smaller one with an ansible.cfg of its own"));
+            }
             paths.push(path);
         }
     }
@@ -73,13 +88,26 @@ fn collect(folder: &Path, excluded: &dyn Fn(&Path) -> bool, paths: &mut Vec<Path
 }
 
 /// Reads a file; `None` if it has nothing to check.
-fn read(path: &Path, shown: &Path) -> Option<SourceFile> {
+fn read(path: &Path, shown: &Path, workspace: &mut Workspace) -> Option<SourceFile> {
     let kind = kind_by_path(path)?;
-    if path.metadata().ok()?.len() > LARGEST {
+    if let Some(text) = workspace.buffer(path) {
+        return Some(parsed(path, shown, kind, text.to_owned()));
+    }
+    let metadata = path.metadata().ok()?;
+    if metadata.len() > LARGEST {
         return None;
     }
+    if let Some(file) = workspace.kept(path, &metadata) {
+        return Some(file);
+    }
     let bytes = windlass_bounds::read_up_to(path, LARGEST).ok()?;
-    let text = String::from_utf8(bytes).ok()?;
+    let file = parsed(path, shown, kind, String::from_utf8(bytes).ok()?);
+    workspace.keep(path, &metadata, &file);
+    Some(file)
+}
+
+/// Parses a text. Its content decides where the path does not.
+fn parsed(path: &Path, shown: &Path, kind: Kind, text: String) -> SourceFile {
     let kind = if windlass_vault::is_encrypted(text.as_bytes()) { Kind::Text } else { kind };
     let mut file = SourceFile::new(shown.to_owned(), kind, text);
     file.role = role_of(path);
@@ -89,7 +117,15 @@ fn read(path: &Path, shown: &Path) -> Option<SourceFile> {
             _ => kind_by_content(&file.node),
         };
     }
-    Some(file)
+    file
+}
+
+/// Kind of a file whose text may be incomplete YAML; `None` if it cannot be determined.
+pub(crate) fn likely_kind(path: &Path, text: &str) -> Option<Kind> {
+    match kind_by_path(path) {
+        Some(Kind::OtherYaml) => is_meant_as_playbook(text).then_some(Kind::Playbook),
+        kind => kind,
+    }
 }
 
 /// Kind of a file by its path; `None` for files that are not read. The content decides about YAML at other places.

@@ -17,7 +17,7 @@ pub struct Edit {
 }
 
 /// A place in a file, counting from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Place {
     /// Line number, from 1.
     pub line: u32,

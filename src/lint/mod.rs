@@ -7,7 +7,9 @@
 mod discover;
 mod finding;
 mod fix;
+mod index;
 mod names;
+mod range;
 mod report;
 mod rule;
 mod rules;
@@ -15,8 +17,10 @@ mod settings;
 mod source;
 mod suppress;
 mod walk;
+mod workspace;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,14 +30,19 @@ use windlass_template::uses::{Form, uses};
 use self::names::Names;
 use self::rules::{CHECKS, Context, Parsed};
 use self::settings::Settings;
-use self::source::{Kind, SourceFile};
+use self::source::SourceFile;
 use crate::error::{Error, Result};
 use crate::foreign::Modules;
 
+pub(crate) use discover::{LARGEST, likely_kind, root_of};
 pub use finding::{Edit, Finding, Place};
+pub use index::{Index, Spot};
 pub use report::Format;
 pub use rule::{RULES, Rule, Severity};
 pub use settings::{FILE, rule};
+pub use source::Kind;
+pub(crate) use source::{is_template, role_of};
+pub use workspace::Workspace;
 
 /// Choices of a check.
 #[derive(Debug)]
@@ -56,22 +65,29 @@ pub struct Report {
     files: Vec<SourceFile>,
     /// Findings by file and place.
     findings: Vec<Finding>,
+    /// Names of each project by its directory, if the workspace lasts.
+    indexes: Vec<(PathBuf, Index)>,
 }
 
 /// Checks a project.
 pub fn check(options: &Options) -> Result<Report> {
+    check_in(&mut Workspace::default(), options)
+}
+
+/// Checks a project whose files an editor may hold.
+pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> {
     for path in &options.paths {
-        if !path.exists() {
+        if !path.exists() && workspace.buffer(path).is_none() {
             return Err(Error::argument(format!("{} does not exist", path.display())));
         }
     }
     // Each project is read once, however many of its paths are given.
     let roots: BTreeSet<PathBuf> = options.paths.iter().map(|path| discover::root_of(path)).collect();
-    let mut report = Report { files: Vec::new(), findings: Vec::new() };
+    let mut report = Report { files: Vec::new(), findings: Vec::new(), indexes: Vec::new() };
     for root in &roots {
         let settings = Settings::read(root)?;
         let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
-        let mut files = discover::read_all(root, &|path| settings.excludes(&below(path)))?;
+        let mut files = discover::read_all(root, &|path| settings.excludes(&below(path)), workspace)?;
         discover::mark_handlers(&mut files);
         let chosen: Vec<PathBuf> = options.paths.iter().map(|path| crate::vars::absolute(path)).collect();
         for file in &mut files {
@@ -79,7 +95,11 @@ pub fn check(options: &Options) -> Result<Report> {
             file.is_chosen = chosen.iter().any(|chosen| path.starts_with(chosen));
             add_modules(&options.modules, file);
         }
-        let findings = findings(options, &files);
+        let tree = walk::walk(&files, &options.modules);
+        if workspace.is_lasting() {
+            report.indexes.push((root.clone(), Index::read(&files, &tree)));
+        }
+        let findings = findings(options, &files, &tree);
         let is_wanted = |finding: &Finding| {
             files.get(finding.file).is_some_and(|file| {
                 let path = below(&crate::vars::absolute(&file.path));
@@ -110,10 +130,9 @@ fn add_modules(modules: &Modules, file: &SourceFile) {
     }
 }
 
-fn findings(options: &Options, files: &[SourceFile]) -> Vec<Finding> {
-    let tree = walk::walk(files, &options.modules);
-    let mut names = Names::read(files, &tree, options.inventory.as_ref());
-    let parsed = parsed(files, &tree);
+fn findings<'p>(options: &'p Options, files: &'p [SourceFile], tree: &'p walk::Tree<'p>) -> Vec<Finding> {
+    let mut names = Names::read(files, tree, options.inventory.as_ref());
+    let parsed = parsed(files, tree);
     for text in &parsed {
         if let Ok(uses) = &text.uses {
             names.note(uses, text.form);
@@ -124,7 +143,7 @@ fn findings(options: &Options, files: &[SourceFile]) -> Vec<Finding> {
     let context = Context {
         files,
         roles: &roles,
-        tree: &tree,
+        tree,
         names: &names,
         parsed: &parsed,
         modules: &options.modules,
@@ -200,6 +219,28 @@ impl Report {
             changed += 1;
         }
         Ok((corrections, changed))
+    }
+
+    /// Findings of a file, given by its absolute path, with their ranges in bytes.
+    pub fn of_file(&self, path: &Path) -> Vec<(Finding, Range<usize>)> {
+        let Some(file) = self.files.iter().position(|file| crate::vars::absolute(&file.path) == path) else {
+            return Vec::new();
+        };
+        let Some(source) = self.files.get(file) else { return Vec::new() };
+        let ranges = range::Ranges::new(source);
+        let of_file = self.findings.iter().filter(|finding| finding.file == file);
+        of_file.map(|finding| (finding.clone(), ranges.of(finding))).collect()
+    }
+
+    /// Whether a file, given by its absolute path, is no valid YAML.
+    pub fn is_broken(&self, path: &Path) -> bool {
+        let is_it = |file: &&SourceFile| crate::vars::absolute(&file.path) == path;
+        self.files.iter().find(is_it).is_some_and(|file| file.error.is_some())
+    }
+
+    /// Names of each project by its directory; empty unless the workspace lasts.
+    pub fn take_indexes(&mut self) -> Vec<(PathBuf, Index)> {
+        std::mem::take(&mut self.indexes)
     }
 
     /// The findings in a format.

@@ -9,7 +9,7 @@ use super::finding::Place;
 
 /// Kind of a file, which decides its checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A list of plays.
     Playbook,
     /// A list of tasks.
@@ -40,7 +40,7 @@ impl Kind {
 }
 
 /// A file of the project.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SourceFile {
     /// Index in the project.
     pub(super) index: usize,
@@ -110,6 +110,12 @@ impl SourceFile {
         &self.source.text
     }
 
+    /// A line, counting from 1, without its end.
+    pub(super) fn line(&self, number: u32) -> Option<&str> {
+        let start = self.lines.get((number as usize).checked_sub(1)?)?;
+        self.text().get(*start..)?.lines().next()
+    }
+
     /// Byte offset of a place.
     pub(super) fn offset(&self, place: Place) -> usize {
         let start = (place.line as usize).checked_sub(1).and_then(|line| self.lines.get(line)).copied();
@@ -151,7 +157,7 @@ pub(super) fn place_of(span: &Span) -> Place {
 }
 
 /// Whether a text may be a template.
-pub(super) fn is_template(text: &str) -> bool {
+pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
@@ -167,7 +173,7 @@ pub(super) fn is_dynamic(node: &Node) -> bool {
 }
 
 /// Directory of the role that contains a file, for files in the directories of roles.
-pub(super) fn role_of(path: &Path) -> Option<PathBuf> {
+pub(crate) fn role_of(path: &Path) -> Option<PathBuf> {
     const FOLDERS: [&str; 7] = ["tasks", "handlers", "defaults", "vars", "meta", "templates", "files"];
     let is_folder =
         |folder: &&Path| folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| FOLDERS.contains(&name));

@@ -3,11 +3,11 @@
 use crate::Span;
 
 /// An unreadable text, with position, line and remedy.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", self.render())]
 pub struct Error(Box<Details>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Details {
     kind: ErrorKind,
     message: String,

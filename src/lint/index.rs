@@ -1,0 +1,186 @@
+//! Names of a project and the places that define them, for an editor.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use windlass_yaml::{Mapping, Node, Span};
+
+use super::source::{Kind, SourceFile, is_template};
+use super::walk::Tree;
+use crate::playbook::On;
+
+/// Maximum length of a shown line, in characters.
+const LONGEST_LINE: usize = 160;
+
+/// A place that defines a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// Absolute path of the file.
+    pub path: PathBuf,
+    /// Line, counting from 0.
+    pub line: u32,
+    /// Start in the line, in UTF-16 units.
+    pub start: u32,
+    /// End in the line, in UTF-16 units.
+    pub end: u32,
+    /// The line, without its indentation.
+    pub text: String,
+}
+
+/// Names of a project.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// Directories of roles by name.
+    pub roles: BTreeMap<String, PathBuf>,
+    /// Handlers, by their names and topics.
+    pub handlers: BTreeMap<String, Vec<Spot>>,
+    /// Variables.
+    pub variables: BTreeMap<String, Vec<Spot>>,
+    /// Tags.
+    pub tags: BTreeSet<String>,
+    /// Groups and hosts that plays and files of variables name.
+    pub hosts: BTreeSet<String>,
+    /// Playbooks and files of tasks and handlers.
+    pub files: Vec<(PathBuf, Kind)>,
+}
+
+impl Index {
+    /// Lists the names of files.
+    pub(super) fn read(files: &[SourceFile], tree: &Tree<'_>) -> Index {
+        let mut index = Index::default();
+        for file in files {
+            index.file(file);
+        }
+        for entry in &tree.entries {
+            index.keywords(entry.file, entry.map);
+            if entry.on == On::Play {
+                let terms = texts(entry.map.get("hosts")).flat_map(|(text, _)| windlass_inventory::split_pattern(text));
+                let names = terms.filter(|term| term.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c)));
+                index.hosts.extend(names.filter(|name| !name.is_empty()));
+            }
+            for prompt in entry.map.get("vars_prompt").and_then(Node::as_list).unwrap_or_default() {
+                index.named(entry.file, prompt.get("name"));
+            }
+        }
+        for task in &tree.tasks {
+            index.keywords(task.file, task.map);
+            index.named(task.file, task.map.get("register"));
+            if task.on == On::Handler {
+                for (name, node) in texts(task.map.get("name")).chain(texts(task.map.get("listen"))) {
+                    add(&mut index.handlers, name, spot(task.file, &node.span, name));
+                }
+            }
+            if let Some(action) = task.action.as_ref().filter(|action| action.short() == "set_fact") {
+                index.keys(task.file, &action.args);
+            }
+        }
+        for role in &tree.roles {
+            for (key, _) in &role.params {
+                add(&mut index.variables, &key.to_text(), spot(role.file, &key.span, &key.to_text()));
+            }
+        }
+        index
+    }
+
+    fn file(&mut self, file: &SourceFile) {
+        let path = crate::vars::absolute(&file.path);
+        if let Some(role) = &file.role {
+            self.roles.insert(role_name(role), role.clone());
+        }
+        match file.kind {
+            Kind::RoleVars | Kind::Vars => self.keys_of(file, &file.node),
+            Kind::OtherYaml if is_in(&path, "vars") => self.keys_of(file, &file.node),
+            Kind::Playbook | Kind::Tasks | Kind::Handlers => self.files.push((path.clone(), file.kind)),
+            _ => {}
+        }
+        if let Some(name) = ["group_vars", "host_vars"].iter().find_map(|folder| name_below(&path, folder)) {
+            self.hosts.insert(name);
+        }
+    }
+
+    fn keys_of(&mut self, file: &SourceFile, node: &Node) {
+        if let Some(map) = node.as_map() {
+            self.keys(file, map);
+        }
+    }
+
+    /// Adds the keys of a mapping as variables.
+    fn keys(&mut self, file: &SourceFile, map: &Mapping) {
+        for key in map.keys() {
+            if let Some(name) = key.as_str().filter(|name| !is_template(name)) {
+                add(&mut self.variables, name, spot(file, &key.span, name));
+            }
+        }
+    }
+
+    /// Adds a value as the name of a variable.
+    fn named(&mut self, file: &SourceFile, node: Option<&Node>) {
+        for (name, node) in texts(node) {
+            add(&mut self.variables, name, spot(file, &node.span, name));
+        }
+    }
+
+    /// Names in keywords of plays, blocks and tasks.
+    fn keywords(&mut self, file: &SourceFile, map: &Mapping) {
+        if let Some(vars) = map.get("vars").and_then(Node::as_map) {
+            self.keys(file, vars);
+        }
+        let tags = texts(map.get("tags")).flat_map(|(text, _)| text.split(','));
+        self.tags.extend(tags.map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()));
+    }
+}
+
+fn add(names: &mut BTreeMap<String, Vec<Spot>>, name: &str, spot: Option<Spot>) {
+    let Some(spot) = spot else { return };
+    let spots = names.entry(name.to_owned()).or_default();
+    if !spots.contains(&spot) {
+        spots.push(spot);
+    }
+}
+
+/// Texts of a value or list, without templates.
+fn texts(node: Option<&Node>) -> impl Iterator<Item = (&str, &Node)> {
+    let items = node.map(|node| node.as_list().unwrap_or(std::slice::from_ref(node))).unwrap_or_default();
+    items.iter().filter_map(|item| Some((item.as_str()?, item))).filter(|(text, _)| !is_template(text))
+}
+
+/// Place of a name in a file; `None` if it is written elsewhere.
+fn spot(file: &SourceFile, span: &Span, name: &str) -> Option<Spot> {
+    if !span.is_located() || span.source.name != file.source.name {
+        return None;
+    }
+    let line = file.line(span.line)?;
+    let units = |text: &str| u32::try_from(text.encode_utf16().count()).unwrap_or(u32::MAX);
+    let column = usize::try_from(span.column).ok()?.checked_sub(1)?;
+    let at = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
+    let start = units(line.get(..at)?);
+    let rest = line.get(at..)?;
+    let written = if rest.starts_with(name) { name.len() } else { rest.trim_end().len() };
+    Some(Spot {
+        path: crate::vars::absolute(&file.path),
+        line: span.line - 1,
+        start,
+        end: start + units(rest.get(..written)?),
+        text: line.trim().chars().take(LONGEST_LINE).collect(),
+    })
+}
+
+/// Name of a role: its path below a directory `roles`, or else the name of its own directory.
+fn role_name(role: &Path) -> String {
+    let parts: Vec<&str> = role.iter().filter_map(|part| part.to_str()).collect();
+    let at = parts.iter().rposition(|part| *part == "roles").filter(|at| at + 1 < parts.len());
+    let first = at.map_or(parts.len().saturating_sub(1), |at| at + 1);
+    parts.get(first..).unwrap_or_default().join("/")
+}
+
+fn is_in(path: &Path, folder: &str) -> bool {
+    path.parent().is_some_and(|parent| parent.file_name().is_some_and(|name| name == folder))
+}
+
+/// Name of a group or host of which a file below `group_vars` or `host_vars` holds variables.
+fn name_below(path: &Path, folder: &str) -> Option<String> {
+    let mut parts = path.iter().skip_while(|part| *part != folder).skip(1);
+    let name = parts.next()?.to_str()?;
+    let stem = ["yml", "yaml", "json"].iter().find_map(|extension| name.strip_suffix(extension)?.strip_suffix('.'));
+    Some(stem.unwrap_or(name).to_owned())
+}

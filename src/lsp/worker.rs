@@ -1,0 +1,137 @@
+//! The thread that checks, so that requests are answered meanwhile.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+
+use windlass_inventory::Inventory;
+
+use super::names;
+use super::server::Event;
+use crate::error::{Error, Result};
+use crate::foreign::Modules;
+use crate::lint::{self, Finding, Index, Severity, Workspace};
+
+/// Maximum number of files of a project.
+const MOST_FILES: usize = 50_000;
+
+/// Settings that checks of projects need.
+#[derive(Debug)]
+pub struct Environment {
+    /// Finder of modules.
+    pub modules: Arc<Modules>,
+    /// Inventory, read without running anything.
+    pub inventory: Option<Inventory>,
+    /// Directories with roles.
+    pub roles_path: Vec<PathBuf>,
+    /// Problems for the user.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the environment. It is called after the server has entered the directory of the editor's workspace, and
+/// again when a file is saved.
+pub type Load = Box<dyn Fn() -> Result<Environment> + Send>;
+
+/// A check to make.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// Texts of all open documents.
+    pub(super) buffers: HashMap<PathBuf, Arc<str>>,
+    /// Documents to report on, with the version of each.
+    pub(super) wanted: Vec<(PathBuf, i32)>,
+    /// Whether files were saved, so that settings and inventories may have changed.
+    pub(super) is_reload: bool,
+}
+
+/// Findings of one document.
+#[derive(Debug)]
+pub(super) struct OfDocument {
+    pub(super) path: PathBuf,
+    pub(super) version: i32,
+    pub(super) findings: Vec<(Finding, Range<usize>)>,
+    /// Whether it is no valid YAML.
+    pub(super) is_broken: bool,
+}
+
+/// Result of a check.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    pub(super) documents: Vec<OfDocument>,
+    pub(super) indexes: Vec<(PathBuf, Index)>,
+    pub(super) inventory: Option<std::collections::BTreeSet<String>>,
+    pub(super) modules: Vec<String>,
+    pub(super) roles: std::collections::BTreeMap<String, PathBuf>,
+    pub(super) problems: Vec<String>,
+}
+
+/// Starts the thread. It ends when the sender of jobs is dropped.
+pub(super) fn start(load: Load, severity: Severity, events: SyncSender<Event>) -> std::io::Result<Sender<Job>> {
+    let (jobs, received) = channel();
+    let work = move || work(&load, severity, &received, &events);
+    std::thread::Builder::new().name("check".to_owned()).stack_size(16 << 20).spawn(work)?;
+    Ok(jobs)
+}
+
+fn work(load: &Load, severity: Severity, jobs: &Receiver<Job>, events: &SyncSender<Event>) {
+    let mut worker = Worker { workspace: Workspace::with_limit(MOST_FILES), environment: None, severity };
+    for job in jobs {
+        let outcome = catch_unwind(AssertUnwindSafe(|| worker.check(load, job)));
+        let checked = outcome.unwrap_or_else(|_| {
+            worker.workspace = Workspace::with_limit(MOST_FILES);
+            Err(Error::new("a check failed: this is a fault of windlass; other documents are checked on"))
+        });
+        let checked = checked.unwrap_or_else(|error| {
+            let place = error.span().filter(|span| span.is_located());
+            let place = place.map(|span| format!(" ({}, line {})", span.source.name, span.line)).unwrap_or_default();
+            let problems = vec![format!("{}{place}", error.message())];
+            Checked { problems, ..Checked::default() }
+        });
+        if events.send(Event::Checked(Box::new(checked))).is_err() {
+            return;
+        }
+    }
+}
+
+struct Worker {
+    workspace: Workspace,
+    environment: Option<Environment>,
+    severity: Severity,
+}
+
+impl Worker {
+    fn check(&mut self, load: &Load, job: Job) -> Result<Checked> {
+        let mut environment = match self.environment.take().filter(|_| !job.is_reload) {
+            Some(environment) => environment,
+            None => load()?,
+        };
+        self.workspace.set_buffers(job.buffers);
+        let mut options = lint::Options {
+            paths: job.wanted.iter().map(|(path, _)| path.clone()).collect(),
+            inventory: environment.inventory.take(),
+            rules: Vec::new(),
+            skip: Vec::new(),
+            modules: Arc::clone(&environment.modules),
+        };
+        let report = lint::check_in(&mut self.workspace, &options);
+        environment.inventory = options.inventory.take();
+        let mut checked = Checked {
+            inventory: environment.inventory.as_ref().map(names::of_inventory),
+            modules: environment.modules.names(),
+            roles: names::roles_in(&environment.roles_path),
+            problems: std::mem::take(&mut environment.warnings),
+            ..Checked::default()
+        };
+        self.environment = Some(environment);
+        let mut report = report?;
+        report.keep_from(self.severity);
+        checked.indexes = report.take_indexes();
+        for (path, version) in job.wanted {
+            let (findings, is_broken) = (report.of_file(&path), report.is_broken(&path));
+            checked.documents.push(OfDocument { path, version, findings, is_broken });
+        }
+        Ok(checked)
+    }
+}
