@@ -360,7 +360,7 @@ fn unfit_machines_refused_with_the_reason() {
         "MiB of memory, but needs 99999999. Give it more, or set minimal_node_memory_mb.",
         "has less than 99999999 MiB of free space on /",
         &format!(
-            "Something on cp1 already listens on {port}/tcp, which is meant for control_plane for the API server (kube_apiserver_port)."
+            "Something on cp1 already listens on {port}/tcp, which is the port of control_plane for the API server (kube_apiserver_port)."
         ),
         "cp1 and worker1 have the same /etc/machine-id",
     ] {
