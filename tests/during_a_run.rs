@@ -75,16 +75,17 @@ fn prepared(mut command: Command, folder: &Path, words: &[&str]) -> Command {
 #[test]
 fn footer_names_play_task_counts_and_slowest_host() {
     let folder = project(PLAYBOOK);
-    let mut screen = Screen::start(run(folder.path(), &["--no-journal"]), 30, 160);
+    // Enough rows for all output, whichever host ends first.
+    let mut screen = Screen::start(run(folder.path(), &["--no-journal"]), 60, 160);
     let footer = screen.wait_for_last("waiting for: c ");
     let expected = r"^play 2/2  Long task  1 done, 1 running, 1 failed  elapsed \d+s  waiting for: c \d+s \(shell\)$";
     assert!(Regex::new(expected).unwrap().is_match(&footer), "{footer}");
 
     // It follows the width of the terminal, and is never longer.
-    screen.resize(30, 40);
+    screen.resize(60, 40);
     let narrow = Regex::new(r"^Long task  1 running, 1 failed  c \d+s$").unwrap();
     screen.wait("a narrow footer", |screen| narrow.is_match(&screen.last()).then_some(()));
-    screen.resize(30, 160);
+    screen.resize(60, 160);
     screen.wait_for_last("elapsed ");
 
     open_gate(folder.path());
