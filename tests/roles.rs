@@ -114,7 +114,7 @@ fn unsuitable_host_refused() {
 
     fs::write(&servers, "search example.com\n").unwrap();
     let (code, text) = checked(&allowed);
-    assert!(code == Some(2) && text.contains("resolv.conf of cp1 names no name server"), "{text}");
+    assert!(code == Some(2) && text.contains("resolv.conf of cp1 has no name server"), "{text}");
     let (code, text) = checked(&["-e", "kube_cgroup_v1_allowed=true", "-e", "dns_mode=none"]);
     assert_eq!(code, Some(0), "{text}");
 

@@ -108,7 +108,7 @@ fn ssh_key_pair_generated_kept_and_repaired() {
     for (args, word) in [
         (json!({"path": "@/broken", "type": "ed25519"}), "Unable to read the key"),
         (json!({"path": "@"}), "is a directory"),
-        (json!({"path": "@/x", "size": 512}), "no size"),
+        (json!({"path": "@/x", "size": 512}), "not a size"),
         (json!({"path": "@/none/x"}), "does not exist"),
     ] {
         bench.refuses("openssh_keypair", args, word);

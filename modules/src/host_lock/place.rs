@@ -86,7 +86,7 @@ mod tests {
         sticky(0o1777);
         let refused = |name: &str| open_in(&path, name).unwrap_err().to_string();
         symlink("/root", base.path().join("link")).unwrap();
-        assert!(refused("link").contains("no directory"));
+        assert!(refused("link").contains("not a directory"));
         std::fs::create_dir(base.path().join("open")).unwrap();
         std::fs::set_permissions(base.path().join("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
         assert!(refused("open").contains("others may enter"));
