@@ -5,8 +5,9 @@
 //! uses, and `{{ server }}` a web server. The project's folder `.programs` has stand-ins for system programs.
 //!
 //! All cases run on this machine as root. Copies of `/etc` and of the data of dpkg and debconf, and an empty
-//! `/var/spool`, are mounted over the real ones, so no account or job is created in the system. systemd's sockets are
-//! hidden, so its services are out of reach. Without root, these tables are ignored.
+//! `/var/spool`, are mounted over the real ones, so no account or job is created in the system. apt takes every package
+//! of the machine for installed on purpose. systemd's sockets are hidden, so its services are out of reach. Without
+//! root, these tables are ignored.
 //!
 //! In a table whose first line is `## needs: PROGRAM...`, the programs unpacked by `tools/programs` are laid over the
 //! system. It has its own network, and writes to `/usr`, `/etc` and `/var` stay in memory. If a program is missing or
@@ -42,10 +43,13 @@ pub(crate) struct Table {
     needs: String,
 }
 
-/// Mounts copies over the system's own folders.
+/// Mounts copies over the system's own folders. Of apt's, only the lists of packages are kept: it also lists the
+/// packages that `autoremove` removes.
 const COPIES: &str = "for folder in /etc /var/lib/dpkg /var/cache/debconf /var/spool; do copy=$SCRATCH/system$folder; \
     mkdir -p $copy; [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done; \
-    mkdir -p /etc/modprobe.d";
+    mkdir -p /etc/modprobe.d; \
+    if [ -d /var/lib/apt/lists ]; then apt=$SCRATCH/system/var/lib/apt; mkdir -p $apt/lists; \
+    mount --bind /var/lib/apt/lists $apt/lists; mount --rbind $apt /var/lib/apt; fi";
 
 /// Like `COPIES`, for tables that need programs.
 const LAYERS: &str = "layers=$SCRATCH/system unpacked=${WINDLASS_CACHE:-/var/cache/windlass}/programs; \
