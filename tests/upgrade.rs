@@ -316,6 +316,8 @@ fn upgrade_that_is_killed_goes_on() {
         }
         run.kill().unwrap();
         run.wait().unwrap();
+        let printed = fs::read_to_string(&output).unwrap();
+        assert!(printed.contains(moment), "the run ended before the task `{moment}`:\n{printed}");
     }
     let (code, text) = simulate(folder.path(), &[]);
     assert!(code == Some(0) && text.contains("goes on where a run was interrupted"), "{text}");
