@@ -115,7 +115,7 @@ impl Spec {
 
     /// The option with this name or alias.
     pub fn option(&self, name: &str) -> Option<&'static Opt> {
-        self.options.iter().find(|option| option.name == name || option.aliases.contains(&name))
+        self.options.iter().find(|option| option.is_called(name))
     }
 }
 
@@ -158,6 +158,11 @@ pub struct Opt {
 }
 
 impl Opt {
+    /// Whether the option has this name or alias.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+
     /// An optional option.
     pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Opt {
         Opt {

@@ -221,21 +221,15 @@ impl Report {
         Ok((corrections, changed))
     }
 
-    /// Findings of a file, given by its absolute path, with their ranges in bytes.
-    pub fn of_file(&self, path: &Path) -> Vec<(Finding, Range<usize>)> {
-        let Some(file) = self.files.iter().position(|file| crate::vars::absolute(&file.path) == path) else {
-            return Vec::new();
+    /// Findings of a file, given by its absolute path, with their ranges in bytes, and whether it is not valid YAML.
+    pub fn of_file(&self, path: &Path) -> (Vec<(Finding, Range<usize>)>, bool) {
+        let mut files = self.files.iter().enumerate();
+        let Some((index, file)) = files.find(|(_, file)| crate::vars::absolute(&file.path) == path) else {
+            return (Vec::new(), false);
         };
-        let Some(source) = self.files.get(file) else { return Vec::new() };
-        let ranges = range::Ranges::new(source);
-        let of_file = self.findings.iter().filter(|finding| finding.file == file);
-        of_file.map(|finding| (finding.clone(), ranges.of(finding))).collect()
-    }
-
-    /// Whether a file, given by its absolute path, is no valid YAML.
-    pub fn is_broken(&self, path: &Path) -> bool {
-        let is_it = |file: &&SourceFile| crate::vars::absolute(&file.path) == path;
-        self.files.iter().find(is_it).is_some_and(|file| file.error.is_some())
+        let ranges = range::Ranges::new(file);
+        let of_file = self.findings.iter().filter(|finding| finding.file == index);
+        (of_file.map(|finding| (finding.clone(), ranges.of(finding))).collect(), file.error.is_some())
     }
 
     /// Names of each project by its directory; empty unless the workspace lasts.

@@ -7,6 +7,7 @@ use lsp_types::{
     TextEdit,
 };
 use windlass_modules::{Kind as Type, Opt, Spec};
+use windlass_protocol::BecomeMethod;
 
 use super::docs;
 use super::documents::Document;
@@ -18,27 +19,15 @@ use super::text::Lines;
 use crate::action;
 use crate::lint::{Kind, likely_kind};
 use crate::playbook::On;
-use crate::playbook::keyword::{KEYWORDS, is_keyword};
+use crate::playbook::keyword::{BOOLEANS, KEYWORDS, is_keyword};
 
 /// Maximum number of items in an answer. The editor asks again when the word grows.
 const MOST_ITEMS: usize = 2_000;
 
-/// Keywords whose value is a boolean.
-const BOOLEANS: [&str; 13] = [
-    "any_errors_fatal",
-    "become",
-    "check_mode",
-    "delegate_facts",
-    "diff",
-    "force_handlers",
-    "gather_facts",
-    "ignore_errors",
-    "ignore_unreachable",
-    "no_log",
-    "run_once",
-    "parallel",
-    "extended",
-];
+/// Whether the value of a key of a play, block, task or `loop_control` may be a boolean.
+fn is_boolean(key: &str) -> bool {
+    BOOLEANS.contains(&key) || matches!(key, "parallel" | "extended")
+}
 
 /// Answers a request at a position.
 pub(super) fn complete(document: &Document, names: &Names, position: lsp_types::Position) -> CompletionList {
@@ -194,10 +183,8 @@ impl Found {
     }
 
     fn options(&mut self, spec: &'static Spec, options: &'static [Opt], cursor: &Cursor<'_>) {
-        let is_given = |option: &Opt| {
-            let is_it = |key: &str| option.name == key || option.aliases.contains(&key);
-            cursor.entries.iter().any(|(key, _)| is_it(key) && *key != cursor.word())
-        };
+        let is_given =
+            |option: &Opt| cursor.entries.iter().any(|(key, _)| option.is_called(key) && *key != cursor.word());
         for option in options.iter().filter(|option| !option.name.starts_with('_') && !is_given(option)) {
             let detail = if option.required { "required" } else { option.kind.name() };
             self.add(option.name, CompletionItemKind::PROPERTY, detail, Some(docs::option(spec, option)));
@@ -208,14 +195,13 @@ impl Found {
     fn values(&mut self, scope: Scope<'_>, key: &str, cursor: &Cursor<'_>, names: &Names, document: &Document) {
         match scope {
             Scope::Options(spec, options) => {
-                let is_it = |option: &&Opt| option.name == key || option.aliases.contains(&key);
-                if let Some(option) = options.iter().find(is_it) {
+                if let Some(option) = options.iter().find(|option| option.is_called(key)) {
                     self.of_option(spec, option, names, document);
                 }
             }
             Scope::On(on) => self.of_keyword(key, on, names, document),
             Scope::PlayOrTask => self.of_keyword(key, On::Play, names, document),
-            Scope::LoopControl if BOOLEANS.contains(&key) => self.booleans(),
+            Scope::LoopControl if is_boolean(key) => self.booleans(),
             Scope::Plays | Scope::Tasks(_) | Scope::Either => {
                 let on = if cursor.entries.iter().any(|(key, _)| *key == "hosts") { On::Play } else { On::Task };
                 self.of_keyword(key, on, names, document);
@@ -243,7 +229,7 @@ impl Found {
     fn of_keyword(&mut self, key: &str, on: On, names: &Names, document: &Document) {
         let index = names.of(document.path.as_deref());
         match (key, on) {
-            (key, _) if BOOLEANS.contains(&key) => self.booleans(),
+            (key, _) if is_boolean(key) => self.booleans(),
             ("hosts", On::Play) | ("delegate_to", _) => {
                 self.names(&names.inventory, CompletionItemKind::VALUE, "inventory");
                 self.names(index.map(|index| &index.hosts).into_iter().flatten(), CompletionItemKind::VALUE, "project");
@@ -263,13 +249,8 @@ impl Found {
             }
             ("role" | "name", On::Role) => self.roles(names, document),
             ("become_method", _) => {
-                for method in ["sudo", "su", "doas"] {
-                    self.add(method, CompletionItemKind::ENUM_MEMBER, "", None);
-                }
-            }
-            ("strategy", _) => {
-                for (_, name, doc) in crate::pages::pages().filter(|(kind, ..)| *kind == "strategy") {
-                    self.add(name, CompletionItemKind::ENUM_MEMBER, "strategy", Some(doc.to_owned()));
+                for method in BecomeMethod::ALL {
+                    self.add(method.name(), CompletionItemKind::ENUM_MEMBER, "", None);
                 }
             }
             ("import_playbook" | "ansible.builtin.import_playbook", _) => self.files(names, document, Kind::Playbook),

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind};
-use windlass_modules::Opt;
 
 use super::docs;
 use super::documents::Document;
@@ -54,9 +53,9 @@ fn of_expression(found: &Expression<'_>, index: Option<&Index>) -> Option<(Strin
 fn variable(index: &Index, name: &str) -> Option<String> {
     let spots = index.variables.get(name)?;
     let mut text = format!("`{name}`, a variable that these lines set\n");
+    let here = std::env::current_dir().unwrap_or_default();
     for spot in spots.iter().take(MOST_PLACES) {
-        let here = std::env::current_dir().unwrap_or_default();
-        let path = spot.path.strip_prefix(here).unwrap_or(&spot.path);
+        let path = spot.path.strip_prefix(&here).unwrap_or(&spot.path);
         text.push_str(&format!("\n- {}:{}: `{}`", path.display(), spot.line + 1, spot.text.replace('`', "'")));
     }
     if spots.len() > MOST_PLACES {
@@ -80,8 +79,7 @@ fn of_structure(
     let module = || action::spec(word).map(docs::module);
     let text = match Scope::of(kind, lines, cursor) {
         Scope::Options(spec, options) => {
-            let is_it = |option: &&Opt| option.name == word || option.aliases.contains(&word);
-            options.iter().find(is_it).map(|option| docs::option(spec, option))
+            options.iter().find(|option| option.is_called(word)).map(|option| docs::option(spec, option))
         }
         Scope::On(On::Play | On::Role | On::Import) => keyword(),
         Scope::On(_) | Scope::PlayOrTask => keyword().or_else(module),

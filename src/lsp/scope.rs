@@ -103,8 +103,8 @@ impl<'t> Scope<'t> {
             Scope::Meta if key == "dependencies" => Scope::Roles,
             Scope::Defaults => action::spec(key).map_or(Scope::Other, |spec| Scope::Options(spec, spec.options)),
             Scope::Options(spec, options) => {
-                let is_it = |option: &&Opt| option.name == key || option.aliases.contains(&key);
-                options.iter().find(is_it).map_or(Scope::Other, |option| Scope::Options(spec, option.options))
+                let option = options.iter().find(|option| option.is_called(key));
+                option.map_or(Scope::Other, |option| Scope::Options(spec, option.options))
             }
             _ => Scope::Other,
         }

@@ -129,7 +129,7 @@ impl Worker {
         report.keep_from(self.severity);
         checked.indexes = report.take_indexes();
         for (path, version) in job.wanted {
-            let (findings, is_broken) = (report.of_file(&path), report.is_broken(&path));
+            let (findings, is_broken) = report.of_file(&path);
             checked.documents.push(OfDocument { path, version, findings, is_broken });
         }
         Ok(checked)

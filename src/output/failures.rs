@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::event::path_of;
 use super::masked::{Masked, Shown};
 use super::palette::Color;
+use super::printable::clipped;
 use super::printer::Printer;
 use super::{Event, Output, ResultEvent, Status};
 use crate::playbook::Task;
@@ -136,7 +137,7 @@ impl Failures {
         }
         let place = self.place(&event.task).map(|place| format!(" ({place})")).unwrap_or_default();
         let label = self.names.get(&event.task.id).cloned().unwrap_or(label);
-        let line = format!("{}: {label}{place}: {}", event.host, clipped(&message));
+        let line = format!("{}: {label}{place}: {}", event.host, clipped(&message, WIDTH));
         self.found.push(Failure { name: Arc::clone(&event.name), task: event.task.id, line });
     }
 
@@ -177,13 +178,6 @@ pub(crate) fn first_line(result: &Value) -> String {
         (Some(message), Some(error)) if message == "non-zero return code" => format!("{message}: {error}"),
         (Some(message), _) => message,
         (None, error) => error.or_else(|| line("stdout")).unwrap_or_else(|| "no message".to_owned()),
-    }
-}
-
-fn clipped(text: &str) -> String {
-    match text.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }
 

@@ -47,6 +47,7 @@ pub use json::{nice_json, python_json, python_json_as_is};
 pub(crate) use junit_xml::{Outcome as JunitOutcome, TestCase, xml as junit_xml};
 pub use masked::{Masked, Masker, Shown};
 pub use palette::{Color, Palette};
+pub(crate) use printable::clipped;
 pub use printable::printable;
 pub use printer::{Printer, has_failed};
 pub use queue::{EventQueue, Events, event_queue, held_events};

@@ -1,6 +1,14 @@
-//! Escapes text so that it cannot control a terminal.
+//! Escapes text so that it cannot control a terminal, and shortens it.
 
 use std::borrow::Cow;
+
+/// A text of at most this many characters; of a longer one, its beginning and three dots.
+pub(crate) fn clipped(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
 
 /// Makes control characters visible: C0, C1 and those that change the writing direction.
 ///

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::ResultEvent;
 use super::change::{Change, changes, command};
 use super::masked::Shown;
+use super::printable::clipped;
 
 /// Number of lines before the rest is counted.
 const LINES: usize = 8;
@@ -29,7 +30,7 @@ pub(super) fn lines(event: &ResultEvent<Shown>, arguments: &str) -> Vec<String> 
         lines.truncate(LINES);
         lines.push(format!("and {more} more"));
     }
-    lines.iter().map(|line| clipped(line)).collect()
+    lines.iter().map(|line| one_line(line)).collect()
 }
 
 fn line(change: &Change) -> String {
@@ -62,10 +63,7 @@ fn value(value: &Value) -> String {
 }
 
 /// A text on one line.
-fn clipped(text: &str) -> String {
+fn one_line(text: &str) -> String {
     let text = text.trim().replace('\n', "\u{23ce}");
-    match text.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    clipped(&text, WIDTH)
 }

@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::document::{Attribute, Difference, Part, Status};
 use crate::outcome::Unknown;
-use crate::output::{Change, ResultEvent, Shown, changes, command, first_line};
+use crate::output::{Change, ResultEvent, Shown, changes, clipped, command, first_line};
 
 /// Maximum length of a difference in lines and bytes; the rest is cut.
 const LINES: usize = 500;
@@ -26,7 +26,7 @@ pub(super) fn part(event: &ResultEvent<Shown>, status: Status, arguments: impl F
     };
     match status {
         Status::Unchanged | Status::Skipped => return part,
-        Status::Failed => part.reason = Some(clipped(&first_line(event.result.json()))),
+        Status::Failed => part.reason = Some(clipped(&first_line(event.result.json()), TEXT)),
         Status::Unknown => part.reason = event.result.unknown().map(|why| reason(&why, event)),
         Status::Change => {}
     }
@@ -34,12 +34,12 @@ pub(super) fn part(event: &ResultEvent<Shown>, status: Status, arguments: impl F
         return part;
     }
     let json = event.result.json();
-    part.command = command(json).map(|text| clipped(&text));
+    part.command = command(json).map(|text| clipped(&text, TEXT));
     if event.diff && status == Status::Change {
         differences(event, &mut part);
     }
     let is_bare = part.command.is_none() && part.attributes.is_empty() && part.differences.is_empty();
-    let arguments = || clipped(arguments().trim_start_matches("_raw_params="));
+    let arguments = || clipped(arguments().trim_start_matches("_raw_params="), TEXT);
     part.arguments = is_bare.then(arguments).filter(|text| !text.is_empty());
     part
 }
@@ -67,7 +67,7 @@ fn differences(event: &ResultEvent<Shown>, part: &mut Part) {
 
 fn short(value: Value) -> Value {
     match value {
-        Value::String(text) => Value::String(clipped(&text)),
+        Value::String(text) => Value::String(clipped(&text, TEXT)),
         other => other,
     }
 }
@@ -88,11 +88,4 @@ fn difference(path: String, text: &str) -> Option<Difference> {
         }
     }
     Some(Difference { path, text: kept, omitted, sha256: hex::encode(Sha256::digest(whole)) })
-}
-
-fn clipped(text: &str) -> String {
-    match text.char_indices().nth(TEXT) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::document::{Attribute, Difference, Document, Part, Planned, Status};
-use crate::output::{Color, Printer};
+use crate::output::{Color, Printer, clipped};
 
 /// Number of lines of a difference before the rest is folded.
 const LINES: usize = 20;
@@ -154,12 +154,6 @@ fn print_difference(difference: &Difference, layout: &Layout<'_>, say: &impl Fn(
 fn value(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
-        other => {
-            let text = other.to_string();
-            match text.char_indices().nth(VALUE) {
-                Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-                None => text,
-            }
-        }
+        other => clipped(&other.to_string(), VALUE),
     }
 }

@@ -59,6 +59,21 @@ pub fn places(name: &str) -> Vec<&'static str> {
     names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, place)| *place).collect()
 }
 
+/// Keywords whose value is a boolean.
+pub const BOOLEANS: &[&str] = &[
+    "any_errors_fatal",
+    "become",
+    "check_mode",
+    "delegate_facts",
+    "diff",
+    "force_handlers",
+    "gather_facts",
+    "ignore_errors",
+    "ignore_unreachable",
+    "no_log",
+    "run_once",
+];
+
 /// Every keyword with the objects that accept it, sorted.
 pub const KEYWORDS: &[(&str, u8)] = &[
     ("action", TASKS),

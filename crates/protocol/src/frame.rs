@@ -51,16 +51,17 @@ pub enum Error {
 /// Encodes one frame. It may carry a secret, so it is zeroed on drop.
 pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Wiped, Error> {
     check(blob.len(), MAX_BLOB)?;
-    let mut written = Bounded { buffer: Wiped::with_capacity(USUAL + blob.len()), room: USUAL, length: 0 };
-    written.buffer.extend(&[0; 8]);
-    serde_json::to_writer(&mut written, message)?;
+    let write = |room: usize| -> Result<Bounded, Error> {
+        let mut written = Bounded { buffer: Wiped::with_capacity(8 + room + blob.len()), room, length: 0 };
+        written.buffer.extend(&[0; 8]);
+        serde_json::to_writer(&mut written, message)?;
+        Ok(written)
+    };
+    let mut written = write(USUAL)?;
     if written.length > written.room {
         // A buffer that grows is copied and takes up to three times the message; now its length is known.
         check(written.length, MAX_MESSAGE)?;
-        let room = written.length;
-        written = Bounded { buffer: Wiped::with_capacity(8 + room + blob.len()), room, length: 0 };
-        written.buffer.extend(&[0; 8]);
-        serde_json::to_writer(&mut written, message)?;
+        written = write(written.length)?;
     }
     let Bounded { mut buffer, length, room } = written;
     // The second run of a serializer may differ from the first.

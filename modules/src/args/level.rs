@@ -37,8 +37,7 @@ impl Level<'_> {
 
     /// Fails if a name is unknown.
     pub(super) fn refuse_unknown(&self, given: &Map) -> Result<(), Failure> {
-        let is_known =
-            |name: &str| self.options.iter().any(|option| option.name == name || option.aliases.contains(&name));
+        let is_known = |name: &str| self.options.iter().any(|option| option.is_called(name));
         let path: String = self.inside.iter().map(|name| format!("{name}.")).collect();
         let mut unknown: Vec<_> =
             given.keys().filter(|name| !is_known(name)).map(|name| format!("{path}{name}")).collect();

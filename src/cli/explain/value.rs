@@ -4,6 +4,8 @@ use serde_json::Value as Json;
 use windlass_template::{Value, Variable};
 use windlass_yaml::{Node, Value as Yaml};
 
+use crate::output::clipped;
+
 /// Replacement for a secret value.
 pub(super) const MASK: &str = "********";
 
@@ -107,8 +109,5 @@ fn cut(mut lines: Vec<String>) -> Vec<String> {
 /// A value on one line, cut if it is long.
 pub(super) fn short(value: &Json) -> String {
     let text = value.to_string();
-    match text.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    clipped(&text, WIDTH)
 }

@@ -76,8 +76,7 @@ impl Options<'_, '_> {
             if is_template(&name) || (path.is_empty() && name == "_raw_params") {
                 continue;
             }
-            let is_it = |option: &&Opt| option.name == name || option.aliases.contains(&&*name);
-            let Some(option) = options.iter().find(is_it) else {
+            let Some(option) = options.iter().find(|option| option.is_called(&name)) else {
                 if !takes_others {
                     let shown = options.iter().filter(|option| !option.name.starts_with('_'));
                     let known =

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::plugins::summary;
+use crate::playbook::keyword::BOOLEANS;
 
 /// Reference to a definition.
 pub(super) fn reference(definition: &str) -> Value {
@@ -17,8 +18,7 @@ pub(super) fn keyword(name: &str) -> Value {
 /// Schema of a keyword's value; `None` for an unknown name.
 pub(super) fn shape(name: &str) -> Option<Value> {
     let definition = match name {
-        "any_errors_fatal" | "become" | "check_mode" | "delegate_facts" | "diff" | "force_handlers"
-        | "gather_facts" | "ignore_errors" | "ignore_unreachable" | "no_log" | "run_once" => "boolean",
+        name if BOOLEANS.contains(&name) => "boolean",
         "async"
         | "delay"
         | "gather_timeout"
