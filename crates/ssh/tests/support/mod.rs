@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -35,22 +35,27 @@ impl Sshd {
         fs::copy(path.join("id.pub"), path.join("authorized_keys")).unwrap();
         fs::create_dir_all("/run/sshd").unwrap();
         fs::create_dir(path.join("home")).unwrap();
-        let port = free_port();
-        let config = format!(
-            "{extra}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {0}/host_key\nAuthorizedKeysFile {0}/authorized_keys\nPidFile none\n\
-             StrictModes no\nUsePAM no\nPermitRootLogin yes\nLogLevel DEBUG1\nSetEnv HOME={0}/home\n",
-            path.display()
-        );
-        fs::write(path.join("sshd_config"), config).unwrap();
-        let child = serve(path, port);
-        Self { directory, port, child }
+        // Another process can take the free port before the server has it.
+        for _ in 0..3 {
+            let port = free_port();
+            let config = format!(
+                "{extra}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {0}/host_key\nAuthorizedKeysFile {0}/authorized_keys\nPidFile none\n\
+                 StrictModes no\nUsePAM no\nPermitRootLogin yes\nLogLevel DEBUG1\nSetEnv HOME={0}/home\n",
+                path.display()
+            );
+            fs::write(path.join("sshd_config"), config).unwrap();
+            if let Some(child) = serve(path, port) {
+                return Self { directory, port, child };
+            }
+        }
+        panic!("sshd does not listen: {}", fs::read_to_string(path.join("log")).unwrap());
     }
 
     /// Kills the listening server and starts another on its port. Open connections survive.
     pub fn restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.child = serve(self.directory.path(), self.port);
+        self.child = serve(self.directory.path(), self.port).expect("a server listens again");
     }
 
     /// The process id of the listening sshd.
@@ -94,21 +99,28 @@ impl Sshd {
     }
 }
 
-/// Starts a server with the configuration in this directory and waits until it listens.
-fn serve(directory: &Path, port: u16) -> Child {
-    let log = fs::File::options().create(true).append(true).open(directory.join("log")).unwrap();
-    let child = Command::new(SSHD)
+/// Starts a server with the configuration in this directory and waits until it listens; nothing if it ends instead.
+fn serve(directory: &Path, port: u16) -> Option<Child> {
+    let log = directory.join("log");
+    let file = fs::File::options().create(true).append(true).open(&log).unwrap();
+    let before = file.metadata().unwrap().len() as usize;
+    let mut child = Command::new(SSHD)
         .args(["-D", "-e", "-f"])
         .arg(directory.join("sshd_config"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(log)
+        .stderr(file)
         .spawn()
         .unwrap();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+    // A connection would not show whose server it reached.
+    let listens = format!("Server listening on 127.0.0.1 port {port}.");
+    while !fs::read_to_string(&log).unwrap()[before..].contains(&listens) {
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
-    child
+    Some(child)
 }
 
 impl Drop for Sshd {
