@@ -153,9 +153,13 @@ impl Content {
 
     /// Content of a file. Small files and vaults to decrypt are read at once; large files are hashed in chunks.
     pub fn of_file(path: &Path, files: &Files, decrypt: bool) -> Result<Content, Failure> {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
         let fail = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
         let metadata = std::fs::metadata(path).map_err(fail)?;
+        if metadata.file_type().is_fifo() {
+            // Two reads, one for its size and one for its content, would each get a part of it.
+            return Err(Failure::Failed(format!("{} cannot be sent: it is a pipe", path.display())));
+        }
         let mode = metadata.permissions().mode() & 0o7777;
         let decrypt = decrypt && is_vault(path).map_err(fail)?;
         if decrypt || metadata.len() <= INLINE_LIMIT {
@@ -384,7 +388,7 @@ impl ActionContext {
 /// Whether a file starts with a vault header.
 fn is_vault(path: &Path) -> std::io::Result<bool> {
     let mut start = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(std::fs::File::open(path)?, 64), &mut start)?;
+    std::io::Read::read_to_end(&mut std::io::Read::take(windlass_bounds::open(path)?, 64), &mut start)?;
     Ok(windlass_vault::is_encrypted(&start))
 }
 

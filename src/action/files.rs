@@ -329,7 +329,7 @@ struct Sums {
 
 impl Sums {
     fn of_file(path: &Path) -> Option<Sums> {
-        let mut file = std::fs::File::open(path).ok()?;
+        let mut file = windlass_bounds::open(path).ok()?;
         let (mut sha1, mut md5) = (Hasher::sha1(), Hasher::Md5(Default::default()));
         let mut buffer = vec![0; 1 << 16];
         loop {

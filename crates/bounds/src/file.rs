@@ -1,9 +1,60 @@
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+
+use crate::child;
 
 /// Largest file that is read whole, in bytes. Applies to inventories, playbooks, variables, settings and keys.
 pub const LARGEST_FILE: u64 = 64 << 20;
+
+/// An open file. A pipe or device must deliver its content before a deadline.
+#[derive(Debug)]
+pub struct Source {
+    file: File,
+    /// `None` for a regular file, which never blocks for long.
+    until: Option<Instant>,
+}
+
+/// Opens a file for reading. A pipe without a writer opens too. Reading a pipe or device fails after
+/// [`child::DEADLINE`], or at the deadline of this thread's action ([`child::until`]).
+pub fn open(path: impl AsRef<Path>) -> io::Result<Source> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let waits = !file.metadata()?.is_file();
+    let deadline = child::remaining(Some(child::DEADLINE)).filter(|_| waits);
+    Ok(Source { file, until: deadline.map(|deadline| Instant::now() + deadline) })
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(until) = self.until else { return self.file.read(buffer) };
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+            match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) => {
+                    return Err(io::Error::new(
+                        ErrorKind::TimedOut,
+                        "it is no regular file, and its content did not arrive in time",
+                    ));
+                }
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            match self.file.read(buffer) {
+                // Another reader took what had arrived.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+}
 
 /// Reads a file of at most [`LARGEST_FILE`] bytes. The bound also covers devices and pipes.
 pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
@@ -12,12 +63,12 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 
 /// Reads a file of at most `limit` bytes.
 pub fn read_up_to(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
+    let source = open(path)?;
     // The size of a regular file is known, so an oversized one is refused before any of it is read.
-    if file.metadata().is_ok_and(|found| found.is_file() && found.len() > limit) {
+    if source.until.is_none() && source.file.metadata().is_ok_and(|found| found.len() > limit) {
         return Err(too_large(limit));
     }
-    read_from(file, limit)
+    read_from(source, limit)
 }
 
 /// Reads a stream of at most `limit` bytes to its end.
@@ -61,5 +112,27 @@ mod tests {
         assert_eq!(read("/dev/null").unwrap(), b"");
         std::fs::write(file.path(), b"\xff").unwrap();
         assert_eq!(read_text(file.path()).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn pipe_is_read_until_its_writer_ends_or_the_deadline_passes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let soon = || Some(Instant::now() + std::time::Duration::from_millis(200));
+        let error = child::until(soon(), || read(&path)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+
+        let (to, writes) = (path.clone(), std::time::Duration::from_millis(100));
+        let writer = std::thread::spawn(move || {
+            let mut pipe = OpenOptions::new().write(true).open(to).unwrap();
+            for piece in ["first ", "second"] {
+                std::thread::sleep(writes);
+                io::Write::write_all(&mut pipe, piece.as_bytes()).unwrap();
+            }
+        });
+        assert_eq!(read_text(&path).unwrap(), "first second");
+        writer.join().unwrap();
     }
 }

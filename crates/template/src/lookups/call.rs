@@ -128,8 +128,8 @@ impl Call<'_> {
     /// Reads a file in an encoding, given by its Python name.
     pub(super) fn read_as(&self, path: &Path, encoding: &str) -> Result<String, Error> {
         let mut bytes = Vec::new();
-        std::fs::File::open(path)
-            .and_then(|file| file.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes))
+        windlass_bounds::open(path)
+            .and_then(|source| source.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes))
             .map_err(|error| self.error(format!("cannot read '{}': {error}", path.display())))?;
         limits::text(bytes.len()).map_err(|_| {
             self.error(format!("cannot use '{}', which is longer than {LONGEST_TEXT} bytes", path.display()))

@@ -64,8 +64,8 @@ pub(super) fn vaulted_file(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     const ENOUGH: u64 = 64;
     let path = path(args)?;
     let mut head = Vec::new();
-    fs::File::open(&path)
-        .and_then(|file| file.take(ENOUGH).read_to_end(&mut head))
+    windlass_bounds::open(&path)
+        .and_then(|source| source.take(ENOUGH).read_to_end(&mut head))
         .map_err(|error| args.failed(format!("'{}' cannot be read: {error}", path.display())))?;
     Ok(windlass_vault::is_encrypted(&head))
 }
