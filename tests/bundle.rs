@@ -162,8 +162,8 @@ fn keygen(arguments: &[&str], input: &[u8]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Serves requests on this machine, and returns the server's address. The handler gets path and token of a request,
-/// and returns status, further headers and body.
+/// Serves requests on this machine, and returns the server's address. The handler gets the path of a request and
+/// whether it has a valid token or password, and returns status, further headers and body.
 fn serve(handler: impl Fn(&str, bool) -> (u16, String, Vec<u8>) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -174,8 +174,11 @@ fn serve(handler: impl Fn(&str, bool) -> (u16, String, Vec<u8>) + Send + 'static
             let length = stream.read(&mut request).unwrap();
             let request = String::from_utf8_lossy(&request[..length]).into_owned();
             let path = request.split(' ').nth(1).unwrap_or_default();
-            let has_token = request.to_lowercase().contains("authorization: bearer secret-token");
-            let (status, headers, body) = handler(path, has_token);
+            let request_headers = request.to_lowercase();
+            let is_known = ["bearer secret-token", "basic dxnlcjpwyxnz"]
+                .iter()
+                .any(|account| request_headers.contains(&format!("authorization: {account}")));
+            let (status, headers, body) = handler(path, is_known);
             let head =
                 format!("HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
             let _ = stream.write_all(&[head.as_bytes(), &body].concat());
@@ -244,8 +247,9 @@ fn wrong_checksum_or_missing_image_stops_the_bundle() {
     assert!(left.iter().any(|left| left.kind == "image" && left.name == "127.0.0.1:1/pause:3.99"), "{left:?}");
 }
 
-/// A registry with one image, `pause:3.99` for two architectures, that wants a token. `layer` is the layer it sends.
-fn registry(layer: &'static [u8]) -> String {
+/// A registry with one image, `pause:3.99` for two architectures. `scheme` is how it wants to be logged in to, and
+/// `layer` the layer it sends.
+fn registry(scheme: &'static str, layer: &'static [u8]) -> String {
     let (config, right) = (br#"{"architecture":"amd64"}"#.to_vec(), b"layer");
     let content = |bytes: &[u8]| json!({"digest": format!("sha256:{}", Digest::of(bytes)), "size": bytes.len()});
     let manifest = json!({"schemaVersion": 2, "config": content(&config), "layers": [content(right)]}).to_string();
@@ -256,14 +260,14 @@ fn registry(layer: &'static [u8]) -> String {
     let index = json!({"schemaVersion": 2, "manifests": entries}).to_string();
     let address = std::sync::Arc::new(std::sync::OnceLock::<String>::new());
     let own = std::sync::Arc::clone(&address);
-    let found = serve(move |path, has_token| {
-        let realm = format!("Bearer realm=\"http://{}/token\",service=\"test\"", own.get().unwrap());
+    let found = serve(move |path, is_known| {
+        let realm = format!("{scheme} realm=\"http://{}/token\",service=\"test\"", own.get().unwrap());
         let by_digest = |kind: &str, bytes: &[u8]| format!("/v2/pause/{kind}/sha256:{}", Digest::of(bytes));
         let body = match path {
             "/token?service=test&scope=repository:pause:pull" => {
                 return (200, "Content-Type: application/json\r\n".to_owned(), br#"{"token":"secret-token"}"#.to_vec());
             }
-            _ if !has_token => return (401, format!("WWW-Authenticate: {realm}\r\n"), vec![]),
+            _ if !is_known => return (401, format!("WWW-Authenticate: {realm}\r\n"), vec![]),
             "/v2/pause/manifests/3.99" => index.clone().into_bytes(),
             path if path == by_digest("manifests", manifest.as_bytes()) => manifest.clone().into_bytes(),
             path if path == by_digest("blobs", &config) => config.clone(),
@@ -279,7 +283,7 @@ fn registry(layer: &'static [u8]) -> String {
 #[test]
 fn image_of_a_registry_becomes_an_archive() {
     let site = Site::new();
-    let address = registry(b"layer");
+    let address = registry("Bearer", b"layer");
     let variables = json!({"pod_infra_version": "3.99", "pod_infra_image_repo": format!("{address}/pause")});
     site.describe(&variables);
     site.create(&["one.bundle"]);
@@ -307,9 +311,22 @@ fn image_of_a_registry_becomes_an_archive() {
 }
 
 #[test]
+fn registry_that_wants_a_login_gets_credentials() {
+    let site = Site::new();
+    let address = registry("Basic", b"layer");
+    site.describe(&json!({"pod_infra_version": "3.99", "pod_infra_image_repo": format!("{address}/pause")}));
+    let refused = site.refusal(&Site::creating(&["one.bundle"]));
+    assert!(refused.contains(&format!("the registry `{address}` wants a login")), "{refused}");
+    assert!(refused.contains("put `auths` into ~/.docker/config.json"), "{refused}");
+    let accounts = json!({"auths": {address: {"auth": "dXNlcjpwYXNz"}}});
+    site.write(".docker/config.json", accounts.to_string().as_bytes());
+    site.create(&["one.bundle"]);
+}
+
+#[test]
 fn registry_that_sends_another_layer_is_refused() {
     let site = Site::new();
-    let address = registry(b"LAYER");
+    let address = registry("Bearer", b"LAYER");
     site.describe(&json!({"pod_infra_version": "3.99", "pod_infra_image_repo": format!("{address}/pause")}));
     let refused = site.refusal(&Site::creating(&["x.bundle"]));
     assert!(refused.contains("blobs/sha256:") && refused.contains("cannot be fetched"), "{refused}");
@@ -641,7 +658,7 @@ fn fetch(address: &str, request: &str) -> (String, Vec<u8>) {
 #[test]
 fn served_bundle_is_a_mirror_and_a_registry() {
     let site = Site::new();
-    let registry = registry(b"layer");
+    let registry = registry("Bearer", b"layer");
     site.describe(&json!({"pod_infra_version": "3.99", "pod_infra_image_repo": format!("{registry}/pause")}));
     site.create(&["a.bundle"]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));

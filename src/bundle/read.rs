@@ -70,7 +70,8 @@ impl Bundle {
             Some((name, bytes)) if name == "sbom.json" => bytes,
             _ => return Err(broken(path, "`sbom.json` does not follow `bundle.json`")),
         };
-        let manifest = Manifest::parse(&manifest_bytes).map_err(|error| broken(path, error.message()))?;
+        let manifest = Manifest::parse(&manifest_bytes)
+            .map_err(|error| broken(path, error.message()).maybe_hint(error.advice().map(str::to_owned)))?;
         Ok(Bundle { path: path.to_owned(), manifest, manifest_bytes, signature, sbom })
     }
 

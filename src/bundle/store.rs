@@ -237,3 +237,24 @@ impl<W: Write> Write for Caught<W> {
 pub(super) fn failed(path: &Path, what: &str, error: &io::Error) -> Error {
     Error::new(format!("`{}` cannot {what}: {error}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_that_changed_is_refused_until_it_is_taken_in_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, archive) = (folder.path().join("source"), folder.path().join("bundle"));
+        std::fs::write(&source, "first").unwrap();
+        let mut store = Store::new(folder.path()).unwrap();
+        store.add(&source).unwrap();
+        std::fs::write(&source, "other").unwrap();
+        let refused = store.write(&archive, b"{}", None, b"{}").unwrap_err().to_string();
+        assert!(refused.contains("changed while the bundle was being created"), "{refused}");
+        assert!(!archive.exists());
+        let mut again = Store::new(folder.path()).unwrap();
+        again.add(&source).unwrap();
+        again.write(&archive, b"{}", None, b"{}").unwrap();
+    }
+}

@@ -15,11 +15,15 @@ const WORDS: usize = 10_000;
 
 /// Writes a plan for its owner only, replacing an earlier one.
 pub fn write(path: &Path, document: &Document) -> Result<()> {
+    write_up_to(SIZE, path, document)
+}
+
+fn write_up_to(size: u64, path: &Path, document: &Document) -> Result<()> {
     let fail = |why: String| Error::new(format!("the plan cannot be written to {}: {why}", path.display()));
     let mut text = serde_json::to_string_pretty(document).map_err(|error| fail(error.to_string()))?;
     text.push('\n');
-    if text.len() as u64 > SIZE {
-        return Err(fail(format!("it is larger than {SIZE} bytes")).hint("plan fewer hosts at once, with --limit"));
+    if text.len() as u64 > size {
+        return Err(fail(format!("it is larger than {size} bytes")).hint("plan fewer hosts at once, with --limit"));
     }
     crate::replace::replace(path, &text, 0o600).map_err(|error| fail(error.to_string()))
 }
@@ -120,5 +124,36 @@ fn has_template(value: &serde_json::Value) -> bool {
         serde_json::Value::Array(items) => items.iter().any(has_template),
         serde_json::Value::Object(map) => map.iter().any(|(key, item)| is_template(key) || has_template(item)),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn plan_too_large_for_all_hosts_is_written_for_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.json");
+        let facts = |host: &str| (host.to_owned(), BTreeMap::from([("fact".to_owned(), "x".repeat(2000))]));
+        let plan_of = |hosts: &[&str]| Document {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            windlass: "0.1.0".to_owned(),
+            created: "2026-01-31T23:59:59Z".to_owned(),
+            request: crate::planned::document::Request::default(),
+            inputs: Vec::new(),
+            facts: hosts.iter().map(|host| facts(host)).collect(),
+            totals: crate::planned::document::Counts::default(),
+            hosts: BTreeMap::new(),
+            tasks: Vec::new(),
+        };
+        let refused = write_up_to(4000, &path, &plan_of(&["a", "b"])).unwrap_err().to_string();
+        assert!(refused.contains("it is larger than 4000 bytes"), "{refused}");
+        assert!(!path.exists());
+        write_up_to(4000, &path, &plan_of(&["a"])).unwrap();
+        assert!(path.exists());
     }
 }

@@ -128,6 +128,13 @@ pub(crate) const CASES: &[Case] = &[
         &["windlass bundle verify --allow-unsigned --base new --base old last"],
     ),
     case(
+        "sh create a one && mkdir parts && cd parts && tar xf ../one && sed -i 's/\"format\": *[0-9]*/\"format\": 99/' bundle.json && \
+         tar cf ../new bundle.json sbom.json blobs && cd .. && windlass bundle list new",
+        "use a release of Windlass that reads the bundle",
+        // A bundle for this release is listed.
+        &["windlass bundle list one"],
+    ),
+    case(
         "sh create a one && mkdir -p out/files$PWD/a && windlass bundle unpack --allow-unsigned one out",
         "remove it",
         &["rmdir out/files$PWD/a && windlass bundle unpack --allow-unsigned one out"],

@@ -1,6 +1,6 @@
 //! Follows printed hints: runs the command that prints one, then what it advises.
 //!
-//! Every hint in the sources has a case here, or a reason in [`UNTESTED`].
+//! Every hint in the sources has a case here, or a test that [`ELSEWHERE`] names.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -39,22 +39,14 @@ pub(crate) struct Case {
     pub(crate) then: &'static [&'static str],
 }
 
-/// Hints that no command of a test provokes, with the reason.
-const UNTESTED: &[(&str, &str)] = &[
-    ("create the bundle again", "a file must change while it is read"),
+/// Hints that a test elsewhere follows, with its name.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("create the bundle again", "file_that_changed_is_refused_until_it_is_taken_in_again"),
     (
-        "use a release of Windlass that reads the bundle",
-        "tests/bundle.rs makes such a bundle; there is no other release",
+        "log in by `docker login`, or put `auths` into ~/.docker/config.json",
+        "registry_that_wants_a_login_gets_credentials",
     ),
-    ("give the id of a run; {hint}", "tests/report.rs looks for the run of a directory"),
-    ("repeat the command with its values", "tests/report.rs provokes it"),
-    ("continue it with `windlass playbook --resume {}`", "needs a run that was killed; tests/resume.rs continues one"),
-    ("repeat the command with a --limit of your own", "tests/report.rs provokes it"),
-    ("write their names to a file, and repeat the command with `--limit @FILE`", "tests/report.rs provokes it"),
-    ("pass the end of a pipe, or a file", "needs a socket as a descriptor"),
-    ("start the reader of the pipe first", "needs a pipe without a reader at that moment"),
-    ("log in by `docker login`, or put `auths` into ~/.docker/config.json", "needs a registry with a login"),
-    ("plan fewer hosts at once, with --limit", "needs a plan of more than 128 MiB"),
+    ("plan fewer hosts at once, with --limit", "plan_too_large_for_all_hosts_is_written_for_some"),
 ];
 
 /// Writes files that many cases use.
@@ -254,13 +246,18 @@ fn hint_in_the_sources_has_a_case() {
             count += 1;
             let pieces: Vec<String> = place.split(&hint).map(flat).filter(|piece| !piece.is_empty()).collect();
             let has_case = followed.iter().any(|says| pieces.iter().all(|piece| says.contains(piece.as_str())));
-            if !has_case && !UNTESTED.iter().any(|(untested, _)| *untested == hint) {
+            if !has_case && !ELSEWHERE.iter().any(|(other, _)| *other == hint) {
                 missing.push(format!("{}: {hint}", path.display()));
             }
         }
     }
     assert!(count > 80, "the search found only {count} hints");
     assert!(missing.is_empty(), "hints without a case:\n{}", missing.join("\n"));
+    let sources: Vec<_> = rust_files(&["src", "tests"]).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    for (hint, test) in ELSEWHERE {
+        let declared = format!("fn {test}()");
+        assert!(sources.iter().any(|text| text.contains(&declared)), "no test {test} follows {hint:?}");
+    }
 }
 
 /// Options of other programs that our messages and command lines name.

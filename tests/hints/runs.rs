@@ -10,6 +10,10 @@ const fn case(fails: &'static str, says: &'static str, then: &'static [&'static 
 const FILES: &[(&str, &str)] = &[
     ("gate.yml", "- hosts: all\n  gather_facts: false\n  tasks:\n    - command: test -e open\n"),
     (
+        "condition.yml",
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - fail:\n      when: lookup('pipe', 'ls') is not search('open')\n",
+    ),
+    (
         "slow.yml",
         "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: 'test -e open || { touch began; exec sleep 600; }'\n",
     ),
@@ -69,6 +73,35 @@ pub(crate) const CASES: &[Case] = &[
         &["windlass runs"],
     ),
     // Resuming.
+    // Repeating.
+    case(
+        "windlass playbook -i hosts right.yml; mkdir other; cd other; windlass report --format markdown",
+        "give the id of a run; `windlass runs` lists all runs",
+        &[
+            "cd other; windlass report --format markdown $(windlass runs | grep -o '[0-9]\\{8\\}-[0-9]\\{6\\}-[0-9a-f]*' | head -n 1)",
+        ],
+    ),
+    case(
+        "windlass playbook -i hosts gate.yml -e x=1; touch open; windlass runs rerun",
+        "repeat the command with its values",
+        &["windlass playbook -i hosts gate.yml -e x=1"],
+    ),
+    case(
+        "sh start-slow; kill -9 $(cat slow.pid); touch open; windlass runs rerun --failed 2>&1 | tee said",
+        "continue it with `windlass playbook -i hosts slow.yml --resume",
+        &["$(grep -o 'windlass playbook .* --resume [0-9a-f-]*' said)"],
+    ),
+    case(
+        "echo '<odd> ansible_connection=local' > odd; windlass playbook -i odd gate.yml; touch open; windlass runs rerun --failed",
+        "repeat the command with a --limit of your own",
+        &["windlass playbook -i odd gate.yml --limit '<odd>'"],
+    ),
+    case(
+        "for i in $(seq 600); do printf '%0200d ansible_connection=local\\n' $i; done > many; windlass playbook -i many \
+         condition.yml > log; touch open; windlass runs rerun --failed",
+        "write their names to a file, and repeat the command with `--limit @FILE`",
+        &["cut -d ' ' -f 1 many > names; windlass playbook -i many condition.yml --limit @names > log"],
+    ),
     case("windlass playbook -i hosts --resume", "`windlass runs` lists all runs", &["windlass runs"]),
     case("windlass playbook -i hosts gate.yml --resume", "`windlass runs` lists all runs", &["windlass runs"]),
     case(
@@ -152,5 +185,18 @@ pub(crate) const CASES: &[Case] = &[
             "windlass playbook -i hosts right.yml --events 9 9>events.jsonl && test -s events.jsonl",
             "windlass playbook -i hosts right.yml --events ./9 && test -s 9",
         ],
+    ),
+    case(
+        "bash -c 'windlass playbook -i hosts right.yml --events 9 9<>/dev/udp/127.0.0.1/9'",
+        "pass the end of a pipe, or a file",
+        &[
+            "windlass playbook -i hosts right.yml --events 9 9>&1 > /dev/null | grep -q run",
+            "windlass playbook -i hosts right.yml --events 9 9>events.jsonl && test -s events.jsonl",
+        ],
+    ),
+    case(
+        "mkfifo pipe; windlass playbook -i hosts right.yml --events pipe",
+        "start the reader of the pipe first",
+        &["cat pipe > read & sleep 1; windlass playbook -i hosts right.yml --events pipe && wait && test -s read"],
     ),
 ];

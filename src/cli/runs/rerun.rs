@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
     let journal = read_file(&found.path)?;
     let mut words = words(&journal)?;
     if arguments.failed {
-        let limit = ["--limit".to_owned(), failed_hosts(&journal)?.join(",")];
+        let limit = ["--limit".to_owned(), failed_hosts(&journal, &words)?.join(",")];
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         words.splice(end..end, limit);
     }
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
     if !directory.is_dir() {
         return Err(refusal(&journal, &format!("its directory {} is missing", directory.display())));
     }
-    let shown = shell_words::join(std::iter::once("windlass").chain(words.iter().map(String::as_str)));
+    let shown = command(words.iter().map(String::as_str));
     if arguments.dry_run {
         super::super::print(&format!("{}\n", crate::output::printable(&shown)))?;
         return Ok(0);
@@ -61,6 +61,11 @@ pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
     Printer::new(false, Secrets::of_process()).error_line(&format!("{}: {shown}", directory.display()), Color::Plain);
     let error = Command::new(super::super::own_program()?).args(words).current_dir(directory).exec();
     Err(Error::new(format!("the command cannot be started: {error}")))
+}
+
+/// The command line with these arguments, for a shell.
+fn command<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    shell_words::join(std::iter::once("windlass").chain(words))
 }
 
 fn refusal(journal: &Journal, why: &str) -> Error {
@@ -111,11 +116,12 @@ fn words(journal: &Journal) -> Result<Vec<String>> {
     Ok(kept)
 }
 
-/// Names of hosts that failed or were unreachable.
-fn failed_hosts(journal: &Journal) -> Result<&[String]> {
+/// Names of hosts that failed or were unreachable in the run with these arguments.
+fn failed_hosts<'a>(journal: &'a Journal, words: &[String]) -> Result<&'a [String]> {
     let Some(end) = &journal.end else {
+        let resume = ["--resume", &journal.header.run];
         return Err(refusal(journal, "it did not end, so its journal has no list of failed hosts")
-            .hint(format!("continue it with `windlass playbook --resume {}`", journal.header.run)));
+            .hint(format!("continue it with `{}`", command(words.iter().map(String::as_str).chain(resume)))));
     };
     if end.failed.is_empty() {
         return Err(refusal(journal, "none of its hosts failed"));
@@ -179,7 +185,7 @@ mod tests {
         for name in ["all", "@/etc/passwd", "~.*", "web*", "!a", "a,b", "-x", "a b", "a:b", ""] {
             let mut run = journal(&[]);
             run.end = Some(End { failed: vec!["web1".to_owned(), name.to_owned()], ..End::default() });
-            assert!(failed_hosts(&run).is_err(), "{name}");
+            assert!(failed_hosts(&run, &[]).is_err(), "{name}");
         }
     }
 }
