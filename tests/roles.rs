@@ -193,3 +193,68 @@ fn kube_proxy_waits_for_members_of_etcd_in_pods() {
         assert_eq!(out, expected, "{kind} {before}");
     }
 }
+
+/// The script runs in a network and a file system of its own, on links and rules like Cilium's and beside others.
+#[test]
+fn cilium_removal_other_links_and_rules_stay() {
+    if !windlass_testing::has_all(&["root", "namespaces", "ip"]) {
+        return;
+    }
+    let script = "set -eu
+mount -t tmpfs tmpfs /run
+if [ -d /etc/cni ]; then mount -t tmpfs tmpfs /etc/cni; fi
+mount -t sysfs sysfs /sys
+ip link set lo up
+ip link add cilium_host type veth peer name cilium_net
+ip link add lxc0123456789ab type veth peer name pod
+ip link add other0 type veth peer name other1
+ip rule add pref 100 lookup local
+ip rule delete pref 0
+ip rule add pref 1 fwmark 0xd00/0xf00 lookup 200
+ip rule add pref 1 fwmark 0xe00/0xf00 lookup 200
+ip rule add pref 9 fwmark 0x200/0xf00 lookup 2004
+ip -6 rule add pref 9 fwmark 0x200/0xf00 lookup 2004
+ip rule add pref 112 to 192.0.2.0/25 lookup 202
+ip rule add pref 112 to 192.0.2.128/25 lookup 202
+ip rule add pref 112 to 198.51.100.0/24 lookup 77
+ip rule add pref 150 to 203.0.113.0/24 lookup 202
+ip rule add pref 160 fwmark 0x7 lookup 200
+ip link set other0 up
+ip address add 192.0.2.130/32 dev other0
+ip route add 192.0.2.140/32 dev other0 table 200
+ip route add local 192.0.2.130/32 dev other0 table 200 proto kernel
+ip route add local 0.0.0.0/0 dev lo table 2004 proto kernel
+sh \"$0\"
+sh \"$0\"
+ip rule show | tr -s '\\t ' ' '
+ip -6 rule show | tr -s '\\t ' ' '
+ip route show table 200 | cut -d ' ' -f 1
+ip route show table 2004 2>/dev/null || true
+ls /sys/class/net
+";
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/roles/network/cilium/files/clean.sh");
+    let output = Command::new("unshare")
+        .args(["--net", "--mount", "--propagation", "private", "sh", "-c", script, program])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let expected = [
+        "removed",
+        "0: from all lookup local",
+        "112: from all to 198.51.100.0/24 lookup 77",
+        "150: from all to 203.0.113.0/24 lookup 202",
+        "160: from all fwmark 0x7 lookup 200",
+        "32766: from all lookup main",
+        "32767: from all lookup default",
+        "0: from all lookup local",
+        "32766: from all lookup main",
+        "192.0.2.140",
+        "lo",
+        "other0",
+        "other1",
+    ];
+    assert_eq!(lines, expected, "{errors}");
+}

@@ -8,13 +8,16 @@ for link in $(ls /sys/class/net | grep -Ex 'cilium_[a-z0-9]+|lxc_health|lxc[0-9a
     ip link delete "$link" 2>/dev/null || true
 done
 
-# Routing tables of the proxy and of IPsec. The rule of the kernel for local addresses, which Cilium moves to 100, goes back to 0.
+# Rules and tables of IPsec, of VTEPs and of the proxy. Others may use the same priorities, and the tables 200 and 202.
+# The rule of the kernel for local addresses, which Cilium moves to 100, goes back to 0.
 for family in -4 -6; do
-    for table in 200 202 2004 2005; do
-        while ip $family rule show 2>/dev/null | grep -Eq "fwmark .* lookup $table( |\$)"; do
-            ip $family rule delete $(ip $family rule show | sed -n "s/^\([0-9]*\):.*fwmark .* lookup $table\( .*\)\?\$/pref \1/p" | head -n 1)
+    for rule in 1:200 112:202 9:2004 10:2005; do
+        priority=${rule%:*} table=${rule#*:}
+        while ip $family rule show 2>/dev/null | grep -Eq "^$priority:.* lookup $table( |\$)"; do
+            ip $family rule delete pref "$priority" lookup "$table"
         done
-        ip $family route flush table $table 2>/dev/null || true
+        if [ "$table" -lt 2000 ]; then whose='proto kernel'; else whose=; fi
+        ip $family route flush table "$table" $whose 2>/dev/null || true
     done
     if ip $family rule show 2>/dev/null | grep -q '^100:.*lookup local'; then
         ip $family rule show | grep -q '^0:.*lookup local' || ip $family rule add pref 0 lookup local
