@@ -54,9 +54,12 @@ fi
 
 # Programs at interfaces and control groups are detached with the links that the agent keeps in its file system; older kernels have filters.
 if command -v tc >/dev/null; then
+    find='s/^filter .* pref \([0-9]*\) bpf .* handle \(0x[0-9a-f]*\) .*cil_.*/\1 \2/p'
     for link in $(ls /sys/class/net); do
         for side in ingress egress; do
-            if tc filter show dev "$link" $side 2>/dev/null | grep -q cil_; then tc filter delete dev "$link" $side; fi
+            tc filter show dev "$link" $side 2>/dev/null | sed -n "$find" | while read -r priority handle; do
+                tc filter delete dev "$link" $side pref "$priority" handle "$handle" bpf
+            done
         done
     done
 fi
