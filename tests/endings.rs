@@ -350,6 +350,15 @@ fn output_to_a_full_disk_is_an_error() {
 }
 
 #[test]
+fn help_on_a_full_disk_is_an_error() {
+    for words in [&["--help"][..], &["--version"], &["playbook", "--help"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = Command::new(env!("CARGO_BIN_EXE_windlass")).args(words).stdout(full).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{words:?}");
+    }
+}
+
+#[test]
 fn closed_pipe_does_not_stop_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = playbook(folder.path(), "    - debug: {msg: x}\n    - copy: {content: x, dest: done}\n");
@@ -441,6 +450,44 @@ fn editing_a_vault_leaves_no_plaintext_behind_a_signal() {
         assert_eq!(left_behind(path), Vec::<String>::new());
         assert_eq!(fs::read(path.join("secret.yml")).unwrap(), before);
     }
+}
+
+#[test]
+fn plaintext_of_killed_edit_removed_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    ["run", "tmp"].iter().for_each(|name| fs::create_dir(path.join(name)).unwrap());
+    fs::write(path.join("pass"), "password\n").unwrap();
+    let edit = |editor: &str, name: &str| {
+        let mut command = windlass(path);
+        command
+            .args(["vault", "create", "--skip-tty-check", "--vault-password-file", "pass", name])
+            .env("EDITOR", editor);
+        command.env("XDG_RUNTIME_DIR", path.join("run")).env("TMPDIR", path.join("tmp"));
+        command
+    };
+    fs::write(
+        path.join("slow.sh"),
+        "echo plaintext > \"$1\"; echo \"$$ $1\" > \"$0.new\"; mv \"$0.new\" \"$0.began\"; exec sleep 600\n",
+    )
+    .unwrap();
+    let slow = format!("sh {}/slow.sh", path.display());
+    let mut killed = edit(&slow, "a.yml").spawn().unwrap();
+    until(|| path.join("slow.sh.began").exists());
+    let began = fs::read_to_string(path.join("slow.sh.began")).unwrap();
+    let (editor, file) = began.trim().split_once(' ').unwrap();
+    fs::write(path.join("quick.sh"), "echo text > \"$1\"\n").unwrap();
+    let quick = format!("sh {}/quick.sh", path.display());
+    // Another edit that runs is left alone.
+    let is_made = edit(&quick, "b.yml").status().unwrap().success();
+    let is_kept = Path::new(file).exists();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let editor = rustix::process::Pid::from_raw(editor.parse().unwrap()).unwrap();
+    rustix::process::kill_process(editor, rustix::process::Signal::KILL).unwrap();
+    assert!(is_made && is_kept);
+    assert!(edit(&quick, "c.yml").status().unwrap().success());
+    assert!(!Path::new(file).exists(), "{file}");
 }
 
 #[test]

@@ -156,8 +156,13 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
                 return print_version(name, Path::new(&program));
             }
             // Help and version succeed; other errors are usage errors with Ansible's exit code.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+            use std::io::Write as _;
+            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            return ExitCode::from(match printed {
+                _ if error.use_stderr() => 2,
+                Err(lost) if lost.kind() != std::io::ErrorKind::BrokenPipe => 1,
+                _ => 0,
+            });
         }
     };
     let compat = cli.verb.compat().map(str::to_owned);

@@ -2,21 +2,28 @@
 //! is removed, however editing ends.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tempfile::TempDir;
 use zeroize::Zeroizing;
 
 use super::signals::{Signal, Signals};
 use crate::error::{Error, Result};
 
+/// Beginning of the names of directories.
+const PREFIX: &str = "windlass-vault-";
+/// Beginning of the names of directories that are not locked yet.
+const NEW: &str = ".windlass-vault-";
 /// Time for an editor to end after a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A directory with mode 0700 whose files are overwritten with zeros before they are removed.
-struct Private(TempDir);
+struct Private {
+    directory: PathBuf,
+    /// Held by the process that uses the directory, so that [`sweep`] knows what a killed one left.
+    _lock: std::fs::File,
+}
 
 impl Private {
     /// Creates the directory in memory, or else among the temporary files.
@@ -27,10 +34,20 @@ impl Private {
             in_memory.filter(|folder| folder.is_absolute() && is_in_memory(folder)).chain([std::env::temp_dir()]);
         let mut refused = std::io::Error::from(std::io::ErrorKind::NotFound);
         for folder in folders {
+            sweep(&folder);
             let mut builder = tempfile::Builder::new();
-            builder.prefix("windlass-vault-").permissions(std::fs::Permissions::from_mode(0o700));
-            match builder.tempdir_in(folder) {
-                Ok(directory) => return Ok(Private(directory)),
+            builder.prefix(NEW).permissions(std::fs::Permissions::from_mode(0o700));
+            match builder.tempdir_in(&folder) {
+                Ok(made) => {
+                    let lock = std::fs::File::open(made.path())?;
+                    lock.lock()?;
+                    // Only a locked directory gets a name that others look for.
+                    let made = made.keep();
+                    let name = made.file_name().unwrap_or_default().to_string_lossy().replacen(NEW, PREFIX, 1);
+                    let directory = folder.join(name);
+                    std::fs::rename(made, &directory)?;
+                    return Ok(Private { directory, _lock: lock });
+                }
                 Err(error) => refused = error,
             }
         }
@@ -41,7 +58,21 @@ impl Private {
 impl Drop for Private {
     fn drop(&mut self) {
         // Backups and swap files of the editor contain the text too.
-        overwrite(self.0.path());
+        overwrite(&self.directory);
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Removes directories of this user whose process was killed before it could.
+fn sweep(folder: &Path) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX))
+            && entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own);
+        if is_ours && std::fs::File::open(entry.path()).is_ok_and(|directory| directory.try_lock().is_ok()) {
+            overwrite(&entry.path());
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -96,7 +127,7 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
         // Signals are caught before a file exists that they could leave behind.
         let mut signals = Signals::listen();
         let private = Private::new().map_err(fail)?;
-        let path = private.0.path().join("vault.yml");
+        let path = private.directory.join("vault.yml");
         let mut file = std::fs::File::create_new(&path).map_err(fail)?;
         file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
         file.write_all(text).map_err(fail)?;
