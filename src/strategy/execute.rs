@@ -212,7 +212,7 @@ impl TaskOnHost {
     fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
         let Whole { mut result, delegate, looped, mut parts, mut notify, forgiven } = whole;
         if let Err(refusal) = self.weighed(&result, self.task.register.is_some(), 0) {
-            result = TaskResult::failure(refusal).interrupted();
+            result = kept::dropped(&result, refusal);
             parts = vec![(result.clone(), delegate.clone())];
         }
         let ignored = forgiven.unwrap_or_else(|| self.forgives(context, &result));

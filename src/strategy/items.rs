@@ -193,7 +193,7 @@ impl<'a> Items<'a> {
         }
         match task.weighed(&result, true, self.weight) {
             Ok(weight) => self.weight += weight,
-            Err(refusal) => result = TaskResult::failure(refusal).interrupted(),
+            Err(refusal) => result = super::kept::dropped(&result, refusal),
         }
         let item = opened.items.get(index).cloned().unwrap_or_default();
         result.set(&opened.loop_var, item.clone());

@@ -45,6 +45,13 @@ impl Kept {
     }
 }
 
+/// The failure that replaces a result. It keeps whether the task changed something.
+pub(super) fn dropped(result: &TaskResult, refusal: String) -> TaskResult {
+    let mut failure = TaskResult::failure(refusal).interrupted();
+    failure.set("changed", result.changed());
+    failure
+}
+
 /// Estimated memory of a result in bytes: of its facts, and if it `is_registered`, of all its values.
 pub(super) fn weight_of_result(result: &TaskResult, is_registered: bool) -> usize {
     let values = result.registered().filter(|_| is_registered);
@@ -93,6 +100,14 @@ mod tests {
         let value = windlass_template::from_json(&serde_json::json!({"stdout": "x".repeat(1000), "lines": ["y", "z"]}));
         let weight = weight(&value);
         assert_eq!(weight, 1000 + "stdout".len() + "lines".len() + 2 + 7 * VALUE);
+    }
+
+    #[test]
+    fn dropped_result_keeps_whether_it_changed_something() {
+        let mut result = TaskResult::default();
+        result.set("changed", true);
+        let dropped = dropped(&result, "too large".to_owned());
+        assert!(dropped.failed() && dropped.changed());
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Staged {
     }
 
     /// Describes a write error; for a full disk, with the free space.
-    fn write_failure(&self, error: &io::Error) -> Failure {
+    pub fn write_failure(&self, error: &io::Error) -> Failure {
         let directory = directory_of(self.temporary.real());
         let target = self.target.display();
         let free = rustix::fs::fstatvfs(&self.file).map(|found| found.f_bavail.saturating_mul(found.f_frsize));

@@ -225,9 +225,7 @@ impl Edit {
             }
             let mut staged = Staged::beside(&real, &self.attributes)?;
             let written = staged.file().write_all(bytes);
-            written.map_err(|error| {
-                Failure::new(format!("{} could not be written: {}.", real.display(), reason(&error)))
-            })?;
+            written.map_err(|error| staged.write_failure(&error))?;
             // Editing modules return only the message of a failed validation.
             validate(self.validate.as_deref(), staged.path(), host).map_err(|failure| Failure::new(failure.message))?;
             if self.backup {
