@@ -23,6 +23,33 @@ const NASTY: &[&str] = &[
     "-----BEGIN KEY-----\nMIIEpAIBAAKCAQEA7cNlRq\nzU0s+/xyzABCdef==\n-----END KEY-----\n",
 ];
 
+/// Generated secrets beside [`NASTY`].
+const GENERATED: usize = 6;
+
+/// All secrets: [`NASTY`], and texts of random characters that formats quote or escape. `WINDLASS_MASKING_SEED` is
+/// a number that chooses others.
+fn secrets() -> &'static [String] {
+    static ALL: std::sync::OnceLock<Vec<String>> = std::sync::OnceLock::new();
+    ALL.get_or_init(|| {
+        let seed: u64 = std::env::var("WINDLASS_MASKING_SEED").map_or(20_261_126, |seed| seed.parse().unwrap());
+        let mut state = seed | 1;
+        let mut random = |below: usize| {
+            // Xorshift.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state % 1_000_003).unwrap() % below
+        };
+        // Braces would make a template of a variable.
+        let letters: Vec<char> = "abcXYZ0189\"'\\`$&<>%?/+=:;,#!@[]()|*~^ \tüßé漢\u{1f511}\n".chars().collect();
+        let generated = (0..GENERATED).map(|number| {
+            let middle: String = (0..8 + random(24)).map(|_| letters[random(letters.len())]).collect();
+            format!("gen{number}x{middle}z")
+        });
+        NASTY.iter().map(|text| (*text).to_owned()).chain(generated).collect()
+    })
+}
+
 /// Vaulted values that are not masked: masking them would hide nothing and break everything.
 const TRIVIAL: &[&str] = &["false", "8080", "localhost", "ok"];
 
@@ -109,7 +136,7 @@ fn project() -> tempfile::TempDir {
     fs::write(path.join("p.yml"), PLAYBOOK).unwrap();
     fs::write(path.join("more.yml"), "- debug: {msg: \"included {{ passed }}\"}\n").unwrap();
     fs::write(path.join("hosts"), "localhost ansible_connection=local\n").unwrap();
-    let json = serde_json::json!({"secrets": NASTY, "trivial": TRIVIAL, "nested": {"port": 8080, "flag": false}, "pin": 31_415_926_535_u64});
+    let json = serde_json::json!({"secrets": secrets(), "trivial": TRIVIAL, "nested": {"port": 8080, "flag": false}, "pin": 31_415_926_535_u64});
     encrypt(path, "group_vars/all/vault.yml", &json.to_string());
     encrypt(path, "later.yml", "later: [{password: secret-of-later}]\n");
     encrypt(path, "whole.key", "whole-file-secret");
@@ -208,7 +235,7 @@ fn assert_nothing_secret(sinks: &[(String, String)], about: &str) {
         "ghp_0123456789abcdefWXYZ",
         "t0ken-of-a-query",
     ];
-    for secret in NASTY.iter().chain(&more) {
+    for secret in secrets().iter().map(String::as_str).chain(more) {
         for form in forms(secret) {
             for (name, text) in sinks {
                 let at = text.find(&form);
