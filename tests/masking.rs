@@ -76,7 +76,7 @@ const PLAYBOOK: &str = r#"
       loop: "{{ secrets }}"
     - command: {argv: [printf, "%s", "{{ item }}"]}
       loop: "{{ secrets }}"
-    - shell: "echo {{ item | quote }} >&2; exit 3"
+    - shell: "printf %s {{ item | quote }} >&2; exit 3"
       loop: "{{ secrets }}"
       ignore_errors: true
     - copy:
