@@ -41,7 +41,7 @@ dist: setup
 
 # The program that users run is optimised, has both executors, and aborts on panics.
 hostile-release: release
-	WINDLASS_BINARY=$(CURDIR)/target/release/windlass cargo test --test hostile
+	WINDLASS_REQUIRE='$(REQUIRED)' WINDLASS_BINARY=$(CURDIR)/target/release/windlass cargo test --test hostile
 
 artifacts: setup
 	lab/artifacts/build --cache $(WINDLASS_CACHE)/artifacts
