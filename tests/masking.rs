@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "kill/chance.rs"]
+#[allow(dead_code, reason = "the kill loop also decides by it")]
+mod chance;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -9,6 +13,7 @@ use std::process::{Command, Output};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
+use chance::Chance;
 
 /// Secrets that defeat masking of quoted text.
 const NASTY: &[&str] = &[
@@ -32,14 +37,8 @@ fn secrets() -> &'static [String] {
     static ALL: std::sync::OnceLock<Vec<String>> = std::sync::OnceLock::new();
     ALL.get_or_init(|| {
         let seed: u64 = std::env::var("WINDLASS_MASKING_SEED").map_or(20_261_126, |seed| seed.parse().unwrap());
-        let mut state = seed | 1;
-        let mut random = |below: usize| {
-            // Xorshift.
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state % 1_000_003).unwrap() % below
-        };
+        let mut chance = Chance::new(seed, 0);
+        let mut random = |below: usize| usize::try_from(chance.below(below as u64)).unwrap();
         // Braces would make a template of a variable.
         let letters: Vec<char> = "abcXYZ0189\"'\\`$&<>%?/+=:;,#!@[]()|*~^ \tüßé漢\u{1f511}\n".chars().collect();
         let generated = (0..GENERATED).map(|number| {

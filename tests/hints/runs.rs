@@ -72,7 +72,6 @@ pub(crate) const CASES: &[Case] = &[
         "`windlass runs` lists all runs",
         &["windlass runs"],
     ),
-    // Resuming.
     // Repeating.
     case(
         "windlass playbook -i hosts right.yml; mkdir other; cd other; windlass report --format markdown",
@@ -102,6 +101,7 @@ pub(crate) const CASES: &[Case] = &[
         "write their names to a file, and repeat the command with `--limit @FILE`",
         &["cut -d ' ' -f 1 many > names; windlass playbook -i many condition.yml --limit @names > log"],
     ),
+    // Resuming.
     case("windlass playbook -i hosts --resume", "`windlass runs` lists all runs", &["windlass runs"]),
     case("windlass playbook -i hosts gate.yml --resume", "`windlass runs` lists all runs", &["windlass runs"]),
     case(
