@@ -24,6 +24,10 @@ impl Request {
                 return Ok(None);
             }
             head.extend_from_slice(buffer.get(..count).unwrap_or_default());
+            // Runtimes try TLS first, and HTTP only after an answer.
+            if head.first().is_some_and(|first| !first.is_ascii_alphabetic()) {
+                return Ok(None);
+            }
         }
         let text = String::from_utf8_lossy(&head);
         Ok(text.lines().next().and_then(Request::parse))
@@ -63,7 +67,24 @@ fn decoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Read};
+
     use super::Request;
+
+    /// A client that waits for an answer.
+    struct Waiting;
+
+    impl Read for Waiting {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+    }
+
+    #[test]
+    fn tls_handshake_is_refused_at_once() {
+        let hello: &[u8] = b"\x16\x03\x01\x02\x00\x01";
+        assert!(Request::read(hello.chain(Waiting)).unwrap().is_none());
+    }
 
     #[test]
     fn head_is_read_within_limits() {
