@@ -373,7 +373,7 @@ fn control_characters_from_host_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let tasks = "    - command: {argv: [printf, 'a\\033[2J\\rb\\342\\200\\256c\\302\\233d']}\n    - fail: {msg: \"a\\e[2J\\rb\\u202Ec\\x9bd\"}\n      ignore_errors: true\n";
     for arguments in [&["-vvv"][..], &[]] {
-        for callback in ["default", "minimal", "oneline", "yaml", "debug", "json"] {
+        for callback in ["default", "minimal", "oneline", "yaml", "debug", "json", "jsonl"] {
             let mut run = playbook(folder.path(), tasks);
             let output = run.args(arguments).env("ANSIBLE_STDOUT_CALLBACK", callback).output().unwrap();
             let printed = text(&output.stdout) + &text(&output.stderr);

@@ -263,6 +263,7 @@ fn secret_in_any_encoding_reaches_no_sink() {
         ("yaml", &["-vvv"], &[]),
         ("minimal", &["-vvv"], &[]),
         ("oneline", &[], &[]),
+        ("jsonl", &[], &[]),
         ("null", &["-v"], &[("ANSIBLE_COMPAT", "2.18")]),
     ] {
         let folder = project();

@@ -8,6 +8,7 @@ use super::document::Document;
 use super::durations::Durations;
 use super::event_lines::{EventLines, EventsTo};
 use super::failures::Failures;
+use super::json_lines::JsonLines;
 use super::junit::Junit;
 use super::masked::Masked;
 use super::minimal::MinimalOutput;
@@ -20,6 +21,7 @@ use super::timings::Timings;
 use super::trace::Trace;
 use super::tree::Tree;
 use crate::error::{Error, Result, did_you_mean};
+use crate::playbook::Task;
 use crate::settings::{Config, Progress, Settings};
 
 /// Role of a callback.
@@ -158,14 +160,16 @@ const RESULT_FORMAT: &[CallbackOption] = &[
     },
 ];
 
-const JSON_INDENT: &[CallbackOption] = &[CallbackOption {
-    name: "json_indent",
-    kind: "int",
-    default: Some("4"),
-    env: &["ANSIBLE_JSON_INDENT"],
-    ini: &[("defaults", "json_indent")],
-    doc: "Number of blanks per level; 0 prints one line.",
-}];
+const fn json_indent(default: &'static str) -> CallbackOption {
+    CallbackOption {
+        name: "json_indent",
+        kind: "int",
+        default: Some(default),
+        env: &["ANSIBLE_JSON_INDENT"],
+        ini: &[("defaults", "json_indent")],
+        doc: "Number of blanks per level; 0 prints one line.",
+    }
+}
 
 /// All callbacks.
 pub const CALLBACKS: &[Callback] = &[
@@ -190,8 +194,16 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.posix",
         role: Role::Stdout,
         summary: "One JSON document at the end",
-        options: &[SHOW_CUSTOM_STATS, JSON_INDENT],
+        options: &[SHOW_CUSTOM_STATS, &[json_indent("4")]],
         make: |setup| Ok(Box::new(Document::new(setup)?)),
+    },
+    Callback {
+        name: "jsonl",
+        collection: "ansible.posix",
+        role: Role::Stdout,
+        summary: "One line of JSON for each event",
+        options: &[SHOW_CUSTOM_STATS, &[json_indent("0")]],
+        make: |setup| Ok(Box::new(JsonLines::new(setup)?)),
     },
     Callback {
         name: "junit",
@@ -345,8 +357,8 @@ impl Outputs {
                 .maybe_hint(did_you_mean(stdout, names)));
         };
         let screen = Screen::new(rendered.clone(), settings, live);
-        // One prints a document for a program, the other nothing.
-        let is_text = !["json", "null"].contains(&first.name);
+        // These print JSON for programs, or nothing.
+        let is_text = !["json", "jsonl", "null"].contains(&first.name);
         let screen = if is_text && wants_footer(settings) { screen.with_footer() } else { screen };
         let mut outputs: Vec<Box<dyn Output>> = vec![Box::new(screen), (first.make)(&setup(first))?];
         let mut seen = vec![first.full_name()];
@@ -418,7 +430,7 @@ impl Output for Outputs {
 /// Generates ids for documents: unique in this run, and very likely elsewhere.
 pub(super) struct Ids {
     prefix: String,
-    next: u64,
+    plays: u64,
 }
 
 impl Ids {
@@ -428,12 +440,20 @@ impl Ids {
         let _ = getrandom::fill(&mut bytes);
         let text = hex::encode(bytes);
         let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-        Ids { prefix: format!("{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20)), next: 0 }
+        Ids { prefix: format!("{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20)), plays: 0 }
     }
 
-    pub(super) fn next(&mut self) -> String {
-        self.next += 1;
-        format!("{}-{:012x}", self.prefix, self.next)
+    /// Id of a play that starts. Batches of a play share it.
+    pub(super) fn play(&mut self, batch: u32) -> String {
+        if batch == 0 {
+            self.plays += 1;
+        }
+        format!("{}-a{:011x}", self.prefix, self.plays)
+    }
+
+    /// Id of a task, the same on all hosts and in all batches.
+    pub(super) fn task(&self, task: &Task) -> String {
+        format!("{}-b{:011x}", self.prefix, task.id)
     }
 }
 

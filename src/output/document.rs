@@ -9,7 +9,7 @@ use super::json::indented_json;
 use super::masked::Masked;
 use super::palette::Color;
 use super::printer::Printer;
-use super::{Event, Output, Recap, Status};
+use super::{Event, Output, Recap, ResultEvent, Shown, Status};
 use crate::error::Result;
 
 /// Keys that are internal or already expressed by the status.
@@ -21,32 +21,34 @@ pub(super) struct Document {
     indent: Option<usize>,
     show_custom_stats: bool,
     ids: Ids,
-    plays: Vec<Play>,
+    plays: Vec<StartedPlay>,
 }
 
-struct Play {
+struct StartedPlay {
     about: Map<String, Value>,
     /// Tasks in the order they started.
-    tasks: Vec<Task>,
+    tasks: Vec<StartedTask>,
 }
 
-struct Task {
+struct StartedTask {
     id: u64,
     about: Map<String, Value>,
     hosts: IndexMap<String, Value>,
 }
 
-fn now() -> String {
+/// Current time in UTC, with microseconds.
+pub(super) fn now() -> String {
     format!("{}Z", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f"))
 }
 
 /// Fields common to plays and tasks.
-fn about(name: &str, id: String, path: Option<String>) -> Map<String, Value> {
+pub(super) fn about(name: &str, id: String, path: Option<String>) -> Map<String, Value> {
     let about = json!({"name": name, "id": id, "path": path, "duration": {"start": now()}});
     about.as_object().cloned().unwrap_or_default()
 }
 
-fn end(about: &mut Map<String, Value>, time: &str) {
+/// Sets the end of a play or task.
+pub(super) fn end(about: &mut Map<String, Value>, time: &str) {
     if let Some(duration) = about.get_mut("duration").and_then(Value::as_object_mut) {
         duration.insert("end".into(), time.into());
     }
@@ -84,19 +86,44 @@ impl Document {
                 json!({"play": play.about, "tasks": tasks})
             })
             .collect();
-        let (custom, global) = match self.show_custom_stats {
-            true => (json!(recap.custom.hosts), json!(recap.custom.run)),
-            false => (json!({}), json!({})),
-        };
-        let stats: Map<String, Value> =
-            recap.hosts.iter().map(|(host, stats)| (host.to_string(), stats.to_json())).collect();
-        let document = json!({"plays": plays, "stats": stats, "custom_stats": custom, "global_custom_stats": global});
+        let mut document = statistics(recap, self.show_custom_stats);
+        document["plays"] = plays.into();
         indented_json(&document, self.indent)
     }
 }
 
+/// Counts of each host, and custom statistics.
+pub(super) fn statistics(recap: &Recap, show_custom_stats: bool) -> Value {
+    let (custom, global) = match show_custom_stats {
+        true => (json!(recap.custom.hosts), json!(recap.custom.run)),
+        false => (json!({}), json!({})),
+    };
+    let stats: Map<String, Value> =
+        recap.hosts.iter().map(|(host, stats)| (host.to_string(), stats.to_json())).collect();
+    json!({"stats": stats, "custom_stats": custom, "global_custom_stats": global})
+}
+
+/// Result of a task as the JSON callbacks print it.
+pub(super) fn value_of(result: &ResultEvent<Shown>) -> Value {
+    let mut value = result.result.json().clone();
+    if let Some(map) = value.as_object_mut() {
+        map.retain(|key, _| !key.starts_with("_windlass") && !HIDDEN.contains(&key.as_str()));
+        map.insert("action".into(), result.task.action.as_str().into());
+        // An empty loop is reported like a task without one, but has the keys of a loop.
+        if !result.looped && !map.contains_key("skipped_reason") {
+            map.insert("_ansible_no_log".into(), result.no_log.into());
+        }
+        match result.status {
+            Status::Failed { .. } => map.insert("failed".into(), true.into()),
+            Status::Skipped => map.insert("skipped".into(), true.into()),
+            Status::Ok | Status::Unreachable { .. } => None,
+        };
+    }
+    value
+}
+
 /// The same JSON with non-ASCII characters escaped.
-fn in_ascii(json: &str) -> String {
+pub(super) fn in_ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
         if letter.is_ascii() {
@@ -111,39 +138,18 @@ fn in_ascii(json: &str) -> String {
 impl Output for Document {
     fn event(&mut self, event: &Masked) {
         match &**event {
-            Event::PlayStart { name, path, .. } => {
-                let about = about(name, self.ids.next(), path.clone());
-                self.plays.push(Play { about, tasks: Vec::new() });
+            Event::PlayStart { name, path, batch, .. } => {
+                let about = about(name, self.ids.play(*batch), path.clone());
+                self.plays.push(StartedPlay { about, tasks: Vec::new() });
             }
             Event::TaskStart { task, name, .. } => {
-                let about = about(name, self.ids.next(), path_of(task));
+                let about = about(name, self.ids.task(task), path_of(task));
                 if let Some(play) = self.plays.last_mut() {
-                    play.tasks.push(Task { id: task.id, about, hosts: IndexMap::new() });
+                    play.tasks.push(StartedTask { id: task.id, about, hosts: IndexMap::new() });
                 }
             }
-            Event::Result(result) if result.item.is_none() => {
-                let mut value = result.result.json().clone();
-                if let Some(map) = value.as_object_mut() {
-                    map.retain(|key, _| !key.starts_with("_windlass") && !HIDDEN.contains(&key.as_str()));
-                    map.insert("action".into(), result.task.action.as_str().into());
-                    if !result.looped {
-                        map.insert("_ansible_no_log".into(), result.no_log.into());
-                    }
-                    match result.status {
-                        Status::Failed { .. } => map.insert("failed".into(), true.into()),
-                        Status::Skipped => map.insert("skipped".into(), true.into()),
-                        Status::Ok | Status::Unreachable { .. } => None,
-                    };
-                }
-                self.file(result.task.id, &result.name, value);
-            }
-            Event::Included { task, what, hosts, .. } => {
-                for host in hosts {
-                    let mut value = event.included(task, what);
-                    value["_ansible_no_log"] = false.into();
-                    value["action"] = task.action.as_str().into();
-                    self.file(task.id, host, value);
-                }
+            Event::Result(result) | Event::IncludeResult(result) if result.item.is_none() => {
+                self.file(result.task.id, &result.name, value_of(result));
             }
             Event::Recap(recap) => {
                 self.printer.line(&in_ascii(&self.text(recap)), Color::Plain);

@@ -105,6 +105,8 @@ pub enum Event<R = Arc<TaskResult>> {
     },
     /// A task or item has a result.
     Result(ResultEvent<R>),
+    /// Result of an include on a host, for documents. [`Event::Included`] reports to people what was included.
+    IncludeResult(ResultEvent<R>),
     /// An enclosing block rescues the failure of a task, whose result was reported before.
     Rescued {
         /// Name of the host.

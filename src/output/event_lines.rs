@@ -238,6 +238,7 @@ impl Output for EventLines {
             | Event::Forecast(_)
             | Event::Notice(_)
             | Event::Verbose { .. }
+            | Event::IncludeResult(_)
             | Event::Banner(_)
             | Event::End => {}
         }

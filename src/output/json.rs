@@ -4,18 +4,30 @@ use serde_json::Value;
 
 use super::printable::is_dangerous;
 
+/// Layout of a document.
+#[derive(Debug, Clone, Copy)]
+struct Style {
+    /// Blanks per level; `None` for a single line.
+    indent: Option<usize>,
+    /// Whether keys are sorted.
+    sorted: bool,
+    /// Whether blanks between tokens are left out.
+    dense: bool,
+}
+
 /// `json.dumps(value, sort_keys=True)`.
 pub fn python_json(value: &Value) -> String {
-    let mut text = String::new();
-    write(value, None, 0, true, &mut text);
-    text
+    text_of(value, Style { indent: None, sorted: true, dense: false })
 }
 
 /// `json.dumps(value)`: keeps the order of keys.
 pub fn python_json_as_is(value: &Value) -> String {
-    let mut text = String::new();
-    write(value, None, 0, false, &mut text);
-    text
+    text_of(value, Style { indent: None, sorted: false, dense: false })
+}
+
+/// `json.dumps(value, indent=indent, separators=(",", ":"), sort_keys=True)`.
+pub(super) fn dense_json(value: &Value, indent: Option<usize>) -> String {
+    text_of(value, Style { indent, sorted: true, dense: true })
 }
 
 /// `json.dumps(value, indent=4, sort_keys=True)`.
@@ -25,51 +37,51 @@ pub fn nice_json(value: &Value) -> String {
 
 /// `json.dumps(value, indent=4)`: keeps the order of keys.
 pub(crate) fn nice_json_as_is(value: &Value) -> String {
-    let mut text = String::new();
-    write(value, Some(4), 0, false, &mut text);
-    text
+    text_of(value, Style { indent: Some(4), sorted: false, dense: false })
 }
 
 /// `json.dumps(value, indent=indent, sort_keys=True)`.
 pub(super) fn indented_json(value: &Value, indent: Option<usize>) -> String {
-    let mut text = String::new();
-    write(value, indent, 0, true, &mut text);
-    text
+    text_of(value, Style { indent, sorted: true, dense: false })
 }
 
 /// `json.dumps(value, indent=1, sort_keys=True)` without line ends, the format of statistics.
 pub(super) fn spaced_json(value: &Value) -> String {
-    let mut text = String::new();
-    write(value, Some(1), 0, true, &mut text);
-    text.replace('\n', "")
+    indented_json(value, Some(1)).replace('\n', "")
 }
 
-fn write(value: &Value, indent: Option<usize>, depth: usize, sorted: bool, text: &mut String) {
+fn text_of(value: &Value, style: Style) -> String {
+    let mut text = String::new();
+    write(value, style, 0, &mut text);
+    text
+}
+
+fn write(value: &Value, style: Style, depth: usize, text: &mut String) {
     match value {
         Value::Array(items) if items.is_empty() => text.push_str("[]"),
         Value::Object(map) if map.is_empty() => text.push_str("{}"),
         Value::Array(items) => {
             text.push('[');
             for (index, item) in items.iter().enumerate() {
-                separate(index, indent, depth + 1, text);
-                write(item, indent, depth + 1, sorted, text);
+                separate(index, style, depth + 1, text);
+                write(item, style, depth + 1, text);
             }
-            close(indent, depth, text);
+            close(style.indent, depth, text);
             text.push(']');
         }
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
-            if sorted {
+            if style.sorted {
                 entries.sort_by_key(|(key, _)| *key);
             }
             text.push('{');
             for (index, (key, item)) in entries.into_iter().enumerate() {
-                separate(index, indent, depth + 1, text);
+                separate(index, style, depth + 1, text);
                 text.push_str(&string(key));
-                text.push_str(": ");
-                write(item, indent, depth + 1, sorted, text);
+                text.push_str(if style.dense { ":" } else { ": " });
+                write(item, style, depth + 1, text);
             }
-            close(indent, depth, text);
+            close(style.indent, depth, text);
             text.push('}');
         }
         Value::String(content) => text.push_str(&string(content)),
@@ -81,10 +93,10 @@ fn write(value: &Value, indent: Option<usize>, depth: usize, sorted: bool, text:
     }
 }
 
-fn separate(index: usize, indent: Option<usize>, depth: usize, text: &mut String) {
-    match (index, indent) {
+fn separate(index: usize, style: Style, depth: usize, text: &mut String) {
+    match (index, style.indent) {
         (0, None) => {}
-        (_, None) => text.push_str(", "),
+        (_, None) => text.push_str(if style.dense { "," } else { ", " }),
         (0, Some(width)) => line(width * depth, text),
         (_, Some(width)) => {
             text.push(',');
@@ -123,6 +135,7 @@ mod tests {
     #[test]
     fn keys_sorted_and_blanks_like_python() {
         assert_eq!(python_json(&json!({"b": [1, 2], "a": {}})), r#"{"a": {}, "b": [1, 2]}"#);
+        assert_eq!(dense_json(&json!({"b": [1, 2], "a": {}}), None), r#"{"a":{},"b":[1,2]}"#);
         assert_eq!(nice_json(&json!({"b": [1], "a": null})), "{\n    \"a\": null,\n    \"b\": [\n        1\n    ]\n}");
     }
 }

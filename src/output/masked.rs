@@ -154,11 +154,8 @@ impl Masker {
             Event::HostStart { host, name, handler, task } => {
                 Event::HostStart { host, name: self.name(name), handler, task }
             }
-            Event::Result(ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report }) => {
-                let (item, report) = (item.map(text), report.map(text));
-                let result = self.shown(result);
-                Event::Result(ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report })
-            }
+            Event::Result(result) => Event::Result(self.result(result)),
+            Event::IncludeResult(result) => Event::IncludeResult(self.result(result)),
             Event::Rescued { host, task } => Event::Rescued { host, task },
             Event::Spent { host, task, start, on } => Event::Spent { host, task, start, on },
             Event::Retry { host, task, left, result } => {
@@ -191,6 +188,14 @@ impl Masker {
     /// Masks the name of a task, unless it is written in the project.
     fn name(&self, name: String) -> String {
         if self.written.contains(&name) { name } else { self.secrets.mask(&name) }
+    }
+
+    fn result(&self, event: ResultEvent) -> ResultEvent<Shown> {
+        let ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report } = event;
+        let text = |text: String| self.secrets.mask(&text);
+        let (item, report) = (item.map(text), report.map(text));
+        let result = self.shown(result);
+        ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report }
     }
 
     fn shown(&self, result: Arc<TaskResult>) -> Shown {

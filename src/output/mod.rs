@@ -12,6 +12,7 @@ mod event_lines;
 mod failures;
 mod footer;
 mod json;
+mod json_lines;
 mod junit;
 mod junit_xml;
 mod log;

@@ -166,7 +166,7 @@ impl Drop for EventQueue {
 /// Estimated memory of an event, in bytes.
 fn size(event: &Event) -> usize {
     let texts = match event {
-        Event::Result(result) => {
+        Event::Result(result) | Event::IncludeResult(result) => {
             let mut left = LOOKED_AT;
             let values = result.result.iter().map(|(key, value)| key.len() + size_of_value(value, 0, &mut left));
             values.sum::<usize>() + result.report.as_ref().map_or(0, String::len)

@@ -438,13 +438,13 @@ impl TaskOnHost {
             other => other,
         };
         if looped && result.get("results").is_some_and(|results| results.len() == Some(0)) && !is_item {
-            let _ = self.events.send(self.event(result, status, delegate, None, false, no_log));
+            let _ = self.events.send(Event::Result(self.event(result, status, delegate, None, false, no_log)));
             return;
         }
-        let _ = self.events.send(self.event(result, status, delegate, item, looped, no_log));
+        let _ = self.events.send(Event::Result(self.event(result, status, delegate, item, looped, no_log)));
     }
 
-    fn event(
+    pub(super) fn event(
         &self,
         result: &TaskResult,
         status: Status,
@@ -452,7 +452,7 @@ impl TaskOnHost {
         item: Option<String>,
         looped: bool,
         no_log: bool,
-    ) -> Event {
+    ) -> ResultEvent {
         let settings = &self.shared.run.settings;
         let no_log = no_log || result.is_secret();
         let diff = match self.task.keyword("diff") {
@@ -465,7 +465,7 @@ impl TaskOnHost {
             let theirs = self.world.host_context(&Arc::from(name)).variable("ansible_host").ok().flatten()?;
             Some(windlass_template::text(&theirs))
         });
-        Event::Result(ResultEvent {
+        ResultEvent {
             task: Arc::clone(&self.task),
             name: Arc::clone(&self.host),
             host: label::of_host(&self.host, delegate, address.as_deref()),
@@ -476,7 +476,7 @@ impl TaskOnHost {
             diff: diff && !no_log,
             no_log,
             report: self.report(result, status, looped, no_log),
-        })
+        }
     }
 
     /// Error message with its location: the position in the template if known, else the task.

@@ -13,7 +13,7 @@ use super::items;
 use crate::action::{Failure, INCLUDE_TASKS};
 use crate::error::{Error, Result, did_you_mean};
 use crate::outcome::TaskResult;
-use crate::output::Event;
+use crate::output::{Event, Status};
 use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, RoleRequest, Task, TaskFile};
 use crate::vars::unless_omitted;
 
@@ -153,6 +153,13 @@ impl TaskOnHost {
             result.remove("changed");
         }
         result
+    }
+
+    /// Reports the result of an include that succeeded.
+    pub(super) fn show_include(&self, result: &TaskResult, looped: bool) {
+        let no_log = self.no_log(&self.scope()).unwrap_or(true);
+        let event = self.event(result, Status::Ok, None, None, looped, no_log);
+        let _ = self.events.send(Event::IncludeResult(event));
     }
 
     /// Result that `register` stores for one item's include.

@@ -41,6 +41,7 @@ impl Batch {
             if wanted.is_empty() || result.failed() {
                 self.without_include(&on_host, result, looped);
             } else {
+                on_host.show_include(&result, looped);
                 self.register(&on_host, &result);
             }
             if wanted.is_empty() {

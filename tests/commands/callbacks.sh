@@ -47,6 +47,30 @@ cat > site.yml <<'END'
       tags: module
 END
 echo '- ansible.builtin.debug: {msg: inside}' > included.yml
+cat > free.yml <<'END'
+- name: Free
+  hosts: web
+  gather_facts: false
+  strategy: free
+  tasks:
+    - ansible.builtin.include_tasks: included.yml
+      loop: [1, 2]
+      when: item != 1 or inventory_hostname == 'a'
+    - name: Notifies
+      ansible.builtin.debug: {msg: "{{ inventory_hostname }}"}
+      changed_when: true
+      notify: A handler
+  handlers:
+    - name: A handler
+      ansible.builtin.debug: {msg: handled}
+- name: Batches
+  hosts: web
+  gather_facts: false
+  serial: 1
+  tasks:
+    - name: In batches
+      ansible.builtin.debug: {msg: "{{ inventory_hostname }}"}
+END
 
 steady() {
     sed -E -e 's/"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"/"ID"/' \
@@ -56,7 +80,7 @@ steady() {
 }
 play() {
     echo "$ $*"
-    env ANSIBLE_FORKS=1 ANSIBLE_DEPRECATION_WARNINGS=false "$@" ansible-playbook -i hosts site.yml 2> /dev/null
+    env ANSIBLE_FORKS=1 ANSIBLE_DEPRECATION_WARNINGS=false "$@" ansible-playbook -i hosts "${playbook:-site.yml}" 2> /dev/null
     echo "rc=$?"
 }
 # The end of what is printed, from that banner on.
@@ -66,6 +90,13 @@ end() { sed -n "/^$1 RECAP/,\$p"; }
 # So it does with what the engine notes for itself in items, and with tracebacks.
 play ANSIBLE_STDOUT_CALLBACK=ansible.posix.json ANSIBLE_SKIP_TAGS=module | steady |
     sed -E -e '/"_ansible_item_label": \{/,/\}/d' -e '/"_ansible_item_label"|^ {36}"_ansible_no_log"|"exception"/d'
+compact() { steady | sed -E -e 's/\{"_ansible_item_label":(\{[^}]*\}|[^,]*),"_ansible_no_log":false,/{/g' -e 's/"exception":"(\\.|[^"\\])*",//g'; }
+play ANSIBLE_STDOUT_CALLBACK=ansible.posix.jsonl ANSIBLE_SKIP_TAGS=module | compact
+play ANSIBLE_STDOUT_CALLBACK=ansible.posix.jsonl ANSIBLE_SHOW_CUSTOM_STATS=true ANSIBLE_JSON_INDENT=2 ANSIBLE_SKIP_TAGS=module | steady |
+    sed -n '/v2_playbook_on_stats/,$p'
+# The order of hosts is up to the engine.
+playbook=free.yml play ANSIBLE_STDOUT_CALLBACK=ansible.posix.jsonl | compact | sort
+playbook=free.yml play ANSIBLE_STDOUT_CALLBACK=ansible.posix.jsonl | grep -o '"id":"[^"]*"' | sort | uniq -c | sed 's/"id.*//' | sort
 play ANSIBLE_STDOUT_CALLBACK=ansible.posix.debug | sed '/^\[ERROR\]/,/^fatal: /{/^fatal: /!d}' | steady
 play ANSIBLE_CALLBACKS_ENABLED=ansible.posix.timer | end PLAY | steady
 play ANSIBLE_CALLBACKS_ENABLED=ansible.posix.profile_tasks | sed '/^\[ERROR\]/,/^fatal: /{/^fatal: /!d}' | grep -v '^ok\|^changed\|^skipping\|^ \|^}' | sed '/^TASKS RECAP/q' | steady
