@@ -224,7 +224,7 @@ fn verify(file: &Path, files: &[PathBuf], trust: &Trust, printer: &Printer) -> R
     line(printer, &described(&signature));
     let manifest = bundle.manifest();
     let own = manifest.blobs().len();
-    line(printer, &format!("contents: {own} of {own} have their size and hash"));
+    line(printer, &format!("contents: sizes and hashes match ({own} of {own})"));
     if let Some(base) = &manifest.base {
         let state = if bases.is_empty() { "not checked; name it with --base" } else { "checked" };
         let left = manifest.from_base().count();

@@ -29,7 +29,8 @@ fn main() -> ExitCode {
             }
         }
         _ => complain(
-            "This program is started by windlass. Usage: windlass-executor serve WORD | windlass-executor --version",
+            "This program is internal to Windlass; do not run it directly. \
+             Usage: windlass-executor serve WORD | windlass-executor --version",
         ),
     }
 }

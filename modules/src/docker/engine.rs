@@ -380,7 +380,7 @@ fn read_json(answer: http::Response<Body>) -> Result<Value, ApiError> {
     if text.iter().all(u8::is_ascii_whitespace) {
         return Ok(Value::Null);
     }
-    serde_json::from_slice(&text).map_err(|error| ApiError::Broken(format!("the answer is no JSON: {error}")))
+    serde_json::from_slice(&text).map_err(|error| ApiError::Broken(format!("the answer is not valid JSON: {error}")))
 }
 
 /// Progress messages of a long operation, one JSON object after another.
@@ -400,7 +400,7 @@ impl Iterator for Progress {
                 Ok(_) if line.iter().all(u8::is_ascii_whitespace) => {}
                 Ok(_) => match serde_json::from_slice(&line) {
                     Ok(message) => return Some(Ok(message)),
-                    Err(error) => return broken(format!("a message about the progress is no JSON: {error}")),
+                    Err(error) => return broken(format!("a progress message is not valid JSON: {error}")),
                 },
                 Err(error) => return broken(format!("the answer broke off: {}", reason(&error))),
             }

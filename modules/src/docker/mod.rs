@@ -118,7 +118,7 @@ impl Task {
     }
 
     /// Whether the result lists the actions.
-    fn tells(&self) -> bool {
+    fn lists_actions(&self) -> bool {
         self.check || self.args.bool("debug")
     }
 
@@ -200,7 +200,7 @@ impl Differences {
 
 /// Reports differences in the format that networks and volumes share.
 fn tell(task: &mut Task, names: Value) {
-    if !(task.diff || task.tells()) {
+    if !(task.diff || task.lists_actions()) {
         return;
     }
     let mut diff = Map::new();

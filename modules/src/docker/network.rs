@@ -132,7 +132,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
     }
     task.differences.extend(&differences);
     tell(task, differences.names());
-    if task.tells() {
+    if task.lists_actions() {
         task.data.insert("actions".into(), task.actions.clone().into());
     }
     let network = lookup::network(&task.engine, &wanted.name)?;

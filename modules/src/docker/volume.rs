@@ -97,7 +97,7 @@ fn run(task: &mut Task, _host: &Host) -> Result<(), Failure> {
     }
     task.differences.extend(&differences);
     tell(task, differences.names());
-    if task.tells() {
+    if task.lists_actions() {
         task.data.insert("actions".into(), task.actions.clone().into());
     }
     let volume = find(task, &name)?;

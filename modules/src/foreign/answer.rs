@@ -23,7 +23,7 @@ pub(super) fn read(module: &str, output: &Output, host: &Host) -> Value {
                 return result.into();
             }
             Ok(_) => "it printed no JSON object".to_owned(),
-            Err(error) => format!("what it printed is no JSON: {error}"),
+            Err(error) => format!("its output is not valid JSON: {error}"),
         },
     };
     let stderr = output.stderr_text();

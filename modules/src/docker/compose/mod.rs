@@ -450,7 +450,7 @@ impl<'a> Project<'a> {
                 Ok(Value::Array(list)) => all.extend(list),
                 Ok(container) => all.push(container),
                 Err(error) => {
-                    return Err(Failure::new(format!("What docker compose ps printed is no JSON: {error}."))
+                    return Err(Failure::new(format!("The output of docker compose ps is not valid JSON: {error}."))
                         .with("stdout", output.stdout_text()));
                 }
             }
@@ -464,7 +464,7 @@ impl<'a> Project<'a> {
             // A mapping since 2.37.
             Ok(Value::Object(map)) => Ok(map.into_iter().map(|(_, image)| image).collect()),
             Ok(images) => Ok(images),
-            Err(error) => Err(Failure::new(format!("What docker compose images printed is no JSON: {error}."))
+            Err(error) => Err(Failure::new(format!("The output of docker compose images is not valid JSON: {error}."))
                 .with("stdout", output.stdout_text())),
         }
     }

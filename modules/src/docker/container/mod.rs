@@ -132,7 +132,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
         }
         _ => present(task, &comparisons, &mut diff, host)?,
     };
-    if task.tells() {
+    if task.lists_actions() {
         task.data.insert("actions".into(), task.actions.clone().into());
     }
     if task.diff || task.args.bool("debug") {
