@@ -28,6 +28,8 @@ fn commands_print_same_as_ansible() {
     for name in NAMES {
         symlink(env!("CARGO_BIN_EXE_windlass"), programs.path().join(name)).unwrap();
     }
+    let served = tempfile::tempdir().unwrap();
+    let server = file_server(served.path().to_owned());
     let only = std::env::var("COMMANDS").unwrap_or_default();
     let mut differing = 0;
     let scripts = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path());
@@ -35,7 +37,13 @@ fn commands_print_same_as_ansible() {
         if !script.to_string_lossy().contains(&only) {
             continue;
         }
-        let output = Command::new(root.join("run")).arg(programs.path()).arg(&script).output().unwrap();
+        let output = Command::new(root.join("run"))
+            .arg(programs.path())
+            .arg(&script)
+            .env("SERVER_FILES", served.path())
+            .env("SERVER_URL", &server)
+            .output()
+            .unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
         let expected = fs::read_to_string(script.with_extension("txt")).unwrap();
         if printed != expected {
@@ -48,8 +56,8 @@ fn commands_print_same_as_ansible() {
     assert_eq!(differing, 0, "commands print something else");
 }
 
-/// A Galaxy server with one role in these versions.
-fn galaxy_server(archive: Vec<u8>) -> String {
+/// A web server on loopback. `answer` gives the content of a path and query; its second argument is the server's URL.
+fn web_server(answer: impl Fn(&str, &str) -> Option<Vec<u8>> + Send + 'static) -> String {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -64,25 +72,9 @@ fn galaxy_server(archive: Vec<u8>) -> String {
                 request.extend_from_slice(&buffer[..count]);
             }
             let request = String::from_utf8(request).unwrap();
-            let path = request.split_whitespace().nth(1).unwrap();
-            let body = match path {
-                "/api/" => br#"{"available_versions": {"v1": "v1/", "v3": "v3/"}}"#.to_vec(),
-                "/api/v1/roles/?owner__username=me&name=thing" => {
-                    br#"{"results": [{"id": 7, "name": "thing", "github_user": "me", "github_repo": "r", "description": "A thing"}]}"#
-                        .to_vec()
-                }
-                "/api/v1/roles/7/versions/?page_size=50" => format!(
-                    r#"{{"next_link": "/api/v1/roles/7/versions/?page=2", "results": [{{"name": "1.9.0", "download_url": "{own}/role.tar.gz"}}]}}"#
-                )
-                .into_bytes(),
-                "/api/v1/roles/7/versions/?page=2" => {
-                    format!(r#"{{"results": [{{"name": "1.10.0", "download_url": "{own}/role.tar.gz"}}]}}"#).into_bytes()
-                }
-                "/role.tar.gz" => archive.clone(),
-                _ if path.starts_with("/api/v1/roles/?") => br#"{"results": []}"#.to_vec(),
-                _ => Vec::new(),
-            };
-            let status = if body.is_empty() { "404 Not Found" } else { "200 OK" };
+            let body = answer(request.split_whitespace().nth(1).unwrap(), &own);
+            let status = if body.is_none() { "404 Not Found" } else { "200 OK" };
+            let body = body.unwrap_or_default();
             let head = format!(
                 "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
                 body.len()
@@ -92,6 +84,31 @@ fn galaxy_server(archive: Vec<u8>) -> String {
         }
     });
     address
+}
+
+/// Serves files; a path that ends in a slash is its `index.html`.
+fn file_server(root: std::path::PathBuf) -> String {
+    web_server(move |path, _| {
+        let path = path.split('?').next().unwrap().trim_start_matches('/');
+        fs::read(root.join(path)).or_else(|_| fs::read(root.join(path).join("index.html"))).ok()
+    })
+}
+
+/// A Galaxy server with one role in two versions.
+fn galaxy_server(archive: Vec<u8>) -> String {
+    let role = r#"{"results": [{"id": 7, "name": "thing", "github_user": "me", "github_repo": "r", "description": "A thing"}]}"#;
+    let version = |name: &str, own: &str| format!(r#"{{"name": "{name}", "download_url": "{own}/role.tar.gz"}}"#);
+    web_server(move |path, own| match path {
+        "/api/" => Some(br#"{"available_versions": {"v1": "v1/", "v3": "v3/"}}"#.to_vec()),
+        "/api/v1/roles/?owner__username=me&name=thing" => Some(role.into()),
+        "/api/v1/roles/7/versions/?page_size=50" => {
+            let next = r#""next_link": "/api/v1/roles/7/versions/?page=2""#;
+            Some(format!(r#"{{{next}, "results": [{}]}}"#, version("1.9.0", own)).into())
+        }
+        "/api/v1/roles/7/versions/?page=2" => Some(format!(r#"{{"results": [{}]}}"#, version("1.10.0", own)).into()),
+        "/role.tar.gz" => Some(archive.clone()),
+        _ => path.starts_with("/api/v1/roles/?").then(|| br#"{"results": []}"#.to_vec()),
+    })
 }
 
 #[test]
@@ -133,4 +150,98 @@ fn roles_installed_from_galaxy_server() {
     );
     assert!(galaxy(&["install", "me.other"]).contains("- sorry, me.other was not found on SERVER"));
     assert!(galaxy(&["info", "me.thing"]).contains("\tdescription: A thing\n"));
+}
+
+/// Runs `windlass galaxy collection` in a folder. Returns its output and errors.
+fn collection(folder: &Path, server: &str, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["galaxy", "collection"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("ANSIBLE_COLLECTIONS_PATH", "installed")
+        .env("ANSIBLE_GALAXY_SERVER", server)
+        .env_remove("http_proxy")
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+}
+
+/// Publishes a collection: writes the answers of a Galaxy server below `served`.
+fn publish(folder: &Path, served: &Path, server: &str, name: &str, versions: &[&str]) {
+    let page = |path: &str, text: String| {
+        fs::create_dir_all(served.join(path)).unwrap();
+        fs::write(served.join(path).join("index.html"), text).unwrap();
+    };
+    page("api", r#"{"available_versions": {"v3": "v3/"}}"#.to_owned());
+    let api = format!("api/v3/collections/me/{name}/versions");
+    for version in versions {
+        let place = folder.join(format!("{name}-{version}"));
+        fs::create_dir(&place).unwrap();
+        let description =
+            format!("namespace: me\nname: {name}\nversion: {version}\nreadme: README.md\nauthors: [Me]\n");
+        fs::write(place.join("galaxy.yml"), description).unwrap();
+        fs::write(place.join("README.md"), *version).unwrap();
+        let built = collection(folder, server, &["build", &place.display().to_string(), "--output-path", "built"]);
+        assert!(built.contains("Created collection"), "{built}");
+        let file = format!("me-{name}-{version}.tar.gz");
+        let archive = fs::read(folder.join("built").join(&file)).unwrap();
+        let sha256 = hex::encode(<sha2::Sha256 as sha2::Digest>::digest(&archive));
+        fs::write(served.join(&file), archive).unwrap();
+        page(
+            &format!("{api}/{version}"),
+            format!(
+                r#"{{"download_url": "/{file}", "artifact": {{"sha256": "{sha256}"}}, "metadata": {{"dependencies": {{}}}}}}"#
+            ),
+        );
+    }
+    let listed: Vec<String> = versions.iter().map(|version| format!(r#"{{"version": "{version}"}}"#)).collect();
+    page(&api, format!(r#"{{"data": [{}], "links": {{"next": null}}}}"#, listed.join(", ")));
+}
+
+#[test]
+fn prerelease_is_installed_only_when_asked_for() {
+    let (folder, served) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (folder, server) = (folder.path(), file_server(served.path().to_owned()));
+    publish(folder, served.path(), &server, "it", &["1.0.0-rc.1"]);
+    let refused = collection(folder, &server, &["install", "me.it"]);
+    assert!(refused.contains("there is no available version for me.it"), "{refused}");
+    assert!(refused.contains("take them with --pre, or by naming one exactly"), "{refused}");
+    let installed = "me.it:1.0.0-rc.1 was installed successfully";
+    assert!(collection(folder, &server, &["install", "me.it", "--pre"]).contains(installed));
+    assert!(collection(folder, &server, &["install", "me.it:1.0.0-rc.1", "--force"]).contains(installed));
+}
+
+#[test]
+fn archive_that_differs_from_what_the_server_announced_is_refused() {
+    let (folder, served) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (folder, server) = (folder.path(), file_server(served.path().to_owned()));
+    publish(folder, served.path(), &server, "it", &["1.0.0"]);
+    publish(folder, served.path(), &server, "other", &["1.0.0"]);
+    // The hash is that of another archive, which is complete.
+    let pages = served.path().join("api/v3/collections/me");
+    fs::copy(pages.join("other/versions/1.0.0/index.html"), pages.join("it/versions/1.0.0/index.html")).unwrap();
+    let swapped = collection(folder, &server, &["install", "me.it"]);
+    assert!(swapped.contains("has me.other 1.0.0 and not me.it 1.0.0"), "{swapped}");
+    fs::write(served.path().join("me-other-1.0.0.tar.gz"), "garbage").unwrap();
+    let changed = collection(folder, &server, &["install", "me.other"]);
+    assert!(changed.contains("did not match"), "{changed}");
+    assert!(!folder.join("installed/ansible_collections/me").exists());
+}
+
+#[test]
+fn collection_of_first_server_is_not_replaced_by_later_one() {
+    let (folder, own, public) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = folder.path();
+    let (own_server, public_server) = (file_server(own.path().to_owned()), file_server(public.path().to_owned()));
+    publish(folder, own.path(), &own_server, "it", &["1.0.0"]);
+    publish(folder, public.path(), &public_server, "it", &["9.0.0"]);
+    publish(folder, public.path(), &public_server, "only_there", &["1.0.0"]);
+    let servers = format!(
+        "[galaxy]\nserver_list = own, public\n[galaxy_server.own]\nurl = {own_server}\n[galaxy_server.public]\nurl = {public_server}\n"
+    );
+    fs::write(folder.join("ansible.cfg"), servers).unwrap();
+    let printed = collection(folder, "", &["install", "me.it", "me.only_there"]);
+    assert!(printed.contains("me.it:1.0.0 was installed successfully"), "{printed}");
+    assert!(printed.contains("me.only_there:1.0.0 was installed successfully"), "{printed}");
 }

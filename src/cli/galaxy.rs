@@ -1,5 +1,6 @@
-//! `windlass galaxy`: installs roles from git repositories, archives and Galaxy servers.
+//! `windlass galaxy`: installs roles and collections from git repositories, archives and Galaxy servers.
 
+mod collection;
 mod fetch;
 mod init;
 mod install;
@@ -11,6 +12,8 @@ mod show;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -22,13 +25,15 @@ use crate::output::{Color, Printer};
 use crate::playbook::Files;
 use crate::settings::{Config, GalaxyServer, Settings, base_value, galaxy_servers};
 
-/// Install, create and inspect roles
+/// Install, create and inspect roles and collections
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  windlass galaxy install -r requirements.yml -p roles           # install the roles of a project
+  windlass galaxy install -r requirements.yml                    # install roles and collections
   windlass galaxy install -r requirements.yml --lock             # pin what was installed
   windlass galaxy install git+https://example.com/role.git,v1.2  # install from git
-  windlass galaxy init my_role --init-path roles                 # create a role")]
+  windlass galaxy init my_role --init-path roles                 # create a role
+  windlass galaxy collection install community.general:>=8.0.0   # install a collection
+  windlass galaxy collection verify community.general            # find changed files")]
 pub(super) struct Arguments {
     /// Increase verbosity
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
@@ -42,7 +47,10 @@ enum Verb {
     /// Manage roles
     #[command(subcommand)]
     Role(RoleVerb),
-    /// The same subcommands without `role`
+    /// Manage collections
+    #[command(subcommand)]
+    Collection(collection::Verb),
+    /// The same subcommands without `role`; `install` also installs the collections of a requirements file
     #[command(flatten)]
     Implicit(RoleVerb),
 }
@@ -62,7 +70,7 @@ enum RoleVerb {
 }
 
 /// Options of every subcommand.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 struct Common {
     /// Galaxy server: a URL, or a name in `server_list` [default: https://galaxy.ansible.com]
     #[arg(short, long, value_name = "URL")]
@@ -169,9 +177,13 @@ struct Galaxy {
 /// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let galaxy = Galaxy::new()?;
-    let (Verb::Role(verb) | Verb::Implicit(verb)) = &arguments.verb;
+    let verb = match &arguments.verb {
+        Verb::Collection(verb) => return collection::run(verb, &galaxy),
+        Verb::Implicit(RoleVerb::Install(install)) => return galaxy.install(install, true),
+        Verb::Role(verb) | Verb::Implicit(verb) => verb,
+    };
     match verb {
-        RoleVerb::Install(install) => galaxy.install(install),
+        RoleVerb::Install(install) => galaxy.install(install, false),
         RoleVerb::Init(init) => init::run(init, &galaxy),
         RoleVerb::List(list) => show::list(list.name.as_deref(), &galaxy.places(&list.places), &galaxy),
         RoleVerb::Remove(remove) => show::remove(&remove.names, &galaxy.places(&remove.places), &galaxy),
@@ -222,9 +234,21 @@ impl Galaxy {
             let Some(address) = value("url")?.as_str().map(str::to_owned) else {
                 return Err(Error::usage(format!("the Galaxy server `{}` in `server_list` has no `url`", server.name)));
             };
+            if value("auth_url")?.is_string() {
+                return Err(Error::usage(format!(
+                    "the Galaxy server `{}` has `auth_url`, which is not supported",
+                    server.name
+                )));
+            }
+            let token = common.token.clone().or(value("token")?.as_str().map(str::to_owned));
+            let login = match (value("username")?.as_str(), value("password")?.as_str()) {
+                (Some(user), Some(password)) => Some(BASE64_STANDARD.encode(format!("{user}:{password}"))),
+                _ => None,
+            };
+            let login = login.map(|login| format!("Basic {login}"));
             Ok(Server {
                 address,
-                token: common.token.clone().or(value("token")?.as_str().map(str::to_owned)),
+                authorization: token.map(|token| format!("Token {token}")).or(login),
                 check_certificates: match value("validate_certs")?.as_bool() {
                     Some(wanted) if !common.ignore_certs => wanted,
                     _ => check_certificates,
@@ -245,49 +269,47 @@ impl Galaxy {
             None => self.setting("GALAXY_SERVER")?.as_str().unwrap_or_default().to_owned(),
         };
         let timeout = common.timeout.or(self.setting("GALAXY_SERVER_TIMEOUT")?.as_u64()).unwrap_or(60);
-        let token = common.token.clone();
-        Ok(Servers(vec![Server { address, token, check_certificates, timeout, api: OnceCell::new() }]))
+        let authorization = common.token.as_ref().map(|token| format!("Token {token}"));
+        Ok(Servers(vec![Server { address, authorization, check_certificates, timeout, api: OnceCell::new() }]))
     }
 
-    fn install(&self, install: &Install) -> Result<u8> {
-        let roles = match &install.requirements {
-            Some(path) => {
-                let path = crate::vars::absolute(&crate::settings::expand_home(&path.to_string_lossy()));
-                if !path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml") {
-                    return Err(Error::new(
-                        "Invalid role requirements file, it must end with a .yml or .yaml extension",
-                    ));
-                }
-                let wanted = requirement::read(&path, &self.files)?;
-                if wanted.has_collections {
-                    self.printer.warning(&format!(
-                        "the collections in {} are not installed: use ansible-galaxy for them",
-                        path.display()
-                    ));
-                }
-                // Names on the command line select from the file.
-                let mut roles = wanted.roles;
-                roles.retain(|role| install.sources.is_empty() || install.sources.contains(&role.name));
-                if roles.is_empty() {
-                    self.say("Skipping install, no requirements found");
-                    return Ok(0);
-                }
-                roles
-            }
-            None if install.sources.is_empty() => {
-                return Err(Error::usage("- you must specify a user/role name or a roles file"));
-            }
-            None => {
-                install.sources.iter().map(|word| requirement::Requirement::of_word(word)).collect::<Result<_>>()?
-            }
-        };
+    /// Installs roles and, unless the command or its path is only for roles, collections.
+    fn install(&self, install: &Install, with_collections: bool) -> Result<u8> {
+        let (roles, mut collections) = self.requirements(install)?;
+        let with_collections = with_collections && install.places.roles_path.is_empty();
+        if !with_collections && !collections.is_empty() {
+            let path = crate::vars::absolute(install.requirements.as_deref().unwrap_or(Path::new("")));
+            self.printer.warning(&format!(
+                "the collections in {} are not installed: use `windlass galaxy install -r` without a path for roles, or `windlass galaxy collection install -r`",
+                path.display()
+            ));
+            collections.clear();
+        }
+        if roles.is_empty() && collections.is_empty() {
+            self.say("Skipping install, no requirements found");
+            return Ok(0);
+        }
         let lock_path = install.requirements.as_deref().unwrap_or(Path::new("")).with_extension("lock");
         let locked = if install.locked { Some(Lock::read(&lock_path, &self.files)?) } else { None };
-        let places = self.places(&install.places);
-        let installer = Installer {
+        let (locked_roles, locked_collections) = locked.map(|lock| (lock.roles, lock.collections)).unzip();
+        let mut lock = Lock::default();
+        if !roles.is_empty() {
+            lock.roles = self.installer(install, locked_roles)?.install(roles)?;
+        }
+        if !collections.is_empty() {
+            lock.collections = collection::install_all(&collections, install, locked_collections, self)?;
+        }
+        if install.lock {
+            lock.write(&lock_path)?;
+        }
+        Ok(0)
+    }
+
+    fn installer(&self, install: &Install, locked: Option<Vec<lock::Entry>>) -> Result<Installer<'_>> {
+        Ok(Installer {
             galaxy: self,
             servers: self.servers(&install.common)?,
-            folder: places.first().cloned().unwrap_or_else(|| PathBuf::from(".")),
+            folder: self.places(&install.places).first().cloned().unwrap_or_else(|| PathBuf::from(".")),
             force: install.force || install.force_with_deps,
             force_dependencies: install.force_with_deps,
             no_dependencies: install.no_deps,
@@ -295,11 +317,25 @@ impl Galaxy {
             keep_git: install.keep_scm_meta,
             locked,
             whole: install.lock || install.locked,
+        })
+    }
+
+    /// Roles and collections from the arguments or the requirements file.
+    fn requirements(&self, install: &Install) -> Result<(Vec<requirement::Requirement>, Vec<collection::Requirement>)> {
+        let Some(path) = &install.requirements else {
+            if install.sources.is_empty() {
+                return Err(Error::usage("- you must specify a user/role name or a roles file"));
+            }
+            let roles = install.sources.iter().map(|word| requirement::Requirement::of_word(word));
+            return Ok((roles.collect::<Result<_>>()?, Vec::new()));
         };
-        let lock = installer.install(roles)?;
-        if install.lock {
-            lock.write(&lock_path)?;
+        let path = crate::vars::absolute(&crate::settings::expand_home(&path.to_string_lossy()));
+        if !path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml") {
+            return Err(Error::new("Invalid role requirements file, it must end with a .yml or .yaml extension"));
         }
-        Ok(0)
+        let mut wanted = requirement::read(&path, &self.files)?;
+        // Names on the command line select from the file.
+        wanted.roles.retain(|role| install.sources.is_empty() || install.sources.contains(&role.name));
+        Ok((wanted.roles, wanted.collections))
     }
 }

@@ -137,7 +137,7 @@ impl Modules {
         let full = format!("{namespace}.{collection}");
         let Some(folder) = self.collection(namespace, collection) else {
             return Resolution::Unknown(Some(format!(
-                "the collection {full} is not installed; install it with `ansible-galaxy collection install {full}`"
+                "the collection {full} is not installed; install it with `windlass galaxy collection install {full}`"
             )));
         };
         let mut modules = folder.join("plugins/modules");

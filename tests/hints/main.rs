@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod bundles;
+mod collections;
 mod inventories;
 mod playbooks;
 mod reconcile;
@@ -45,6 +46,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     (
         "log in by `docker login`, or put `auths` into ~/.docker/config.json",
         "registry_that_wants_a_login_gets_credentials",
+    ),
+    (
+        "pre-releases are left out; take them with --pre, or by naming one exactly",
+        "prerelease_is_installed_only_when_asked_for",
     ),
     ("plan fewer hosts at once, with --limit", "plan_too_large_for_all_hosts_is_written_for_some"),
 ];
@@ -166,6 +171,11 @@ fn hint_about_bundle_followed_helps() {
 }
 
 #[test]
+fn hint_about_collection_followed_helps() {
+    follow(collections::CASES);
+}
+
+#[test]
 fn hint_about_reconciliation_followed_helps() {
     follow(reconcile::CASES);
 }
@@ -236,8 +246,16 @@ fn unescaped(literal: &str) -> String {
 #[test]
 fn hint_in_the_sources_has_a_case() {
     let place = Regex::new(r"\{[^}]*\}").unwrap();
-    let tables =
-        [playbooks::CASES, inventories::CASES, runs::CASES, bundles::CASES, reconcile::CASES, tools::CASES, ssh::CASES];
+    let tables = [
+        playbooks::CASES,
+        inventories::CASES,
+        runs::CASES,
+        bundles::CASES,
+        collections::CASES,
+        reconcile::CASES,
+        tools::CASES,
+        ssh::CASES,
+    ];
     let followed: Vec<String> = tables.iter().flat_map(|cases| cases.iter()).map(|case| flat(case.says)).collect();
     let mut missing = Vec::new();
     let mut count = 0;

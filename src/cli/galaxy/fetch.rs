@@ -31,13 +31,16 @@ pub(super) fn temporary() -> Result<tempfile::TempDir> {
     tempfile::tempdir().map_err(|error| Error::new(format!("a directory for the download cannot be created: {error}")))
 }
 
-/// Clones a git repository and extracts this version.
-pub(super) fn repository(
-    source: &str,
-    version: Option<&str>,
-    keep_git: bool,
-    check_certificates: bool,
-) -> Result<Fetched> {
+/// A checkout of a git repository.
+pub(super) struct Checkout {
+    pub(super) temporary: tempfile::TempDir,
+    /// Directory with `.git`.
+    pub(super) clone: PathBuf,
+    pub(super) commit: String,
+}
+
+/// Clones a git repository and checks out this version.
+pub(super) fn checkout(source: &str, version: Option<&str>, check_certificates: bool) -> Result<Checkout> {
     // A leading dash would make it an option of git.
     if source.starts_with('-') || version.is_some_and(|version| version.starts_with('-')) {
         return Err(Error::new(format!("`{source}` is not a git repository, or its version is not valid")));
@@ -49,7 +52,19 @@ pub(super) fn repository(
     if let Some(version) = version {
         git(&clone, &["checkout", "--quiet", version, "--"])?;
     }
-    let commit = Some(git(&clone, &["rev-parse", "HEAD"])?);
+    let commit = git(&clone, &["rev-parse", "HEAD"])?;
+    Ok(Checkout { temporary, clone, commit })
+}
+
+/// Clones a git repository and extracts the role in this version.
+pub(super) fn repository(
+    source: &str,
+    version: Option<&str>,
+    keep_git: bool,
+    check_certificates: bool,
+) -> Result<Fetched> {
+    let Checkout { temporary, clone, commit } = checkout(source, version, check_certificates)?;
+    let commit = Some(commit);
     if keep_git {
         return Ok(Fetched { folder: root(&clone)?, commit, _temporary: temporary });
     }

@@ -108,7 +108,7 @@ pub(super) fn run(init: &Init, galaxy: &Galaxy) -> Result<u8> {
 }
 
 /// Checks the target directory; with `force`, empties an existing one.
-fn prepare(target: &Path, force: bool) -> Result<()> {
+pub(super) fn prepare(target: &Path, force: bool) -> Result<()> {
     let shown = target.display();
     if target.is_file() {
         return Err(Error::new(format!("- the path {shown} already exists, but is a file - aborting")));
@@ -221,11 +221,11 @@ fn render(scope: &Context, text: &str, name: &str) -> Result<String> {
     Ok(scope.template(&Text::of_project(text), name, &TemplateOptions::default())?)
 }
 
-fn make_folder(path: &Path) -> Result<()> {
+pub(super) fn make_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Error::new(format!("{} cannot be created: {error}", path.display())))
 }
 
-fn write(path: &Path, content: &[u8]) -> Result<()> {
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<()> {
     path.parent().map_or(Ok(()), make_folder)?;
     std::fs::write(path, content).map_err(|error| Error::new(format!("{} cannot be written: {error}", path.display())))
 }

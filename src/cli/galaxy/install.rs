@@ -6,7 +6,7 @@ use windlass_yaml::emit::{DumpOptions, Item, dump};
 
 use super::Galaxy;
 use super::fetch::{self, Fetched, copy_tree, tree_digest};
-use super::lock::{Entry, Lock};
+use super::lock::{Entry, find};
 use super::requirement::{Requirement, dependencies};
 use super::server::Servers;
 use crate::error::{Error, Result};
@@ -29,24 +29,25 @@ pub(super) struct Installer<'a> {
     pub(super) ignore_errors: bool,
     /// Keep the `.git` directory.
     pub(super) keep_git: bool,
-    /// Lock file that determines what to install.
-    pub(super) locked: Option<Lock>,
+    /// Entries of a lock file that determine what to install.
+    pub(super) locked: Option<Vec<Entry>>,
     /// Also visit dependencies of roles that are already installed, to lock all of them.
     pub(super) whole: bool,
 }
 
 impl Installer<'_> {
     /// Installs roles and their dependencies. Returns the entries of a lock file.
-    pub(super) fn install(&self, mut roles: Vec<Requirement>) -> Result<Lock> {
+    pub(super) fn install(&self, mut roles: Vec<Requirement>) -> Result<Vec<Entry>> {
         self.galaxy.say("Starting galaxy role install process");
-        let mut lock = Lock::default();
+        let mut entries: Vec<Entry> = Vec::new();
         let mut index = 0;
         // Dependencies are appended to the list.
         while let Some(role) = roles.get(index).cloned() {
             index += 1;
             match self.role(&role) {
                 Ok((entry, is_new)) => {
-                    lock.add(entry);
+                    entries.retain(|known| known.name != entry.name);
+                    entries.push(entry);
                     if (is_new || self.whole) && !self.no_dependencies {
                         self.dependencies(&role, &mut roles)?;
                     }
@@ -65,7 +66,7 @@ impl Installer<'_> {
                 }
             }
         }
-        Ok(lock)
+        Ok(entries)
     }
 
     /// Installs one role, unless it is installed. Returns its lock entry, and whether it was installed now.
@@ -113,7 +114,7 @@ impl Installer<'_> {
     /// Compares an entry with the lock file.
     fn check(&self, entry: &Entry, hint: &str) -> Result<()> {
         let Some(locked) = &self.locked else { return Ok(()) };
-        if locked.find(&entry.name)?.sha256 == entry.sha256 {
+        if find(locked, &entry.name)?.sha256 == entry.sha256 {
             return Ok(());
         }
         Err(Error::new(format!("the content of {} differs from the lock file; {hint}", entry.name)))
@@ -156,7 +157,7 @@ impl Installer<'_> {
     /// Downloads a role, at the locked commit if there is one, and sets its version.
     fn fetch(&self, wanted: &mut Requirement) -> Result<Fetched> {
         let commit = match &self.locked {
-            Some(lock) => lock.find(&wanted.name)?.commit.clone(),
+            Some(locked) => find(locked, &wanted.name)?.commit.clone(),
             None => None,
         };
         match wanted.scm.as_deref() {

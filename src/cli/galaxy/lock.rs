@@ -1,4 +1,4 @@
-//! The lock file, which pins installed roles exactly.
+//! The lock file, which pins installed roles and collections exactly.
 
 use std::path::Path;
 
@@ -9,22 +9,24 @@ use super::requirement::Requirement;
 use crate::error::{Error, Result};
 use crate::playbook::Files;
 
-/// An installed role.
+/// An installed role or collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) name: String,
-    src: String,
+    /// URL or path it came from.
+    pub(super) src: String,
     pub(super) version: Option<String>,
     /// Commit, if it came from a git repository.
     pub(super) commit: Option<String>,
-    /// SHA-256 over all files.
+    /// SHA-256 over all files of a role, or of the `MANIFEST.json` of a collection.
     pub(super) sha256: String,
 }
 
-/// All installed roles.
+/// All installed roles and collections.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
-    entries: Vec<Entry>,
+    pub(super) roles: Vec<Entry>,
+    pub(super) collections: Vec<Entry>,
 }
 
 impl Entry {
@@ -33,57 +35,60 @@ impl Entry {
     }
 }
 
+/// Entry of this name. Fails if it is not locked.
+pub(super) fn find<'a>(entries: &'a [Entry], name: &str) -> Result<&'a Entry> {
+    let found = entries.iter().find(|entry| entry.name == name);
+    found.ok_or_else(|| Error::new(format!("{name} is not in the lock file; update it with --lock")))
+}
+
 impl Lock {
-    pub(super) fn add(&mut self, entry: Entry) {
-        self.entries.retain(|known| known.name != entry.name);
-        self.entries.push(entry);
-    }
-
-    /// Entry of this role. Fails if the role is not locked.
-    pub(super) fn find(&self, name: &str) -> Result<&Entry> {
-        self.entries
-            .iter()
-            .find(|entry| entry.name == name)
-            .ok_or_else(|| Error::new(format!("{name} is not in the lock file; update it with --lock")))
-    }
-
     /// Reads a lock file.
     pub(super) fn read(path: &Path, files: &Files) -> Result<Lock> {
         if !path.is_file() {
             return Err(Error::new(format!("the lock file {} does not exist; create it with --lock", path.display())));
         }
         let node = files.yaml(path).map_err(Error::generic)?;
-        let mut entries = Vec::new();
-        for item in node.get("roles").and_then(Node::as_list).unwrap_or_default() {
-            let field = |key: &str| item.get(key).and_then(Node::scalar_text);
-            let (Some(name), Some(src), Some(sha256)) = (field("name"), field("src"), field("sha256")) else {
-                let message = "an entry of a lock file needs `name`, `src` and `sha256`";
-                return Err(Error::parse(message, &item.span).generic());
-            };
-            entries.push(Entry { name, src, version: field("version"), commit: field("commit"), sha256 });
-        }
-        Ok(Lock { entries })
+        Ok(Lock { roles: entries(&node, "roles")?, collections: entries(&node, "collections")? })
     }
 
     /// Writes the lock file.
-    pub(super) fn write(mut self, path: &Path) -> Result<()> {
+    pub(super) fn write(self, path: &Path) -> Result<()> {
         let fail = |reason: String| Error::new(format!("the lock file {} cannot be written: {reason}", path.display()));
-        self.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let text = |text: &str| Item::Str(text.to_owned());
-        let roles = self.entries.iter().map(|entry| {
-            let fields = [
-                ("name", Some(&entry.name)),
-                ("src", Some(&entry.src)),
-                ("version", entry.version.as_ref()),
-                ("commit", entry.commit.as_ref()),
-                ("sha256", Some(&entry.sha256)),
-            ];
-            Item::Map(fields.into_iter().filter_map(|(key, value)| Some((text(key), text(value?)))).collect())
-        });
-        let document = Item::Map(vec![(text("roles"), Item::List(roles.collect()))]);
+        let parts = [("roles", self.roles), ("collections", self.collections)];
+        let parts = parts.into_iter().filter(|(_, entries)| !entries.is_empty());
+        let document = Item::Map(parts.map(|(key, entries)| (Item::Str(key.to_owned()), items(entries))).collect());
         let options =
             DumpOptions { default_flow_style: Some(false), sort_keys: false, width: -1, ..DumpOptions::to_yaml() };
         let written = dump(&document, &options).map_err(|error| fail(error.to_string()))?;
         std::fs::write(path, written).map_err(|error| fail(error.to_string()))
     }
+}
+
+fn entries(node: &Node, key: &str) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for item in node.get(key).and_then(Node::as_list).unwrap_or_default() {
+        let field = |key: &str| item.get(key).and_then(Node::scalar_text);
+        let (Some(name), Some(src), Some(sha256)) = (field("name"), field("src"), field("sha256")) else {
+            let message = "an entry of a lock file needs `name`, `src` and `sha256`";
+            return Err(Error::parse(message, &item.span).generic());
+        };
+        entries.push(Entry { name, src, version: field("version"), commit: field("commit"), sha256 });
+    }
+    Ok(entries)
+}
+
+fn items(mut entries: Vec<Entry>) -> Item {
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    let text = |text: &str| Item::Str(text.to_owned());
+    let items = entries.iter().map(|entry| {
+        let fields = [
+            ("name", Some(&entry.name)),
+            ("src", Some(&entry.src)),
+            ("version", entry.version.as_ref()),
+            ("commit", entry.commit.as_ref()),
+            ("sha256", Some(&entry.sha256)),
+        ];
+        Item::Map(fields.into_iter().filter_map(|(key, value)| Some((text(key), text(value?)))).collect())
+    });
+    Item::List(items.collect())
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use windlass_yaml::{Node, Span};
 
+use super::collection;
 use crate::error::{Error, Result};
 use crate::playbook::Files;
 
@@ -25,7 +26,7 @@ pub(super) struct Requirement {
 #[derive(Debug, Default)]
 pub(super) struct Requirements {
     pub(super) roles: Vec<Requirement>,
-    pub(super) has_collections: bool,
+    pub(super) collections: Vec<collection::Requirement>,
 }
 
 impl fmt::Display for Requirement {
@@ -114,7 +115,7 @@ pub(super) fn read(path: &Path, files: &Files) -> Result<Requirements> {
         return Err(Error::new(format!("No requirements found in file '{}'", path.display())));
     }
     if node.as_list().is_some() {
-        return Ok(Requirements { roles: roles_in(&node, path, files)?, has_collections: false });
+        return Ok(Requirements { roles: roles_in(&node, path, files)?, collections: Vec::new() });
     }
     let Some(map) = node.as_map() else {
         return Err(wrong(
@@ -134,8 +135,16 @@ pub(super) fn read(path: &Path, files: &Files) -> Result<Requirements> {
         Some(roles) => roles_in(roles, path, files)?,
         None => Vec::new(),
     };
-    let has_collections = map.get("collections").and_then(Node::as_list).is_some_and(|list| !list.is_empty());
-    Ok(Requirements { roles, has_collections })
+    let collections = match map.get("collections").filter(|collections| !collections.is_null()) {
+        Some(collections) => {
+            let listed =
+                collections.as_list().ok_or_else(|| wrong("expected a list of collections", &collections.span))?;
+            let listed = listed.iter().map(collection::Requirement::of_node);
+            listed.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
+        }
+        None => Vec::new(),
+    };
+    Ok(Requirements { roles, collections })
 }
 
 fn roles_in(node: &Node, path: &Path, files: &Files) -> Result<Vec<Requirement>> {

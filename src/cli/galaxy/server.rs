@@ -13,12 +13,13 @@ use crate::error::{Error, Result};
 /// A Galaxy server.
 pub(super) struct Server {
     pub(super) address: String,
-    pub(super) token: Option<String>,
+    /// Value of the header `Authorization`.
+    pub(super) authorization: Option<String>,
     pub(super) check_certificates: bool,
     /// Seconds to wait for an answer.
     pub(super) timeout: u64,
-    /// URL of its API for roles, once it is known.
-    pub(super) api: OnceCell<String>,
+    /// URL of its API, and the paths of the API's versions, once they are known.
+    pub(super) api: OnceCell<(String, Value)>,
 }
 
 /// Servers in the order they are queried.
@@ -29,9 +30,9 @@ impl Servers {
     pub(super) fn of_roles(&self) -> Result<&Server> {
         match self.0.as_slice() {
             [] | [_] => self.first(),
-            [first, ..] => match self.0.iter().find(|server| server.api().is_ok()) {
+            [first, ..] => match self.0.iter().find(|server| server.api("v1").is_ok()) {
                 Some(server) => Ok(server),
-                None => first.api().map(|_| first),
+                None => first.api("v1").map(|_| first),
             },
         }
     }
@@ -52,7 +53,7 @@ impl Server {
     /// Details of a role; `None` if the server does not have it.
     pub(super) fn role(&self, name: &str) -> Result<Option<Value>> {
         let (owner, role) = name.rsplit_once('.').unwrap_or(("", name));
-        let api = self.api()?;
+        let api = self.api("v1")?;
         let answer = self.json(&format!("{api}roles/?owner__username={owner}&name={role}"))?;
         Ok(answer.get("results").and_then(|results| results.get(0)).cloned())
     }
@@ -94,7 +95,7 @@ impl Server {
     }
 
     fn versions(&self, id: &str) -> Result<Vec<Value>> {
-        let api = self.api()?;
+        let api = self.api("v1")?;
         let mut address = Some(format!("{api}roles/{id}/versions/?page_size=50"));
         let mut found = Vec::new();
         // Limits the number of pages, in case a server never ends.
@@ -103,24 +104,28 @@ impl Server {
             let answer = self.json(&page)?;
             found.extend(answer.get("results").and_then(Value::as_array).cloned().unwrap_or_default());
             let next = answer.get("next_link").and_then(Value::as_str).filter(|next| !next.is_empty());
-            address = next.map(|next| match next.starts_with('/') {
-                true => format!("{}{next}", origin(&self.address)),
-                false => next.to_owned(),
-            });
+            address = next.map(|next| self.absolute(next));
         }
         Ok(found)
     }
 
-    /// URL of the server's API for roles.
-    fn api(&self) -> Result<&str> {
-        if let Some(known) = self.api.get() {
-            return Ok(known);
+    /// URL of a version of the server's API: `v1` has roles, `v3` has collections.
+    pub(super) fn api(&self, version: &str) -> Result<String> {
+        let (base, versions) = match self.api.get() {
+            Some(known) => known,
+            None => {
+                let found = self.find_api()?;
+                self.api.get_or_init(|| found)
+            }
+        };
+        let content = if version == "v1" { "roles" } else { "collections" };
+        match versions.get(version).and_then(Value::as_str) {
+            Some(path) => Ok(format!("{base}/{}/", path.trim_matches('/'))),
+            None => Err(Error::new(format!("{base}/ is not a Galaxy server with {content}"))),
         }
-        let found = self.find_api()?;
-        Ok(self.api.get_or_init(|| found))
     }
 
-    fn find_api(&self) -> Result<String> {
+    fn find_api(&self) -> Result<(String, Value)> {
         let base = self.address.trim_end_matches('/');
         let candidates = match base.ends_with("/api") {
             true => vec![base.to_owned()],
@@ -129,9 +134,9 @@ impl Server {
         let mut reason = None;
         for candidate in candidates {
             match self.json(&format!("{candidate}/")) {
-                Ok(answer) => match answer.pointer("/available_versions/v1").and_then(Value::as_str) {
-                    Some(path) => return Ok(format!("{candidate}/{}/", path.trim_matches('/'))),
-                    None => reason = Some(Error::new(format!("{candidate}/ is not a Galaxy server with roles"))),
+                Ok(answer) => match answer.get("available_versions") {
+                    Some(versions) => return Ok((candidate, versions.clone())),
+                    None => reason = Some(Error::new(format!("{candidate}/ is not a Galaxy server"))),
                 },
                 Err(error) => reason = reason.or(Some(error)),
             }
@@ -140,20 +145,55 @@ impl Server {
     }
 
     fn json(&self, address: &str) -> Result<Value> {
-        let mut headers = serde_json::Map::new();
-        if let Some(token) = &self.token {
-            headers.insert("Authorization".to_owned(), format!("Token {token}").into());
-        }
+        let answer = self.json_if_found(address)?;
+        answer.ok_or_else(|| Error::new(format!("{address} was not found (HTTP status 404)")))
+    }
+
+    /// Reads a JSON document; `None` if the server does not have it.
+    pub(super) fn json_if_found(&self, address: &str) -> Result<Option<Value>> {
         let arguments = json!({
             "url": address,
             "return_content": true,
-            "headers": headers,
+            "headers": self.headers(),
+            "timeout": self.timeout,
+            "validate_certs": self.check_certificates,
+            "status_code": [200, 404],
+        });
+        let fail = |error: Error| Error::new(format!("{address} cannot be read: {}", error.message()));
+        let answer = self.module("uri", &arguments).map_err(fail)?;
+        if answer.get("status").and_then(Value::as_u64) == Some(404) {
+            return Ok(None);
+        }
+        let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
+        serde_json::from_str(content).map(Some).map_err(|_| Error::new(format!("the answer of {address} is not JSON")))
+    }
+
+    fn headers(&self) -> serde_json::Map<String, Value> {
+        let header = self.authorization.iter();
+        header.map(|value| ("Authorization".to_owned(), value.clone().into())).collect()
+    }
+
+    /// URL of a link in an answer of the server.
+    pub(super) fn absolute(&self, link: &str) -> String {
+        match link.starts_with('/') {
+            true => format!("{}{link}", origin(&self.address)),
+            false => link.to_owned(),
+        }
+    }
+
+    /// Downloads a file that the server offers, and compares its SHA-256. Only the server itself gets the token or
+    /// password.
+    pub(super) fn download_checked(&self, address: &str, sha256: &str, to: &Path) -> Result<()> {
+        let is_own = origin(address) == origin(&self.address);
+        let arguments = json!({
+            "url": address,
+            "dest": to,
+            "headers": if is_own { self.headers() } else { serde_json::Map::new() },
+            "checksum": format!("sha256:{sha256}"),
             "timeout": self.timeout,
             "validate_certs": self.check_certificates,
         });
-        let answer = self.module("uri", &arguments)?;
-        let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
-        serde_json::from_str(content).map_err(|_| Error::new(format!("the answer of {address} is not JSON")))
+        self.module("get_url", &arguments).map(|_| ())
     }
 
     /// Downloads a URL to a file.

@@ -1,0 +1,110 @@
+//! Installed collections.
+
+use std::path::{Path, PathBuf};
+
+use semver::Version;
+use serde_json::Value;
+
+use super::manifest::{FILES, MANIFEST, Manifest, dependencies};
+use super::name::{Name, Range};
+use super::tree;
+use crate::cli::galaxy::Galaxy;
+use crate::error::{Error, Result};
+
+/// Directory below a collections path that has the namespaces.
+const ROOT: &str = "ansible_collections";
+
+/// An installed collection.
+#[derive(Debug, Clone)]
+pub(super) struct Installed {
+    pub(super) name: Name,
+    /// `None` if it is unknown.
+    pub(super) version: Option<Version>,
+    pub(super) dependencies: Vec<(Name, Range)>,
+    pub(super) folder: PathBuf,
+}
+
+/// Directory of namespaces of a collections path, which may be that directory itself.
+pub(super) fn root(path: &Path) -> PathBuf {
+    if path.ends_with(ROOT) { path.to_owned() } else { path.join(ROOT) }
+}
+
+impl Installed {
+    /// Collection in this directory.
+    pub(super) fn find(root: &Path, name: &Name, galaxy: &Galaxy) -> Option<Installed> {
+        let folder = root.join(&name.namespace).join(&name.name);
+        folder.is_dir().then(|| Installed::read(folder, name, galaxy))
+    }
+
+    fn read(folder: PathBuf, name: &Name, galaxy: &Galaxy) -> Installed {
+        let warn = |reason: &str| {
+            galaxy.printer.warning(&format!("Collection at '{}' has no known version: {reason}", folder.display()));
+        };
+        let described = match described(&folder, galaxy) {
+            Ok(info) => {
+                let version = info.get("version").and_then(Value::as_str).map(Version::parse);
+                let listed = info.get("dependencies").and_then(Value::as_object).map(dependencies);
+                match (version, listed.unwrap_or_else(|| Ok(Vec::new()))) {
+                    (Some(Ok(version)), Ok(listed)) => Some((version, listed)),
+                    (None | Some(Err(_)), _) => {
+                        warn("its `version` is missing or no semantic version");
+                        None
+                    }
+                    (_, Err(error)) => {
+                        warn(error.message());
+                        None
+                    }
+                }
+            }
+            Err(error) => {
+                warn(error.message());
+                None
+            }
+        };
+        let (version, dependencies) = described.map_or((None, Vec::new()), |(version, listed)| (Some(version), listed));
+        Installed { name: name.clone(), version, dependencies, folder }
+    }
+
+    /// The version, or `*` if it is unknown.
+    pub(super) fn version_text(&self) -> String {
+        self.version.as_ref().map_or_else(|| "*".to_owned(), Version::to_string)
+    }
+
+    /// Reads both documents of the collection.
+    pub(super) fn manifest(&self) -> Result<Manifest> {
+        let read = |name: &str| {
+            windlass_bounds::read(self.folder.join(name))
+                .map_err(|error| Error::new(format!("{} of {} cannot be read: {error}", name, self.name)))
+        };
+        Manifest::parse(read(MANIFEST)?, read(FILES)?)
+            .map_err(|error| Error::new(format!("{}: {}", self.folder.display(), error.message())))
+    }
+}
+
+/// `collection_info` of a built collection, or `galaxy.yml` of a checkout.
+fn described(folder: &Path, galaxy: &Galaxy) -> Result<serde_json::Map<String, Value>> {
+    let path = folder.join(MANIFEST);
+    if !path.is_file() && tree::metadata(folder).is_some() {
+        return Ok(tree::description(folder, galaxy)?.0);
+    }
+    let text =
+        windlass_bounds::read(&path).map_err(|error| Error::new(format!("{MANIFEST} cannot be read: {error}")))?;
+    let document: Value =
+        serde_json::from_slice(&text).map_err(|error| Error::new(format!("{MANIFEST} is not valid: {error}")))?;
+    Ok(document.get("collection_info").and_then(Value::as_object).cloned().unwrap_or_default())
+}
+
+/// Collections below a directory of namespaces, by name.
+pub(super) fn all(root: &Path, galaxy: &Galaxy) -> Vec<Installed> {
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.path().is_dir()).filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    };
+    let mut found: Vec<Name> = Vec::new();
+    for namespace in names(root) {
+        let own = names(&root.join(&namespace));
+        found.extend(own.iter().filter_map(|name| Name::parse(&format!("{namespace}.{name}"))));
+    }
+    found.sort();
+    found.iter().filter_map(|name| Installed::find(root, name, galaxy)).collect()
+}

@@ -1,0 +1,59 @@
+//! Collections on Galaxy servers (API v3).
+
+use semver::Version;
+use serde_json::Value;
+
+use super::manifest::dependencies;
+use super::name::{Name, Range};
+use crate::cli::galaxy::server::Server;
+use crate::error::{Error, Result};
+
+/// Maximum number of pages of versions, in case a server never ends.
+const MAXIMUM_PAGES: usize = 100;
+
+/// A version of a collection on a server.
+#[derive(Debug, Clone)]
+pub(super) struct Published {
+    /// URL of the archive.
+    pub(super) address: String,
+    /// SHA-256 of the archive in hexadecimal digits.
+    pub(super) sha256: String,
+    pub(super) dependencies: Vec<(Name, Range)>,
+}
+
+/// Lists the versions of a collection; `None` if the server does not have it. Texts that are no versions are left out.
+pub(super) fn versions(server: &Server, name: &Name) -> Result<Option<Vec<Version>>> {
+    let api = server.api("v3")?;
+    let mut address = Some(format!("{api}collections/{}/{}/versions/?limit=100", name.namespace, name.name));
+    let mut found = Vec::new();
+    for _ in 0..MAXIMUM_PAGES {
+        let Some(page) = address.take() else { break };
+        let Some(answer) = server.json_if_found(&page)? else { return Ok(None) };
+        let listed = answer.get("data").and_then(Value::as_array).into_iter().flatten();
+        let texts = listed.filter_map(|one| one.get("version").and_then(Value::as_str));
+        found.extend(texts.filter_map(|text| Version::parse(text).ok()));
+        let next = answer.pointer("/links/next").and_then(Value::as_str).filter(|next| !next.is_empty());
+        address = next.map(|next| server.absolute(next));
+    }
+    Ok(Some(found))
+}
+
+/// Reads where the archive of a version is, its hash and its dependencies.
+pub(super) fn details(server: &Server, name: &Name, version: &Version) -> Result<Published> {
+    let api = server.api("v3")?;
+    let address = format!("{api}collections/{}/{}/versions/{version}/", name.namespace, name.name);
+    let wrong = |field: &str| Error::new(format!("the answer of {address} has no valid `{field}`"));
+    let Some(answer) = server.json_if_found(&address)? else {
+        return Err(Error::new(format!("{address} was not found, although the server lists this version")));
+    };
+    let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
+    let url = text("/download_url").ok_or_else(|| wrong("download_url"))?;
+    let is_hash = |text: &&str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let sha256 = text("/artifact/sha256").filter(is_hash).ok_or_else(|| wrong("artifact.sha256"))?;
+    let dependencies = match answer.pointer("/metadata/dependencies") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Object(listed)) => dependencies(listed)?,
+        Some(_) => return Err(wrong("metadata.dependencies")),
+    };
+    Ok(Published { address: server.absolute(url), sha256: sha256.to_lowercase(), dependencies })
+}
