@@ -245,3 +245,17 @@ fn collection_of_first_server_is_not_replaced_by_later_one() {
     assert!(printed.contains("me.it:1.0.0 was installed successfully"), "{printed}");
     assert!(printed.contains("me.only_there:1.0.0 was installed successfully"), "{printed}");
 }
+
+#[test]
+fn repository_with_an_installed_collection_gives_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "git init --quiet repository && for name in a b; do mkdir repository/$name && echo $name > repository/$name/README.md \
+                  && printf '%s\\n' 'namespace: me' \"name: $name\" 'version: 1.0.0' 'readme: README.md' 'authors: [Me]' > repository/$name/galaxy.yml; done \
+                  && git -C repository add . && git -C repository -c user.name=a -c user.email=a@b.c commit --quiet -m first";
+    assert!(Command::new("sh").args(["-c", script]).current_dir(folder.path()).status().unwrap().success());
+    let source = format!("git+file://{}/repository", folder.path().display());
+    let first = collection(folder.path(), "", &["install", &format!("{source}#/b")]);
+    assert!(first.contains("me.b:1.0.0 was installed successfully"), "{first}");
+    let both = collection(folder.path(), "", &["install", &source]);
+    assert!(both.contains("me.a:1.0.0 was installed successfully"), "{both}");
+}

@@ -23,9 +23,9 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         setup: &[("ansible.cfg", "[galaxy]\ngpg_keyring = keys.gpg\n")],
-        fails: "windlass galaxy collection init me.it && windlass galaxy collection install me/it -p there",
-        says: "give --disable-gpg-verify, or install with ansible-galaxy",
-        mended: &[],
-        then: &["windlass galaxy collection install me/it -p there --disable-gpg-verify"],
+        fails: "windlass galaxy collection init me.it && echo 'collections: [me/it]' > all.yml && windlass galaxy install -r all.yml",
+        says: "set `disable_gpg_verify = true` in [galaxy] of ansible.cfg, or install with ansible-galaxy",
+        mended: &[("ansible.cfg", "[galaxy]\ngpg_keyring = keys.gpg\ndisable_gpg_verify = true\n")],
+        then: &["windlass galaxy collection install me/it", "windlass galaxy install -r all.yml"],
     },
 ];

@@ -233,10 +233,8 @@ fn roots(given: &[String], galaxy: &Galaxy) -> Vec<PathBuf> {
 fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
     let requirements = arguments.wanted.requirements.as_deref();
     let wanted = wanted(&arguments.wanted.sources, requirements, galaxy)?;
-    let is_disabled = arguments.disable_gpg_verify || galaxy.setting("GALAXY_DISABLE_GPG_VERIFY")? == Value::Bool(true);
-    if galaxy.setting("GALAXY_GPG_KEYRING")?.is_string() && !is_disabled {
-        return Err(Error::new("`gpg_keyring` is set, but signatures of collections are not verified")
-            .hint("give --disable-gpg-verify, or install with ansible-galaxy"));
+    if !arguments.disable_gpg_verify {
+        refuse_unverified(galaxy)?;
     }
     let lock_path = requirements.unwrap_or(Path::new("")).with_extension("lock");
     let locked = if arguments.locked { Some(Lock::read(&lock_path, &galaxy.files)?.collections) } else { None };
@@ -265,6 +263,16 @@ fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
         Lock { roles, collections }.write(&lock_path)?;
     }
     Ok(0)
+}
+
+/// Fails if signatures are to be verified.
+fn refuse_unverified(galaxy: &Galaxy) -> Result<()> {
+    let is_disabled = galaxy.setting("GALAXY_DISABLE_GPG_VERIFY")? == Value::Bool(true);
+    if is_disabled || !galaxy.setting("GALAXY_GPG_KEYRING")?.is_string() {
+        return Ok(());
+    }
+    Err(Error::new("`gpg_keyring` is set, but signatures of collections are not verified")
+        .hint("set `disable_gpg_verify = true` in [galaxy] of ansible.cfg, or install with ansible-galaxy"))
 }
 
 /// Warns if no run will find the installed collections.
@@ -314,6 +322,7 @@ pub(super) fn install_all(
     locked: Option<Vec<super::lock::Entry>>,
     galaxy: &Galaxy,
 ) -> Result<Vec<super::lock::Entry>> {
+    refuse_unverified(galaxy)?;
     Installer {
         galaxy,
         common: &arguments.common,

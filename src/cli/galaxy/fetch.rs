@@ -5,6 +5,8 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use windlass_bounds::child;
 
@@ -157,6 +159,21 @@ fn root(folder: &Path) -> Result<PathBuf> {
         level = entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect();
     }
     Err(Error::new("this role does not appear to have a meta/main.yml file."))
+}
+
+/// Moves a complete directory to its place. One that is there is exchanged in one step, where the file system can do
+/// so; otherwise it is at `old` for a moment.
+pub(super) fn put_in_place(new: &Path, target: &Path, old: &Path) -> std::io::Result<()> {
+    if target.symlink_metadata().is_err() {
+        return std::fs::rename(new, target);
+    }
+    match rustix::fs::renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        exchanged => return Ok(exchanged?),
+    }
+    std::fs::rename(target, old)?;
+    // The old directory is worth more than none.
+    std::fs::rename(new, target).inspect_err(|_| drop(std::fs::rename(old, target)))
 }
 
 /// SHA-256 over the names, executable bits and contents of all files of a role.

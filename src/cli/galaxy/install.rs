@@ -250,10 +250,7 @@ fn replace(from: &Path, target: &Path, entry: &Entry) -> Result<()> {
     let content = new.path().join("content");
     copy_tree(from, from, &content).map_err(fail)?;
     note(&content, entry).map_err(fail)?;
-    if target.exists() {
-        std::fs::rename(target, new.path().join("old")).map_err(fail)?;
-    }
-    std::fs::rename(&content, target).map_err(fail)
+    fetch::put_in_place(&content, target, &new.path().join("old")).map_err(fail)
 }
 
 /// Records the time, version and commit of a role's installation.

@@ -60,7 +60,7 @@ impl Lock {
         let options =
             DumpOptions { default_flow_style: Some(false), sort_keys: false, width: -1, ..DumpOptions::to_yaml() };
         let written = dump(&document, &options).map_err(|error| fail(error.to_string()))?;
-        std::fs::write(path, written).map_err(|error| fail(error.to_string()))
+        crate::replace::replace(path, &written, 0o644).map_err(|error| fail(error.to_string()))
     }
 }
 

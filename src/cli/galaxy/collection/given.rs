@@ -1,6 +1,7 @@
 //! Collections that are given as archives, directories or git repositories.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use tempfile::TempDir;
 
@@ -20,8 +21,8 @@ pub(super) struct Given {
     pub(super) source: String,
     /// Commit, if it came from a git repository.
     pub(super) commit: Option<String>,
-    /// Keeps a download until the collection is installed.
-    _temporary: Option<TempDir>,
+    /// Keeps a download until its last collection is installed.
+    _temporary: Option<Rc<TempDir>>,
 }
 
 pub(super) enum Content {
@@ -49,7 +50,12 @@ impl Given {
     /// Collection in an archive.
     pub(super) fn archive(path: PathBuf, source: String, temporary: Option<TempDir>) -> Result<Given> {
         let manifest = archive::read(&path)?;
-        Ok(Given { content: Content::Archive { path, manifest }, source, commit: None, _temporary: temporary })
+        Ok(Given {
+            content: Content::Archive { path, manifest },
+            source,
+            commit: None,
+            _temporary: temporary.map(Rc::new),
+        })
     }
 }
 
@@ -60,13 +66,12 @@ pub(super) fn fetch(
     common: &Common,
     galaxy: &Galaxy,
 ) -> Result<Vec<Given>> {
-    let one = |content, source, temporary| Given { content, source, commit: None, _temporary: temporary };
     match requirement {
         Requirement::Published { .. } => Ok(Vec::new()),
         Requirement::Archive(path) => Ok(vec![Given::archive(path.clone(), path.display().to_string(), None)?]),
         Requirement::Directory(path) => {
-            let tree = Tree::read(path, galaxy)?;
-            Ok(vec![one(Content::Tree(tree), path.display().to_string(), None)])
+            let content = Content::Tree(Tree::read(path, galaxy)?);
+            Ok(vec![Given { content, source: path.display().to_string(), commit: None, _temporary: None }])
         }
         Requirement::Url(url) => {
             let servers: Servers = galaxy.servers(&Common { token: None, ..common.clone() })?;
@@ -88,14 +93,16 @@ pub(super) fn fetch(
             if found.is_empty() {
                 return Err(Error::new(format!("neither {url} nor a directory in it has a galaxy.yml")));
             }
-            let trees = found.iter().map(|folder| Tree::read(folder, galaxy)).collect::<Result<Vec<_>>>()?;
-            let mut given: Vec<Given> =
-                trees.into_iter().map(|tree| one(Content::Tree(tree), url.clone(), None)).collect();
-            given.iter_mut().for_each(|given| given.commit = Some(commit.clone()));
-            if let Some(last) = given.last_mut() {
-                last._temporary = Some(temporary);
-            }
-            Ok(given)
+            let temporary = Rc::new(temporary);
+            let given = |folder: &PathBuf| {
+                Ok(Given {
+                    content: Content::Tree(Tree::read(folder, galaxy)?),
+                    source: url.clone(),
+                    commit: Some(commit.clone()),
+                    _temporary: Some(Rc::clone(&temporary)),
+                })
+            };
+            found.iter().map(given).collect()
         }
     }
 }

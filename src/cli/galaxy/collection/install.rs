@@ -278,15 +278,5 @@ fn replace(given: &Given, root: &Path, target: &Path) -> Result<()> {
     let (new, old) = (staged.path().join("new"), staged.path().join("old"));
     std::fs::create_dir(&new).map_err(fail)?;
     given.write(&new)?;
-    let had_old = target.symlink_metadata().is_ok();
-    if had_old {
-        std::fs::rename(target, &old).map_err(fail)?;
-    }
-    std::fs::rename(&new, target).map_err(|error| {
-        // The old collection is worth more than none.
-        match had_old.then(|| std::fs::rename(&old, target)) {
-            Some(Err(again)) => Error::new(format!("{}; the old one is lost: {again}", fail(error).message())),
-            _ => fail(error),
-        }
-    })
+    fetch::put_in_place(&new, target, &old).map_err(fail)
 }
