@@ -242,10 +242,6 @@ fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
         warn_of_unused(&installed::root(&crate::vars::absolute(&crate::settings::expand_home(path))), galaxy);
     }
     let installer = Installer {
-        galaxy,
-        common: &arguments.common,
-        servers: galaxy.servers(&arguments.common)?,
-        roots: roots(arguments.collections_path.as_slice(), galaxy),
         force: arguments.force || arguments.force_with_deps,
         force_dependencies: arguments.force_with_deps,
         no_dependencies: arguments.wanted.no_deps,
@@ -255,6 +251,7 @@ fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
         ignore_errors: arguments.ignore_errors,
         locked,
         whole: arguments.lock || arguments.locked,
+        ..Installer::new(galaxy, &arguments.common, roots(arguments.collections_path.as_slice(), galaxy))?
     };
     let collections = installer.install(&wanted)?;
     if arguments.lock {
@@ -323,20 +320,14 @@ pub(super) fn install_all(
     galaxy: &Galaxy,
 ) -> Result<Vec<super::lock::Entry>> {
     refuse_unverified(galaxy)?;
-    Installer {
-        galaxy,
-        common: &arguments.common,
-        servers: galaxy.servers(&arguments.common)?,
-        roots: roots(&[], galaxy),
+    let installer = Installer {
         force: arguments.force || arguments.force_with_deps,
         force_dependencies: arguments.force_with_deps,
         no_dependencies: arguments.no_deps,
-        upgrade: false,
-        pre: false,
-        offline: false,
         ignore_errors: arguments.ignore_errors,
         locked,
         whole: arguments.lock || arguments.locked,
-    }
-    .install(collections)
+        ..Installer::new(galaxy, &arguments.common, roots(&[], galaxy))?
+    };
+    installer.install(collections)
 }

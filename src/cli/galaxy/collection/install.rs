@@ -105,7 +105,29 @@ impl Request {
     }
 }
 
-impl Installer<'_> {
+impl<'a> Installer<'a> {
+    /// Installs below the first of these directories of namespaces, without any option.
+    pub(in crate::cli::galaxy) fn new(
+        galaxy: &'a Galaxy,
+        common: &'a Common,
+        roots: Vec<PathBuf>,
+    ) -> Result<Installer<'a>> {
+        Ok(Installer {
+            galaxy,
+            common,
+            servers: galaxy.servers(common)?,
+            roots,
+            force: false,
+            force_dependencies: false,
+            no_dependencies: false,
+            upgrade: false,
+            pre: false,
+            offline: false,
+            ignore_errors: false,
+            locked: None,
+            whole: false,
+        })
+    }
     /// Installs collections and their dependencies. Returns the entries of a lock file.
     pub(in crate::cli::galaxy) fn install(&self, requirements: &[Requirement]) -> Result<Vec<Entry>> {
         let mut request = Request::new(requirements, self.locked.as_deref(), self.common, self.galaxy)?;

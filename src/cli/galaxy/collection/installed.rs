@@ -37,31 +37,14 @@ impl Installed {
     }
 
     fn read(folder: PathBuf, name: &Name, galaxy: &Galaxy) -> Installed {
-        let warn = |reason: &str| {
-            galaxy.printer.warning(&format!("Collection at '{}' has no known version: {reason}", folder.display()));
-        };
-        let described = match described(&folder, galaxy) {
-            Ok(info) => {
-                let version = info.get("version").and_then(Value::as_str).map(Version::parse);
-                let listed = info.get("dependencies").and_then(Value::as_object).map(dependencies);
-                match (version, listed.unwrap_or_else(|| Ok(Vec::new()))) {
-                    (Some(Ok(version)), Ok(listed)) => Some((version, listed)),
-                    (None | Some(Err(_)), _) => {
-                        warn("its `version` is missing or no semantic version");
-                        None
-                    }
-                    (_, Err(error)) => {
-                        warn(error.message());
-                        None
-                    }
-                }
-            }
+        let (version, dependencies) = match described(&folder, galaxy) {
+            Ok((version, dependencies)) => (Some(version), dependencies),
             Err(error) => {
-                warn(error.message());
-                None
+                let (place, reason) = (folder.display(), error.message());
+                galaxy.printer.warning(&format!("Collection at '{place}' has no known version: {reason}"));
+                (None, Vec::new())
             }
         };
-        let (version, dependencies) = described.map_or((None, Vec::new()), |(version, listed)| (Some(version), listed));
         Installed { name: name.clone(), version, dependencies, folder }
     }
 
@@ -81,17 +64,22 @@ impl Installed {
     }
 }
 
-/// `collection_info` of a built collection, or `galaxy.yml` of a checkout.
-fn described(folder: &Path, galaxy: &Galaxy) -> Result<serde_json::Map<String, Value>> {
+/// Version and dependencies of a built collection, or of a checkout with `galaxy.yml`.
+fn described(folder: &Path, galaxy: &Galaxy) -> Result<(Version, Vec<(Name, Range)>)> {
     let path = folder.join(MANIFEST);
-    if !path.is_file() && tree::metadata(folder).is_some() {
-        return Ok(tree::description(folder, galaxy)?.0);
-    }
-    let text =
-        windlass_bounds::read(&path).map_err(|error| Error::new(format!("{MANIFEST} cannot be read: {error}")))?;
-    let document: Value =
-        serde_json::from_slice(&text).map_err(|error| Error::new(format!("{MANIFEST} is not valid: {error}")))?;
-    Ok(document.get("collection_info").and_then(Value::as_object).cloned().unwrap_or_default())
+    let info = if !path.is_file() && tree::metadata(folder).is_some() {
+        tree::description(folder, galaxy)?.0
+    } else {
+        let text =
+            windlass_bounds::read(&path).map_err(|error| Error::new(format!("{MANIFEST} cannot be read: {error}")))?;
+        let document: Value =
+            serde_json::from_slice(&text).map_err(|error| Error::new(format!("{MANIFEST} is not valid: {error}")))?;
+        document.get("collection_info").and_then(Value::as_object).cloned().unwrap_or_default()
+    };
+    let version = info.get("version").and_then(Value::as_str).and_then(|text| Version::parse(text).ok());
+    let version = version.ok_or_else(|| Error::new("its `version` is missing or no semantic version"))?;
+    let listed = info.get("dependencies").and_then(Value::as_object).map(dependencies);
+    Ok((version, listed.transpose()?.unwrap_or_default()))
 }
 
 /// Collections below a directory of namespaces, by name.
