@@ -71,6 +71,33 @@ fn signal_ends_run_with_current_task_and_recap() {
 }
 
 /// Whether a process exists that has not ended.
+/// Interrupts a run that waits for an inventory script, with the script, as Ctrl-C does.
+fn interrupted_in_inventory(folder: &Path, inventories: &[&str]) -> Output {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    fs::write(folder.join("slow.sh"), "#!/bin/sh\ntouch begun\nexec sleep 600\n").unwrap();
+    fs::set_permissions(folder.join("slow.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.join("hosts"), "here ansible_connection=local\n").unwrap();
+    let mut run = windlass(folder);
+    run.arg("adhoc").args(inventories).args(["all", "-m", "command", "-a", "touch ran"]);
+    let child = run.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until(|| folder.join("begun").exists());
+    let group = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn interrupt_while_an_inventory_is_read_runs_no_task() {
+    for inventories in [&["-i", "slow.sh", "-i", "hosts"][..], &["-i", "slow.sh"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = interrupted_in_inventory(folder.path(), inventories);
+        assert!(text(&output.stderr).contains("[ERROR]: SIGINT: "), "{}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(99), "{inventories:?}");
+        assert!(!folder.path().join("ran").exists());
+    }
+}
+
 fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))

@@ -317,26 +317,22 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
         .build()
         .map_err(|error| Error::new(format!("the program cannot start its threads: {error}")))?;
     let outcome = runtime.block_on(async {
-        let mut signals = Signals::listen();
         signals::hide_footer_while_stopped();
-        let unhandled = async {
-            let first = signals.next().await;
-            if signals::is_handled() {
-                let second = signals.next().await;
-                end_at_once(second);
-            }
-            first
-        };
         // The work may block its thread for as long as a program runs.
         tokio::spawn(end_at_second(Signals::listen()));
-        tokio::select! {
+        let unhandled = async {
+            let first = signals::arrived().await;
+            if signals::is_handled() { std::future::pending().await } else { first }
+        };
+        let outcome = tokio::select! {
             outcome = work => outcome,
-            signal = unhandled => {
-                let sentence = format!("[ERROR]: {}: ended before a task was running.", signal.name);
-                Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
-                Ok(signal.code)
-            }
-        }
+            signal = unhandled => Ok(signal.code),
+        };
+        // Without this, work that ended early for want of a program that the signal ended would look complete.
+        let Some(signal) = signals::missed() else { return outcome };
+        let sentence = format!("[ERROR]: {}: ended before a task was running.", signal.name);
+        Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
+        outcome.map(|_| signal.code)
     });
     // Also where the work has not ended its output.
     crate::output::end_footer();
@@ -345,10 +341,8 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
 }
 
 /// Ends the program at the second signal.
-async fn end_at_second(mut signals: Signals) {
-    signals.next().await;
-    let second = signals.next().await;
-    end_at_once(second);
+async fn end_at_second(signals: Signals) {
+    end_at_once(signals::note(signals).await);
 }
 
 /// Ends the program. The guard stops its programs.

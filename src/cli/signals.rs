@@ -2,9 +2,11 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::output::Question;
 
@@ -93,8 +95,33 @@ fn ignored() -> u64 {
     })
 }
 
+/// First signal that arrived. Work that blocked its thread meanwhile, for a program that it waited for, finds it here.
+static ARRIVED: LazyLock<watch::Sender<Option<Signal>>> = LazyLock::new(|| watch::Sender::new(None));
+
+/// Notes the first signal, and returns at the second.
+pub(super) async fn note(mut signals: Signals) -> Signal {
+    ARRIVED.send_replace(Some(signals.next().await));
+    signals.next().await
+}
+
+/// Waits for the first signal, unless it has arrived.
+pub(super) async fn arrived() -> Signal {
+    let mut arrived = ARRIVED.subscribe();
+    match arrived.wait_for(Option::is_some).await.map(|signal| *signal) {
+        Ok(Some(signal)) => signal,
+        _ => std::future::pending().await,
+    }
+}
+
+/// A signal that arrived before any work could handle it.
+pub(super) fn missed() -> Option<Signal> {
+    if WAS_HANDLED.load(Ordering::Acquire) { None } else { *ARRIVED.borrow() }
+}
+
 /// Number of running [`until_signal`] calls, which end their work themselves.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
+/// Whether there was such a call.
+static WAS_HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the running work handles signals itself.
 pub(super) fn is_handled() -> bool {
@@ -107,6 +134,7 @@ pub(super) struct Handler(());
 impl Handler {
     fn new() -> Handler {
         HANDLERS.fetch_add(1, Ordering::AcqRel);
+        WAS_HANDLED.store(true, Ordering::Release);
         Handler(())
     }
 }
@@ -117,12 +145,13 @@ impl Drop for Handler {
     }
 }
 
-/// Runs work until it is done or a signal arrives, which drops it. The caller keeps the handler during cleanup.
+/// Runs work until it is done or a signal arrives, which drops it. Work does not start after a signal. The caller keeps
+/// the handler during cleanup.
 pub(super) async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, (Signal, Handler)> {
     let handler = Handler::new();
-    let mut signals = Signals::listen();
     tokio::select! {
+        biased;
+        signal = arrived() => Err((signal, handler)),
         outcome = work => Ok(outcome),
-        signal = signals.next() => Err((signal, handler)),
     }
 }
