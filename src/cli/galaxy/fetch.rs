@@ -238,6 +238,26 @@ pub(super) fn copy_tree(root: &Path, from: &Path, to: &Path) -> std::io::Result<
     Ok(())
 }
 
+/// Fails if a link leads out of a directory. Links that stay inside by their text may lead out through one another.
+pub(super) fn check_links(root: &Path) -> std::io::Result<()> {
+    fn check(root: &Path, folder: &Path) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if !path.is_symlink() {
+                if path.is_dir() {
+                    check(root, &path)?;
+                }
+            } else if let Some(found) = path.canonicalize().ok().filter(|found| !found.starts_with(root)) {
+                let (name, found) = (path.strip_prefix(root).unwrap_or(&path).display(), found.display());
+                return Err(std::io::Error::other(format!("its link {name} leads out, to {found}")));
+            }
+        }
+        Ok(())
+    }
+    let root = root.canonicalize()?;
+    check(&root, &root)
+}
+
 fn is_inside(root: &Path, folder: &Path, link: &Path) -> bool {
     let mut depth = folder.strip_prefix(root).map_or(0, |below| below.components().count());
     link.components().all(|part| match part {
@@ -271,6 +291,20 @@ mod tests {
         let archive = folder.path().join("archive");
         std::fs::write(&archive, builder.into_inner().unwrap()).unwrap();
         unpack(&archive, &folder.path().join("content"))
+    }
+
+    #[test]
+    fn links_that_only_together_leave_role_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        std::fs::create_dir_all(from.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("../..", from.join("a/b/top")).unwrap();
+        copy_tree(&from, &from, &to).unwrap();
+        check_links(&to).unwrap();
+        std::os::unix::fs::symlink("a/b/top/..", from.join("out")).unwrap();
+        std::fs::remove_dir_all(&to).unwrap();
+        copy_tree(&from, &from, &to).unwrap();
+        assert!(check_links(&to).unwrap_err().to_string().contains("link out leads out"));
     }
 
     #[test]

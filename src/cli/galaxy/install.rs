@@ -249,6 +249,7 @@ fn replace(from: &Path, target: &Path, entry: &Entry) -> Result<()> {
     let new = tempfile::Builder::new().prefix(".installing-").tempdir_in(parent).map_err(fail)?;
     let content = new.path().join("content");
     copy_tree(from, from, &content).map_err(fail)?;
+    fetch::check_links(&content).map_err(fail)?;
     note(&content, entry).map_err(fail)?;
     fetch::put_in_place(&content, target, &new.path().join("old")).map_err(fail)
 }
