@@ -324,12 +324,14 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
             let first = signals::arrived().await;
             if signals::is_handled() { std::future::pending().await } else { first }
         };
-        let outcome = tokio::select! {
-            outcome = work => outcome,
-            signal = unhandled => Ok(signal.code),
+        let (signal, outcome) = tokio::select! {
+            outcome = work => match signals::missed() {
+                // Otherwise work that ended early for want of a program that the signal ended would look complete.
+                Some(signal) => (signal, outcome),
+                None => return outcome,
+            },
+            signal = unhandled => (signal, Ok(signal.code)),
         };
-        // Without this, work that ended early for want of a program that the signal ended would look complete.
-        let Some(signal) = signals::missed() else { return outcome };
         let sentence = format!("[ERROR]: {}: ended before a task was running.", signal.name);
         Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
         outcome.map(|_| signal.code)
