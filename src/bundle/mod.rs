@@ -37,6 +37,7 @@ pub use plan::{Artifact, ImageArchive, Plan};
 pub use read::{Bundle, Visitor};
 pub use serve::Mirror;
 pub use signature::{NAMESPACE, Signature, Trust, check, sign};
+pub(crate) use store::Hashing;
 pub use store::{Store, rewrite};
 pub use unpack::{Unpacked, unpack};
 

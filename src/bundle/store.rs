@@ -166,7 +166,7 @@ fn is_compressed(file: &mut File) -> io::Result<bool> {
 }
 
 /// Hashes and counts everything that is read. An error ends the stream, because the compressor cannot handle one.
-pub(super) struct Hashing<R> {
+pub(crate) struct Hashing<R> {
     inner: R,
     hasher: sha2::Sha256,
     size: u64,
@@ -174,12 +174,12 @@ pub(super) struct Hashing<R> {
 }
 
 impl<R: Read> Hashing<R> {
-    pub(super) fn new(inner: R) -> Hashing<R> {
+    pub(crate) fn new(inner: R) -> Hashing<R> {
         Hashing { inner, hasher: sha2::Sha256::new(), size: 0, error: None }
     }
 
     /// Hash and size of everything that was read.
-    pub(super) fn finish(self) -> io::Result<(Digest, u64)> {
+    pub(crate) fn finish(self) -> io::Result<(Digest, u64)> {
         match self.error {
             Some(error) => Err(error),
             None => Ok((Digest::of_hasher(self.hasher), self.size)),

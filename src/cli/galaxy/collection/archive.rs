@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use sha2::{Digest as _, Sha256};
 
 use super::manifest::{self, FILES, MANIFEST, Manifest};
 use super::tree::{Kind, Tree};
+use crate::bundle::Hashing;
 use crate::error::{Error, Result};
 
 /// Maximum size of an archive in bytes, packed and unpacked.
@@ -132,16 +132,10 @@ pub(super) fn write_file(content: &mut impl Read, path: &Path, is_executable: bo
     path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
     let mode = if is_executable { 0o755 } else { 0o644 };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let count = content.read(&mut buffer)?;
-        let Some(part) = buffer.get(..count).filter(|part| !part.is_empty()) else { break };
-        hasher.update(part);
-        file.write_all(part)?;
-    }
+    let mut reader = Hashing::new(content);
+    io::copy(&mut reader, &mut file)?;
     file.set_permissions(Permissions::from_mode(mode))?;
-    Ok(hex::encode(hasher.finalize()))
+    reader.finish().map(|(digest, _)| digest.to_string())
 }
 
 /// Writes both documents of an installed collection.

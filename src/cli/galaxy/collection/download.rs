@@ -32,9 +32,7 @@ pub(super) fn run(arguments: &Download, galaxy: &Galaxy) -> Result<u8> {
         let given = match given.get(&name) {
             Some(given) => given,
             None => {
-                let server = resolution.server(&name);
-                let server = server.ok_or_else(|| Error::new(format!("no Galaxy server has {name}")))?;
-                downloaded = install::download(&name, &version, server, &resolution, galaxy)?;
+                downloaded = install::download(&name, &version, &resolution, galaxy)?;
                 &downloaded
             }
         };

@@ -86,13 +86,10 @@ pub(super) fn fetch(
             let version = commit.or(version.as_deref());
             let Checkout { temporary, clone, commit } = fetch::checkout(url, version, check_certificates)?;
             let found = match folder {
-                Some(folder) if super::manifest::is_relative(folder) => collections_in(&clone.join(folder))?,
+                Some(folder) if super::manifest::is_relative(folder) => collections_in(&clone.join(folder), url)?,
                 Some(folder) => return Err(Error::new(format!("`{}` is not below {url}", folder.display()))),
-                None => collections_in(&clone)?,
+                None => collections_in(&clone, url)?,
             };
-            if found.is_empty() {
-                return Err(Error::new(format!("neither {url} nor a directory in it has a galaxy.yml")));
-            }
             let temporary = Rc::new(temporary);
             let given = |folder: &PathBuf| {
                 Ok(Given {

@@ -13,7 +13,7 @@ use super::resolve::{Known, Resolution};
 use super::verify;
 use crate::cli::galaxy::fetch;
 use crate::cli::galaxy::lock::{Entry, find};
-use crate::cli::galaxy::server::{Server, Servers};
+use crate::cli::galaxy::server::Servers;
 use crate::cli::galaxy::{Common, Galaxy};
 use crate::error::{Error, Result};
 
@@ -79,8 +79,8 @@ impl Request {
                 _ => None,
             };
             for given in given::fetch(requirement, commit, common, galaxy)? {
-                let (name, version) = (given.manifest().name.clone(), given.manifest().version.to_string());
-                request.wanted.push((name.clone(), Range::parse(&version)?));
+                let (name, version) = (given.manifest().name.clone(), &given.manifest().version);
+                request.wanted.push((name.clone(), Range::exactly(version)));
                 request.given.insert(name, given);
             }
         }
@@ -128,6 +128,7 @@ impl<'a> Installer<'a> {
             whole: false,
         })
     }
+
     /// Installs collections and their dependencies. Returns the entries of a lock file.
     pub(in crate::cli::galaxy) fn install(&self, requirements: &[Requirement]) -> Result<Vec<Entry>> {
         let mut request = Request::new(requirements, self.locked.as_deref(), self.common, self.galaxy)?;
@@ -141,7 +142,7 @@ impl<'a> Installer<'a> {
                 installed.get(name).is_some_and(|installed| range.contains(installed.version.as_ref()))
             };
             request.wanted.retain(|(name, range)| !is_met(name, range));
-            request.given.retain(|name, given| !is_met(name, &exactly(&given.manifest().version)));
+            request.given.retain(|name, given| !is_met(name, &Range::exactly(&given.manifest().version)));
             if request.wanted.is_empty() {
                 self.galaxy.say("Nothing to do. All requested collections are already installed. If you want to reinstall them, consider using `--force`.");
                 return Ok(Vec::new());
@@ -214,10 +215,8 @@ impl<'a> Installer<'a> {
         let (given, source) = match given {
             Some(given) => (given, given.source.clone()),
             None => {
-                let server = resolution.server(name);
-                let server = server.ok_or_else(|| Error::new(format!("no Galaxy server has {name}")))?;
-                downloaded = download(name, version, server, resolution, self.galaxy)?;
-                (&downloaded, server.address.clone())
+                downloaded = download(name, version, resolution, self.galaxy)?;
+                (&downloaded, resolution.server(name)?.address.clone())
             }
         };
         let root = self.roots.first().cloned().unwrap_or_default();
@@ -266,23 +265,13 @@ fn versions_of(locked: &[Entry]) -> Result<HashMap<Name, Version>> {
     locked.iter().map(version).collect()
 }
 
-fn exactly(version: &Version) -> Range {
-    Range { text: version.to_string(), versions: pubgrub::Ranges::singleton(version.clone()) }
-}
-
 /// Downloads a published collection. Fails if the archive has another name or version.
-pub(super) fn download(
-    name: &Name,
-    version: &Version,
-    server: &Server,
-    resolution: &Resolution<'_>,
-    galaxy: &Galaxy,
-) -> Result<Given> {
+pub(super) fn download(name: &Name, version: &Version, resolution: &Resolution<'_>, galaxy: &Galaxy) -> Result<Given> {
     let published = resolution.published(name, version)?;
     let temporary = fetch::temporary()?;
     let path = temporary.path().join(format!("{}-{}-{version}.tar.gz", name.namespace, name.name));
     galaxy.say(&format!("Downloading {} to {}", published.address, path.display()));
-    server.download_checked(&published.address, &published.sha256, &path)?;
+    resolution.server(name)?.download_checked(&published.address, &published.sha256, &path)?;
     let given = Given::archive(path, published.address.clone(), Some(temporary))?;
     let manifest = given.manifest();
     if manifest.name != *name || manifest.version != *version {

@@ -1,14 +1,14 @@
 //! `MANIFEST.json` and `FILES.json`: what a built collection is and the hash of each of its files.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 
 use super::name::{Name, Range};
+use crate::bundle::{Digest, Hashing};
 use crate::error::{Error, Result};
 
 pub(super) const MANIFEST: &str = "MANIFEST.json";
@@ -165,20 +165,14 @@ fn document(value: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 pub(super) fn sha256(content: &[u8]) -> String {
-    hex::encode(Sha256::digest(content))
+    Digest::of(content).to_string()
 }
 
 /// SHA-256 of a file.
 pub(super) fn file_sha256(path: &Path) -> io::Result<String> {
-    let mut hasher = Sha256::new();
-    let mut file = windlass_bounds::open(path)?;
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let count = file.read(&mut buffer)?;
-        let Some(part) = buffer.get(..count).filter(|part| !part.is_empty()) else { break };
-        hasher.update(part);
-    }
-    Ok(hex::encode(hasher.finalize()))
+    let mut reader = Hashing::new(windlass_bounds::open(path)?);
+    io::copy(&mut reader, &mut io::sink())?;
+    reader.finish().map(|(digest, _)| digest.to_string())
 }
 
 /// Whether a path has only names, so that it stays below the directory it is joined to.

@@ -60,6 +60,10 @@ impl Range {
         Range { text: "*".to_owned(), versions: Ranges::full() }
     }
 
+    pub(super) fn exactly(version: &Version) -> Range {
+        Range { text: version.to_string(), versions: Ranges::singleton(version.clone()) }
+    }
+
     /// Parses conditions separated by commas, all of which must hold. A version alone stands for `==`.
     pub(super) fn parse(text: &str) -> Result<Range> {
         let mut versions = Ranges::full();

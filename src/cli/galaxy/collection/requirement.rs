@@ -138,16 +138,12 @@ fn git(word: &str, version: Option<String>) -> Requirement {
 }
 
 fn subdirectories(root: &Path) -> Result<Vec<Requirement>> {
-    let found = collections_in(root)?;
-    if found.is_empty() {
-        let message = format!("neither {} nor a directory in it has a galaxy.yml", root.display());
-        return Err(Error::new(message));
-    }
+    let found = collections_in(root, &root.display().to_string())?;
     Ok(found.into_iter().map(Requirement::Directory).collect())
 }
 
-/// Directories of collections: this one, or else those directly below it.
-pub(super) fn collections_in(root: &Path) -> Result<Vec<PathBuf>> {
+/// Directories of collections: this one, or else those directly below it. Fails if there are none, with their `source`.
+pub(super) fn collections_in(root: &Path, source: &str) -> Result<Vec<PathBuf>> {
     if tree::metadata(root).is_some() {
         return Ok(vec![root.to_owned()]);
     }
@@ -155,6 +151,9 @@ pub(super) fn collections_in(root: &Path) -> Result<Vec<PathBuf>> {
         std::fs::read_dir(root).map_err(|error| Error::new(format!("{} cannot be read: {error}", root.display())))?;
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     found.retain(|path| tree::metadata(path).is_some());
+    if found.is_empty() {
+        return Err(Error::new(format!("neither {source} nor a directory in it has a galaxy.yml")));
+    }
     found.sort();
     Ok(found)
 }

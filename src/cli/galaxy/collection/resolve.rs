@@ -120,9 +120,11 @@ impl Resolution<'_> {
     }
 
     /// Server that has a collection.
-    pub(super) fn server(&self, name: &Name) -> Option<&Server> {
-        let place = self.known.places.borrow().get(name).copied()?;
-        self.servers(name).0.get(place)
+    pub(super) fn server(&self, name: &Name) -> Result<&Server> {
+        self.versions(name)?;
+        let place = self.known.places.borrow().get(name).copied();
+        let server = place.and_then(|place| self.servers(name).0.get(place));
+        server.ok_or_else(|| Error::new(format!("no Galaxy server has {name}")))
     }
 
     pub(super) fn published(&self, name: &Name, version: &Version) -> Result<Published> {
@@ -130,9 +132,7 @@ impl Resolution<'_> {
         if let Some(known) = self.known.published.borrow().get(&key) {
             return Ok(known.clone());
         }
-        self.versions(name)?;
-        let server = self.server(name).ok_or_else(|| Error::new(format!("no Galaxy server has {name}")))?;
-        let found = published::details(server, name, version)?;
+        let found = published::details(self.server(name)?, name, version)?;
         self.known.published.borrow_mut().insert(key, found.clone());
         Ok(found)
     }

@@ -76,10 +76,7 @@ impl Verifier<'_> {
         };
         let request = Request::new(std::slice::from_ref(requirement), None, self.common, self.galaxy)?;
         let (resolution, _) = request.resolution(&self.servers);
-        resolution.published(&installed.name, version)?;
-        let server = resolution.server(&installed.name);
-        let server = server.ok_or_else(|| Error::new(format!("no Galaxy server has {}", installed.name)))?;
-        Ok(download(&installed.name, version, server, &resolution, self.galaxy)?.manifest().clone())
+        Ok(download(&installed.name, version, &resolution, self.galaxy)?.manifest().clone())
     }
 }
 
