@@ -13,13 +13,14 @@ FUZZ_SECONDS ?= 60
 REQUIRED := git namespaces openssl root rsync ssh-keygen sshd sudo tables
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help setup build compiled artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
+.PHONY: help advisories setup build compiled artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
 
 help:
 	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
 	@echo 'make demo-down  remove the hosts'
 	@echo 'make test       run all checks: format, lints, tests, and a cluster end to end'
 	@echo 'make lab-matrix test a cluster for every pair of components; prints a table, takes hours'
+	@echo 'make advisories look for known vulnerabilities of dependencies; needs cargo-deny and the network'
 	@echo 'make compat     compare recorded answers of ansible-core with those of the real engines'
 	@echo 'make fuzz       run each fuzz target for FUZZ_SECONDS (60); without nightly and cargo-fuzz, only briefly'
 	@echo 'make hostile-release  run the attacks of tests/hostile against the release build'
@@ -72,10 +73,13 @@ check: setup
 	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
 	tools/catalog check --complete
 	tools/style
-	@# Advisories are left out, because their database needs the network.
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --offline check bans licenses sources; \
 	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi
 	@if mdbook --version > /dev/null 2>&1; then mdbook build docs; else echo 'check: mdbook is not installed; the book was not built'; fi
+
+# Known vulnerabilities of dependencies. The database of advisories needs the network, so `check` leaves them out.
+advisories:
+	cargo deny check advisories
 
 # `cargo build` would compile much a second time, with fewer features of the dependencies.
 compiled: setup

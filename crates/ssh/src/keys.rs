@@ -4,11 +4,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rsa::pkcs1v15::SigningKey;
+use rsa::pkcs8::AssociatedOid;
+use rsa::signature::{self, RandomizedSigner as _, SignatureEncoding as _, Signer as _};
 use russh::keys::agent::AgentIdentity;
-use russh::keys::signature::Signer as _;
 use russh::keys::ssh_encoding::Encode as _;
-use ssh_key::private::KeypairData;
-use ssh_key::{Certificate, HashAlg, PrivateKey, PublicKey, Signature};
+use sha2::Digest;
+use ssh_key::private::{KeypairData, RsaKeypair};
+use ssh_key::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey, Signature};
 
 use crate::settings::PassphraseSource;
 
@@ -127,7 +130,7 @@ impl russh::Signer for FileSigner {
             .map_err(|error| SignError(format!("the key could not be unlocked: {error}")))?
             .map_err(SignError)?;
         let signature: Signature = match key.key_data() {
-            KeypairData::Rsa(pair) => (pair, hash).try_sign(&to_sign),
+            KeypairData::Rsa(pair) => sign_with_rsa(pair, hash, &to_sign),
             pair => pair.try_sign(&to_sign),
         }
         .map_err(|error| SignError(format!("the key {} could not sign: {error}", self.path.display())))?;
@@ -135,5 +138,39 @@ impl russh::Signer for FileSigner {
             .encode_prefixed(&mut to_sign)
             .map_err(|error| SignError(format!("a signature could not be encoded: {error}")))?;
         Ok(to_sign)
+    }
+}
+/// Signs with a random blinding factor, because hosts see how long a signature takes (RUSTSEC-2023-0071).
+fn sign_with_rsa(pair: &RsaKeypair, hash: Option<HashAlg>, data: &[u8]) -> Result<Signature, signature::Error> {
+    let signed = match hash {
+        Some(HashAlg::Sha512) => blinded::<sha2::Sha512>(pair, data)?,
+        Some(HashAlg::Sha256) => blinded::<sha2::Sha256>(pair, data)?,
+        _ => blinded::<sha1::Sha1>(pair, data)?,
+    };
+    Ok(Signature::new(Algorithm::Rsa { hash }, signed)?)
+}
+
+fn blinded<D: AssociatedOid + Digest>(pair: &RsaKeypair, data: &[u8]) -> Result<Vec<u8>, signature::Error> {
+    let key = SigningKey::<D>::try_from(pair)?;
+    Ok(key.try_sign_with_rng(&mut getrandom::SysRng, data)?.to_vec())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use rsa::signature::Verifier as _;
+
+    use super::*;
+
+    #[test]
+    fn blinded_signatures_verify_and_are_those_without_blinding() {
+        let key = PrivateKey::random(&mut rsa::rand_core::UnwrapErr(getrandom::SysRng), Algorithm::Rsa { hash: None });
+        let key = key.unwrap();
+        let KeypairData::Rsa(pair) = key.key_data() else { unreachable!("an RSA key was asked for") };
+        for hash in [HashAlg::Sha512, HashAlg::Sha256] {
+            let signature = sign_with_rsa(pair, Some(hash), b"a session").unwrap();
+            key.public_key().key_data().verify(b"a session", &signature).unwrap();
+            assert_eq!(signature, (pair, Some(hash)).try_sign(b"a session").unwrap());
+        }
     }
 }

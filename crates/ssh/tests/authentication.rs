@@ -60,6 +60,18 @@ async fn an_encrypted_key_is_unlocked_once_for_many_connections() {
 }
 
 #[tokio::test]
+async fn rsa_key_file_logs_in() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    let key = sshd.path("rsa");
+    run(Command::new("ssh-keygen").args(["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f"]).arg(&key));
+    fs::copy(sshd.path("rsa.pub"), sshd.path("authorized_keys")).unwrap();
+    connect(&sshd.destination(), &Settings { identity_file: Some(key), ..sshd.settings() }).await.unwrap();
+}
+
+#[tokio::test]
 async fn agent_signs_for_its_keys_and_encrypted_files() {
     if !available() {
         return;
