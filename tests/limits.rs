@@ -84,15 +84,62 @@ fn task_timeout_bounds_lookups() {
     assert!(code == Some(2) && said.contains("'sleep 600': it did not end within 1 s and was killed"), "{said}");
 }
 
+/// A loop that registers twenty results of 30 MB, and a task that reads them.
+fn registering() -> tempfile::TempDir {
+    let tasks = "    - debug:\n        msg: \"{{ 'x' * 30000000 }}\"\n      loop: '{{ range(20) | list }}'\n      no_log: true\n      register: big\n      \
+                 ignore_errors: true\n    - debug:\n        msg: \"kept {% for r in big.results if r.msg | length > 9999 %}{{ loop.index }} \
+                 {% endfor %}, {{ big.results[19].msg[:200] }}\"\n";
+    directory(&[("site.yml", &playbook(tasks))])
+}
+
 #[test]
 fn oversized_results_dropped_and_play_continues() {
-    let tasks = "    - debug:\n        msg: \"{{ 'x' * 30000000 }}\"\n      loop: '{{ range(20) | list }}'\n      no_log: true\n      register: big\n      \
-                 ignore_errors: true\n    - debug:\n        msg: \"kept {{ big.results | map(attribute='msg') | map('length') | select('>', 9999) \
-                 | length }}, {{ big.results[19].msg }}\"\n";
-    let files = directory(&[("site.yml", &playbook(tasks))]);
-    let (code, said) = run(windlass(files.path()).args(["playbook", "site.yml"]));
+    let files = registering();
+    let (code, said) = run(windlass(files.path()).env("WINDLASS_RESULTS_ON_DISK", "0").args(["playbook", "site.yml"]));
     assert!(said.contains("the registered results and facts of localhost would take"), "{said}");
-    assert!(code == Some(0) && said.contains("kept 17"), "{said}");
+    assert!(code == Some(0) && said.contains("kept 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 ,"), "{said}");
+}
+
+#[test]
+fn oversized_results_go_to_disk_and_can_be_read() {
+    let files = registering();
+    let state = files.path().join("state");
+    let (peak, code, said) =
+        peak_of(windlass(files.path()).env("WINDLASS_JOURNAL_DIR", &state).args(["playbook", "site.yml"]));
+    assert!(code == Some(0) && said.contains("19 20 , xxx"), "{said}");
+    assert!(peak < 350, "600 MB of results took {peak} MiB of memory");
+    let left: Vec<_> = fs::read_dir(&state).unwrap().map(|entry| entry.unwrap()).collect();
+    assert!(left.iter().all(|entry| entry.metadata().unwrap().is_dir()), "a file is left: {left:?}");
+}
+
+#[test]
+fn large_results_that_nothing_reads_are_not_kept_until_all_hosts_are_done() {
+    let tasks = "    - debug:\n        msg: \"{{ 'x' * 30000000 }}\"\n      no_log: true\n";
+    let files = directory(&[("site.yml", &playbook(tasks).replace("localhost", "all"))]);
+    let hosts: Vec<String> = (0..20).map(|number| format!("h{number},")).collect();
+    let (peak, code, said) = peak_of(windlass(files.path()).args(["playbook", "-i", &hosts.concat(), "site.yml"]));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(peak < 350, "20 results of 30 MB took {peak} MiB of memory");
+}
+
+/// Runs a command. Returns the peak of its resident memory in MiB, its exit code and its output.
+fn peak_of(command: &mut Command) -> (usize, Option<i32>, String) {
+    let mut child = command.spawn().unwrap();
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        peak = peak.max(peak_memory(child.id()).unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(peak > 0, "no peak was read");
+    (peak >> 10, output.status.code(), said(&output))
+}
+
+/// Peak of a process's resident memory in KiB.
+fn peak_memory(pid: u32) -> Option<usize> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[test]

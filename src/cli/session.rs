@@ -16,6 +16,7 @@ use crate::connection::host_keys::AtTerminal;
 use crate::error::{Error, Result};
 use crate::executor::{Heartbeat, Limits, Lock, Pool, raw_is_under_way};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
+use crate::journal::State;
 use crate::output::{Color, Event, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::{Files, Loader};
 use crate::settings::{BaseSettings, Settings};
@@ -236,6 +237,8 @@ impl Session {
         });
         let lock = Lock::new(settings.lock, settings.lock_timeout, settings.lock_is_chosen, &settings.run_name);
         let start_at = settings.start_at_task.clone();
+        let state = State::of(&settings).map(|state| state.root().to_owned()).map_err(|error| error.to_string());
+        let kept = Kept::new(settings.results_on_disk, state);
         let python: FindPython = {
             let modules = Arc::clone(&modules);
             Box::new(move || modules.controller_python())
@@ -259,7 +262,7 @@ impl Session {
             forks,
             reload,
             start_at: Mutex::new(start_at),
-            kept: Kept::default(),
+            kept: Arc::new(kept),
             journal: std::sync::OnceLock::new(),
         });
         Ok(Session { shared, world, plugins, printer: events_task })

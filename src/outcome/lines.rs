@@ -17,7 +17,12 @@ impl Lines {
     /// The lines of a text, split where Python's `str.splitlines` splits it; none if the value is not a text.
     pub(super) fn value(text: &Value) -> Value {
         let lines = split(text.as_str().unwrap_or_default());
-        Value::from_object(Lines { text: text.clone(), lines })
+        windlass_template::data(Lines { text: text.clone(), lines })
+    }
+
+    /// Memory beside that of the text, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.lines.len() * size_of::<Range<usize>>()
     }
 }
 
@@ -37,18 +42,47 @@ impl Object for Lines {
 }
 
 fn split(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
     let mut lines = Vec::new();
-    let mut start = 0;
-    while let Some(rest) = text.get(start..).filter(|rest| !rest.is_empty()) {
-        let boundary =
-            rest.find(['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}']);
-        let length = boundary.unwrap_or(rest.len());
-        lines.push(start..start + length);
-        let tail = rest.get(length..).unwrap_or_default();
-        let width = if tail.starts_with("\r\n") { 2 } else { tail.chars().next().map_or(0, char::len_utf8) };
-        start += length + width;
+    let (mut start, mut at) = (0, 0);
+    while let Some(found) = bytes[at..].iter().position(|byte| MAY_END_LINE[usize::from(*byte)]) {
+        at += found;
+        match boundary(&bytes[at..]) {
+            0 => at += 1,
+            width => {
+                lines.push(start..at);
+                at += width;
+                start = at;
+            }
+        }
+    }
+    if start < bytes.len() {
+        lines.push(start..bytes.len());
     }
     lines
+}
+
+/// Bytes that a line boundary starts with. Few others are so in texts, and the search looks at each byte once.
+const MAY_END_LINE: [bool; 256] = {
+    let mut may = [false; 256];
+    let mut index = 0;
+    let first = b"\n\r\x0b\x0c\x1c\x1d\x1e\xc2\xe2";
+    while index < first.len() {
+        may[first[index] as usize] = true;
+        index += 1;
+    }
+    may
+};
+
+/// Length of the line boundary that a text starts with; 0 if there is none.
+fn boundary(text: &[u8]) -> usize {
+    match text {
+        [b'\r', b'\n', ..] | [0xc2, 0x85, ..] => 2,
+        [b'\n' | b'\r' | 0x0b | 0x0c | 0x1c..=0x1e, ..] => 1,
+        // U+2028 and U+2029.
+        [0xe2, 0x80, 0xa8 | 0xa9, ..] => 3,
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +94,7 @@ mod tests {
         let lines = |text: &str| windlass_template::to_json(&Lines::value(&Value::from(text))).to_string();
         assert_eq!(lines("a\r\nb\n\nc"), r#"["a","b","","c"]"#);
         assert_eq!(lines("größe\u{2028}x\u{85}\r"), r#"["größe","x",""]"#);
+        assert_eq!(lines("â\u{2027}é\u{2029}\x0b\u{1e}z"), "[\"â\u{2027}é\",\"\",\"\",\"z\"]");
         assert_eq!((lines("\n"), lines("")), (r#"[""]"#.to_owned(), "[]".to_owned()));
     }
 }

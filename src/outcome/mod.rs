@@ -8,7 +8,12 @@ mod effect;
 mod host_result;
 mod lines;
 mod result;
+mod size;
+mod spill;
 
 pub use effect::{Effect, IncludedVars, InventoryChange, NewGroup, NewHost, SetFacts, StatsUpdate};
 pub use host_result::HostResult;
 pub use result::{TaskResult, Unknown};
+pub use size::Size;
+pub(crate) use size::{VALUE, size};
+pub use spill::SpillFile;

@@ -1,3 +1,4 @@
+use std::io;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -5,6 +6,8 @@ use indexmap::IndexMap;
 use windlass_template::Value;
 
 use super::lines::Lines;
+use super::size::size;
+use super::spill::{SpillFile, Spilled};
 use super::{Effect, HostResult};
 use crate::action::Arguments;
 
@@ -23,6 +26,8 @@ pub struct TaskResult {
     /// Arguments of the action, kept if it failed.
     args: Option<Arc<Arguments>>,
     effects: Vec<Effect>,
+    /// The registered entries, if large ones of them are on disk.
+    on_disk: Option<Value>,
     /// Reason why a plan cannot know the result.
     unknown: Option<Arc<Unknown>>,
     traits: Traits,
@@ -160,6 +165,11 @@ impl TaskResult {
         self
     }
 
+    /// Whether all its values are known, unlike in check mode or in a plan.
+    pub(crate) fn is_known(&self) -> bool {
+        self.unknown.is_none() && !self.traits.is_predicted
+    }
+
     /// Whether the module ended without an answer of its own, so that its changes are unknown.
     pub fn is_interrupted(&self) -> bool {
         self.traits.is_interrupted
@@ -217,6 +227,7 @@ impl TaskResult {
 
     /// Sets a key.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.on_disk = None;
         self.values.insert(key.into(), value.into());
     }
 
@@ -232,6 +243,7 @@ impl TaskResult {
 
     /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.on_disk = None;
         self.values.shift_remove(key)
     }
 
@@ -293,8 +305,30 @@ impl TaskResult {
         self.values.iter().filter(|(key, _)| &***key != "invocation" && !key.starts_with('_'))
     }
 
+    /// Moves registered values above `least` bytes to disk. The result itself still has them, until
+    /// [`TaskResult::shed`].
+    pub(crate) fn spill(&mut self, file: &Arc<SpillFile>, least: usize) -> io::Result<()> {
+        self.on_disk = Some(Spilled::value(self.registered(), file, least)?);
+        Ok(())
+    }
+
+    /// Whether large values are on disk.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.on_disk.is_some()
+    }
+
+    /// Frees values above `least` bytes once the result is reported. Of values on disk, [`TaskResult::to_value`] still
+    /// knows all.
+    pub(crate) fn shed(&mut self, least: usize) {
+        // Whether a loop failed follows from its items.
+        self.values.retain(|key, value| &**key == "results" || size(value).memory <= least);
+    }
+
     /// The registered entries as a template value.
     pub fn to_value(&self) -> Value {
+        if let Some(value) = &self.on_disk {
+            return value.clone();
+        }
         Value::from_pairs(self.registered().map(|(key, value)| (Value::from(&**key), value.clone())))
     }
 

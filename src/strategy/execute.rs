@@ -10,13 +10,13 @@ use windlass_yaml::Node;
 
 use super::item::{ItemOutcome, censored, is_boolean};
 use super::items::Items;
-use super::kept::{self, Kept};
+use super::kept::{self, Counted, Kept};
 use super::label;
 use crate::action::Failure;
 use crate::error::Result;
 use crate::executor::Pool;
 use crate::journal::{Place, Recorder};
-use crate::outcome::TaskResult;
+use crate::outcome::{Size, TaskResult};
 use crate::output::{Event, Events, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
 use crate::vars::{Run, TaskScope, World, float, given, truth};
@@ -42,7 +42,7 @@ pub struct Shared {
     /// Name given by `--start-at-task`, until the run reaches that task; tasks before it are skipped.
     pub start_at: Mutex<Option<String>>,
     /// Accounts for the memory of registered results.
-    pub kept: Kept,
+    pub kept: Arc<Kept>,
     /// The journal, set once the run has one.
     pub(crate) journal: OnceLock<Recorder>,
 }
@@ -72,6 +72,8 @@ pub struct HostOutcome {
     pub action: String,
     /// The executor skipped the tasks that were sent ahead behind this one.
     pub stopped: bool,
+    /// Its size until it is stored.
+    pub(super) _counted: Option<Counted>,
 }
 
 /// A task being run on one host.
@@ -211,10 +213,12 @@ impl TaskOnHost {
     /// Reports the task's result and builds its outcome.
     fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
         let Whole { mut result, delegate, looped, mut parts, mut notify, forgiven } = whole;
-        if let Err(refusal) = self.weighed(&result, self.task.register.is_some(), 0) {
+        // A failed result is kept for `rescue`.
+        let is_kept = self.task.register.is_some() || result.failed();
+        let counted = self.admit(&mut result, is_kept, Size::default()).map_err(|refusal| {
             result = kept::dropped(&result, refusal);
             parts = vec![(result.clone(), delegate.clone())];
-        }
+        });
         let ignored = forgiven.unwrap_or_else(|| self.forgives(context, &result));
         let no_log = self.no_log(context).unwrap_or(true);
         // A failed task notifies no handlers, even if the failure is ignored.
@@ -224,7 +228,7 @@ impl TaskOnHost {
         self.send_result(&result, delegate.as_deref(), None, looped, ignored, no_log);
         let delegate_facts = self.holds(context, "delegate_facts");
         let action = self.task.short_action().to_owned();
-        let outcome = HostOutcome {
+        let mut outcome = HostOutcome {
             host: Arc::clone(&self.host),
             result,
             ignored,
@@ -233,17 +237,21 @@ impl TaskOnHost {
             delegate_facts,
             action,
             stopped: false,
+            _counted: counted.ok(),
         };
         self.record_done(&outcome, looped, no_log);
+        // In lockstep, the outcomes of all hosts wait for the slowest.
+        if !is_kept || outcome.result.is_on_disk() {
+            let parts = outcome.parts.iter_mut().map(|(part, _)| part);
+            parts.chain([&mut outcome.result]).for_each(kept::shed);
+        }
         outcome
     }
 
-    /// Memory in bytes of what stays of a result. Fails if that plus `more` bytes exceeds the host's share for
-    /// registered results and facts.
-    pub(super) fn weighed(&self, result: &TaskResult, is_registered: bool, more: usize) -> Result<usize, String> {
-        let weight = kept::weight_of_result(result, is_registered);
-        let kept = self.world.host(&self.host).kept.saturating_add(more);
-        self.shared.kept.refusal(&self.host, kept, weight).map_or(Ok(weight), Err)
+    /// Counts a result. Fails if its size plus `more` exceeds the host's share for registered results and facts.
+    pub(super) fn admit(&self, result: &mut TaskResult, is_registered: bool, more: Size) -> Result<Counted, String> {
+        let of_host = self.world.host(&self.host).kept + more;
+        self.shared.kept.admit(result, is_registered, &self.host, of_host)
     }
 
     /// Whether `break_when` ends the loop after this result.

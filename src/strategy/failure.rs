@@ -65,7 +65,8 @@ impl Batch {
         let mut world = self.world.successor();
         let set = Arc::make_mut(&mut world.host_mut(&outcome.host).set);
         set.insert(Arc::from("ansible_failed_task"), described);
-        set.insert(Arc::from("ansible_failed_result"), outcome.result.to_value());
+        let result = outcome.result.to_value();
+        self.shared.set(&mut world, &outcome.host, Arc::from("ansible_failed_result"), result);
         self.world = Arc::new(world);
     }
 

@@ -177,6 +177,7 @@ fn outcome(on_host: &TaskOnHost, result: TaskResult, ignored: bool) -> HostOutco
         delegate_facts: false,
         action: on_host.task.short_action().to_owned(),
         stopped: false,
+        _counted: None,
         result,
     }
 }

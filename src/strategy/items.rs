@@ -10,6 +10,7 @@ use windlass_template::{Context, Dependencies, Value, Variable};
 use super::ahead::{Ahead, Lane, departed};
 use super::execute::{Loop, TaskOnHost, Whole};
 use super::item::ItemOutcome;
+use super::kept::{self, Counted};
 use super::store::registered;
 use crate::outcome::{Effect, InventoryChange, NewHost, TaskResult};
 
@@ -24,8 +25,8 @@ pub(super) struct Items<'a> {
     /// Variables set by earlier items, visible to later ones.
     seen: IndexMap<Arc<str>, Variable>,
     results: Vec<Value>,
-    /// Estimated memory of `results` in bytes.
-    weight: usize,
+    /// Sizes of `results`.
+    counted: Vec<Counted>,
     parts: Vec<(TaskResult, Option<String>)>,
     notify: Vec<String>,
     /// Successful items of `add_host` and `group_by`. They are reported when all have succeeded, because a failure adds
@@ -45,7 +46,7 @@ impl<'a> Items<'a> {
             opened,
             seen: IndexMap::new(),
             results: Vec::new(),
-            weight: 0,
+            counted: Vec::new(),
             parts: Vec::new(),
             notify: Vec::new(),
             untold: Vec::new(),
@@ -191,20 +192,7 @@ impl<'a> Items<'a> {
             self.ended = Some(result);
             return false;
         }
-        match task.weighed(&result, true, self.weight) {
-            Ok(weight) => self.weight += weight,
-            Err(refusal) => result = super::kept::dropped(&result, refusal),
-        }
-        let item = opened.items.get(index).cloned().unwrap_or_default();
-        result.set(&opened.loop_var, item.clone());
-        result.set("ansible_loop_var", &*opened.loop_var);
-        if let Some(name) = &opened.index_var {
-            result.set(name, index);
-            result.set("ansible_index_var", &**name);
-        }
-        if let (true, Ok(Some(extended))) = (opened.extended, context.variable("ansible_loop")) {
-            result.set("ansible_loop", extended);
-        }
+        self.identify(&mut result, index, &context);
         for effect in result.effects() {
             if let Effect::SetFacts(set) = effect {
                 let seen = set.vars.iter().map(|(name, value)| (Arc::clone(name), Variable::Data(value.clone())));
@@ -215,6 +203,7 @@ impl<'a> Items<'a> {
             result.set("changed", false);
         }
         let no_log = task.no_log(&context).unwrap_or(true);
+        let item = opened.items.get(index).cloned().unwrap_or_default();
         let label = task.item_label(&context, &item, no_log).unwrap_or_else(|failure| {
             let why = failure.into_result(self.task.shared.run.settings.compat);
             let why = why.text("msg").unwrap_or_default();
@@ -222,6 +211,13 @@ impl<'a> Items<'a> {
             result.set("msg", format!("Failed to template loop_control.label: {why}"));
             "None".to_owned()
         });
+        match task.admit(&mut result, true, self.counted.iter().map(Counted::size).sum()) {
+            Ok(counted) => self.counted.push(counted),
+            Err(refusal) => {
+                result = kept::dropped(&result, refusal);
+                self.identify(&mut result, index, &context);
+            }
+        }
         if let Some(name) = &task.task.register {
             self.seen.insert(Arc::clone(name), Variable::Data(self.stored(&result)));
         }
@@ -250,7 +246,24 @@ impl<'a> Items<'a> {
         if let Some(part) = self.parts.last().filter(|_| is_new) {
             task.record_item(index, part, no_log);
         }
+        if let Some((part, _)) = self.parts.last_mut().filter(|(part, _)| part.is_on_disk()) {
+            kept::shed(part);
+        }
         !lost
+    }
+
+    /// Adds the variables of the loop to the result of an item.
+    fn identify(&self, result: &mut TaskResult, index: usize, context: &Context) {
+        let opened = self.opened;
+        result.set(&opened.loop_var, opened.items.get(index).cloned().unwrap_or_default());
+        result.set("ansible_loop_var", &*opened.loop_var);
+        if let Some(name) = &opened.index_var {
+            result.set(name, index);
+            result.set("ansible_index_var", &**name);
+        }
+        if let (true, Ok(Some(extended))) = (opened.extended, context.variable("ansible_loop")) {
+            result.set("ansible_loop", extended);
+        }
     }
 
     /// Value of an item's result for other tasks.

@@ -1,48 +1,140 @@
-//! Limits the controller's memory for registered results and facts, because hosts choose the size of their answers.
+//! Limits the controller's memory for results and facts, because hosts choose the size of their answers.
+//!
+//! While there is room, results stay in memory. After that, large values of registered results go to disk.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use minijinja::value::ValueKind;
-use windlass_template::Value;
-
-use crate::outcome::{Effect, TaskResult};
+use crate::outcome::{Effect, Size, SpillFile, TaskResult, VALUE, size};
 use crate::vars::HostFacts;
 
-/// Limit for the registered results and facts of one host, in bytes.
+/// Limit for the registered results and facts of one host, in bytes of memory.
 const HOST: usize = 512 << 20;
-/// Limit for all hosts of a run, in bytes.
+/// Limit for all hosts of a run, in bytes of memory.
 const RUN: usize = 4 << 30;
-/// Estimated overhead of one value and its place in a list or mapping, in bytes.
-const VALUE: usize = 64;
+/// Size of one host's results in memory from which on large values go to disk, in bytes.
+const HOST_CROWDED: usize = 32 << 20;
+/// The same for all hosts of a run.
+const RUN_CROWDED: usize = 256 << 20;
+/// Size from which on a value is large, in bytes.
+const LARGE: usize = 64 << 10;
+/// Part of the run's limit on disk that one host may take.
+const HOST_ON_DISK: usize = 4;
 
-/// Memory of all registered results and facts of a run, in bytes.
-#[derive(Debug, Default)]
-pub struct Kept(AtomicUsize);
+/// Sizes of the results and facts that a run keeps.
+#[derive(Debug)]
+pub struct Kept {
+    total: Mutex<Size>,
+    /// Limit for all hosts of a run on disk, in bytes.
+    on_disk: usize,
+    directory: Result<PathBuf, String>,
+    file: OnceLock<Result<Arc<SpillFile>, String>>,
+}
 
 impl Kept {
-    /// Explains why a result of `weight` bytes exceeds the share of its host or of the run. `kept` is the host's
-    /// present total.
-    pub(super) fn refusal(&self, host: &str, kept: usize, weight: usize) -> Option<String> {
-        let (of_host, of_run) = (kept.saturating_add(weight), self.0.load(Ordering::Relaxed).saturating_add(weight));
-        let (whose, needed, limit) = match (of_host > HOST, of_run > RUN) {
-            (true, _) => (format!("the registered results and facts of {host}"), of_host, HOST),
-            (_, true) => ("the registered results and facts of all hosts".to_owned(), of_run, RUN),
+    /// Limits `on_disk` bytes to the disk of a directory, or explains why there is none.
+    pub fn new(on_disk: u64, directory: Result<PathBuf, String>) -> Kept {
+        let on_disk = usize::try_from(on_disk).unwrap_or(usize::MAX);
+        Kept { total: Mutex::default(), on_disk, directory, file: OnceLock::new() }
+    }
+
+    fn total(&self) -> Size {
+        *self.total.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the counted size of a registered result or fact.
+    pub(super) fn replace(&self, old: Size, new: Size) {
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        // `set_fact` may have overwritten it with a value that was never counted.
+        *total = *total + new - old;
+    }
+
+    /// Counts a result that is not stored yet, until the returned value is dropped. Its large values go to disk if
+    /// memory is scarce and tasks will read it (`is_registered`).
+    ///
+    /// `of_host` is the present total of its host. Explains why the result exceeds the share of its host or of the run.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        result: &mut TaskResult,
+        is_registered: bool,
+        host: &str,
+        of_host: Size,
+    ) -> Result<Counted, String> {
+        let mut needed = size_of_result(result, is_registered);
+        let mut obstacle = None;
+        let is_crowded = (of_host + needed).memory > HOST_CROWDED || (self.total() + needed).memory > RUN_CROWDED;
+        if is_crowded && is_registered && result.is_known() {
+            match self.spill(result, of_host) {
+                Ok(()) => needed = size_of_result(result, is_registered),
+                Err(why) => obstacle = Some(why),
+            }
+        }
+        match self.refusal(host, of_host + needed, self.total() + needed, obstacle) {
+            Some(refusal) => Err(refusal),
+            None => {
+                self.replace(Size::default(), needed);
+                Ok(Counted { kept: Arc::clone(self), size: needed })
+            }
+        }
+    }
+
+    fn spill(&self, result: &mut TaskResult, of_host: Size) -> Result<(), String> {
+        let (host, run) = (of_host.disk, self.total().disk);
+        let most = self.on_disk / HOST_ON_DISK;
+        // Encrypted values on disk are not larger than those in memory.
+        let needed = size_of_result(result, true).memory;
+        if host.saturating_add(needed) > most || run.saturating_add(needed) > self.on_disk {
+            let limits = format!("{} MiB for a host and {} MiB for a run", most >> 20, self.on_disk >> 20);
+            return Err(format!("`results_on_disk` allows {limits}"));
+        }
+        let create = || {
+            let directory = self.directory.as_ref().map_err(String::clone)?;
+            let fail = |error| format!("{}: {error}", directory.display());
+            SpillFile::create(directory).map(Arc::new).map_err(fail)
+        };
+        let file = self.file.get_or_init(create).as_ref().map_err(String::clone)?;
+        result.spill(file, LARGE).map_err(|error| error.to_string())
+    }
+
+    fn refusal(&self, host: &str, of_host: Size, of_run: Size, obstacle: Option<String>) -> Option<String> {
+        let (whose, needed, limit) = match (of_host.memory > HOST, of_run.memory > RUN) {
+            (true, _) => (format!("the registered results and facts of {host}"), of_host.memory, HOST),
+            (_, true) => ("the registered results and facts of all hosts".to_owned(), of_run.memory, RUN),
             (false, false) => return None,
         };
+        let disk = obstacle.map(|why| format!(" Nothing could be moved to disk: {why}.")).unwrap_or_default();
         Some(format!(
-            "The task ran, but its result was dropped: {whose} would take {} MiB of memory, and the limit is {} MiB. \
-             Write large output to a file on the host, or do not register it.",
+            "The task ran, but its result was dropped: {whose} would take {} MiB of memory, and the limit is {} \
+             MiB.{disk} Write large output to a file on the host, or do not register it.",
             needed >> 20,
             limit >> 20
         ))
     }
+}
 
-    /// Replaces the counted size of a registered result or fact.
-    pub(super) fn replace(&self, old: usize, new: usize) {
-        // `set_fact` may have overwritten it with a value that was never counted.
-        let counted = |kept: usize| Some(kept.saturating_add(new).saturating_sub(old));
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
+/// Size of a result that is not stored yet. Dropping it takes the size from the total.
+#[derive(Debug)]
+pub(super) struct Counted {
+    kept: Arc<Kept>,
+    size: Size,
+}
+
+impl Counted {
+    /// The size itself.
+    pub(super) fn size(&self) -> Size {
+        self.size
     }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.kept.replace(self.size, Size::default());
+    }
+}
+
+/// Frees large values of a result that has been reported.
+pub(super) fn shed(result: &mut TaskResult) {
+    result.shed(LARGE);
 }
 
 /// The failure that replaces a result. It keeps whether the task changed something.
@@ -52,54 +144,35 @@ pub(super) fn dropped(result: &TaskResult, refusal: String) -> TaskResult {
     failure
 }
 
-/// Estimated memory of a result in bytes: of its facts, and if it `is_registered`, of all its values.
-pub(super) fn weight_of_result(result: &TaskResult, is_registered: bool) -> usize {
-    let values = result.registered().filter(|_| is_registered);
-    let entries = values.map(|(key, value)| VALUE.saturating_add(key.len()).saturating_add(weight(value)));
+/// Estimated size of a result: of its facts, and if it `is_registered`, of all its values.
+fn size_of_result(result: &TaskResult, is_registered: bool) -> Size {
     let facts = result.effects().iter().map(|effect| match effect {
-        Effect::Facts(facts) => weight_of_facts(facts),
-        _ => 0,
+        Effect::Facts(facts) => size_of_facts(facts),
+        _ => Size::default(),
     });
-    entries.chain(facts).fold(VALUE, usize::saturating_add)
+    let values = if is_registered { size(&result.to_value()) } else { Size::in_memory(VALUE) };
+    values + facts.sum()
 }
 
-/// Estimated memory of a host's facts, in bytes.
-pub(super) fn weight_of_facts(facts: &HostFacts) -> usize {
-    facts.iter().map(|(name, value)| name.len().saturating_add(weight(value))).fold(0, usize::saturating_add)
-}
-
-/// Estimated memory of a value in bytes. Text shared by two values counts twice.
-pub(super) fn weight(value: &Value) -> usize {
-    let mut weight = own_weight(value);
-    let mut rest: Vec<Value> = members(value).collect();
-    while let Some(value) = rest.pop() {
-        weight = weight.saturating_add(own_weight(&value));
-        rest.extend(members(&value));
-    }
-    weight
-}
-
-fn own_weight(value: &Value) -> usize {
-    VALUE.saturating_add(value.as_bytes().map_or(0, <[u8]>::len))
-}
-
-/// Members of a list, or keys and values of a mapping; a scalar has none.
-fn members(value: &Value) -> impl Iterator<Item = Value> {
-    let is_map = value.kind() == ValueKind::Map;
-    let pairs = value.as_object().and_then(|object| object.try_iter_pairs()).into_iter().flatten();
-    // The keys of a list are its indexes, not values.
-    pairs.flat_map(move |(key, value)| is_map.then_some(key).into_iter().chain([value]))
+/// Estimated size of a host's facts.
+pub(super) fn size_of_facts(facts: &HostFacts) -> Size {
+    facts.iter().map(|(name, value)| Size::in_memory(name.len()) + size(value)).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn weight_counts_keys_texts_and_members() {
-        let value = windlass_template::from_json(&serde_json::json!({"stdout": "x".repeat(1000), "lines": ["y", "z"]}));
-        let weight = weight(&value);
-        assert_eq!(weight, 1000 + "stdout".len() + "lines".len() + 2 + 7 * VALUE);
+    const GIB: u64 = 1 << 30;
+
+    fn kept(on_disk: u64) -> (tempfile::TempDir, Arc<Kept>) {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = Arc::new(Kept::new(on_disk, Ok(directory.path().to_owned())));
+        (directory, kept)
+    }
+
+    fn large() -> TaskResult {
+        TaskResult::ok(false).with("stdout", "x".repeat(1 << 20))
     }
 
     #[test]
@@ -111,15 +184,46 @@ mod tests {
     }
 
     #[test]
+    fn results_go_to_disk_when_memory_is_scarce() {
+        let (_directory, kept) = kept(GIB);
+        let admitted = |of_host: usize| kept.admit(&mut large(), true, "h", Size::in_memory(of_host)).unwrap().size();
+        assert_eq!(admitted(0).disk, 0);
+        assert!(admitted(HOST_CROWDED).disk > 1 << 20);
+        assert_eq!(kept.total(), Size::default(), "dropped sizes count no more");
+        kept.replace(Size::default(), Size::in_memory(RUN_CROWDED));
+        assert!(admitted(0).disk > 1 << 20);
+    }
+
+    #[test]
+    fn result_on_disk_still_has_its_values_when_reported() {
+        let (_directory, kept) = kept(GIB);
+        let mut result = large();
+        let _counted = kept.admit(&mut result, true, "h", Size::in_memory(HOST_CROWDED)).unwrap();
+        assert_eq!(result.text("stdout").map(str::len), Some(1 << 20));
+        shed(&mut result);
+        assert_eq!(result.text("stdout"), None);
+        let stored = result.to_value().get_attr("stdout").unwrap();
+        assert_eq!(stored.as_str().map(str::len), Some(1 << 20));
+    }
+
+    #[test]
     fn result_beyond_the_share_of_its_host_or_of_the_run_is_refused() {
-        let kept = Kept::default();
-        assert_eq!(kept.refusal("h", HOST - 10, 10), None);
-        assert!(
-            kept.refusal("h", HOST, 1).unwrap().contains("the registered results and facts of h would take 512 MiB")
-        );
-        kept.replace(0, RUN);
-        assert!(kept.refusal("h", 0, 1).unwrap().contains("of all hosts would take 4096 MiB"));
-        kept.replace(RUN, 0);
-        assert_eq!(kept.refusal("h", 0, 1), None);
+        let (_directory, kept) = kept(0);
+        let refusal = |of_host: usize| kept.admit(&mut large(), true, "h", Size::in_memory(of_host)).err();
+        assert_eq!(refusal(0), None);
+        let refused = refusal(HOST).unwrap();
+        assert!(refused.contains("the registered results and facts of h would take 513 MiB"), "{refused}");
+        assert!(refused.contains("`results_on_disk` allows 0 MiB for a host"), "{refused}");
+        kept.replace(Size::default(), Size::in_memory(RUN));
+        assert!(refusal(0).unwrap().contains("of all hosts would take 4097 MiB"));
+        kept.replace(Size::in_memory(RUN), Size::default());
+        assert_eq!(refusal(0), None);
+    }
+
+    #[test]
+    fn missing_directory_is_named() {
+        let kept = Arc::new(Kept::new(GIB, Err("there is no state directory".to_owned())));
+        let refused = kept.admit(&mut large(), true, "h", Size::in_memory(HOST)).unwrap_err();
+        assert!(refused.contains("Nothing could be moved to disk: there is no state directory."), "{refused}");
     }
 }

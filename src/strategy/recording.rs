@@ -263,6 +263,7 @@ pub(super) fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<Item
         delegate_facts: done.delegate_facts,
         action: done.action,
         stopped: false,
+        _counted: None,
     })
 }
 

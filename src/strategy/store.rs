@@ -11,10 +11,10 @@ use super::kept;
 use super::label;
 use super::play::Batch;
 use crate::error::Result;
-use crate::outcome::{Effect, IncludedVars, InventoryChange, TaskResult};
+use crate::outcome::{Effect, IncludedVars, InventoryChange, TaskResult, size};
 use crate::output::Event;
 use crate::playbook::Task;
-use crate::vars::{TaskScope, World, reserved};
+use crate::vars::{HostState, TaskScope, World, reserved};
 
 impl Batch {
     /// Counts a result for the recap.
@@ -56,6 +56,24 @@ impl Batch {
     }
 }
 
+impl Shared {
+    /// Sets a variable of a host to a result, and counts its size.
+    pub(super) fn set<'w>(
+        &self,
+        world: &'w mut World,
+        host: &Arc<str>,
+        name: Arc<str>,
+        value: Value,
+    ) -> &'w mut HostState {
+        let state = world.host_mut(host);
+        let new = size(&value);
+        let old = Arc::make_mut(&mut state.set).insert(name, value).map(|old| size(&old)).unwrap_or_default();
+        state.kept = state.kept + new - old;
+        self.kept.replace(old, new);
+        state
+    }
+}
+
 /// Lasting effects of results, applied to a successor of the world `before` the task.
 pub(super) struct Store<'a> {
     pub(super) shared: &'a Shared,
@@ -83,12 +101,7 @@ impl Store<'_> {
         if let Some(register) = &task.register {
             self.tell_reserved(register);
             let value = registered(task, &outcome.result);
-            let state = world.host_mut(host);
-            let new = kept::weight(&value);
-            let old =
-                Arc::make_mut(&mut state.set).insert(Arc::clone(register), value).map_or(0, |old| kept::weight(&old));
-            state.kept = state.kept.saturating_sub(old).saturating_add(new);
-            self.shared.kept.replace(old, new);
+            let state = self.shared.set(world, host, Arc::clone(register), value);
             // Variables from the project remain trusted when a result registers them.
             if matches!(outcome.action.as_str(), "set_fact" | "include_vars") {
                 Arc::make_mut(&mut state.origins).insert(Arc::clone(register), Origin::Written);
@@ -107,8 +120,8 @@ impl Store<'_> {
                 let state = world.host_mut(to);
                 let known = Arc::make_mut(&mut state.facts);
                 let replaced = facts.names().filter_map(|name| known.get(name));
-                let (old, new) = (replaced.map(kept::weight).sum(), kept::weight_of_facts(facts));
-                state.kept = state.kept.saturating_sub(old).saturating_add(new);
+                let (old, new) = (replaced.map(size).sum(), kept::size_of_facts(facts));
+                state.kept = state.kept + new - old;
                 self.shared.kept.replace(old, new);
                 known.extend(facts);
                 if task.short_action() == "gather_facts" {

@@ -13,7 +13,7 @@ use windlass_yaml::Mapping;
 
 use super::facts::Facts;
 use super::scope::TaskScope;
-use crate::outcome::InventoryChange;
+use crate::outcome::{InventoryChange, Size};
 use crate::playbook::{Play, Role};
 use crate::settings::Settings;
 use crate::strategy::CustomStats;
@@ -53,8 +53,8 @@ pub struct HostState {
     pub included: Arc<VarMap>,
     /// Variables of a host created by `add_host`.
     pub added: Arc<VarMap>,
-    /// Estimated memory of its registered results and facts, in bytes.
-    pub kept: usize,
+    /// Estimated size of its registered results and facts.
+    pub kept: Size,
 }
 
 /// State of the running play.

@@ -47,6 +47,15 @@ pub(crate) fn cases() -> Vec<Case> {
             ..fails("other_large_facts_of_each_task", "another_large_fact", &[2])
         },
         Case {
+            playbook: tasks(&format!(
+                "{}    - debug: msg=\"{{% for name in range(20) %}}{{{{ lookup('vars', 'r' ~ name).stdout_lines | length }}}},{{% endfor %}}\"\n",
+                (0..20).map(|name| format!("    - command: one\n      register: r{name}\n")).collect::<String>()
+            )),
+            memory: 800_000,
+            says: &["30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,"],
+            ..fails("large_registered_output_of_each_task", "large_output", &[0])
+        },
+        Case {
             playbook: tasks("    - command: one\n    - command: two\n    - command: three\n    - command: four\n"),
             says: &["These came later and may have run too", "site.yml:6", "site.yml:7"],
             ..fails("end_before_the_answers_to_tasks_sent_ahead", "ends_after_three_sent_together", &[4])

@@ -145,6 +145,10 @@ impl<W: Write> Liar<W> {
                 let name = format!("ansible_large{id}");
                 return self.done(id, &json!({"changed": false, "ansible_facts": {name: "f".repeat(60 << 20)}}));
             }
+            "large_output" => {
+                let line = format!("{id} {}\n", "o".repeat(1 << 20));
+                return self.done(id, &json!({"changed": false, "rc": 0, "stdout": line.repeat(30)}));
+            }
             "ends_after_three_sent_together" => match request["turn"]["step"].as_u64() {
                 None => {}
                 Some(2) => std::process::exit(3),

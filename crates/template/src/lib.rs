@@ -24,6 +24,7 @@ mod classic;
 mod compile;
 mod condition;
 mod context;
+mod data;
 mod emission;
 mod engine;
 mod error;
@@ -55,6 +56,7 @@ pub mod uses;
 pub use minijinja::Value;
 
 pub use crate::context::Context;
+pub use crate::data::{data, data_of};
 pub use crate::engine::{Compat, Engine, Options, Revealed, TemplateOptions};
 pub use crate::error::{Error, ErrorKind};
 pub use crate::json::{Edited, from_json, to_json};

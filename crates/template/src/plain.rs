@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::{ObjectRepr, Tuple, ValueKind};
 
+use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::filters::vault::Wrapped;
 use crate::globals;
@@ -193,6 +194,9 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
         let entries = dict.snapshot();
         return walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true);
     }
+    if value.downcast_object_ref::<Data>().is_some() {
+        return Ok(None);
+    }
     match object.repr() {
         ObjectRepr::Map if purpose == Purpose::Subject && !value.is_kwargs() => {}
         _ if purpose != Purpose::Result => return Ok(None),
@@ -284,6 +288,10 @@ fn mutable_within(value: &Value, depth: usize) -> Value {
     if let Some(list) = value.downcast_object_ref::<LazyList>() {
         return own(&list.items());
     }
+    let data = value.downcast_object_ref::<Data>();
+    if let Some(items) = data.and_then(Data::items) {
+        return own(&items);
+    }
     let own = |entries: Vec<(Value, Value)>| {
         MutableDict::value(entries.into_iter().map(|(key, value)| (key, mutable_within(&value, depth + 1))))
     };
@@ -292,6 +300,9 @@ fn mutable_within(value: &Value, depth: usize) -> Value {
     }
     if let Some(dict) = value.downcast_object_ref::<LazyDict>() {
         return own(dict.entries());
+    }
+    if let Some(data) = data {
+        return own(data.entries());
     }
     value.clone()
 }

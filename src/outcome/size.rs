@@ -1,0 +1,94 @@
+//! Estimated sizes of values, because hosts choose the size of their answers.
+
+use std::ops::{Add, Sub};
+
+use minijinja::value::ValueKind;
+use windlass_template::{Value, data_of};
+
+use super::lines::Lines;
+use super::spill::Spilled;
+
+/// Estimated overhead of one value and its place in a list or mapping, in bytes.
+pub(crate) const VALUE: usize = 64;
+
+/// Estimated size of values in bytes. Sums saturate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Part in memory.
+    pub memory: usize,
+    /// Part in the spill file.
+    pub disk: usize,
+}
+
+impl Size {
+    /// A size in memory alone.
+    pub(crate) fn in_memory(memory: usize) -> Size {
+        Size { memory, disk: 0 }
+    }
+}
+
+impl Add for Size {
+    type Output = Size;
+
+    fn add(self, other: Size) -> Size {
+        Size { memory: self.memory.saturating_add(other.memory), disk: self.disk.saturating_add(other.disk) }
+    }
+}
+
+impl Sub for Size {
+    type Output = Size;
+
+    fn sub(self, other: Size) -> Size {
+        Size { memory: self.memory.saturating_sub(other.memory), disk: self.disk.saturating_sub(other.disk) }
+    }
+}
+
+impl std::iter::Sum for Size {
+    fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
+        sizes.fold(Size::default(), Add::add)
+    }
+}
+
+/// Estimated size of a value. Text shared by two values counts twice, except in lines of an output.
+pub(crate) fn size(value: &Value) -> Size {
+    let mut total = Size::default();
+    let mut rest = vec![value.clone()];
+    while let Some(value) = rest.pop() {
+        total = total + own(&value);
+        if data_of::<Spilled>(&value).is_none() && data_of::<Lines>(&value).is_none() {
+            rest.extend(members(&value));
+        }
+    }
+    total
+}
+
+fn own(value: &Value) -> Size {
+    let value_alone = Size::in_memory(VALUE);
+    if let Some(spilled) = data_of::<Spilled>(value) {
+        return value_alone + spilled.size();
+    }
+    let bytes = match data_of::<Lines>(value) {
+        Some(lines) => lines.memory(),
+        None => value.as_bytes().map_or(0, <[u8]>::len),
+    };
+    value_alone + Size::in_memory(bytes)
+}
+
+/// Members of a list, or keys and values of a mapping; a scalar has none.
+fn members(value: &Value) -> impl Iterator<Item = Value> {
+    let is_map = value.kind() == ValueKind::Map;
+    let pairs = value.as_object().and_then(|object| object.try_iter_pairs()).into_iter().flatten();
+    // The keys of a list are its indexes, not values.
+    pairs.flat_map(move |(key, value)| is_map.then_some(key).into_iter().chain([value]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_counts_keys_texts_and_members() {
+        let value = windlass_template::from_json(&serde_json::json!({"stdout": "x".repeat(1000), "lines": ["y", "z"]}));
+        assert_eq!(size(&value), Size::in_memory(1000 + "stdout".len() + "lines".len() + 2 + 7 * VALUE));
+    }
+}
