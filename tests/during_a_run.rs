@@ -140,6 +140,43 @@ fn footer_gone_after_interruption_and_while_stopped() {
     );
 }
 
+/// Two hosts print a word until the file `gate` exists.
+const CHATTER: &str = r#"
+- hosts: a b
+  gather_facts: false
+  tasks:
+    - name: Chatter
+      shell: "while [ ! -e gate ]; do echo {{ inventory_hostname }}-$(cat word); sleep 0.1; done"
+"#;
+
+#[test]
+fn keys_choose_hosts_whose_output_is_shown() {
+    let folder = project(CHATTER);
+    let word = |word: &str| std::fs::write(folder.path().join("word"), word).unwrap();
+    word("one");
+    let mut screen = Screen::start(run(folder.path(), &["--no-journal"]), 200, 120);
+    screen.wait_for("[a] a-one");
+    screen.wait_for("[b] b-one");
+    screen.wait_for_last("waiting for: ");
+    screen.press("l");
+    screen.wait_for("Showing the output of the host that has worked longest.");
+    screen.press("l");
+    screen.wait_for("Output of commands is shown when they end.");
+    word("two");
+    screen.press("h");
+    screen.wait_for("  2 ");
+    let second = screen.rows().iter().find_map(|row| Some(row.strip_prefix("  2 ")?.split(':').next()?.to_owned()));
+    let (second, first) = if second.as_deref() == Some("a") { ("a", "b") } else { ("b", "a") };
+    screen.press("2");
+    screen.wait_for(&format!("Showing the output of {second}."));
+    screen.wait_for(&format!("[{second}] {second}-two"));
+    assert!(!screen.rows().join("\n").contains(&format!("{first}-two")), "{}", screen.rows().join("\n"));
+    screen.press("7");
+    screen.wait_for("There is no host 7 in a list; h shows one.");
+    open_gate(folder.path());
+    assert_eq!(screen.end().status.code(), Some(0));
+}
+
 #[test]
 fn keys_pause_list_and_end_the_run() {
     let folder = project(PLAYBOOK);
@@ -147,7 +184,7 @@ fn keys_pause_list_and_end_the_run() {
     screen.wait_for_last("waiting for: c ");
     assert!(screen.passes_keys());
     screen.press("h");
-    screen.wait_for("  c: Long task (shell) for ");
+    screen.wait_for("  1 c: Long task (shell) for ");
     screen.press("?");
     screen.wait_for("Keys: p pause");
     // A pasted word is no key.

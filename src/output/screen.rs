@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::footer::{self, Progress};
+use super::footer::{self, Follow, Progress};
 use super::masked::Masked;
 use super::palette::Color;
 use super::printer::Printer;
@@ -29,7 +29,9 @@ impl Screen {
         let printer = printer.with_verbosity(settings.verbosity, settings.log_verbosity);
         let patience = settings.progress_interval.filter(|_| settings.progress != Shown::None);
         let deprecations = settings.deprecation_warnings;
-        Screen { printer, deprecations, live, patience, has_footer: false, progress: Arc::default() }
+        let follow = if live { Follow::All } else { Follow::Nobody };
+        let progress = Arc::new(Mutex::new(Progress::following(follow)));
+        Screen { printer, deprecations, live, patience, has_footer: false, progress }
     }
 
     /// Adds the footer, if there is a terminal for it.
@@ -64,7 +66,8 @@ impl Screen {
 
 impl Output for Screen {
     fn wants_live(&self) -> bool {
-        self.live
+        // A key may ask for it.
+        self.live || self.has_footer
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -91,7 +94,7 @@ impl Output for Screen {
             Event::Verbose { level, text } => self.printer.verbose(*level, text),
             Event::Banner(text) => self.printer.banner(text),
             Event::Prompt { text, .. } => self.printer.prompt(text),
-            Event::Live { host, bytes } if self.live => {
+            Event::Live { host, bytes } if self.progress().follows(host) => {
                 for line in String::from_utf8_lossy(bytes).lines() {
                     self.printer.error_line(&format!("[{host}] {line}"), Color::Verbose);
                 }

@@ -1,4 +1,4 @@
-//! Keys while a footer is shown: pause, hosts at work, end of the run.
+//! Keys while a footer is shown: pause, hosts at work, live output, end of the run.
 //!
 //! The terminal passes each key at once and echoes none, except while something is asked, while the program is stopped
 //! or in the background, and after the footer.
@@ -13,7 +13,7 @@ use rustix::process::{Signal, getpgrp, getpid, kill_process};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 use tokio::sync::watch;
 
-use super::{IS_ACTIVE, QUESTIONS, end_footer, locked, redraw};
+use super::{IS_ACTIVE, Progress, QUESTIONS, end_footer, locked, redraw};
 use crate::output::palette::Color;
 
 /// Interval at which the state of the terminal is compared with what it should be.
@@ -29,7 +29,8 @@ const DISABLED: u8 = 0;
 /// Ctrl-\ as a key.
 const QUIT: u8 = 0x1c;
 
-const HELP: &str = "Keys: p pause before the next task and continue, h hosts at work, q end the run, ? this help";
+const HELP: &str = "Keys: p pause before the next task and continue, h hosts at work, 1 to 9 output of a host in that list, \
+                    l output of all hosts, of the slowest, of none, q end the run, ? this help";
 
 /// Waits while the user has paused the run.
 pub async fn until_continued() {
@@ -152,15 +153,17 @@ fn pressed(key: u8, last: u8) -> u8 {
             end_footer();
             let _ = kill_process(getpid(), Signal::QUIT);
         }
-        b'h' => say(&at_work()),
+        b'h' => say(&with_progress(Progress::at_work)),
+        b'l' => say(&with_progress(|progress| vec![progress.follow(None)])),
+        b'1'..=b'9' => say(&with_progress(|progress| vec![progress.follow(Some(usize::from(key - b'0')))])),
         b'?' => say(&[HELP.to_owned()]),
         _ => {}
     }
     key
 }
 
-fn at_work() -> Vec<String> {
-    locked().as_ref().map(|footer| footer.progress().at_work()).unwrap_or_default()
+fn with_progress(ask: impl FnOnce(&mut Progress) -> Vec<String>) -> Vec<String> {
+    locked().as_ref().map(|footer| ask(&mut footer.progress())).unwrap_or_default()
 }
 
 fn say(lines: &[String]) {

@@ -3,6 +3,7 @@
 //! Everything that is printed passes [`write`], which erases the footer first, so that both never mix. A process has
 //! one terminal, and any thread may print or ask; so the footer is a static.
 
+mod follow;
 mod keys;
 mod line;
 mod progress;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
+pub(super) use follow::Follow;
 pub use keys::until_continued;
 pub(super) use progress::{Progress, duration};
 pub(super) use terminal::{Stream, columns};

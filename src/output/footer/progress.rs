@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::follow::Follow;
 use super::line::{Parts, Waiting};
 use crate::journal::Forecast;
 use crate::output::masked::Masked;
@@ -17,6 +18,8 @@ const TASKS: usize = 3;
 const HOSTS: usize = 5;
 /// Maximum number of hosts at work in a list.
 const LISTED: usize = 20;
+/// Number of hosts in that list that have a key.
+const NUMBERED: usize = 9;
 
 /// Seconds as `1h2m3s`.
 pub(crate) fn duration(seconds: u64) -> String {
@@ -61,9 +64,18 @@ pub(crate) struct Progress {
     reached: HashMap<(u32, u32, String), usize>,
     /// Expected end.
     end: Option<Instant>,
+    /// Hosts whose live output is shown.
+    follow: Follow,
+    /// Hosts of the list shown last, in the order of their keys.
+    numbered: Vec<Arc<str>>,
 }
 
 impl Progress {
+    /// The state before a run, which shows the live output of these hosts.
+    pub(crate) fn following(follow: Follow) -> Progress {
+        Progress { follow, ..Progress::default() }
+    }
+
     /// Follows an event.
     pub(crate) fn event(&mut self, event: &Masked) {
         match &**event {
@@ -137,16 +149,37 @@ impl Progress {
         running
     }
 
-    /// Hosts at work with their tasks, one a line, the longest first.
-    pub(super) fn at_work(&self) -> Vec<String> {
+    /// Hosts at work with their tasks, one a line, the longest first. The first lines start with the host's key.
+    pub(super) fn at_work(&mut self) -> Vec<String> {
         let running = self.longest_first();
         let mut lines = vec![format!("Hosts at work: {}", running.len())];
-        lines.extend(running.iter().take(LISTED).map(|(host, running)| {
+        lines.extend(running.iter().take(LISTED).enumerate().map(|(index, (host, running))| {
             let (age, action) = (duration(running.since.elapsed().as_secs()), running.task.short_action());
-            format!("  {host}: {} ({action}) for {age}", running.name.trim())
+            let key = if index < NUMBERED { (index + 1).to_string() } else { " ".to_owned() };
+            format!("  {key} {host}: {} ({action}) for {age}", running.name.trim())
         }));
         lines.extend(beyond(running.len(), LISTED).map(|rest| format!("  and {rest} more")));
+        self.numbered = running.iter().take(NUMBERED).map(|(host, _)| Arc::clone(host)).collect();
         lines
+    }
+
+    /// Whether live output of a host is shown.
+    pub(crate) fn follows(&self, host: &str) -> bool {
+        let longest = self.running.iter().min_by_key(|(_, running)| running.since);
+        self.follow.includes(host, longest.map(|(name, _)| &**name))
+    }
+
+    /// Follows other hosts: the next choice, or the host with this number (from 1) in the list shown last. Returns a
+    /// sentence about it.
+    pub(super) fn follow(&mut self, number: Option<usize>) -> String {
+        self.follow = match number {
+            None => self.follow.next(),
+            Some(number) => match number.checked_sub(1).and_then(|index| self.numbered.get(index)) {
+                Some(host) => Follow::One(Arc::clone(host)),
+                None => return format!("There is no host {number} in a list; h shows one."),
+            },
+        };
+        self.follow.to_string()
     }
 
     /// Parts of the footer; `None` outside of a playbook, and until it has run for `delay`.
