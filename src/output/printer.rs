@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthChar;
 
 use super::footer::{self, Stream};
 use super::log::Log;
-use super::palette::{Color, Palette};
+use super::palette::{Color, Palette, code_of_host};
 use super::printable::printable;
 use super::secrets::Secrets;
 
@@ -100,9 +100,16 @@ impl Printer {
         if !self.color || color == Color::Plain || text.is_empty() {
             return text.to_owned();
         }
-        let lines: Vec<String> =
-            text.split('\n').map(|line| format!("\u{1b}[{}m{line}\u{1b}[0m", self.palette.code(color))).collect();
+        let lines: Vec<String> = text.split('\n').map(|line| painted(line, self.palette.code(color))).collect();
         lines.join("\n")
+    }
+
+    /// Prints a line of a running command on standard error, after the name of its host in a colour of its own.
+    pub(super) fn live_line(&self, host: &str, line: &str) {
+        let (host, line) = (self.safe(&format!("[{host}]")), self.safe(line));
+        self.logged(&format!("{host} {line}"));
+        let host = if self.color { painted(&host, code_of_host(&host)) } else { host };
+        show(Stream::Stderr, &format!("{host} {}\n", self.paint(&line, Color::Verbose)));
     }
 
     /// Prints a line on standard output.
@@ -218,6 +225,10 @@ impl Printer {
         self.logged(&text);
         show(Stream::Stderr, &format!("{}\n", self.paint(&text, color)));
     }
+}
+
+fn painted(text: &str, code: &str) -> String {
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
 /// Whether writing to the output or the log has failed.

@@ -96,7 +96,7 @@ impl Output for Screen {
             Event::Prompt { text, .. } => self.printer.prompt(text),
             Event::Live { host, bytes } if self.progress().follows(host) => {
                 for line in String::from_utf8_lossy(bytes).lines() {
-                    self.printer.error_line(&format!("[{host}] {line}"), Color::Verbose);
+                    self.printer.live_line(host, line);
                 }
             }
             Event::End if self.has_footer => footer::end_footer(),
