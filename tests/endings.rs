@@ -98,15 +98,31 @@ fn interrupt_while_an_inventory_is_read_runs_no_task() {
     }
 }
 
-fn runs(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+/// A process. Its id alone could soon belong to another one.
+struct Process {
+    pid: i32,
+    /// Start in clock ticks since the boot; `None` if it has ended already.
+    start: Option<String>,
 }
 
-/// The process id in a file, once a task has written it.
-fn pid_in(file: &Path) -> i32 {
+impl Process {
+    fn runs(&self) -> bool {
+        self.start.is_some() && start_of(self.pid) == self.start
+    }
+}
+
+/// Start of a process that is no zombie (`proc_pid_stat(5)`).
+fn start_of(pid: i32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    if rest.starts_with('Z') { None } else { rest.split(' ').nth(19).map(str::to_owned) }
+}
+
+/// The process whose id is in a file, once a task has written it.
+fn process_in(file: &Path) -> Process {
     until(|| fs::read_to_string(file).is_ok_and(|text| text.ends_with('\n')));
-    fs::read_to_string(file).unwrap().trim().parse().unwrap()
+    let pid = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+    Process { pid, start: start_of(pid) }
 }
 
 /// The executor of a run on this machine.
@@ -148,7 +164,7 @@ fn interrupted_twice(mut run: Child) -> Output {
 /// A run of [`ENDLESS`] whose executor is suspended, so that the run cannot end in order.
 fn suspended(folder: &Path) -> Child {
     let child = playbook(folder, ENDLESS).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    pid_in(&folder.join("inner"));
+    process_in(&folder.join("inner"));
     rustix::process::kill_process(executor_of(&child), rustix::process::Signal::STOP).unwrap();
     child
 }
@@ -168,8 +184,8 @@ fn task_of_suspended_executor_ends_after_second_interrupt() {
     let folder = tempfile::tempdir().unwrap();
     interrupted_twice(suspended(folder.path()));
     for name in ["outer", "inner"] {
-        let pid = pid_in(&folder.path().join(name));
-        until(|| !runs(pid));
+        let process = process_in(&folder.path().join(name));
+        until(|| !process.runs());
     }
 }
 
@@ -185,11 +201,11 @@ fn raw_command_on_this_machine_ends_after_second_interrupt() {
     let command = RAW[0].replace("DIR", &folder.path().display().to_string());
     let mut run = playbook(folder.path(), &format!("    - raw: |\n        {command}\n"));
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let pid = pid_in(&folder.path().join("outer"));
+    let process = process_in(&folder.path().join("outer"));
     let output = interrupted_twice(child);
     assert_eq!(output.status.code(), Some(99), "{}", text(&output.stderr));
     assert!(text(&output.stderr).ends_with("hosts stop their tasks when they notice.\n"), "{}", text(&output.stderr));
-    until(|| !runs(pid));
+    until(|| !process.runs());
 }
 
 #[test]
@@ -239,11 +255,11 @@ fn interrupted_raw_command_gets_sigterm_then_sigkill() {
             let mut run = windlass(folder);
             run.args(["playbook", "-i", "hosts", "p.yml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
             let child = run.spawn().unwrap();
-            let pid = pid_in(&folder.join("outer"));
+            let process = process_in(&folder.join("outer"));
             send(&child, rustix::process::Signal::INT);
             let output = child.wait_with_output().unwrap();
             assert_eq!(output.status.code(), Some(99), "{}", text(&output.stderr));
-            assert!(!runs(pid), "{connection}: {command} still runs after its run");
+            assert!(!process.runs(), "{connection}: {command} still runs after its run");
             assert_eq!(command.contains("handled"), folder.join("handled").exists(), "{connection}: {command}");
         }
     }
@@ -256,14 +272,14 @@ fn killed_executor_ends_running_task_and_no_daemon() {
     let daemon = "    - shell: nohup sleep 600 > daemon.log 2>&1 & echo $! > daemon\n";
     let mut run = playbook(folder.path(), &format!("{daemon}{ENDLESS}"));
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let inner = pid_in(&folder.path().join("inner"));
+    let inner = process_in(&folder.path().join("inner"));
     kill_process(executor_of(&child), Signal::KILL).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_ne!(output.status.code(), Some(0));
-    until(|| !runs(inner));
-    let daemon = pid_in(&folder.path().join("daemon"));
-    assert!(runs(daemon), "a process that its task left running on purpose lives on");
-    kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
+    until(|| !inner.runs());
+    let daemon = process_in(&folder.path().join("daemon"));
+    assert!(daemon.runs(), "a process that its task left running on purpose lives on");
+    kill_process(Pid::from_raw(daemon.pid).unwrap(), Signal::KILL).unwrap();
 }
 
 /// A program that an interrupt at the terminal does not end, and that waits for another one.
@@ -321,11 +337,11 @@ fn programs_of_killed_controller_end() {
     for program in own_programs() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = waiting_for(program, folder.path());
-        let pids = ["outer", "inner"].map(|name| pid_in(&folder.path().join(name)));
-        assert!(pids.iter().all(|pid| runs(*pid)) && has_guard(run.id()), "{program}");
+        let started = ["outer", "inner"].map(|name| process_in(&folder.path().join(name)));
+        assert!(started.iter().all(Process::runs) && has_guard(run.id()), "{program}");
         run.kill().unwrap();
         run.wait().unwrap();
-        until(|| !pids.iter().any(|pid| runs(*pid)));
+        until(|| !started.iter().any(Process::runs));
         until(|| !has_guard(run.id()));
     }
 }
@@ -335,7 +351,7 @@ fn programs_of_controller_end_after_second_interrupt() {
     for program in own_programs() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = waiting_for(program, folder.path());
-        let pids = ["outer", "inner"].map(|name| pid_in(&folder.path().join(name)));
+        let started = ["outer", "inner"].map(|name| process_in(&folder.path().join(name)));
         let start = Instant::now();
         // Like a terminal, to the whole group. A signal that is still pending would be lost, so there may be more.
         while run.try_wait().unwrap().is_none() {
@@ -344,7 +360,7 @@ fn programs_of_controller_end_after_second_interrupt() {
             rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
             std::thread::sleep(Duration::from_millis(200));
         }
-        until(|| !pids.iter().any(|pid| runs(*pid)));
+        until(|| !started.iter().any(Process::runs));
         until(|| !has_guard(run.id()));
     }
 }
