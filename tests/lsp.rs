@@ -499,6 +499,10 @@ fn definition_finds_all_places() {
         editor.defined(tasks, &in_role("  ping:\n  when: web_po^rt > 1")),
         ["group_vars/web.yml:0:0", "host_vars/web1.yml:1:0", "other.yml:2:9", "roles/web/defaults/main.yml:0:0"]
     );
+    assert_eq!(editor.defined("site.yml", "- hosts: w^eb\n"), ["hosts.yml:0:0"]);
+    assert_eq!(editor.defined("site.yml", "- hosts: all:!we^b\n"), ["hosts.yml:0:0"]);
+    assert_eq!(editor.defined("site.yml", "- hosts: [db, we^b1]\n"), ["hosts.yml:2:4"]);
+    assert_eq!(editor.defined("site.yml", &task("      ping:\n      delegate_to: web^1")), ["hosts.yml:2:4"]);
     assert_eq!(editor.defined("roles/web/defaults/main.yml", "web_^port: 80\n").len(), 4);
     assert_eq!(editor.defined("roles/web/templates/site.conf.j2", "listen {{ web_p^ort }};\n").len(), 4);
 }

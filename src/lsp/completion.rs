@@ -231,7 +231,7 @@ impl Found {
         match (key, on) {
             (key, _) if is_boolean(key) => self.booleans(),
             ("hosts", On::Play) | ("delegate_to", _) => {
-                self.names(&names.inventory, CompletionItemKind::VALUE, "inventory");
+                self.names(names.inventory.keys(), CompletionItemKind::VALUE, "inventory");
                 self.names(index.map(|index| &index.hosts).into_iter().flatten(), CompletionItemKind::VALUE, "project");
                 for name in ["all", "localhost"] {
                     self.add(name, CompletionItemKind::VALUE, "", None);

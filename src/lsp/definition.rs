@@ -1,4 +1,4 @@
-//! Definitions of roles, files, handlers and variables.
+//! Definitions of roles, files, handlers, variables, hosts and groups.
 
 use std::path::{Path, PathBuf};
 
@@ -44,6 +44,10 @@ pub(super) fn define(document: &Document, names: &Names, position: Position) -> 
             spots(handlers.and_then(|handlers| handlers.get(word).or_else(|| handlers.get(plain))))
         }
         Some(Target::File(folder)) => files(path, folder, word),
+        Some(Target::Host) => {
+            let found = names.inventory.get(term(&cursor, offset)).and_then(Option::as_ref);
+            found.and_then(of_spot).into_iter().collect()
+        }
         None => Vec::new(),
     }
 }
@@ -52,6 +56,8 @@ pub(super) fn define(document: &Document, names: &Names, position: Position) -> 
 enum Target {
     Role,
     Handler,
+    /// A host or group in a pattern.
+    Host,
     /// A file, with the folder of a role or playbook that is searched for it.
     File(&'static str),
 }
@@ -62,6 +68,7 @@ fn target(scope: Scope<'_>, cursor: &Cursor<'_>) -> Option<Target> {
     }
     let key = cursor.key()?;
     match scope {
+        Scope::On(_) | Scope::PlayOrTask if matches!(key, "hosts" | "delegate_to") => Some(Target::Host),
         Scope::On(On::Role) => matches!(key, "role" | "name").then_some(Target::Role),
         Scope::Options(spec, _) => match (spec.name, key) {
             ("include_role" | "import_role", "name" | "role") => Some(Target::Role),
@@ -85,6 +92,16 @@ fn of_key(key: &str) -> Option<Target> {
         "script" => Some(Target::File("files")),
         _ => None,
     }
+}
+
+/// The name in a host pattern such as `web:&db` that an offset in the line is in.
+fn term<'t>(cursor: &Cursor<'t>, offset: usize) -> &'t str {
+    let is_end = |character: char| ",:;&!'\"[]".contains(character) || character.is_whitespace();
+    let (before, after) = cursor.line.split_at_checked(offset).unwrap_or_default();
+    let start = before.char_indices().rev().find(|(_, character)| is_end(*character));
+    let start = start.map_or(0, |(index, character)| index + character.len_utf8()).max(cursor.word.start);
+    let end = offset + after.find(is_end).unwrap_or(after.len());
+    cursor.line.get(start..end).unwrap_or_default()
 }
 
 fn spots(found: Option<&Vec<Spot>>) -> Vec<Location> {

@@ -4,15 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use windlass_inventory::Inventory;
+use windlass_yaml::Span;
 
-use crate::lint::Index;
+use crate::lint::{Index, Spot};
+
+/// Groups and hosts, each with the place that names it first, if it is in a file.
+pub(super) type Inventoried = BTreeMap<String, Option<Spot>>;
 
 /// Names of all projects with open documents.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     indexes: BTreeMap<PathBuf, Index>,
     /// Groups and hosts of the inventory.
-    pub(super) inventory: BTreeSet<String>,
+    pub(super) inventory: Inventoried,
     /// Names of modules of the projects and of the settings.
     pub(super) modules: BTreeSet<String>,
     /// Roles in the directories of `roles_path`.
@@ -50,9 +54,17 @@ impl Names {
 }
 
 /// Names of hosts and groups.
-pub(super) fn of_inventory(inventory: &Inventory) -> BTreeSet<String> {
-    let groups = inventory.groups().map(|group| group.name().to_string());
-    groups.chain(inventory.hosts().map(|host| host.name().to_string())).collect()
+pub(super) fn of_inventory(inventory: &Inventory) -> Inventoried {
+    let hosts = inventory.hosts().map(|host| (host.name().to_string(), host.span()));
+    let groups = inventory.groups().map(|group| (group.name().to_string(), group.span()));
+    hosts.chain(groups).map(|(name, span)| (name.clone(), spot(&name, span))).collect()
+}
+
+fn spot(name: &str, span: &Span) -> Option<Spot> {
+    let (line, start) = (span.line.checked_sub(1)?, span.column.checked_sub(1)?);
+    let length = u32::try_from(name.encode_utf16().count()).ok()?;
+    let path = crate::vars::absolute(Path::new(&span.source.name));
+    Some(Spot { path, line, start, end: start + length, text: String::new() })
 }
 
 /// Roles in directories, which are the entries with tasks or metadata.

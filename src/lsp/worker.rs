@@ -61,7 +61,7 @@ pub(super) struct OfDocument {
 pub(super) struct Checked {
     pub(super) documents: Vec<OfDocument>,
     pub(super) indexes: Vec<(PathBuf, Index)>,
-    pub(super) inventory: Option<std::collections::BTreeSet<String>>,
+    pub(super) inventory: Option<names::Inventoried>,
     pub(super) modules: Vec<String>,
     pub(super) roles: std::collections::BTreeMap<String, PathBuf>,
     pub(super) problems: Vec<String>,
