@@ -1,4 +1,4 @@
-//! The report of playbooks/verify.yml on hosts without a cluster: findings, not an abort.
+//! The report of playbooks/verify.yml on hosts without a cluster: findings, not an abort. What snapshot.yml refuses.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -80,4 +80,28 @@ fn hosts_without_a_cluster_are_findings() {
     ] {
         assert_eq!(status(id).as_deref(), Some(expected), "{id}: {report}");
     }
+}
+
+#[test]
+fn snapshot_that_the_inventory_would_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let inventory = folder.path().join("inventory");
+    fs::create_dir(&inventory).unwrap();
+    let hosts = "[kube_control_plane]\ncp1 ansible_host=127.0.0.1 ansible_port=1\n[etcd]\ncp1\n[k8s_cluster]\ncp1\n";
+    fs::write(inventory.join("hosts"), hosts).unwrap();
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["playbook", "-i"]).arg(&inventory).args(options);
+        command.arg(Path::new(ROOT).join("playbooks/snapshot.yml")).current_dir(folder.path()).env("NO_COLOR", "1");
+        let output = command.output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let refused = "which is in the inventory";
+    let text = run(&[]);
+    assert!(text.contains(refused) && text.contains("Nothing was read") && !text.contains("UNREACHABLE"), "{text}");
+    let text = run(&["-e", "snapshot_dir=elsewhere"]);
+    assert!(!text.contains(refused) && text.contains("UNREACHABLE"), "{text}");
+    fs::write(folder.path().join("ansible.cfg"), "[inventory]\nignore_patterns = snapshot\n").unwrap();
+    let text = run(&[]);
+    assert!(!text.contains(refused) && text.contains("UNREACHABLE"), "{text}");
 }

@@ -187,6 +187,23 @@ verify_healthy() {
   done
 }
 
+# A second snapshot changes no file, and check mode shows an object that was made after it and nothing of its value.
+snapshot() { "$windlass" playbook -i "$inventory" playbooks/snapshot.yml -e snapshot_dir="$log/snapshot" "$@"; }
+state_in_files() {
+  rm -rf "$log/snapshot"
+  snapshot > "$log/snapshot.log" 2>&1 && snapshot > "$log/snapshot2.log" 2>&1 || { tail -40 "$log"/snapshot*.log; return 1; }
+  recap "$log/snapshot2.log" 'changed=0 +unreachable=0 +failed=0' || { grep changed: "$log/snapshot2.log"; return 1; }
+  grep -q 'name: etcd3' "$log/snapshot/actual/etcd.yml" && grep -q 'kind: DaemonSet' "$log/snapshot/actual/objects/kube-system.yml" &&
+    grep -q 'network/bridge' "$log/snapshot/expected/node3.yml" && grep -q kube-apiserver.yaml "$log/snapshot/actual/hosts/node2.yml" ||
+    { ls -R "$log/snapshot"; return 1; }
+  kubectl node1 create secret generic new-here --from-literal=password=hunter2
+  snapshot --check --diff > "$log/snapshot3.log" 2>&1
+  local code=$?
+  kubectl node1 delete secret new-here
+  [ $code = 0 ] && grep -q '^+ *name: new-here' "$log/snapshot3.log" && ! grep -q "$(printf hunter2 | base64)" "$log/snapshot3.log" &&
+    ! grep -rq new-here "$log/snapshot"
+}
+
 verify_names_a_stopped_member() {
   on node3 systemctl stop etcd
   verify > "$log/stopped.log" 2>&1
