@@ -51,7 +51,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 "{}    - debug: msg=\"{{% for name in range(20) %}}{{{{ lookup('vars', 'r' ~ name).stdout_lines | length }}}},{{% endfor %}}\"\n",
                 (0..20).map(|name| format!("    - command: one\n      register: r{name}\n")).collect::<String>()
             )),
-            memory: 800_000,
+            // Up to 512 MiB wait for their tasks, beside what is registered.
+            memory: 1_000_000,
             says: &["30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,"],
             ..fails("large_registered_output_of_each_task", "large_output", &[0])
         },
