@@ -215,10 +215,14 @@ impl TaskOnHost {
         let Whole { mut result, delegate, looped, mut parts, mut notify, forgiven } = whole;
         // A failed result is kept for `rescue`.
         let is_kept = self.task.register.is_some() || result.failed();
-        let counted = self.admit(&mut result, is_kept, Size::default()).map_err(|refusal| {
-            result = kept::dropped(&result, refusal);
-            parts = vec![(result.clone(), delegate.clone())];
-        });
+        let counted = match self.admit(&mut result, is_kept, Size::default()) {
+            Ok(counted) => Some(counted),
+            Err(refusal) => {
+                result = kept::dropped(&result, refusal);
+                parts = vec![(result.clone(), delegate.clone())];
+                None
+            }
+        };
         let ignored = forgiven.unwrap_or_else(|| self.forgives(context, &result));
         let no_log = self.no_log(context).unwrap_or(true);
         // A failed task notifies no handlers, even if the failure is ignored.
@@ -237,7 +241,7 @@ impl TaskOnHost {
             delegate_facts,
             action,
             stopped: false,
-            _counted: counted.ok(),
+            _counted: counted,
         };
         self.record_done(&outcome, looped, no_log);
         // In lockstep, the outcomes of all hosts wait for the slowest.
