@@ -12,6 +12,7 @@ use super::item::{ItemOutcome, censored, is_boolean};
 use super::items::Items;
 use super::kept::{self, Counted, Kept};
 use super::label;
+use super::looping::Loop;
 use crate::action::Failure;
 use crate::error::Result;
 use crate::executor::Pool;
@@ -19,7 +20,7 @@ use crate::journal::{Place, Recorder};
 use crate::outcome::{Size, TaskResult};
 use crate::output::{Event, Events, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
-use crate::vars::{Run, TaskScope, World, float, given, truth};
+use crate::vars::{Run, TaskScope, World, given, truth};
 
 /// State that all tasks of a run share.
 pub struct Shared {
@@ -106,18 +107,6 @@ impl Whole {
     fn of(result: TaskResult) -> Whole {
         Whole { result, delegate: None, looped: false, parts: Vec::new(), notify: Vec::new(), forgiven: None }
     }
-}
-
-/// A loop with its items and `loop_control` evaluated.
-pub(super) struct Loop {
-    pub(super) items: Vec<Value>,
-    pub(super) loop_var: Arc<str>,
-    pub(super) index_var: Option<Arc<str>>,
-    pub(super) extended: bool,
-    /// Whether `ansible_loop` contains all items.
-    all_items: bool,
-    pub(super) pause: f64,
-    pub(super) break_when: Vec<Node>,
 }
 
 impl TaskOnHost {
@@ -271,75 +260,6 @@ impl TaskOnHost {
                 false
             }
         })
-    }
-
-    /// Evaluates the task's loop, if it has one.
-    pub(super) fn open_loop(&self, context: &Context) -> Result<Option<Loop>, Failure> {
-        let task = &self.task;
-        let items = match (&task.with_lookup, task.keywords.get("loop")) {
-            (None, None) => return Ok(None),
-            (Some((lookup, terms)), _) => self.lookup_items(context, lookup, terms)?,
-            (None, Some(node)) => {
-                let value = crate::vars::render(context, node)?;
-                if value.kind() != minijinja::value::ValueKind::Seq
-                    && value.kind() != minijinja::value::ValueKind::Iterable
-                {
-                    return Err(Failure::Failed(format!(
-                        "loop needs a list, but this is {}: {}",
-                        windlass_template::type_name(&value),
-                        windlass_template::text(&value)
-                    )));
-                }
-                value.try_iter().into_iter().flatten().filter(|item| !windlass_template::is_omit(item)).collect()
-            }
-        };
-        let control = task.keywords.get("loop_control");
-        let field = |name: &str| -> Result<Option<Value>, Failure> {
-            match control.and_then(|map| map.get(name)) {
-                None => Ok(None),
-                Some(node) => Ok(given(context, node)?),
-            }
-        };
-        Ok(Some(Loop {
-            items,
-            loop_var: field("loop_var")?
-                .map(|value| Arc::from(windlass_template::text(&value)))
-                .unwrap_or_else(|| Arc::from("item")),
-            index_var: field("index_var")?.map(|value| Arc::from(windlass_template::text(&value))),
-            extended: field("extended")?.is_some_and(|value| truth(&value)),
-            all_items: field("extended_allitems")?.is_none_or(|value| truth(&value)),
-            pause: field("pause")?.and_then(|value| float(&value)).unwrap_or(0.0),
-            break_when: match control.and_then(|map| map.get("break_when")) {
-                None => Vec::new(),
-                Some(node) => node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]),
-            },
-        }))
-    }
-
-    fn lookup_items(&self, context: &Context, lookup: &str, terms: &Node) -> Result<Vec<Value>, Failure> {
-        let short = crate::playbook::short_name(lookup);
-        let is_classic = self.shared.run.settings.compat == windlass_template::Compat::V2_18;
-        let rendered = match short {
-            // `first_found` skips terms that are undefined, just as it skips files that do not exist.
-            "first_found" => context.render_defined(terms)?,
-            _ => crate::vars::render(context, terms)?,
-        };
-        let is_list = crate::playbook::short_name(lookup) == "list";
-        if is_list && rendered.kind() == minijinja::value::ValueKind::Map {
-            return Err("with_list expects a list".into());
-        }
-        let terms: Vec<Value> = match rendered.kind() {
-            minijinja::value::ValueKind::Seq => rendered.try_iter().into_iter().flatten().collect(),
-            // 2.18 iterates over any value; for a mapping that yields its keys.
-            minijinja::value::ValueKind::Map if is_classic && short == "items" => {
-                rendered.try_iter().into_iter().flatten().collect()
-            }
-            _ => vec![rendered],
-        };
-        let items = context.lookup(lookup, &terms, &windlass_template::LookupOptions::new())?;
-        // Tasks receive a tuple as a list.
-        let list = |item: Value| if item.is_tuple() { item.try_iter().into_iter().flatten().collect() } else { item };
-        Ok(items.into_iter().map(list).collect())
     }
 
     /// Label of an item in the output. Fails if `loop_control.label` cannot be rendered.
@@ -529,43 +449,5 @@ impl TaskOnHost {
             text = format!("{}\n\nhint: {advice}", text.trim_end());
         }
         text
-    }
-}
-
-impl Loop {
-    /// Loop variables of one item.
-    pub(super) fn variables(&self, index: usize) -> IndexMap<Arc<str>, Variable> {
-        let at = |index: usize| self.items.get(index).cloned();
-        let mut vars = IndexMap::new();
-        vars.insert(Arc::clone(&self.loop_var), Variable::Data(at(index).unwrap_or_default()));
-        vars.insert(Arc::from("ansible_loop_var"), Variable::Data(Value::from(&*self.loop_var)));
-        if let Some(name) = &self.index_var {
-            vars.insert(Arc::clone(name), Variable::Data(Value::from(index)));
-            vars.insert(Arc::from("ansible_index_var"), Variable::Data(Value::from(&**name)));
-        }
-        if self.extended {
-            let length = self.items.len();
-            let mut entries = Vec::new();
-            if self.all_items {
-                entries.push(("allitems", self.items.iter().cloned().collect::<Value>()));
-            }
-            entries.extend([
-                ("index", Value::from(index + 1)),
-                ("index0", Value::from(index)),
-                ("first", Value::from(index == 0)),
-                ("last", Value::from(index + 1 == length)),
-                ("length", Value::from(length)),
-                ("revindex", Value::from(length - index)),
-                ("revindex0", Value::from(length - index - 1)),
-            ]);
-            if let Some(next) = at(index + 1) {
-                entries.push(("nextitem", next));
-            }
-            if let Some(previous) = index.checked_sub(1).and_then(at) {
-                entries.push(("previtem", previous));
-            }
-            vars.insert(Arc::from("ansible_loop"), Variable::Data(Value::from_pairs(entries)));
-        }
-        vars
     }
 }

@@ -8,8 +8,9 @@ use indexmap::{IndexMap, IndexSet};
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::{Key, Node};
 
-use super::execute::{CENSORED, Loop, Shared, TaskOnHost};
+use super::execute::{CENSORED, Shared, TaskOnHost};
 use super::items;
+use super::looping::Loop;
 use crate::action::{Failure, INCLUDE_TASKS};
 use crate::error::{Error, Result, did_you_mean};
 use crate::outcome::TaskResult;

@@ -8,9 +8,10 @@ use indexmap::IndexMap;
 use windlass_template::{Context, Dependencies, Value, Variable};
 
 use super::ahead::{Ahead, Lane, departed};
-use super::execute::{Loop, TaskOnHost, Whole};
+use super::execute::{TaskOnHost, Whole};
 use super::item::ItemOutcome;
 use super::kept::{self, Counted};
+use super::looping::Loop;
 use super::store::registered;
 use crate::outcome::{Effect, InventoryChange, NewHost, TaskResult};
 

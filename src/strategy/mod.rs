@@ -21,6 +21,7 @@ mod job;
 mod kept;
 mod label;
 mod linear;
+mod looping;
 mod meta;
 mod play;
 mod prompt;
