@@ -342,7 +342,9 @@ fn multus_has_every_setting() {
     let flags: Vec<&str> = expected.split_whitespace().collect();
     has(pod, "/spec/containers/0/args", &json!(flags));
     assert_eq!(rendered[0].as_array().unwrap().len(), 1, "{}", rendered[0]);
-    assert!(rendered[1].as_array().unwrap().contains(&json!("/etc/n/70-multus.conf")), "{}", rendered[1]);
+    for file in ["/etc/n/70-multus.conf", "/etc/n/00-multus.conf", "/etc/n/00-multus.conf.new"] {
+        assert!(rendered[1].as_array().unwrap().contains(&json!(file)), "{file} in {}", rendered[1]);
+    }
 }
 
 #[test]
