@@ -296,6 +296,14 @@ fn kube_router_has_every_setting() {
     // Both passwords in base64, then the file.
     has(&rendered[1], "/0/data/passwords", &json!("ZDI5eVpBPT0s"));
     assert_eq!(rendered[2], json!({"a.b/c": "d=e", "kube-router.io/node.asn": "64600"}));
+    // kube-router reads annotations only when it starts.
+    let settings = |variables: &Value| -> String {
+        let text = "{{ (kube_router_objects | last).spec.template.metadata.annotations['windlass/settings'] }}";
+        render(&["network/kube_router"], &[("settings", text)], variables).remove(0)
+    };
+    let mut changed = variables.clone();
+    changed["kube_router_annotations_all"] = json!(["kube-router.io/node.asn=64601"]);
+    assert_ne!(settings(&variables), settings(&changed));
 }
 
 #[test]
