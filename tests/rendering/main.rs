@@ -314,6 +314,31 @@ fn corefiles_are_well_formed() {
 }
 
 #[test]
+fn dns_autoscaler_parameters_are_applied() {
+    let variables = json!({
+        "dns_mode": "coredns_dual", "dns_min_replicas": 3, "dns_nodes_per_replica": 8, "dns_cores_per_replica": 64, "coredns_corefile": "",
+    });
+    let template = "{{ lookup('template', '{root}/roles/addon/coredns/templates/coredns.yaml.j2') }}";
+    let objects = documents(&render(&["addon/coredns"], &[("objects", template)], &variables)[0]);
+    for name in ["dns-autoscaler", "dns-autoscaler-secondary"] {
+        let named = |kind: &str| {
+            let is = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+            objects.iter().find(is).cloned().unwrap_or_default()
+        };
+        let parameters: Value = serde_json::from_str(named("ConfigMap")["data"]["linear"].as_str().unwrap()).unwrap();
+        let expected =
+            json!({"coresPerReplica": 64, "min": 3, "nodesPerReplica": 8, "preventSinglePointFailure": true});
+        assert_eq!(parameters, expected);
+        // The autoscaler keeps parameters that it has from flags.
+        let command = named("Deployment")["spec"]["template"]["spec"]["containers"][0]["command"].to_string();
+        assert!(
+            command.contains(&format!("--configmap={name}\"")) && !command.contains("--default-params"),
+            "{command}"
+        );
+    }
+}
+
+#[test]
 fn hardening_changes_defaults_but_not_explicit_settings() {
     let mut settings = json!({"kube_version": "1.36.3", "kube_hardening": true, "kube_encrypt_token": "0123456789abcdef0123456789abcdef"});
     let files = [KUBEADM, KUBELET, ("admission.json", "{{ control_plane_admission | to_json }}")];
