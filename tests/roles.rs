@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -192,6 +193,41 @@ fn kube_proxy_waits_for_members_of_etcd_in_pods() {
         let out = fs::read_to_string(folder.path().join("out")).unwrap();
         assert_eq!(out, expected, "{kind} {before}");
     }
+}
+
+/// The script finds a program that prints rules, and one that keeps what it reads.
+#[test]
+fn nodelocaldns_removal_other_rules_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let save = "#!/bin/sh
+[ \"$2\" = raw ] || exit 0
+cat <<END
+*raw
+:PREROUTING ACCEPT [0:0]
+-A PREROUTING -d 192.0.2.1/32 -m comment --comment \"mine\" -j NOTRACK
+-A PREROUTING -d 169.254.25.10/32 -p udp -m udp --dport 53 -m comment --comment \"NodeLocal DNS Cache: skip conntrack\" -j NOTRACK
+COMMIT
+END
+";
+    let restore = format!("#!/bin/sh\necho \"$@\" > {0}/read\ncat >> {0}/read\n", folder.path().display());
+    for (name, text) in [("iptables-save", save), ("iptables-restore", restore.as_str())] {
+        let program = folder.path().join(name);
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let output = Command::new("sh")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/roles/addon/nodelocaldns/files/clean.sh"))
+        .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
+        .output()
+        .unwrap();
+    let shown = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(shown, ("iptables raw\n".into(), "".into()));
+    let expected = "--noflush
+*raw
+-D PREROUTING -d 169.254.25.10/32 -p udp -m udp --dport 53 -m comment --comment \"NodeLocal DNS Cache: skip conntrack\" -j NOTRACK
+COMMIT
+";
+    assert_eq!(fs::read_to_string(folder.path().join("read")).unwrap(), expected);
 }
 
 /// The script runs in a network and a file system of its own, on links and rules like Cilium's and beside others.
