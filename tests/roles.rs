@@ -230,6 +230,58 @@ COMMIT
     assert_eq!(fs::read_to_string(folder.path().join("read")).unwrap(), expected);
 }
 
+/// The script runs in a network and a file system of its own. It finds programs that print rules and keep what they
+/// read.
+#[test]
+fn kube_router_removal_takes_rules_of_forwarding() {
+    if !windlass_testing::has_all(&["root", "namespaces", "ip"]) {
+        return;
+    }
+    let script = "set -eu
+mount -t tmpfs tmpfs /var/lib
+mount -t tmpfs tmpfs /mnt
+mount -t sysfs sysfs /sys
+mkdir /var/lib/kube-router
+cat > /mnt/iptables-save <<'END'
+#!/bin/sh
+[ \"$2\" = filter ] || exit 0
+cat <<'RULES'
+*filter
+:KUBE-ROUTER-FORWARD - [0:0]
+-A FORWARD -j KUBE-ROUTER-FORWARD
+-A FORWARD -o eth0 -m comment --comment \"allow outbound node port traffic on node interface with which node ip is associated\" -j ACCEPT
+-A FORWARD -o kube-bridge -m comment --comment \"allow inbound traffic to pods\" -j ACCEPT
+-A FORWARD -i kube-bridge -m comment --comment \"allow outbound traffic from pods\" -j ACCEPT
+-A FORWARD -o eth0 -m comment --comment \"allow mine\" -j ACCEPT
+COMMIT
+RULES
+END
+printf '#!/bin/sh\\ncat > /mnt/read\\n' > /mnt/iptables-restore
+chmod +x /mnt/iptables-save /mnt/iptables-restore
+PATH=/mnt:$PATH sh \"$0\"
+cat /mnt/read
+";
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/roles/network/kube_router/files/clean.sh");
+    let output = Command::new("unshare")
+        .args(["--net", "--mount", "--propagation", "private", "sh", "-c", script, program])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let expected = "iptables filter
+removed
+*filter
+:KUBE-ROUTER-FORWARD - [0:0]
+-D FORWARD -j KUBE-ROUTER-FORWARD
+-D FORWARD -o eth0 -m comment --comment \"allow outbound node port traffic on node interface with which node ip is associated\" -j ACCEPT
+-D FORWARD -o kube-bridge -m comment --comment \"allow inbound traffic to pods\" -j ACCEPT
+-D FORWARD -i kube-bridge -m comment --comment \"allow outbound traffic from pods\" -j ACCEPT
+-X KUBE-ROUTER-FORWARD
+COMMIT
+";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{errors}");
+}
+
 /// The script runs in a network and a file system of its own, on links and rules like Cilium's and beside others.
 #[test]
 fn cilium_removal_other_links_and_rules_stay() {

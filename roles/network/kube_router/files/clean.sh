@@ -9,6 +9,9 @@ clean() {
         /^:KUBE-(ROUTER|POD-FW|NWPLCY)-/ { order[++count] = substr($1, 2) }
         /^-A KUBE-(ROUTER|POD-FW|NWPLCY)-/ { next }
         /^-A .*(-j KUBE-(ROUTER|POD-FW|NWPLCY)-|--match-set (inet6:)?kube-router-|--vmethod MASQ)/ { sub(/^-A/, "-D"); rules[++rule] = $0 }
+        /^-A FORWARD .*--comment "allow (outbound traffic from pods|inbound traffic to pods|outbound node port traffic on node interface with .*)" -j ACCEPT$/ {
+            sub(/^-A/, "-D"); rules[++rule] = $0
+        }
         END {
             if (!count && !rule) exit
             print "*" table
