@@ -11,6 +11,7 @@ use minijinja::value::{Enumerator, Object, ValueKind};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rustix::fs::FallocateFlags;
 use windlass_template::{Value, data_of};
+use zeroize::Zeroizing;
 
 use super::lines::Lines;
 use super::size::{Size, VALUE, size};
@@ -45,9 +46,9 @@ impl SpillFile {
     /// Creates the file on the disk of a directory, which is created if it is missing.
     pub fn create(directory: &Path) -> io::Result<SpillFile> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret).map_err(io::Error::other)?;
-        let key = UnboundKey::new(&CHACHA20_POLY1305, &secret).map_err(|_| io::Error::other("the key was refused"))?;
+        let mut secret = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut *secret).map_err(io::Error::other)?;
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &*secret).map_err(|_| io::Error::other("the key was refused"))?;
         let file = tempfile::tempfile_in(directory)?;
         Ok(SpillFile { file, key: LessSafeKey::new(key), end: Mutex::default(), reserve: RESERVE })
     }

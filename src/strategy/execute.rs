@@ -202,8 +202,9 @@ impl TaskOnHost {
     /// Reports the task's result and builds its outcome.
     fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
         let Whole { mut result, delegate, looped, mut parts, mut notify, forgiven } = whole;
-        // A failed result is kept for `rescue`.
-        let is_kept = self.task.register.is_some() || result.failed();
+        // A failed result is kept for `rescue`, and any for a debugger.
+        let has_reader = self.task.register.is_some() || self.task.keyword("debugger").is_some();
+        let is_kept = has_reader || result.failed();
         let counted = match self.admit(&mut result, is_kept, Size::default()) {
             Ok(counted) => Some(counted),
             Err(refusal) => {

@@ -26,8 +26,8 @@ pub(super) struct Items<'a> {
     /// Variables set by earlier items, visible to later ones.
     seen: IndexMap<Arc<str>, Variable>,
     results: Vec<Value>,
-    /// Sizes of `results`.
-    counted: Vec<Counted>,
+    /// Size of `results`, which counts as long as the loop runs.
+    counted: Option<Counted>,
     parts: Vec<(TaskResult, Option<String>)>,
     notify: Vec<String>,
     /// Successful items of `add_host` and `group_by`. They are reported when all have succeeded, because a failure adds
@@ -47,7 +47,7 @@ impl<'a> Items<'a> {
             opened,
             seen: IndexMap::new(),
             results: Vec::new(),
-            counted: Vec::new(),
+            counted: None,
             parts: Vec::new(),
             notify: Vec::new(),
             untold: Vec::new(),
@@ -212,8 +212,8 @@ impl<'a> Items<'a> {
             result.set("msg", format!("Failed to template loop_control.label: {why}"));
             "None".to_owned()
         });
-        match task.admit(&mut result, true, self.counted.iter().map(Counted::size).sum()) {
-            Ok(counted) => self.counted.push(counted),
+        match task.admit(&mut result, true, self.counted.as_ref().map(Counted::size).unwrap_or_default()) {
+            Ok(counted) => self.counted = Some(counted.and(self.counted.take())),
             Err(refusal) => {
                 result = kept::dropped(&result, refusal);
                 self.identify(&mut result, index, &context);

@@ -120,6 +120,14 @@ pub(super) struct Counted {
 }
 
 impl Counted {
+    /// Both sizes as one.
+    pub(super) fn and(mut self, other: Option<Counted>) -> Counted {
+        if let Some(mut other) = other {
+            self.size = self.size + std::mem::take(&mut other.size);
+        }
+        self
+    }
+
     /// The size itself.
     pub(super) fn size(&self) -> Size {
         self.size
@@ -192,6 +200,9 @@ mod tests {
         assert_eq!(kept.total(), Size::default(), "dropped sizes count no more");
         kept.replace(Size::default(), Size::in_memory(RUN_CROWDED));
         assert!(admitted(0).disk > 1 << 20);
+        let one = || kept.admit(&mut large(), true, "h", Size::default()).unwrap();
+        drop(one().and(Some(one())));
+        assert_eq!(kept.total(), Size::in_memory(RUN_CROWDED));
     }
 
     #[test]
