@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use windlass_template::Value;
 
 use super::lines::Lines;
-use super::size::size;
+use super::size::{Size, VALUE, size};
 use super::spill::{SpillFile, Spilled};
 use super::{Effect, HostResult};
 use crate::action::Arguments;
@@ -310,6 +310,15 @@ impl TaskResult {
     pub(crate) fn spill(&mut self, file: &Arc<SpillFile>, least: usize) -> io::Result<()> {
         self.on_disk = Some(Spilled::value(self.registered(), file, least)?);
         Ok(())
+    }
+
+    /// Estimated size of [`TaskResult::to_value`], which it does not build.
+    pub(crate) fn registered_size(&self) -> Size {
+        let entry = |(key, value): (&Arc<str>, &Value)| Size::in_memory(VALUE + key.len()) + size(value);
+        match &self.on_disk {
+            Some(value) => size(value),
+            None => Size::in_memory(VALUE) + self.registered().map(entry).sum(),
+        }
     }
 
     /// Whether large values are on disk.

@@ -257,10 +257,12 @@ mod tests {
         let (_directory, file) = file();
         let mut result = result();
         let before = result.to_value();
+        assert_eq!(result.registered_size(), size(&before));
         result.spill(&file, 100).unwrap();
         let after = result.to_value();
         assert_eq!(windlass_template::to_json(&after).to_string(), windlass_template::to_json(&before).to_string());
         assert_eq!(after.get_attr("stdout_lines").unwrap().len(), Some(1000));
+        assert_eq!(result.registered_size(), size(&after));
         let (before, after) = (size(&before), size(&after));
         assert!(before.disk == 0 && after.disk > 10_000, "{after:?}");
         assert!(after.memory + 10_000 < before.memory, "{before:?} {after:?}");

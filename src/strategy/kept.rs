@@ -158,7 +158,7 @@ fn size_of_result(result: &TaskResult, is_registered: bool) -> Size {
         Effect::Facts(facts) => size_of_facts(facts),
         _ => Size::default(),
     });
-    let values = if is_registered { size(&result.to_value()) } else { Size::in_memory(VALUE) };
+    let values = if is_registered { result.registered_size() } else { Size::in_memory(VALUE) };
     values + facts.sum()
 }
 
