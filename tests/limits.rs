@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "common/memory.rs"]
+mod memory;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -123,23 +126,16 @@ fn large_results_that_nothing_reads_are_not_kept_until_all_hosts_are_done() {
 }
 
 /// Runs a command. Returns the peak of its resident memory in MiB, its exit code and its output.
-fn peak_of(command: &mut Command) -> (usize, Option<i32>, String) {
+fn peak_of(command: &mut Command) -> (u64, Option<i32>, String) {
     let mut child = command.spawn().unwrap();
     let mut peak = 0;
     while child.try_wait().unwrap().is_none() {
-        peak = peak.max(peak_memory(child.id()).unwrap_or(0));
+        peak = peak.max(memory::peak(child.id()).unwrap_or(0));
         std::thread::sleep(Duration::from_millis(20));
     }
     let output = child.wait_with_output().unwrap();
     assert!(peak > 0, "no peak was read");
     (peak >> 10, output.status.code(), said(&output))
-}
-
-/// Peak of a process's resident memory in KiB.
-fn peak_memory(pid: u32) -> Option<usize> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[test]

@@ -15,6 +15,8 @@
 mod everywhere;
 mod frames;
 mod liar;
+#[path = "../common/memory.rs"]
+mod memory;
 mod results;
 mod stage;
 #[path = "../../crates/ssh/tests/support/mod.rs"]

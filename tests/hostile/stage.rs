@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -219,7 +219,7 @@ fn drain(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<Stri
 fn watch(child: &mut Child, began: Instant) -> (Option<i32>, u64) {
     let mut memory = 0;
     loop {
-        memory = memory.max(peak(child.id()).unwrap_or(0));
+        memory = memory.max(super::memory::peak(child.id()).unwrap_or(0));
         if let Some(status) = child.try_wait().unwrap() {
             return (status.code(), memory);
         }
@@ -230,12 +230,6 @@ fn watch(child: &mut Child, began: Instant) -> (Option<i32>, u64) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn peak(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn end_of(text: &str) -> String {
