@@ -137,8 +137,8 @@ impl Spilled {
     ) -> io::Result<Value> {
         let mut spilled = IndexMap::new();
         for (key, value) in entries {
-            let entry = match Form::of(key, value) {
-                Some(_) if size(value).memory <= least => Entry::Memory(value.clone()),
+            let form = if size(value).memory > least { Form::of(key, value) } else { None };
+            let entry = match form {
                 Some(Form::Text(text)) => Entry::Text(file.write(text.as_bytes().to_vec())?),
                 Some(Form::Lines(of)) => Entry::Lines(of),
                 Some(Form::Json) => Entry::Json(file.write(serde_json::to_vec(&windlass_template::to_json(value))?)?),

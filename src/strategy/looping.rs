@@ -74,8 +74,7 @@ impl TaskOnHost {
             "first_found" => context.render_defined(terms)?,
             _ => crate::vars::render(context, terms)?,
         };
-        let is_list = crate::playbook::short_name(lookup) == "list";
-        if is_list && rendered.kind() == minijinja::value::ValueKind::Map {
+        if short == "list" && rendered.kind() == minijinja::value::ValueKind::Map {
             return Err("with_list expects a list".into());
         }
         let terms: Vec<Value> = match rendered.kind() {

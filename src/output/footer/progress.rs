@@ -149,6 +149,11 @@ impl Progress {
         running
     }
 
+    /// Host that has worked longest.
+    fn longest(&self) -> Option<(&Arc<str>, &Running)> {
+        self.running.iter().min_by_key(|(_, running)| running.since)
+    }
+
     /// Hosts at work with their tasks, one a line, the longest first. The first lines start with the host's key.
     pub(super) fn at_work(&mut self) -> Vec<String> {
         let running = self.longest_first();
@@ -165,8 +170,7 @@ impl Progress {
 
     /// Whether live output of a host is shown.
     pub(crate) fn follows(&self, host: &str) -> bool {
-        let longest = self.running.iter().min_by_key(|(_, running)| running.since);
-        self.follow.includes(host, longest.map(|(name, _)| &**name))
+        self.follow.includes(host, self.longest().map(|(name, _)| &**name))
     }
 
     /// Follows other hosts: the next choice, or the host with this number (from 1) in the list shown last. Returns a
@@ -189,8 +193,7 @@ impl Progress {
             return None;
         }
         let count = |number: usize, word: &str| if number > 0 { format!("{number} {word}") } else { String::new() };
-        let slowest = self.running.iter().min_by_key(|(_, running)| running.since);
-        let slowest = slowest.filter(|(_, running)| running.since.elapsed() >= SLOW);
+        let slowest = self.longest().filter(|(_, running)| running.since.elapsed() >= SLOW);
         let remaining = self.end.map(|end| end.saturating_duration_since(Instant::now()));
         Some(Parts {
             play: if self.play > 0 {
