@@ -214,6 +214,11 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
+        "Start of such a program",
+        "1 s",
+        &[("crates/guard/src/lib.rs", "const STARTING: Duration = Duration::from_secs(1);")],
+    ),
+    (
         "Suspended executor",
         "3 s",
         &[("crates/guard/src/run.rs", "const SUSPENDED: Duration = Duration::from_secs(3);")],

@@ -128,8 +128,8 @@ impl Command {
     /// Runs the process to its end. Fails if the program cannot be started, but not if it exits with an error.
     pub fn run(self, host: &Host) -> Result<Output, Failure> {
         host.check_cancelled()?;
-        windlass_guard::prepare();
-        let mut running = Running::of(self.spawn(host)?);
+        let start = windlass_guard::start();
+        let mut running = Running::of(self.spawn(host)?, start);
         let pipes = Pipes::of(&mut running, self.input)?;
         let (stdout, stderr) = pipes.pump(host, &mut running, self.live, self.keep)?;
         let status = running.status()?;

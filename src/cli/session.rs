@@ -359,6 +359,7 @@ fn end_at_once(signal: Signal) {
             format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice{but}.", signal.name);
         crate::output::end_footer();
         Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
+        windlass_guard::end();
         std::process::exit(signal.code.into());
     });
 }

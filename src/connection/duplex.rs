@@ -94,8 +94,8 @@ impl Output {
 /// Starts a process with three pipes in a process group of its own. An interrupt at the terminal then reaches only this
 /// program, which ends its processes in order. Should it die without doing so, its guard ends them.
 pub(super) fn process(command: Command) -> io::Result<Duplex> {
-    windlass_guard::prepare();
-    started(command, |child| group_of(child).map(windlass_guard::watch_group))
+    let start = windlass_guard::start();
+    started(command, |child| group_of(child).map(|group| start.watch_group(group)))
 }
 
 /// Like [`process`], for a process that ends when its input does.

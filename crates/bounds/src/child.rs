@@ -120,9 +120,9 @@ pub fn remaining(deadline: Option<Duration>) -> Option<Duration> {
 pub fn run(command: &mut Command, limits: Limits, stderr_shown: bool) -> Result<Output, Error> {
     let limits = Limits { deadline: remaining(limits.deadline), ..limits };
     let stderr = if stderr_shown { Stdio::inherit() } else { Stdio::piped() };
-    windlass_guard::prepare();
+    let start = windlass_guard::start();
     let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn()?;
-    let _watched = windlass_guard::watch_tree(Pid::from_child(&child));
+    let _watched = start.watch_tree(Pid::from_child(&child));
     let until = limits.deadline.map(|deadline| Instant::now() + deadline);
     let outcome = finish(&mut child, limits, until);
     if outcome.is_err() {

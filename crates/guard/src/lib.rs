@@ -20,8 +20,9 @@ use std::{
     io::{self, Write},
     os::{fd::OwnedFd, unix::process::CommandExt},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    thread,
+    time::{Duration, Instant},
 };
 
 use rustix::process::Pid;
@@ -33,6 +34,8 @@ pub use run::run;
 const NAME: &str = "windlass-guard";
 /// Time between SIGTERM and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(3);
+/// Maximum time for [`end`] to wait until a process that starts is on the list.
+const STARTING: Duration = Duration::from_secs(1);
 /// Bytes of a record: whether something is added, its kind, its number, and the start of a process.
 const RECORD: usize = 14;
 
@@ -62,6 +65,8 @@ struct Started {
 }
 
 static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
+/// Read while a process starts; written for good at the end of this process.
+static STARTS: RwLock<()> = RwLock::new(());
 
 /// Protects the processes that this process starts from now on. `verb` is the argument with which this program calls
 /// [`run`]; the owner's process id follows it. `channel` is the input whose end this process should notice.
@@ -69,8 +74,17 @@ pub fn install(verb: &str, channel: Option<OwnedFd>) {
     locked().get_or_insert_with(|| Guard { verb: verb.into(), channel, running: None, entries: BTreeSet::new() });
 }
 
-/// Ends the guard. Processes that are still on its list are stopped.
+/// Ends the guard, at the end of this process: whatever calls [`start`] later waits for ever. Processes that are still on
+/// the list are stopped.
 pub fn end() {
+    let deadline = Instant::now() + STARTING;
+    loop {
+        match STARTS.try_write() {
+            Ok(last) => break std::mem::forget(last),
+            Err(_) if Instant::now() >= deadline => break,
+            Err(_) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
     let Some(Guard { running: Some(Started { mut child, lifeline }), entries, .. }) = locked().take() else { return };
     drop(lifeline);
     if entries.is_empty() {
@@ -78,30 +92,39 @@ pub fn end() {
     }
 }
 
-/// Starts the guard, so that [`watch_group`] and [`watch_tree`] take no time: a process that starts next is unprotected
-/// until then.
-pub fn prepare() {
+/// Start of a process that must not outlive this one. While this value exists, [`end`] waits, so that the process gets
+/// onto the list.
+#[must_use = "a process that starts without it may outlive this one"]
+#[derive(Debug)]
+pub struct Start(#[expect(dead_code, reason = "held until it is dropped")] RwLockReadGuard<'static, ()>);
+
+/// Begins the start of a process. It starts the guard first, so that putting the process on the list takes no time.
+pub fn start() -> Start {
+    let starts = STARTS.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(guard) = locked().as_mut().filter(|guard| guard.running.is_none()) {
         guard.running = guard.start().ok();
+    }
+    Start(starts)
+}
+
+impl Start {
+    /// Stops a process group should this process die first. Without [`install`] it has no effect.
+    pub fn watch_group(self, group: Pid) -> Watched {
+        Watched::new(Some(Entry::Group(group.as_raw_nonzero().get())))
+    }
+
+    /// Stops a child and its descendants should this process die first, for a child that shares this process's group.
+    /// Without [`install`] it has no effect. The child must not be reaped yet.
+    ///
+    /// Descendants are found by their parents. One whose parent has ended, such as a daemon, is not found.
+    pub fn watch_tree(self, child: Pid) -> Watched {
+        Watched::new(Process::of(child.as_raw_nonzero().get()).map(Entry::Tree))
     }
 }
 
 /// Processes that must not outlive this process; dropping it lets them live.
 #[derive(Debug)]
 pub struct Watched(Option<Entry>);
-
-/// Stops a process group should this process die first. Without [`install`] it has no effect.
-pub fn watch_group(group: Pid) -> Watched {
-    Watched::new(Some(Entry::Group(group.as_raw_nonzero().get())))
-}
-
-/// Stops a child and its descendants should this process die first, for a child that shares this process's group.
-/// Without [`install`] it has no effect. The child must not be reaped yet.
-///
-/// Descendants are found by their parents. One whose parent has ended, such as a daemon, is not found.
-pub fn watch_tree(child: Pid) -> Watched {
-    Watched::new(Process::of(child.as_raw_nonzero().get()).map(Entry::Tree))
-}
 
 impl Watched {
     fn new(entry: Option<Entry>) -> Watched {
@@ -197,6 +220,17 @@ impl Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn end_waits_for_a_process_that_starts() {
+        let start = start();
+        let end = thread::spawn(end);
+        thread::sleep(Duration::from_millis(50));
+        assert!(!end.is_finished());
+        drop(start);
+        end.join().unwrap();
+        assert!(STARTS.try_read().is_err(), "another process may start");
+    }
 
     #[test]
     fn record_read_returns_entry() {

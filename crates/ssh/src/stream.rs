@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use windlass_guard::{Process, Watched};
+use windlass_guard::{Process, Start, Watched};
 
 use crate::Error;
 use crate::config::AddressFamily;
@@ -150,7 +150,7 @@ impl ProxyCommand {
     /// Starts the command. The task ends after the command and returns its standard error.
     pub(crate) fn start(command: &str) -> io::Result<(Self, JoinHandle<String>)> {
         let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-        windlass_guard::prepare();
+        let start = windlass_guard::start();
         let child = Command::new(shell)
             .arg("-c")
             .arg(format!("exec {command}"))
@@ -159,7 +159,7 @@ impl ProxyCommand {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let mut running = Running::of(child);
+        let mut running = Running::of(child, start);
         let child = &mut running.child;
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -193,10 +193,10 @@ struct Running {
 }
 
 impl Running {
-    fn of(child: Child) -> Self {
+    fn of(child: Child, start: Start) -> Self {
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let process = id.and_then(|id| Process::of(id.as_raw_nonzero().get()));
-        Self { child, process, _watched: id.map(windlass_guard::watch_tree) }
+        Self { child, process, _watched: id.map(|id| start.watch_tree(id)) }
     }
 
     fn kill_descendants(&self) {

@@ -13,7 +13,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
 };
-use windlass_guard::Watched;
+use windlass_guard::{Start, Watched};
 use windlass_protocol::Stream;
 
 use super::GRACE;
@@ -36,9 +36,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn of(child: Child) -> Running {
+    pub(super) fn of(child: Child, start: Start) -> Running {
         let group = Pid::from_child(&child);
-        Running { watched: Some(windlass_guard::watch_group(group)), group, child, reaped: false }
+        Running { watched: Some(start.watch_group(group)), group, child, reaped: false }
     }
 
     /// Reaps the process, which has ended, and returns its exit status.

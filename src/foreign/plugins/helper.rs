@@ -60,14 +60,14 @@ impl Helper {
     pub(super) fn start(setup: &Setup) -> Result<Helper, Refusal> {
         let python = setup.python.display();
         let refuse = |error: &dyn std::fmt::Display| Refusal::new(format!("{python} cannot be started: {error}"));
-        windlass_guard::prepare();
+        let start = windlass_guard::start();
         let mut child = Command::new(&setup.python)
             .args(["-c", PROGRAM])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| refuse(&error))?;
-        let watched = windlass_guard::watch_tree(Pid::from_child(&child));
+        let watched = start.watch_tree(Pid::from_child(&child));
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(refuse(&"it has no standard streams"));
         };

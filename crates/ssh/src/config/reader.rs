@@ -224,7 +224,7 @@ impl Reader<'_> {
 
 fn run(command: &str) -> Result<bool, String> {
     let shell = std::env::var("SHELL").ok().filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-    windlass_guard::prepare();
+    let start = windlass_guard::start();
     let mut child = Command::new(&shell)
         .arg("-c")
         .arg(command)
@@ -233,7 +233,7 @@ fn run(command: &str) -> Result<bool, String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| format!("the command of `Match exec` could not be started with `{shell}`: {error}"))?;
-    let _watched = windlass_guard::watch_tree(rustix::process::Pid::from_child(&child));
+    let _watched = start.watch_tree(rustix::process::Pid::from_child(&child));
     let started = Instant::now();
     loop {
         match child.try_wait() {
