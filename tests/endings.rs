@@ -72,14 +72,14 @@ fn signal_ends_run_with_current_task_and_recap() {
 
 /// Whether a process exists that has not ended.
 /// Interrupts a run that waits for an inventory script, with the script, as Ctrl-C does.
-fn interrupted_in_inventory(folder: &Path, inventories: &[&str]) -> Output {
+fn interrupted_in_inventory(folder: &Path, words: &[&str]) -> Output {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::process::CommandExt as _;
     fs::write(folder.join("slow.sh"), "#!/bin/sh\ntouch begun\nexec sleep 600\n").unwrap();
     fs::set_permissions(folder.join("slow.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(folder.join("hosts"), "here ansible_connection=local\n").unwrap();
     let mut run = windlass(folder);
-    run.arg("adhoc").args(inventories).args(["all", "-m", "command", "-a", "touch ran"]);
+    run.args(words);
     let child = run.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until(|| folder.join("begun").exists());
     let group = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
@@ -89,16 +89,22 @@ fn interrupted_in_inventory(folder: &Path, inventories: &[&str]) -> Output {
 
 #[test]
 fn interrupt_while_an_inventory_is_read_runs_no_task() {
-    for inventories in [&["-i", "slow.sh", "-i", "hosts"][..], &["-i", "slow.sh"]] {
+    const WORK: &[&str] = &["all", "-m", "command", "-a", "touch ran"];
+    for (words, work) in [
+        (&["adhoc", "-i", "slow.sh", "-i", "hosts"][..], WORK),
+        (&["adhoc", "-i", "slow.sh"], WORK),
+        (&["inventory", "-i", "slow.sh"], &["--list"]),
+    ] {
         let folder = tempfile::tempdir().unwrap();
-        let output = interrupted_in_inventory(folder.path(), inventories);
+        let output = interrupted_in_inventory(folder.path(), &[words, work].concat());
         assert!(text(&output.stderr).contains("[ERROR]: SIGINT: "), "{}", text(&output.stderr));
-        assert_eq!(output.status.code(), Some(99), "{inventories:?}");
+        assert_eq!(output.status.code(), Some(99), "{words:?}");
         assert!(!folder.path().join("ran").exists());
     }
 }
 
 /// A process. Its id alone could soon belong to another one.
+#[derive(Debug)]
 struct Process {
     pid: i32,
     /// Start in clock ticks since the boot; `None` if it has ended already.
@@ -318,6 +324,14 @@ fn waiting_for(program: &str, folder: &Path) -> Child {
     run.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
+/// The processes of the program that a run waits for, once its guard knows them: it learns of a program that has started,
+/// and a run that is killed before that leaves it behind.
+fn started_by(folder: &Path) -> [Process; 2] {
+    let started = ["outer", "inner"].map(|name| process_in(&folder.join(name)));
+    std::thread::sleep(Duration::from_secs(1));
+    started
+}
+
 /// Whether a run still has its guard.
 fn has_guard(run: u32) -> bool {
     let guard = format!("windlass-guard\0__guard\0{run}\0");
@@ -332,17 +346,25 @@ fn own_programs() -> impl Iterator<Item = &'static str> {
     ["lookup", "inventory", "password", "proxy", "filter"].into_iter().filter(move |it| *it != "filter" || has_python)
 }
 
+/// Waits until the processes of a program have ended, and the guard of its run.
+fn until_ended(program: &str, started: &[Process], run: u32) {
+    let start = Instant::now();
+    while started.iter().any(Process::runs) || has_guard(run) {
+        assert!(start.elapsed() < Duration::from_secs(60), "{program}: {started:?}, guard {}", has_guard(run));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn programs_of_killed_controller_end() {
     for program in own_programs() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = waiting_for(program, folder.path());
-        let started = ["outer", "inner"].map(|name| process_in(&folder.path().join(name)));
+        let started = started_by(folder.path());
         assert!(started.iter().all(Process::runs) && has_guard(run.id()), "{program}");
         run.kill().unwrap();
         run.wait().unwrap();
-        until(|| !started.iter().any(Process::runs));
-        until(|| !has_guard(run.id()));
+        until_ended(program, &started, run.id());
     }
 }
 
@@ -351,7 +373,7 @@ fn programs_of_controller_end_after_second_interrupt() {
     for program in own_programs() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = waiting_for(program, folder.path());
-        let started = ["outer", "inner"].map(|name| process_in(&folder.path().join(name)));
+        let started = started_by(folder.path());
         let start = Instant::now();
         // Like a terminal, to the whole group. A signal that is still pending would be lost, so there may be more.
         while run.try_wait().unwrap().is_none() {
@@ -360,8 +382,7 @@ fn programs_of_controller_end_after_second_interrupt() {
             rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
             std::thread::sleep(Duration::from_millis(200));
         }
-        until(|| !started.iter().any(Process::runs));
-        until(|| !has_guard(run.id()));
+        until_ended(program, &started, run.id());
     }
 }
 

@@ -190,8 +190,12 @@ pub(super) struct Arguments {
     verbose: u8,
 }
 
-/// Runs the subcommand.
-pub(super) fn run_verb(mut arguments: Arguments) -> crate::error::Result<u8> {
+/// Runs the subcommand. A signal while an inventory script runs ends it with a sentence.
+pub(super) fn run_verb(arguments: Arguments) -> crate::error::Result<u8> {
+    super::session::block_on(async { print(arguments) })
+}
+
+fn print(mut arguments: Arguments) -> crate::error::Result<u8> {
     let config = crate::settings::Config::find()?;
     let mut settings = crate::settings::Settings::from_config(&config)?;
     arguments.inventory.apply(&mut settings);
