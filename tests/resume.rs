@@ -484,6 +484,18 @@ fn damaged_journal_is_named_with_its_line() {
 }
 
 #[test]
+fn run_killed_before_its_journal_named_its_inventory_is_nothing_to_resume() {
+    let project = Project::new(&(head("") + &step("one") + "    - command: \"false\"\n"));
+    project.play(&[]).ends(2);
+    let file = fs::read_dir(project.path("state/windlass/runs")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.split_inclusive('\n').next().unwrap()).unwrap();
+    project.play(&["--resume"]).ends(5).has("nothing to resume: no run of this playbook");
+    let run = file.file_name().unwrap().to_str().unwrap().split_once('.').unwrap().0.to_owned();
+    project.play(&["--resume", &run]).has("was killed before its first task").has("run the playbook without --resume");
+}
+
+#[test]
 fn run_killed_at_any_moment_and_resumed_converges_and_loses_no_handler() {
     let mut tasks = String::new();
     for n in 0..4 {

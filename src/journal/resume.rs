@@ -20,13 +20,19 @@ pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> R
     let project = project(&inputs.playbook_names(), &inputs.sources());
     for run in runs.into_iter().rev().filter(|run| run.project == project && !run.is_empty()) {
         let journal = read_file(&run.path)?;
-        if journal.header.check {
+        if journal.header.check || was_killed_early(&run, &journal) {
             continue;
         }
         resumable(&run, &journal)?;
         return Ok((run, journal));
     }
-    Err(Error::usage("nothing to resume: no run of this playbook with this inventory has a journal").hint(list))
+    Err(Error::usage("nothing to resume: no run of this playbook with this inventory has begun a task").hint(list))
+}
+
+/// Whether the run was killed before its first task. It has done nothing, and its journal may lack some of its inputs.
+fn was_killed_early(run: &RunFile, journal: &Journal) -> bool {
+    let is_of_task = |record: &Record| matches!(record, Record::Sent(_) | Record::Item(_) | Record::Done(_));
+    journal.end.is_none() && !journal.records.iter().any(is_of_task) && !run.is_alive()
 }
 
 fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
@@ -39,6 +45,10 @@ fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
     }
     if journal.header.check {
         return Err(Error::usage(format!("nothing to resume: the run {} was a dry run", run.run)));
+    }
+    if was_killed_early(run, journal) {
+        return Err(Error::usage(format!("nothing to resume: the run {} was killed before its first task", run.run))
+            .hint("run the playbook without --resume"));
     }
     if journal.end.as_ref().is_some_and(|end| end.code == 0) {
         return Err(Error::usage(format!("nothing to resume: the run {} succeeded", run.run))
