@@ -98,9 +98,14 @@ const DOCUMENTED: &[Row] = &[
         &[("src/reconcile/policy.rs", "run_timeout: Duration::from_secs(7200)")],
     ),
     (
-        "End of a run that `reconcile` stops",
+        "End of a run that `reconcile` or `fleet` stops",
         "60 s",
-        &[("src/cli/reconcile.rs", "const ENDING: Duration = Duration::from_secs(60);")],
+        &[("src/cli/mod.rs", "const ENDING: std::time::Duration = std::time::Duration::from_secs(60);")],
+    ),
+    (
+        "Rest of the output of a run of `fleet`",
+        "2 s",
+        &[("src/cli/fleet.rs", "const REST: Duration = Duration::from_secs(2);")],
     ),
     (
         "End of all connections after a signal",

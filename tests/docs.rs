@@ -236,9 +236,16 @@ fn unknown_word(windlass: &clap::Command, words: &[String]) -> Option<String> {
             None => return Some(format!("`{word}` is no verb of `{}`", command.get_name())),
         }
     }
-    // Words after `--` are for another program or verb.
-    words
-        .take_while(|word| *word != "--")
+    // Words after `--` are for another program or verb, and `fleet` runs the command that follows its options.
+    let words: Vec<&String> = words.take_while(|word| *word != "--").collect();
+    let is_verb = |word: &&String| command.get_name() == "fleet" && windlass.find_subcommand(word).is_some();
+    let (own, run) = words.split_at(words.iter().position(is_verb).unwrap_or(words.len()));
+    if !run.is_empty()
+        && let Some(problem) = unknown_word(windlass, &run.iter().map(|word| (*word).clone()).collect::<Vec<_>>())
+    {
+        return Some(problem);
+    }
+    own.iter()
         .find(|word| word.starts_with('-') && word.len() > 1 && !has_option(command, word))
         .map(|word| format!("`{}` has no option `{word}`", command.get_name()))
 }

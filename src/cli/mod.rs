@@ -9,6 +9,7 @@ mod console;
 mod doc;
 mod doctor;
 mod explain;
+mod fleet;
 mod galaxy;
 mod hostkeys;
 mod init;
@@ -68,6 +69,8 @@ enum Verb {
     Pull(Box<pull::Arguments>),
     /// Keep a cluster as its inventory describes it
     Reconcile(Box<reconcile::Arguments>),
+    /// Run a command for several clusters, each with its own inventory
+    Fleet(fleet::Arguments),
     /// List recorded runs; show, compare, repeat and remove them
     Runs(runs::Arguments),
     /// Write a report of a recorded run
@@ -178,6 +181,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Console(arguments) => console::run(*arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Reconcile(arguments) => reconcile::run(*arguments),
+        Verb::Fleet(arguments) => fleet::run(arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(*arguments),
@@ -291,6 +295,18 @@ fn cannot_start(error: std::io::Error) -> Error {
 /// Exit code of a run that this program started; 1 if a signal ended it.
 fn code_of(status: std::process::ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+/// Time for a stopped run of this program to end.
+const ENDING: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Stops a run of this program in order.
+async fn stop(child: &mut tokio::process::Child) {
+    let pid = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
+    let _ = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
+    if tokio::time::timeout(ENDING, child.wait()).await.is_err() {
+        let _ = child.kill().await;
+    }
 }
 
 /// The command's definition, for documentation and completion.

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use rustix::process::{Pid, Signal as Kill, kill_process};
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, Command};
@@ -24,8 +23,6 @@ use crate::settings::{Config, Settings};
 
 /// Maximum size of a captured output, in bytes.
 const OUTPUT: u64 = 128 << 20;
-/// Time for a stopped run to end.
-const ENDING: Duration = Duration::from_secs(60);
 /// Seconds that a webhook may be silent.
 const WEBHOOK: u64 = 10;
 /// Maximum number of lines printed about one round.
@@ -293,7 +290,6 @@ impl Reconciler {
         child: &mut Child,
         work: impl AsyncFnOnce(&mut Child) -> std::io::Result<ExitStatus>,
     ) -> Result<ExitStatus> {
-        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         let limited = until_signal(tokio::time::timeout(self.policy.run_timeout, work(child))).await;
         let (error, _handler) = match limited {
             Ok(Ok(status)) => {
@@ -305,10 +301,7 @@ impl Reconciler {
             }
             Err((_, handler)) => (Error::interrupted(), Some(handler)),
         };
-        let _ = pid.map(|pid| kill_process(pid, Kill::TERM));
-        if tokio::time::timeout(ENDING, child.wait()).await.is_err() {
-            let _ = child.kill().await;
-        }
+        super::stop(child).await;
         Err(error)
     }
 

@@ -113,9 +113,14 @@ pub(super) async fn arrived() -> Signal {
     }
 }
 
+/// The first signal, if one has arrived.
+pub(super) fn first() -> Option<Signal> {
+    *ARRIVED.borrow()
+}
+
 /// A signal that arrived before any work could handle it.
 pub(super) fn missed() -> Option<Signal> {
-    if WAS_HANDLED.load(Ordering::Acquire) { None } else { *ARRIVED.borrow() }
+    first().filter(|_| !WAS_HANDLED.load(Ordering::Acquire))
 }
 
 /// Number of running [`until_signal`] calls, which end their work themselves.

@@ -106,10 +106,19 @@ impl Printer {
 
     /// Prints a line of a running command on standard error, after the name of its host in a colour of its own.
     pub(super) fn live_line(&self, host: &str, line: &str) {
-        let (host, line) = (self.safe(&format!("[{host}]")), self.safe(line));
-        self.logged(&format!("{host} {line}"));
-        let host = if self.color { painted(&host, code_of_host(&host)) } else { host };
-        show(Stream::Stderr, &format!("{host} {}\n", self.paint(&line, Color::Verbose)));
+        self.line_after(host, line, Color::Verbose, Stream::Stderr);
+    }
+
+    /// Prints a line of a run, after the name of its cluster in a colour of its own.
+    pub(crate) fn line_of(&self, cluster: &str, line: &str, is_error: bool) {
+        self.line_after(cluster, line, Color::Plain, if is_error { Stream::Stderr } else { Stream::Stdout });
+    }
+
+    fn line_after(&self, name: &str, line: &str, color: Color, stream: Stream) {
+        let (name, line) = (self.safe(&format!("[{name}]")), self.safe(line));
+        self.logged(&format!("{name} {line}"));
+        let name = if self.color { painted(&name, code_of_host(&name)) } else { name };
+        show(stream, &format!("{name} {}\n", self.paint(&line, color)));
     }
 
     /// Prints a line on standard output.

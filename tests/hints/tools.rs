@@ -29,6 +29,26 @@ const FILES: &[(&str, &str)] = &[
 
 pub(crate) const CASES: &[Case] = &[
     case(
+        "mkdir -p a/x b/x && cp hosts a/x && cp hosts b/x && windlass fleet -i a/x -i b/x inventory --list",
+        "give one of them another name: `-i NAME=SOURCE`",
+        &["windlass fleet -i a/x -i y=b/x inventory --list"],
+    ),
+    case(
+        "cp hosts other; windlass fleet -i a=hosts -i other inventory --list",
+        "keep each inventory in a folder of its own",
+        &["mkdir b && mv other b && windlass fleet -i a=hosts -i b inventory --list"],
+    ),
+    case(
+        "windlass fleet -i web1,web2 inventory --list",
+        "give it a name: `-i NAME=SOURCE`",
+        &["windlass fleet -i web=web1,web2 inventory --list"],
+    ),
+    case(
+        "windlass fleet -i a=hosts windlass inventory --list",
+        "write a command without `windlass`, such as `playbook playbooks/verify.yml`",
+        &["windlass fleet -i a=hosts inventory --list"],
+    ),
+    case(
         "windlass playbook -i hosts secret.yml",
         "give one with --vault-password-file, --vault-id or --ask-vault-pass",
         &[
