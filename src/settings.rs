@@ -196,6 +196,8 @@ pub struct Settings {
     pub heartbeat_timeout: Option<Duration>,
     /// Maximum size of a file that a host may send (`fetch`), in bytes.
     pub max_fetch_size: u64,
+    /// Files with identities of age; `None` uses those of sops.
+    pub age_identities: Option<Vec<PathBuf>>,
     /// Limit for registered results on disk, in bytes.
     pub results_on_disk: u64,
     /// Whether the run keeps a journal.
@@ -432,6 +434,7 @@ impl Settings {
             command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
             heartbeat_timeout: seconds(config, "heartbeat_timeout", Duration::from_secs(120))?,
             max_fetch_size: config.number("max_fetch_size")?.unwrap_or(crate::executor::LARGEST_FILE),
+            age_identities: config.paths("age_identities"),
             results_on_disk: config.number("results_on_disk")?.unwrap_or(32 << 30),
             journal: config.bool("journal").unwrap_or(true),
             journal_dir: config.path_of("journal_dir").map(|path| crate::vars::absolute(&path)),

@@ -266,8 +266,8 @@ fn secret_masked_with_everything_built_from_it() {
     assert!(output.status.success());
     fs::rename(project.path().join("plain.yml"), project.path().join("group_vars/all/vault.yml")).unwrap();
     for (name, reason) in [
-        ("inline", "encrypted with vault"),
-        ("filed", "encrypted with vault"),
+        ("inline", "encrypted in its file"),
+        ("filed", "encrypted in its file"),
         ("dsn", "built from `filed`"),
         ("ansible_become_password", "a password"),
         ("login", "built from `ansible_become_password`"),

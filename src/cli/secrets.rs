@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use windlass_bounds::child;
-use windlass_vault::{DEFAULT_LABEL, Secret, Secrets};
+use windlass_vault::{DEFAULT_LABEL, Identities, Secret, Secrets};
 
 use super::options::VaultOptions;
 use crate::error::{Error, Result};
@@ -92,6 +92,7 @@ impl VaultOptions {
         }
         let mut secrets = Secrets::new();
         secrets.set_match_labels(settings.vault_id_match);
+        secrets.set_identities(identities(settings));
         let mut failure = None;
         for (label, source) in sources {
             match secret(label, &source, prompt.unwrap_or_default(), &secrets) {
@@ -108,6 +109,19 @@ impl VaultOptions {
             _ => Ok(secrets),
         }
     }
+}
+
+/// Identities of age: those of the settings, or those that sops would use.
+fn identities(settings: &Settings) -> Identities {
+    let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let usual = || {
+        let config = variable("XDG_CONFIG_HOME").unwrap_or_else(|| "~/.config".to_owned());
+        let file = windlass_vault::usual_file(&crate::settings::expand_home(&config));
+        file.is_file().then_some(file)
+    };
+    let of_sops = || variable("SOPS_AGE_KEY_FILE").map(|name| crate::settings::expand_home(&name)).or_else(usual);
+    let files = settings.age_identities.clone().unwrap_or_else(|| of_sops().into_iter().collect());
+    Identities::new(files, variable("SOPS_AGE_KEY"))
 }
 
 /// Number of times to ask for a password.

@@ -121,7 +121,11 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let settings = Settings::from_config(&Config::find()?)?;
     match arguments.verb {
         Verb::View(view) => {
-            let secrets = known(&view.common.vault, &settings)?;
+            let is_age = |file: &PathBuf| windlass_bounds::read(file).is_ok_and(|data| windlass_vault::is_age(&data));
+            let secrets = match view.files.iter().all(is_age) {
+                true => view.common.vault.secrets(&settings)?,
+                false => known(&view.common.vault, &settings)?,
+            };
             for file in &view.files {
                 super::print(&String::from_utf8_lossy(&decrypt(file, &secrets)?))?;
             }

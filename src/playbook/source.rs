@@ -79,7 +79,9 @@ impl Files {
         let loaded = windlass_yaml::parse(Arc::clone(&source), &options)?;
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         warnings.extend(loaded.warnings.iter().map(ToString::to_string));
-        Ok(loaded.into_one(&source)?)
+        let node = loaded.into_one(&source)?;
+        let plain = windlass_sops::decrypt(&node, &self.secrets);
+        Ok(plain.map_err(|error| Error::parse(error.message, &error.span))?.unwrap_or(node))
     }
 
     /// Bytes of a file, decrypted if it is a vault, and whether it was one.

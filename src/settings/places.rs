@@ -123,6 +123,7 @@ const OTHERS: &[(&str, Places)] = &[
     ("progress_interval", (&["WINDLASS_PROGRESS_INTERVAL"], &[("windlass", "progress_interval")])),
     ("heartbeat_timeout", (&["WINDLASS_HEARTBEAT_TIMEOUT"], &[("windlass", "heartbeat_timeout")])),
     ("max_fetch_size", (&["WINDLASS_MAX_FETCH_SIZE"], &[("windlass", "max_fetch_size")])),
+    ("age_identities", (&["WINDLASS_AGE_IDENTITIES"], &[("windlass", "age_identities")])),
     ("results_on_disk", (&["WINDLASS_RESULTS_ON_DISK"], &[("windlass", "results_on_disk")])),
     ("journal", (&["WINDLASS_JOURNAL"], &[("windlass", "journal")])),
     ("journal_days", (&["WINDLASS_JOURNAL_DAYS"], &[("windlass", "journal_days")])),

@@ -75,13 +75,12 @@ impl VariableFiles {
         };
         let candidates =
             std::iter::once(name.to_owned()).chain(EXTENSIONS.map(|extension| format!("{name}.{extension}")));
-        let Some(found) = candidates.into_iter().find(|candidate| is_there(candidate)) else { return Ok(Vec::new()) };
-        let path = directory.join(found);
+        let of_sops = EXTENSIONS.map(|extension| format!("{name}.sops.{extension}"));
+        let found = candidates.into_iter().find(|candidate| is_there(candidate)).into_iter();
+        let found = found.chain(of_sops.into_iter().filter(|candidate| is_there(candidate)));
         let mut paths = Vec::new();
-        if path.is_dir() {
-            self.collect(&path, &mut paths)?
-        } else {
-            paths.push(path)
+        for path in found.map(|name| directory.join(name)) {
+            if path.is_dir() { self.collect(&path, &mut paths)? } else { paths.push(path) }
         }
         let mut files = Vec::new();
         for path in paths {
@@ -138,6 +137,8 @@ impl VariableFiles {
             self.warn(warning.clone());
         }
         let document = loaded.into_one(&source)?;
+        let plain = windlass_sops::decrypt(&document, &self.secrets);
+        let document = plain.map_err(|error| Error::at(&error.span, error.message))?.unwrap_or(document);
         let vars = match &document.value {
             Value::Map(mapping) => Arc::clone(mapping),
             Value::Null => Arc::default(),

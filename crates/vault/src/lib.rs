@@ -1,15 +1,17 @@
-//! Ansible Vault: envelopes of versions 1.1 and 1.2 (AES256).
+//! Ansible Vault: envelopes of versions 1.1 and 1.2 (AES256). Data of age can be read as well.
 //!
 //! An envelope is a header line followed by hexadecimal lines. PBKDF2-HMAC-SHA256 derives the keys from the password.
 //! The text is encrypted with AES-256 in counter mode and authenticated with HMAC-SHA256.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod age;
 mod cipher;
 mod envelope;
 mod secrets;
 
-pub use envelope::{is_encrypted, label};
+pub use age::{Identities, decrypt_age, is_age, usual_file};
+pub use envelope::{is_vault, label};
 pub use secrets::{DEFAULT_LABEL, Observer, Secret, Secrets};
 
 /// Reason why encryption or decryption failed.
@@ -51,6 +53,35 @@ pub enum Error {
         /// Label in the envelope's header.
         wanted: String,
     },
+    /// Data of age cannot be changed with a vault password.
+    #[error("The data is encrypted with age, not with a vault password. Change it with the program `age`.")]
+    OfAge,
+    /// No identity of age was given.
+    #[error(
+        "The data is encrypted with age, and there is no identity to decrypt it. Name a file of identities by \
+         `age_identities` in ansible.cfg, or by SOPS_AGE_KEY_FILE."
+    )]
+    NoIdentity,
+    /// None of the identities of age decrypts the data.
+    #[error(
+        "The data is encrypted with age, and not for any of the identities. Name the right one by \
+         `age_identities` in ansible.cfg, or by SOPS_AGE_KEY_FILE."
+    )]
+    WrongIdentity,
+    /// Identities of age cannot be read.
+    #[error("The identities of age in {place} cannot be read: {reason}.")]
+    Identities {
+        /// File and line, or the environment.
+        place: String,
+        /// Description of the error.
+        reason: String,
+    },
+    /// Data of age is damaged or of an unsupported kind.
+    #[error("The data of age cannot be decrypted: {reason}.")]
+    Age {
+        /// Description of the error.
+        reason: String,
+    },
     /// The operating system provided no random bytes.
     #[error("The operating system gave no random bytes, so nothing can be encrypted: {reason}.")]
     NoRandomness {
@@ -63,13 +94,27 @@ fn wanted_text(wanted: Option<&str>) -> String {
     wanted.map(|label| format!(", which was encrypted with the vault id `{label}`")).unwrap_or_default()
 }
 
-/// Decrypts an envelope with the first password that fits. Passwords with the envelope's label are tried first.
+/// Whether data begins with the header of a vault or of age.
+pub fn is_encrypted(data: &[u8]) -> bool {
+    is_vault(data) || is_age(data)
+}
+
+/// Decrypts an envelope with the first password that fits, or data of age with the first identity. Passwords with the
+/// envelope's label are tried first.
 pub fn decrypt(data: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Error> {
+    if is_age(data) {
+        let text = decrypt_age(data, secrets.identities())?;
+        secrets.decrypted(&text);
+        return Ok(text.to_vec());
+    }
     decrypt_with_secret(data, secrets).map(|(text, _)| text)
 }
 
 /// Decrypts an envelope and returns the password that fitted as well.
 pub fn decrypt_with_secret<'s>(data: &[u8], secrets: &'s Secrets) -> Result<(Vec<u8>, &'s Secret), Error> {
+    if is_age(data) {
+        return Err(Error::OfAge);
+    }
     let envelope = envelope::parse(data)?;
     if secrets.is_empty() {
         return Err(Error::NoSecrets);

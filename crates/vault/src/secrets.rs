@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
+use crate::Identities;
+
 /// Label of a password that was given without one.
 pub const DEFAULT_LABEL: &str = "default";
 
@@ -58,6 +60,7 @@ pub type Observer = Arc<dyn Fn(&[u8]) + Send + Sync>;
 pub struct Secrets {
     secrets: Vec<Secret>,
     match_labels: bool,
+    identities: Identities,
     observer: Option<Observer>,
 }
 
@@ -83,6 +86,16 @@ impl Secrets {
         self.match_labels = match_labels;
     }
 
+    /// Sets the identities that decrypt data of age.
+    pub fn set_identities(&mut self, identities: Identities) {
+        self.identities = identities;
+    }
+
+    /// The identities that decrypt data of age.
+    pub fn identities(&self) -> &Identities {
+        &self.identities
+    }
+
     /// Passes every text that these passwords, or a copy of them, decrypt to an observer. It can then be masked before
     /// anything prints it.
     pub fn observe(&mut self, observer: Observer) {
@@ -94,7 +107,8 @@ impl Secrets {
         Secrets { observer: self.observer.clone(), ..Secrets::default() }
     }
 
-    pub(crate) fn decrypted(&self, text: &[u8]) {
+    /// Passes a text to the observer that was decrypted with one of these secrets.
+    pub fn decrypted(&self, text: &[u8]) {
         if let Some(observer) = &self.observer {
             observer(text);
         }
@@ -137,6 +151,6 @@ impl<'s> IntoIterator for &'s Secrets {
 
 impl FromIterator<Secret> for Secrets {
     fn from_iter<I: IntoIterator<Item = Secret>>(secrets: I) -> Self {
-        Self { secrets: secrets.into_iter().collect(), match_labels: false, observer: None }
+        Self { secrets: secrets.into_iter().collect(), ..Self::default() }
     }
 }

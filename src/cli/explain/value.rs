@@ -34,7 +34,7 @@ pub(super) fn secret(name: &str, variable: &Variable) -> Option<&'static str> {
         return Some("a password");
     }
     match variable {
-        Variable::Text(node) if is_encrypted(node) => Some("encrypted with vault"),
+        Variable::Text(node) if is_encrypted(node) => Some("encrypted in its file"),
         Variable::Text(_) | Variable::Data(_) => None,
     }
 }
