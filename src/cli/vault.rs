@@ -1,5 +1,8 @@
 //! `windlass vault`: encrypts files and values, compatible with `ansible-vault`.
 
+mod inline;
+mod tree;
+
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +23,8 @@ use crate::settings::{Config, Settings};
   windlass vault create secrets.yml                              # write a new encrypted file
   windlass vault encrypt secrets.yml --vault-password-file pass  # encrypt a file in place
   windlass vault view secrets.yml -J                             # print it, asking for the password
-  windlass vault encrypt_string --name db_password s3cret        # encrypt one value")]
+  windlass vault encrypt_string --name db_password s3cret        # encrypt one value
+  windlass vault rekey . --new-vault-password-file new           # re-encrypt a whole project")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -38,8 +42,10 @@ enum Verb {
     Create(FileArguments),
     /// Edit an encrypted file in an editor
     Edit(FileArguments),
-    /// Re-encrypt files with a new password
+    /// Re-encrypt files, and all files and values in folders, with a new password
     Rekey(RekeyArguments),
+    /// Print a file with its encrypted values decrypted, for differences in git
+    Textconv(TextconvArguments),
     /// Encrypt a value for use in YAML
     #[command(name = "encrypt_string")]
     EncryptString(StringArguments),
@@ -74,7 +80,7 @@ struct FileArguments {
 
 #[derive(Debug, Args)]
 struct RekeyArguments {
-    /// Files to re-encrypt
+    /// Files to re-encrypt, and folders; in folders and YAML files, values encrypted by `!vault` too
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// New identity as `label@source`
@@ -86,6 +92,14 @@ struct RekeyArguments {
     /// Encrypt with the new identity that has this label
     #[arg(long, value_name = "LABEL")]
     encrypt_vault_id: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct TextconvArguments {
+    /// File to print
+    file: PathBuf,
     #[command(flatten)]
     common: Common,
 }
@@ -172,6 +186,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             }
         }
         Verb::Rekey(rekey) => self::rekey(&rekey, settings)?,
+        Verb::Textconv(arguments) => textconv(&arguments, &settings)?,
         Verb::EncryptString(strings) => encrypt_string(&strings, &settings)?,
     }
     Ok(0)
@@ -203,13 +218,38 @@ fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
     let options = VaultOptions::of(arguments.new_vault_id.clone(), arguments.new_vault_password_file.clone());
     let alone = Settings { vault_ids: Vec::new(), ask_vault_pass: false, ..settings };
     let new = to_encrypt_with(&options, arguments.encrypt_vault_id.as_deref(), &alone)?;
-    for file in &arguments.files {
-        let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
-        let plain = decrypt(file, &secrets)?;
-        write_file(file, encrypted(&plain, &new, &alone)?.as_bytes(), Access::Kept)?;
+    // Nothing is written until everything is known to be decrypted.
+    let rekeyed = tree::Rekey { old: &secrets, new: &new, settings: &alone }.all(&arguments.files)?;
+    rekeyed.left.iter().for_each(|sentence| note_always(sentence));
+    for (file, content) in &rekeyed.files {
+        write_file(file, content, Access::Kept)?;
+    }
+    if arguments.files.iter().any(|path| path.is_dir()) {
+        note_always(&format!("Re-encrypted {} files and values, in {} files", rekeyed.values, rekeyed.files.len()));
     }
     note("Rekey successful");
     Ok(())
+}
+
+/// Prints a file decrypted. Whatever cannot be decrypted is printed as it is: git shows history also to those without
+/// the password.
+fn textconv(arguments: &TextconvArguments, settings: &Settings) -> Result<()> {
+    let secrets = arguments.common.vault.secrets(settings)?;
+    let data = read(&arguments.file)?;
+    let opened = |data: &[u8]| windlass_vault::decrypt(data, &secrets).ok();
+    let shown = match std::str::from_utf8(&data) {
+        _ if windlass_vault::is_encrypted(&data) => opened(&data).unwrap_or(data),
+        Ok(text) if inline::may_have(text) => {
+            let plain = inline::replaced(text, |envelope, _| {
+                let plain = opened(envelope.as_bytes()).map(|plain| String::from_utf8_lossy(&plain).into_owned());
+                Ok::<_, std::convert::Infallible>(plain.unwrap_or_else(|| envelope.to_owned()))
+            });
+            let Ok(plain) = plain;
+            plain.into_bytes()
+        }
+        _ => data,
+    };
+    put(&shown, "-")
 }
 
 /// A value to encrypt: its name, text and source.
