@@ -324,8 +324,8 @@ fn waiting_for(program: &str, folder: &Path) -> Child {
     run.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// The processes of the program that a run waits for, once its guard knows them: it learns of a program that has started,
-/// and a run that is killed before that leaves it behind.
+/// The processes of the program that a run waits for, once its guard knows them. A run that is killed before that
+/// leaves them behind.
 fn started_by(folder: &Path) -> [Process; 2] {
     let started = ["outer", "inner"].map(|name| process_in(&folder.join(name)));
     std::thread::sleep(Duration::from_secs(1));

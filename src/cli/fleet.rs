@@ -71,7 +71,7 @@ enum End {
     Stopped,
 }
 
-/// What the runs share.
+/// State that the runs share.
 struct Fleet {
     arguments: Arguments,
     printer: Printer,

@@ -74,8 +74,8 @@ pub fn install(verb: &str, channel: Option<OwnedFd>) {
     locked().get_or_insert_with(|| Guard { verb: verb.into(), channel, running: None, entries: BTreeSet::new() });
 }
 
-/// Ends the guard, at the end of this process: whatever calls [`start`] later waits for ever. Processes that are still on
-/// the list are stopped.
+/// Ends the guard, at the end of this process: later calls of [`start`] never return. Processes that are still on the
+/// list are stopped.
 pub fn end() {
     let deadline = Instant::now() + STARTING;
     loop {
