@@ -143,6 +143,9 @@ pub(crate) use signals::is_signal;
 
 /// Runs a command line and returns the exit code.
 pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
+    if completion::answer() {
+        return ExitCode::SUCCESS;
+    }
     let called = arguments
         .first()
         .map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned())
