@@ -54,3 +54,12 @@ fn bash_completes_names_of_the_project() {
     let runs = candidates(path, "windlass runs show 2");
     assert!(runs.len() == 1 && path.join("state/runs").read_dir().unwrap().count() == 1, "{runs:?}");
 }
+
+#[test]
+fn every_shell_gets_a_script() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass")).args(["completion", shell]).output().unwrap();
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && script.contains("WINDLASS_COMPLETE"), "{shell}: {script}");
+    }
+}
