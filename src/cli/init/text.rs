@@ -25,7 +25,7 @@ roles_path = roles
 
 [inventory]
 # Playbooks keep these beside the inventory; they are no inventories.
-ignore_patterns = artifacts, backups, credentials, cis.json, verify.json
+ignore_patterns = artifacts, backups, credentials, snapshot, cis.json, packages.json, verify.json
 ";
 
 /// A module in Python. It asks for its arguments as JSON, so it imports nothing of Ansible.

@@ -1,0 +1,22 @@
+# Prints a line for each package that a host of this system may need for the packages in the arguments: see apt.sh. dnf
+# knows no checksum that it prints, so the packages are downloaded into a temporary folder, and their signatures are checked.
+set -eu
+export LC_ALL=C
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+download() {
+    dnf -q -y --setopt=install_weak_deps=False download --resolve --alldeps --destdir="$folder" "$@"
+}
+download "$@" >&2
+rpmkeys --checksig "$folder"/*.rpm >"$folder/signatures" || true
+if grep -v 'signatures OK$' "$folder/signatures" >&2; then
+    echo "these packages have no valid signature" >&2
+    exit 1
+fi
+download --url "$@" >"$folder/addresses"
+sort -u "$folder/addresses" | while read -r address; do
+    file=${address##*/}
+    cd "$folder"
+    sum=$(sha256sum "$file" | cut -d ' ' -f 1)
+    rpm -qp --qf "%{NAME};%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE};$file;$address;$sum;$(stat -c %s "$file");%{ARCH};;;;;;;\n" "$file"
+done
