@@ -233,6 +233,31 @@ fn bundle_has_what_the_roles_fetch_and_is_reproducible() {
 }
 
 #[test]
+fn locked_package_is_in_the_bundle() {
+    let site = Site::new();
+    let package = "mirror/socat_1_amd64.deb";
+    site.write(package, b"a package");
+    let file = json!({
+        "name": "socat", "version": "1", "file": "socat_1_amd64.deb", "size": 9, "fields": {},
+        "url": format!("file://{}", site.path(package).display()), "sha256": Digest::of(b"a package"),
+    });
+    let lock = json!({"Debian-bookworm-x86_64": {"packages": ["haproxy", "socat"], "files": [file]}});
+    site.write("prod/packages.json", lock.to_string().as_bytes());
+    site.write("ansible.cfg", b"[inventory]\nignore_patterns = packages.json\n");
+    let printed = site.create(&["one.bundle"]);
+    assert!(!printed.contains("left out: package"), "{printed}");
+    let manifest = site.listed("one.bundle");
+    let found = manifest.files.iter().find(|file| file.name == "socat").unwrap();
+    assert_eq!((found.sha256.clone(), found.size), (Digest::of(b"a package"), 9));
+    // The bundle still reports names that no lock has.
+    let lock = lock.to_string().replace("haproxy", "nginx");
+    site.write("prod/packages.json", lock.as_bytes());
+    assert!(site.create(&["two.bundle"]).contains("left out: package haproxy: hosts install it"));
+    site.write(package, b"A package");
+    assert!(site.refusal(&Site::creating(&["x.bundle"])).contains(&format!("{package}` has the checksum")));
+}
+
+#[test]
 fn wrong_checksum_or_missing_image_stops_the_bundle() {
     let site = Site::new();
     site.describe(&json!({"runc_checksum": format!("sha256:{}", "0".repeat(64))}));

@@ -107,7 +107,7 @@ fn every_description_is_known_and_complete() {
         let at = file.display();
         let mut known = vec!["summary", "kubernetes", "artifacts", "optional_artifacts", "images", "packages"];
         known.extend(["optional_images", "manifests", "chart_artifacts", "chart_repositories", "read_addresses"]);
-        known.extend(["kernel", "kernel_modules", "ports", "conflicts"]);
+        known.extend(["package_variables", "kernel", "kernel_modules", "ports", "conflicts"]);
         let own = match name.split_once('/').map(|(kind, _)| kind) {
             Some("runtime") => vec!["cri_socket", "service"],
             Some("load_balancer") => vec!["endpoint"],
@@ -165,6 +165,10 @@ fn every_description_is_known_and_complete() {
         let lists = ["manifests", "chart_artifacts", "chart_repositories", "read_addresses"];
         for variable in lists.into_iter().flat_map(|field| texts(description.get(field))) {
             assert!(derived(name).contains(&variable), "{at}: `vars` does not have `{variable}`");
+        }
+        for variable in texts(description.get("package_variables")) {
+            let found = defaults(name).contains(&variable) || derived(name).contains(&variable);
+            assert!(found, "{at}: neither `defaults` nor `vars` has `{variable}`");
         }
         for other in texts(description.get("conflicts")) {
             assert!(components.contains(&other) || fixed.contains(&other), "{at}: there is no role `{other}`");

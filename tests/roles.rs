@@ -75,6 +75,63 @@ fn hostile_facts_do_not_override_cluster_variables() {
     assert_eq!(code, Some(0), "{text}");
 }
 
+/// apt on the host that resolves packages is a script that prints what the host likes.
+#[test]
+fn package_of_a_hostile_host_is_not_locked() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let scripts = [
+        ("apt-get", format!("#!/bin/sh\ncase $* in *print-uris*) cat {at}/addresses;; esac\n")),
+        ("apt-cache", format!("#!/bin/sh\ncat {at}/descriptions\n")),
+    ];
+    for (name, text) in scripts {
+        let program = folder.path().join(name);
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let playbook = format!(
+        "- hosts: k8s_cluster
+  gather_facts: false
+  environment: {{PATH: '{at}:/usr/bin:/bin'}}
+  vars: {{common_required_pkgs: [socat], bridge_packages: [], host_time_packages: []}}
+  tasks:
+    - ansible.builtin.import_role: {{name: packages, tasks_from: system}}
+    - ansible.builtin.import_role: {{name: packages}}
+"
+    );
+    let facts = "ansible_pkg_mgr=apt ansible_os_family=Debian ansible_distribution=Debian \
+                 ansible_distribution_release=bookworm ansible_architecture=x86_64";
+    let hosts = format!("cp1 ip=10.0.0.1 {facts}\ncp2 ip=10.0.0.2 {facts}\n");
+    let lock = folder.path().join("packages.json");
+    let locked = |url: &str, depends: &str, file: &str, sum: &str| {
+        fs::write(folder.path().join("addresses"), format!("'{url}' socat_1%3a1.7_amd64.deb 4\n")).unwrap();
+        let fields = format!("Filename: {file}\nSize: 4\nSHA256: {sum}\nDepends: {depends}\n\n");
+        let description = format!("Package: socat\nVersion: 1:1.7\nArchitecture: amd64\n{fields}");
+        fs::write(folder.path().join("descriptions"), description).unwrap();
+        play(folder.path(), &hosts, &playbook, &[])
+    };
+    let (url, depends, file) =
+        ("http://example.com/pool/socat_1.7%2bb1.deb", "libc6 (>= 2.34), a | b", "pool/socat.deb");
+    let sum = "0a".repeat(32);
+    for (url, depends, file, sum) in [
+        ("file:///etc/shadow", depends, file, sum.as_str()),
+        ("http://user:secret@example.com/x.deb", depends, file, &sum),
+        ("http://example.com/a/../../x.deb", depends, file, &sum),
+        ("http://../x.deb", depends, file, &sum),
+        (url, "libc6 {{ 1 }}", file, &sum),
+        (url, depends, "pool/.deb", &sum),
+        (url, depends, "pool/a b.deb", &sum),
+        (url, depends, file, "0a"),
+    ] {
+        let (code, text) = locked(url, depends, file, sum);
+        assert!(code == Some(2) && text.contains("cp1 answered with a line that describes no package"), "{text}");
+        assert!(!lock.exists());
+    }
+    let (code, text) = locked(url, depends, file, &sum);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(fs::read_to_string(lock).unwrap().contains("\"url\": \"http://example.com/pool/socat_1.7%2bb1.deb\""));
+}
+
 #[test]
 fn kubeconfig_with_exec_not_fetched() {
     let folder = tempfile::tempdir().unwrap();
