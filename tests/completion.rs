@@ -37,7 +37,7 @@ fn bash_completes_names_of_the_project() {
         fs::write(path.join(name), text).unwrap();
     }
     assert_eq!(candidates(path, "windlass pla"), ["playbook", "plan"]);
-    assert_eq!(candidates(path, "windlass playbook ''"), ["site.yml"]);
+    assert_eq!(candidates(path, "windlass playbook s"), ["site.yml"]);
     assert_eq!(candidates(path, "windlass playbook -i hosts --limit w"), ["web", "web1", "web2"]);
     assert_eq!(candidates(path, "windlass adhoc -i hosts db,web1"), ["db,web1"]);
     assert_eq!(candidates(path, "windlass playbook --skip-tags ''"), ["deploy", "setup"]);

@@ -255,3 +255,18 @@ fn registry_has_every_field() {
         ],
     );
 }
+
+#[test]
+fn keepalived_of_one_control_plane_has_no_empty_list_of_peers() {
+    let text = |peers: &str| {
+        render(
+            "load_balancer/keepalived",
+            "keepalived.conf.j2",
+            &format!(
+                "kube_load_balancer: keepalived\nkeepalived_vip: 10.0.0.100\nkeepalived_peers: {peers}\nkeepalived_own_interface: eth0\n"
+            ),
+        )
+    };
+    has(&text("[10.0.0.2]"), &["unicast_src_ip 10.0.0.1", "unicast_peer {", "10.0.0.2"]);
+    assert!(!text("[]").contains("unicast"), "keepalived refuses an empty list");
+}
