@@ -484,6 +484,15 @@ fn damaged_journal_is_named_with_its_line() {
 }
 
 #[test]
+fn shown_run_counts_rescued_and_ignored_failures_as_its_recap() {
+    let tasks = "    - block:\n        - command: \"false\"\n      rescue:\n        - debug: msg=rescue\n    - command: \"false\"\n      ignore_errors: true\n";
+    let project = Project::new(&(head("") + tasks));
+    project.play(&[]).ends(0).has("ok=2 ").has("changed=1 ").has("failed=0").has("rescued=1").has("ignored=1");
+    let shown = project.run(&["runs", "show", &project.run_id()]);
+    shown.has("  a     2   1        0        0").has("a: command (rescued): ").has("a: command (ignored): ");
+}
+
+#[test]
 fn run_killed_before_its_journal_named_its_inventory_is_nothing_to_resume() {
     let project = Project::new(&(head("") + &step("one") + "    - command: \"false\"\n"));
     project.play(&[]).ends(2);

@@ -35,6 +35,17 @@ fn full_disk_keeps_old_file_and_reports_free_space() {
     assert_eq!(left["stdout"], "old\na");
 }
 
+#[test]
+fn lack_of_inodes_reported_instead_of_free_space() {
+    let directory = tempfile::tempdir().unwrap();
+    let prepare = "mkdir $D/small; mount -t tmpfs -o nr_inodes=3 none $D/small; touch $D/small/a $D/small/b";
+    let Some(mut session) = session(&directory, prepare) else { return };
+    let dest = directory.path().join("small/c").display().to_string();
+    let result = session.run(request(1, "copy", json!({ "content": "x", "dest": dest }))).result;
+    let message = result["msg"].as_str().unwrap();
+    assert!(message.contains("small has no inodes left") && !message.contains("bytes free"), "{message}");
+}
+
 /// A small file system with one file, which every write above 64 KiB fills.
 const SMALL: &str = "mkdir $D/small; mount -t tmpfs -o size=64k none $D/small; printf 'old\\n' > $D/small/a; \
                      head -c 200000 /dev/zero | tr '\\0' x > $D/big; tar -C $D -cf $D/big.tar big";

@@ -13,6 +13,7 @@ use super::session;
 use crate::error::{Error, Result};
 use crate::journal::{Journal, Ledger, Pending, RunFile, State, read_file, read_header};
 use crate::output::{Color, Printer, table};
+use crate::report::Kind;
 use crate::settings::{Config, Settings};
 
 /// List recorded runs; show, compare, repeat and remove them
@@ -150,17 +151,21 @@ fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Printer) {
     let mut failures = Vec::new();
     for done in journal.outcomes() {
         let [ok, changed, skipped, failed] = hosts.entry(&done.host).or_default();
-        let status = done.status;
-        if status.failed || status.unreachable {
-            *failed += 1;
+        let kind = Kind::of(done.status, done.rescuable);
+        match kind {
+            Kind::Failed | Kind::Unreachable => *failed += 1,
+            Kind::Skipped => *skipped += 1,
+            // Counted as in the recap of a run.
+            Kind::Rescued => {}
+            Kind::Ignored | Kind::Changed | Kind::Ok => {
+                *ok += 1;
+                *changed += usize::from(done.status.changed);
+            }
+        }
+        if kind.is_failure() || matches!(kind, Kind::Rescued | Kind::Ignored) {
             let message = done.result.get("msg").and_then(serde_json::Value::as_str).unwrap_or_default();
-            let how = if status.ignored { " (ignored)" } else { "" };
+            let how = if kind.is_failure() { String::new() } else { format!(" ({})", kind.word()) };
             failures.push(format!("  {}: {}{how}: {message}", done.host, done.at.task));
-        } else if status.skipped {
-            *skipped += 1;
-        } else {
-            *ok += 1;
-            *changed += usize::from(status.changed);
         }
     }
     line("hosts".to_owned());

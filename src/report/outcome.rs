@@ -28,7 +28,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind that flags stand for.
-    pub(super) fn of(status: Status, rescuable: bool) -> Kind {
+    pub(crate) fn of(status: Status, rescuable: bool) -> Kind {
         match status {
             Status { ignored: true, failed, unreachable, .. } if failed || unreachable => Kind::Ignored,
             Status { unreachable: true, .. } => Kind::Unreachable,

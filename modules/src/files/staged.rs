@@ -117,17 +117,12 @@ impl Staged {
 
     /// Describes a write error; for a full disk, with the free space.
     pub fn write_failure(&self, error: &io::Error) -> Failure {
-        let directory = directory_of(self.temporary.real());
         let target = self.target.display();
-        let free = rustix::fs::fstatvfs(&self.file).map(|found| found.f_bavail.saturating_mul(found.f_frsize));
-        match (error.kind(), free) {
-            (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, Ok(free)) => Failure::new(format!(
-                "{target} could not be written: {}. The filesystem of {} has {free} bytes free. The old file is untouched.",
-                reason(error),
-                directory.display()
-            )),
-            _ => Failure::new(format!("{target} could not be written: {}.", reason(error))),
-        }
+        let untouched = match space(error, directory_of(self.temporary.real())) {
+            space if space.is_empty() => String::new(),
+            space => format!("{space} The old file is untouched."),
+        };
+        Failure::new(format!("{target} could not be written: {}.{untouched}", reason(error)))
     }
 
     /// Moves the file into place with all its attributes and flushes it, so that it survives a power failure.
@@ -242,13 +237,27 @@ pub fn directory_of(path: &Path) -> &Path {
     }
 }
 
+/// Sentence about a full file system: its free bytes, or that no file can be added to it. Empty for other errors.
+fn space(error: &io::Error, directory: &Path) -> String {
+    if !matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        return String::new();
+    }
+    let Ok(found) = rustix::fs::statvfs(directory) else { return String::new() };
+    let left = match found.f_files > 0 && found.f_favail == 0 {
+        true => "no inodes left: it has room for data, but for no further file".to_owned(),
+        false => format!("{} bytes free", found.f_bavail.saturating_mul(found.f_frsize)),
+    };
+    format!(" The filesystem of {} has {left}.", directory.display())
+}
+
 fn unwritable(target: &Path, directory: &Path, error: &io::Error) -> Failure {
     let text = if directory.is_dir() {
         format!(
-            "Destination {} not writable: no file can be made in {}: {}.",
+            "Destination {} not writable: no file can be made in {}: {}.{}",
             target.display(),
             directory.display(),
-            reason(error)
+            reason(error),
+            space(error, directory)
         )
     } else {
         format!("Destination directory {} does not exist", directory.display())
