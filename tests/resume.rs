@@ -489,7 +489,10 @@ fn shown_run_counts_rescued_and_ignored_failures_as_its_recap() {
     let project = Project::new(&(head("") + tasks));
     project.play(&[]).ends(0).has("ok=2 ").has("changed=1 ").has("failed=0").has("rescued=1").has("ignored=1");
     let shown = project.run(&["runs", "show", &project.run_id()]);
-    shown.has("  a     2   1        0        0").has("a: command (rescued): ").has("a: command (ignored): ");
+    shown
+        .has("  a     2   1        0        0")
+        .has("(rescued): non-zero return code")
+        .has("(ignored): non-zero return code");
 }
 
 #[test]
