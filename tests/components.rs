@@ -224,7 +224,7 @@ fn every_variable_has_a_type_and_is_documented() {
 fn no_variable_has_two_defaults() {
     let (components, fixed) = components();
     let mut seen: Vec<(String, String)> = Vec::new();
-    let more = ["catalog", "reset", "remove_node", "verify"].map(str::to_owned);
+    let more = ["catalog", "registry", "reset", "remove_node", "verify"].map(str::to_owned);
     for role in components.into_iter().chain(fixed).chain(more) {
         for variable in defaults(&role) {
             let first = seen.iter().find(|(known, _)| *known == variable);

@@ -173,6 +173,23 @@ fn containerd_1_has_every_field() {
 }
 
 #[test]
+fn runtimes_pull_from_registry_servers() {
+    let variables =
+        "{registry_servers: ['192.0.2.1:5050'], container_manager: crio, crio_registries: [{location: quay.io}]}";
+    let text = render("runtime/crio", "registries.conf.j2", variables);
+    has(&text, &["location = \"registry.k8s.io\"", "location = \"192.0.2.1:5050/registry.k8s.io\"", "insecure = true"]);
+    assert!(!text.contains("192.0.2.1:5050/quay.io"), "{text}");
+
+    let variables = "{registry_servers: ['192.0.2.1:5050'], containerd_registries_mirrors: [{prefix: a.example.com, mirrors: []}], item: '{{ containerd_all_mirrors | last }}'}";
+    let text = render("runtime/containerd", "hosts.toml.j2", variables);
+    has(
+        &text,
+        &["[host.\"http://192.0.2.1:5050\"]", "capabilities = [\"pull\", \"resolve\"]", "dial_timeout = \"5s\""],
+    );
+    assert!(!text.contains("server ="), "{text}");
+}
+
+#[test]
 fn crio_has_every_field() {
     let variables = "{container_manager: crio, youki_enabled: true, kata_containers_enabled: true, crio_default_runtime: youki, crio_log_level: debug,
         crio_enable_metrics: true, crio_metrics_port: 9191, crio_stream_port: '10011', crio_selinux: true, crio_storage_driver: vfs,

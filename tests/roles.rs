@@ -218,6 +218,39 @@ fn unsuitable_host_refused() {
     assert!(code == Some(2) && text.contains("shows that etcd runs in a pod on cp1"), "{text}");
 }
 
+#[test]
+fn registry_servers_have_an_order_of_each_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = format!(
+        "- hosts: k8s_cluster
+  gather_facts: false
+  roles: [cluster]
+  tasks:
+    - ansible.builtin.copy:
+        dest: {}/{{{{ inventory_hostname }}}}
+        content: \"{{{{ [registry_servers, registry_image_mirrors, registry_addresses] | to_json }}}}\"
+",
+        folder.path().display(),
+    );
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n[registry]\nr1 access_ip=10.0.0.11 ip=10.1.0.11\n\
+                 r2 ansible_host='fd00::2;x'\nr3 ip=10.0.0.13 registry_state=absent\n";
+    let addresses = r#"["10.0.0.11", "fd00::2x"]"#;
+    let (first, second) = (r#""10.0.0.11:5050""#, r#""[fd00::2x]:5050""#);
+    let servers = format!("[{first}, {second}]");
+    let cases = [
+        ("{}", servers.as_str(), format!("[{second}, {first}]"), servers.clone(), addresses),
+        ("{registry_mirror_enabled: false}", servers.as_str(), "[]".to_owned(), "[]".to_owned(), addresses),
+        ("{registry_state: absent}", "[]", "[]".to_owned(), "[]".to_owned(), "[]"),
+    ];
+    for (variables, servers, of_cp1, of_cp2, addresses) in cases {
+        let (code, text) = play(folder.path(), hosts, &playbook, &["-e", variables]);
+        assert_eq!(code, Some(0), "{text}");
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(read("cp1"), format!("[{servers}, {of_cp1}, {addresses}]"), "{variables}");
+        assert_eq!(read("cp2"), format!("[{servers}, {of_cp2}, {addresses}]"), "{variables}");
+    }
+}
+
 /// kube-proxy of the first control plane watched the API while its etcd had no leader, and missed services.
 #[test]
 fn kube_proxy_waits_for_members_of_etcd_in_pods() {
