@@ -180,7 +180,8 @@ fn runtimes_pull_from_registry_servers() {
     has(&text, &["location = \"registry.k8s.io\"", "location = \"192.0.2.1:5050/registry.k8s.io\"", "insecure = true"]);
     assert!(!text.contains("192.0.2.1:5050/quay.io"), "{text}");
 
-    let variables = "{registry_servers: ['192.0.2.1:5050'], containerd_registries_mirrors: [{prefix: a.example.com, mirrors: []}], item: '{{ containerd_all_mirrors | last }}'}";
+    let variables = "{registry_servers: ['192.0.2.1:5050'], registry_mirrored: [a.example.com, b.example.com],
+        containerd_registries_mirrors: [{prefix: b.example.com, mirrors: []}], item: '{{ containerd_all_mirrors | last }}'}";
     let text = render("runtime/containerd", "hosts.toml.j2", variables);
     has(
         &text,

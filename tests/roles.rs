@@ -228,7 +228,7 @@ fn registry_servers_have_an_order_of_each_host() {
   tasks:
     - ansible.builtin.copy:
         dest: {}/{{{{ inventory_hostname }}}}
-        content: \"{{{{ [registry_servers, registry_image_mirrors, registry_addresses] | to_json }}}}\"
+        content: \"{{{{ [registry_servers, registry_mirrors, registry_addresses] | to_json }}}}\"
 ",
         folder.path().display(),
     );
@@ -239,7 +239,6 @@ fn registry_servers_have_an_order_of_each_host() {
     let servers = format!("[{first}, {second}]");
     let cases = [
         ("{}", servers.as_str(), format!("[{second}, {first}]"), servers.clone(), addresses),
-        ("{registry_mirror_enabled: false}", servers.as_str(), "[]".to_owned(), "[]".to_owned(), addresses),
         ("{registry_state: absent}", "[]", "[]".to_owned(), "[]".to_owned(), "[]"),
     ];
     for (variables, servers, of_cp1, of_cp2, addresses) in cases {
