@@ -98,7 +98,7 @@ fn snapshot_that_the_inventory_would_read_is_refused() {
     };
     let refused = "which is in the inventory";
     let text = run(&[]);
-    assert!(text.contains(refused) && text.contains("Nothing was read") && !text.contains("UNREACHABLE"), "{text}");
+    assert!(text.contains(refused) && text.contains("Nothing was written") && !text.contains("UNREACHABLE"), "{text}");
     let text = run(&["-e", "snapshot_dir=elsewhere"]);
     assert!(!text.contains(refused) && text.contains("UNREACHABLE"), "{text}");
     fs::write(folder.path().join("ansible.cfg"), "[inventory]\nignore_patterns = snapshot\n").unwrap();
