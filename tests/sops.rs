@@ -101,6 +101,10 @@ fn files_of_sops_and_age_read_wherever_variables_are() {
     let words = ["adhoc", "-i", "hosts", "all", "-m", "copy", "-a", "dest=found content={{db_port}}", "-e", "@db.yml"];
     let (code, text) = project.call(&words, true);
     assert_eq!(code, Some(0), "{text}");
+    let (code, text) = project.call(&["vault", "view", "db.yml"], true);
+    assert!(code == Some(0) && text.contains("db_port: 5432\n") && !text.contains("sops"), "{text}");
+    assert_eq!(project.call(&["vault", "textconv", "db.yml"], true).1, text);
+    assert!(project.call(&["vault", "textconv", "db.yml"], false).1.contains("ENC["));
     let (code, text) = project.call(&["vault", "view", "vars.yml.age"], true);
     assert_eq!((code, text.as_str()), (Some(0), "api_key: k-7731-opal\n"));
 }

@@ -5,9 +5,11 @@ mod tree;
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use windlass_vault::{DEFAULT_LABEL, Secret, Secrets};
+use windlass_yaml::{Node, Options, Source};
 use zeroize::Zeroizing;
 
 use super::options::VaultOptions;
@@ -135,13 +137,20 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let settings = Settings::from_config(&Config::find()?)?;
     match arguments.verb {
         Verb::View(view) => {
-            let is_age = |file: &PathBuf| windlass_bounds::read(file).is_ok_and(|data| windlass_vault::is_age(&data));
-            let secrets = match view.files.iter().all(is_age) {
-                true => view.common.vault.secrets(&settings)?,
-                false => known(&view.common.vault, &settings)?,
+            let needs_password = |file: &PathBuf| {
+                let data = windlass_bounds::read(file).unwrap_or_default();
+                !windlass_vault::is_age(&data) && sops(&data, file).is_none()
+            };
+            let secrets = match view.files.is_empty() || view.files.iter().any(needs_password) {
+                true => known(&view.common.vault, &settings)?,
+                false => view.common.vault.secrets(&settings)?,
             };
             for file in &view.files {
-                super::print(&String::from_utf8_lossy(&decrypt(file, &secrets)?))?;
+                let of_sops = windlass_bounds::read(file).ok().and_then(|data| sops(&data, file));
+                match of_sops {
+                    Some(document) => super::print(&plain_sops(&document, &secrets)?)?,
+                    None => super::print(&String::from_utf8_lossy(&decrypt(file, &secrets)?))?,
+                }
             }
         }
         Verb::Encrypt(files) => {
@@ -231,11 +240,28 @@ fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
     Ok(())
 }
 
+/// The document in a file, if sops has encrypted it.
+fn sops(data: &[u8], file: &Path) -> Option<Node> {
+    let source = Source::new(file.display().to_string(), std::str::from_utf8(data).ok()?);
+    let loaded = windlass_yaml::parse(Arc::clone(&source), &Options::default()).ok()?;
+    loaded.into_one(&source).ok().filter(windlass_sops::is_encrypted)
+}
+
+/// A document of sops in plain YAML.
+fn plain_sops(document: &Node, secrets: &Secrets) -> Result<String> {
+    let plain = windlass_sops::decrypt(document, secrets).map_err(|error| Error::parse(error.message, &error.span))?;
+    let plain = windlass_inventory::export::to_yaml(plain.as_ref().unwrap_or(document));
+    plain.map_err(|error| Error::new(error.to_string()))
+}
+
 /// Prints a file decrypted. Whatever cannot be decrypted is printed as it is: git shows history also to those without
 /// the password.
 fn textconv(arguments: &TextconvArguments, settings: &Settings) -> Result<()> {
     let secrets = arguments.common.vault.secrets(settings)?;
     let data = read(&arguments.file)?;
+    if let Some(plain) = sops(&data, &arguments.file).and_then(|document| plain_sops(&document, &secrets).ok()) {
+        return put(plain.as_bytes(), "-");
+    }
     let opened = |data: &[u8]| windlass_vault::decrypt(data, &secrets).ok();
     let shown = match std::str::from_utf8(&data) {
         _ if windlass_vault::is_encrypted(&data) => opened(&data).unwrap_or(data),

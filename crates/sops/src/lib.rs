@@ -41,13 +41,17 @@ impl Error {
     }
 }
 
+/// Whether sops has encrypted a document.
+pub fn is_encrypted(document: &Node) -> bool {
+    document.get(METADATA).is_some_and(|it| it.get("mac").is_some() && it.get("version").is_some())
+}
+
 /// Decrypts the values of a document; `None` if sops has not encrypted it.
 pub fn decrypt(document: &Node, secrets: &Secrets) -> Result<Option<Node>, Error> {
-    let Some(metadata) = document.get(METADATA).filter(|it| it.get("mac").is_some() && it.get("version").is_some())
-    else {
+    let (Some(metadata), Some(mapping)) = (document.get(METADATA), document.as_map()) else { return Ok(None) };
+    if !is_encrypted(document) {
         return Ok(None);
-    };
-    let Some(mapping) = document.as_map() else { return Ok(None) };
+    }
     let only_encrypted = metadata.get("mac_only_encrypted").and_then(Node::as_bool) == Some(true);
     let source = &document.span.source;
     let source = Source::secret(&*source.name, &*source.text);
