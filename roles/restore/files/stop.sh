@@ -7,7 +7,9 @@ set -eu
 for namespace; do
     if crictl pods --quiet >/dev/null 2>&1; then
         crictl pods --quiet --state Ready --namespace "$namespace" | xargs -r crictl stopp
-    elif command -v docker >/dev/null && docker info >/dev/null 2>&1; then
+    fi
+    # crictl may reach the containerd of Docker's packages, which has no pods.
+    if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
         docker ps --quiet --filter "label=io.kubernetes.pod.namespace=$namespace" | xargs -r docker stop --time 10
     fi
 done
