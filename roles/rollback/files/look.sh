@@ -1,9 +1,9 @@
 #!/bin/sh
-# look.sh FOLDER MANIFESTS: prints a line for each thing that keeps the host from going back to what FOLDER has:
+# look.sh FOLDER MANIFESTS RUNTIME: prints a line for each thing that keeps the host from going back to what FOLDER has:
 #   authority FILE   another authority than at the time of the snapshot
 #   snapshot NAME    a snapshot that is missing or damaged
 #   image NAME       an image of a static pod that the host neither has nor gets
-folder=$1 manifests=$2
+folder=$1 manifests=$2 runtime=$3
 cd "$folder" 2>/dev/null || exit 0
 
 sed -n 's/^authority \([0-9a-f]*\) [ *]\(.*\)/\1  \2/p' record | while read -r sum file; do
@@ -13,7 +13,12 @@ sed -n 's/^snapshot \([0-9a-f]*\) [ *]\([a-z-]*[.]db\)$/\1  \2/p' record | while
     echo "$sum  $file" | sha256sum --check --status 2>/dev/null || echo "snapshot $file"
 done
 
-crictl info >/dev/null 2>&1 || exit 0
+# While kubelet is stopped, nothing serves Docker's images to crictl.
+case $runtime in
+    docker) ready='docker info' has='docker image inspect' pull='docker pull' ;;
+    *) ready='crictl info' has='crictl inspecti -q' pull='crictl pull' ;;
+esac
+$ready >/dev/null 2>&1 || exit 0
 sed -n 's/^ *image: *//p' "settings$manifests"/*.yaml 2>/dev/null | sort -u | while read -r image; do
-    crictl inspecti -q "$image" >/dev/null 2>&1 || timeout 300 crictl pull "$image" >/dev/null 2>&1 || echo "image $image"
+    $has "$image" >/dev/null 2>&1 || timeout 300 $pull "$image" >/dev/null 2>&1 || echo "image $image"
 done
