@@ -1,6 +1,7 @@
 #!/bin/sh
 # put.sh FOLDER PROGRAMS: puts back what keep.sh has kept, and prints the files that were others. Each is replaced at
-# once, so that kubelet never reads half of a manifest. kubelet ignores names with a dot in front.
+# once, so that kubelet never reads half of a manifest. kubelet ignores names with a dot in front. They get the present
+# time, by which the roles find services that run with other settings.
 set -eu
 old=$1 programs=$2
 [ -d "$old" ] || exit 0
@@ -11,6 +12,7 @@ put() {
     mkdir -p "$(dirname "$2")"
     rm -f "$new"
     cp -a "$1" "$new"
+    touch "$new"
     mv -f "$new" "$2"
     echo "$2"
 }
