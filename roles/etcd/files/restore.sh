@@ -1,6 +1,6 @@
 #!/bin/sh
 # restore.sh SNAPSHOT DATA: replaces the data of the member in DATA by SNAPSHOT. The data that was there is kept as
-# member.before-restore.
+# member.before-restore, also if the script runs again for the same token.
 set -eu
 umask 077
 
@@ -18,10 +18,13 @@ bump=
 # shellcheck disable=SC2086 # words
 ETCDCTL_API=3 "$tool" snapshot restore "$1" --data-dir .restoring --name "$ETCD_MEMBER" \
     --initial-cluster "$ETCD_MEMBERS" --initial-cluster-token "$ETCD_TOKEN" --initial-advertise-peer-urls "$ETCD_PEER_URL" $bump
-if [ -e member ]; then
+if [ "$(cat .restored 2>/dev/null)" = "$ETCD_TOKEN" ]; then
+    rm -rf member
+elif [ -e member ]; then
     rm -rf member.before-restore
     mv member member.before-restore
 fi
+echo "$ETCD_TOKEN" >.restored
 mv .restoring/member member
 rm -rf .restoring
 sync .
