@@ -196,7 +196,7 @@ pub struct Settings {
     pub heartbeat_timeout: Option<Duration>,
     /// Maximum size of a file that a host may send (`fetch`), in bytes.
     pub max_fetch_size: u64,
-    /// Files with identities of age; `None` uses those of sops.
+    /// Files with identities of age; `None` uses the places where sops looks.
     pub age_identities: Option<Vec<PathBuf>>,
     /// Limit for registered results on disk, in bytes.
     pub results_on_disk: u64,

@@ -63,3 +63,12 @@ fn every_shell_gets_a_script() {
         assert!(output.status.success() && script.contains("WINDLASS_COMPLETE"), "{shell}: {script}");
     }
 }
+
+#[test]
+fn unknown_shell_never_runs_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["adhoc", "-i", "localhost,", "-c", "local", "all", "-a", "touch ran"]).current_dir(folder.path());
+    let output = command.env("WINDLASS_COMPLETE", "1").output().unwrap();
+    assert!(!output.status.success() && !output.stderr.is_empty() && !folder.path().join("ran").exists());
+}

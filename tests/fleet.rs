@@ -130,9 +130,32 @@ fn inventories_of_one_name_or_one_folder_refused() {
     let (code, text) = fleet.call(&["-i", "eu/hosts", "-i", "eu/other", "playbook", "site.yml"]);
     assert_eq!(code, Some(5), "{text}");
     assert!(text.contains("the inventories of `eu` and `other` are in one folder"), "{text}");
-    let (code, text) = fleet.call(&["-i", "eu", "-i", "eu=other", "playbook", "site.yml"]);
+    let (code, text) = fleet.call(&["-i", "eu", "-i", "eu=.", "playbook", "site.yml"]);
     assert_eq!(code, Some(5), "{text}");
     assert!(text.contains("two clusters have the name `eu`") && !fleet.ran("eu"), "{text}");
+}
+
+#[test]
+fn missing_inventory_refused_before_anything_starts() {
+    let fleet = Fleet::new(&[("eu", "")]);
+    let (code, text) = fleet.call(&["-i", "tset", "-i", "eu", "-p", "1", "--fail-fast", "playbook", "site.yml"]);
+    assert_eq!(code, Some(5), "{text}");
+    assert!(text.contains("the inventory `tset` of `tset` does not exist") && !fleet.ran("eu"), "{text}");
+    let (code, text) = fleet.call(&["-i", "all=.", "-i", "eu", "playbook", "site.yml"]);
+    assert!(code == Some(5) && text.contains("are in one folder"), "{text}");
+}
+
+/// At a terminal, which `script` of util-linux provides, the run must not stop for want of it.
+#[test]
+fn run_that_asks_for_a_password_fails_at_a_terminal() {
+    let fleet = Fleet::new(&[("eu", "")]);
+    let line = format!("{} fleet -i eu playbook -K site.yml", env!("CARGO_BIN_EXE_windlass"));
+    let mut command = Command::new("timeout");
+    command.args(["60", "script", "-qec", &line, "/dev/null"]).current_dir(fleet.0.path()).stdin(Stdio::null());
+    command.env("WINDLASS_JOURNAL_DIR", fleet.path("state"));
+    let (code, text) = read(&command.output().unwrap());
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("there is no terminal") && !fleet.ran("eu"), "{text}");
 }
 
 #[test]

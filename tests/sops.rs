@@ -97,7 +97,8 @@ fn files_of_sops_and_age_read_wherever_variables_are() {
     let (code, text) = project.call(&["playbook", "-i", "hosts", "site.yml"], true);
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(fs::read_to_string(project.path("found")).unwrap(), "k-7731-opal 5432");
-    assert_eq!(fs::read_to_string(project.path("copied")).unwrap(), "api_key: k-7731-opal\n");
+    // It may be a backup, or for another recipient.
+    assert_eq!(fs::read(project.path("copied")).unwrap(), fs::read(fixture("vars.yml.age")).unwrap());
     let words = ["adhoc", "-i", "hosts", "all", "-m", "copy", "-a", "dest=found content={{db_port}}", "-e", "@db.yml"];
     let (code, text) = project.call(&words, true);
     assert_eq!(code, Some(0), "{text}");

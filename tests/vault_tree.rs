@@ -126,6 +126,34 @@ fn tree_with_an_unreadable_value_is_left_whole() {
 }
 
 #[test]
+fn text_about_vaults_is_left_and_values_elsewhere_rekeyed() {
+    let project = Project::new();
+    let value = project.call(&["vault", "encrypt_string", "--vault-password-file", "old", "--name", "real", "r-1"]).1;
+    let example = value.replace("real:", "  example:").replace("\n  ", "\n    ");
+    project.write("vars.file", &format!("doc: |\n{example}\n{value}again: &a 1\nmore: *a\n"));
+    project.write("broken.j2", &format!("{{% if x %}}\n{value}"));
+    let (code, _, text) = project.call(REKEY);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("broken.j2: left as it is, because it is no YAML"), "{text}");
+    assert!(project.read("vars.file").contains(&example), "the example in the text is not a value");
+    let words = ["vault", "textconv", "vars.file", "--vault-password-file", "new"];
+    assert!(project.call(&words).1.contains("real: !vault |\n          r-1\n"));
+}
+
+#[test]
+fn several_vault_ids_never_get_one_password_by_accident() {
+    let project = Project::new();
+    project.write("ansible.cfg", "[defaults]\nvault_identity_list = default@old, dev@other\n");
+    let before = project.read("group_vars/all/values.yml");
+    let (code, _, text) = project.call(&["vault", "rekey", ".", "--new-vault-password-file", "new"]);
+    assert_eq!(code, Some(5), "{text}");
+    assert!(text.contains("there are several vault ids: default, dev"), "{text}");
+    assert_eq!(before, project.read("group_vars/all/values.yml"));
+    let (code, _, text) = project.call(REKEY);
+    assert!(code == Some(0) && text.contains("left as it is, because it has the vault id `dev`"), "{text}");
+}
+
+#[test]
 fn textconv_prints_what_it_can_decrypt() {
     let project = Project::new();
     let shown = |file: &str| project.call(&["vault", "textconv", file, "--vault-id", "default@old"]);
@@ -135,6 +163,7 @@ fn textconv_prints_what_it_can_decrypt() {
     assert_eq!(code, Some(0));
     assert!(text.contains("own_secret: !vault |\n          v-1\n"), "{text}");
     assert!(text.contains("dev_secret: !vault |\n          $ANSIBLE_VAULT;1.2;AES256;dev\n"), "{text}");
+    project.write("ansible.cfg", "[defaults]\nvault_password_file = missing\n");
     let (code, text, _) = project.call(&["vault", "textconv", "text.txt"]);
     assert_eq!((code, text), (Some(0), project.read("text.txt")));
 }

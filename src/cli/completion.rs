@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::process::ExitCode;
 
 use clap::{Arg, Args, Command, CommandFactory as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter};
@@ -50,10 +51,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// Answers a shell that asks for candidates. Returns whether one does.
-pub(super) fn answer() -> bool {
+/// Answers a shell that asks for candidates; `None` if none does. A command that is being written must never run.
+pub(super) fn answer() -> Option<ExitCode> {
     let answered = CompleteEnv::with_factory(|| with_candidates(visible())).var(VARIABLE).bin("windlass");
-    answered.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()).unwrap_or(true)
+    match answered.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
+        Ok(is_answered) => is_answered.then_some(ExitCode::SUCCESS),
+        Err(error) => {
+            let _ = error.print();
+            Some(ExitCode::FAILURE)
+        }
+    }
 }
 
 /// Adds the candidates for values to all arguments that have some.

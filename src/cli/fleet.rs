@@ -29,6 +29,10 @@ const REST: Duration = Duration::from_secs(2);
 /// Part of the command that stands for the name of the cluster.
 const NAME: &str = "{cluster}";
 
+/// Variable with the process id of the fleet that starts a run. Programs of that run inherit it, but not as children of
+/// that process.
+const SESSION: &str = "WINDLASS_FLEET";
+
 /// Run a command for several clusters, each with its own inventory
 #[derive(Debug, Args)]
 #[command(after_help = "Exit code: the highest of all runs.
@@ -76,6 +80,15 @@ struct Fleet {
     arguments: Arguments,
     printer: Printer,
     has_failed: AtomicBool,
+}
+
+/// Gives a run that a fleet has started a session of its own.
+pub(super) fn enter_session() {
+    let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
+    if parent.is_some() && std::env::var(SESSION).ok() == parent {
+        // An error means that it has one already.
+        let _ = rustix::process::setsid();
+    }
 }
 
 /// Runs the subcommand.
@@ -155,14 +168,16 @@ impl Fleet {
         Ok(Some(super::code_of(status).max(u8::from(is_lost))))
     }
 
-    /// The command with a cluster's name and inventory. It gets no signals of the terminal: they end it once, in order.
+    /// The command with a cluster's name and inventory. In a session of its own, it cannot ask at the terminal. Signals
+    /// reach it through this program alone, so that they end it once and in order.
     fn command(&self, cluster: &Cluster) -> Result<Command> {
         let words: Vec<String> = self.arguments.command.iter().map(|word| word.replace(NAME, &cluster.name)).collect();
         // Options of further commands may follow `--`.
         let (own, rest) = words.split_at(words.iter().position(|word| word == "--").unwrap_or(words.len()));
         let mut command = Command::new(super::own_program()?);
         command.args(own).args(["-i", &cluster.source]).args(rest).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
+        command.env(SESSION, std::process::id().to_string());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         Ok(command)
     }
 
@@ -227,12 +242,22 @@ fn clusters(given: &[String]) -> Result<Vec<Cluster>> {
     let mut clusters: Vec<Cluster> = Vec::new();
     for word in given {
         let cluster = cluster(word)?;
+        if !cluster.source.contains(',') && !Path::new(&cluster.source).exists() {
+            return Err(Error::usage(format!(
+                "the inventory `{}` of `{}` does not exist",
+                cluster.source, cluster.name
+            )));
+        }
         if clusters.iter().any(|other| other.name == cluster.name) {
             return Err(Error::usage(format!("two clusters have the name `{}`", cluster.name))
                 .hint("give one of them another name: `-i NAME=SOURCE`"));
         }
-        let same = |other: &&Cluster| folder(&other.source).is_some_and(|it| Some(it) == folder(&cluster.source));
-        if let Some(other) = clusters.iter().find(same) {
+        let own = folder(&cluster.source);
+        let overlaps = |other: &&Cluster| match (&own, folder(&other.source)) {
+            (Some(own), Some(other)) => own.starts_with(&other) || other.starts_with(own),
+            _ => false,
+        };
+        if let Some(other) = clusters.iter().find(overlaps) {
             return Err(Error::usage(format!(
                 "the inventories of `{}` and `{}` are in one folder, where the runs write files of their cluster",
                 other.name, cluster.name

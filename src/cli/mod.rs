@@ -143,9 +143,10 @@ pub(crate) use signals::is_signal;
 
 /// Runs a command line and returns the exit code.
 pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
-    if completion::answer() {
-        return ExitCode::SUCCESS;
+    if let Some(code) = completion::answer() {
+        return code;
     }
+    fleet::enter_session();
     let called = arguments
         .first()
         .map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned())

@@ -323,6 +323,11 @@ impl BecomeOptions {
 }
 
 impl VaultOptions {
+    /// Whether the command line names a source.
+    pub(super) fn has_source(&self) -> bool {
+        self.ask_vault_password || !self.vault_id.is_empty() || !self.vault_password_file.is_empty()
+    }
+
     /// A single source, given by identity or file.
     pub(super) fn of(vault_id: Option<String>, file: Option<PathBuf>) -> VaultOptions {
         VaultOptions {

@@ -111,7 +111,7 @@ impl VaultOptions {
     }
 }
 
-/// Identities of age: those of the settings, or those that sops would use.
+/// Identities of age from the settings, or from the places where sops looks.
 fn identities(settings: &Settings) -> Identities {
     let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
     let usual = || {

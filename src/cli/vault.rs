@@ -146,11 +146,18 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
                 false => view.common.vault.secrets(&settings)?,
             };
             for file in &view.files {
-                let of_sops = windlass_bounds::read(file).ok().and_then(|data| sops(&data, file));
-                match of_sops {
-                    Some(document) => super::print(&plain_sops(&document, &secrets)?)?,
-                    None => super::print(&String::from_utf8_lossy(&decrypt(file, &secrets)?))?,
-                }
+                let is_input = file == Path::new("-");
+                let data = if is_input { input()? } else { read(file)? };
+                let name = if is_input { "the standard input".to_owned() } else { file.display().to_string() };
+                let plain = match sops(&data, file) {
+                    Some(document) => plain_sops(&document, &secrets)?.into_bytes(),
+                    None if windlass_vault::is_age(&data) => {
+                        let plain = windlass_vault::decrypt_variables(&data, &secrets);
+                        plain.map_err(|error| Error::new(format!("{name}: {error}")))?.unwrap_or_default()
+                    }
+                    None => open(&data, &secrets, &name)?,
+                };
+                super::print(&String::from_utf8_lossy(&plain))?;
             }
         }
         Verb::Encrypt(files) => {
@@ -195,7 +202,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             }
         }
         Verb::Rekey(rekey) => self::rekey(&rekey, settings)?,
-        Verb::Textconv(arguments) => textconv(&arguments, &settings)?,
+        Verb::Textconv(arguments) => textconv(&arguments, settings)?,
         Verb::EncryptString(strings) => encrypt_string(&strings, &settings)?,
     }
     Ok(0)
@@ -223,17 +230,40 @@ fn edit(file: &Path, secrets: &Secrets, settings: &Settings) -> Result<Option<Si
 }
 
 fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
-    let secrets = known(&arguments.common.vault, &settings)?;
+    let given = &arguments.common.vault;
+    // In a project, passwords of the settings are for other values than the one to change.
+    let is_project = arguments.files.iter().any(|path| path.is_dir());
+    let own = if is_project && given.has_source() {
+        Settings { vault_ids: Vec::new(), ..settings.clone() }
+    } else {
+        settings
+    };
+    let secrets = known(given, &own)?;
     let options = VaultOptions::of(arguments.new_vault_id.clone(), arguments.new_vault_password_file.clone());
-    let alone = Settings { vault_ids: Vec::new(), ask_vault_pass: false, ..settings };
+    let alone = Settings { vault_ids: Vec::new(), ask_vault_pass: false, ..own };
     let new = to_encrypt_with(&options, arguments.encrypt_vault_id.as_deref(), &alone)?;
     // Nothing is written until everything is known to be decrypted.
     let rekeyed = tree::Rekey { old: &secrets, new: &new, settings: &alone }.all(&arguments.files)?;
-    rekeyed.left.iter().for_each(|sentence| note_always(sentence));
-    for (file, content) in &rekeyed.files {
-        write_file(file, content, Access::Kept)?;
+    if is_project && rekeyed.labels.len() > 1 {
+        let labels: Vec<&str> = rekeyed.labels.iter().map(String::as_str).collect();
+        return Err(Error::usage(format!(
+            "nothing was written: all would get one password, but there are several vault ids: {}. Choose the one to \
+             re-encrypt by --vault-id LABEL@SOURCE",
+            labels.join(", ")
+        )));
     }
-    if arguments.files.iter().any(|path| path.is_dir()) {
+    rekeyed.left.iter().for_each(|sentence| note_always(sentence));
+    let staged = rekeyed.files.iter().map(|(file, content)| stage(file, content, Access::Kept));
+    let staged = staged.collect::<Result<Vec<_>>>()?;
+    for (index, (temporary, (file, _))) in staged.into_iter().zip(&rekeyed.files).enumerate() {
+        temporary.persist(file).map_err(|error| {
+            Error::new(format!(
+                "{} cannot be written: {error}. {index} files have the new password already; give both to repeat this",
+                file.display()
+            ))
+        })?;
+    }
+    if is_project {
         note_always(&format!("Re-encrypted {} files and values, in {} files", rekeyed.values, rekeyed.files.len()));
     }
     note("Rekey successful");
@@ -256,15 +286,19 @@ fn plain_sops(document: &Node, secrets: &Secrets) -> Result<String> {
 
 /// Prints a file decrypted. Whatever cannot be decrypted is printed as it is: git shows history also to those without
 /// the password.
-fn textconv(arguments: &TextconvArguments, settings: &Settings) -> Result<()> {
-    let secrets = arguments.common.vault.secrets(settings)?;
+fn textconv(arguments: &TextconvArguments, settings: Settings) -> Result<()> {
+    let settings = Settings { ask_vault_pass: false, ..settings };
+    let secrets = arguments.common.vault.secrets(&settings).or_else(|_| {
+        let none = Settings { vault_ids: Vec::new(), ..settings };
+        VaultOptions::default().secrets(&none)
+    })?;
     let data = read(&arguments.file)?;
     if let Some(plain) = sops(&data, &arguments.file).and_then(|document| plain_sops(&document, &secrets).ok()) {
         return put(plain.as_bytes(), "-");
     }
-    let opened = |data: &[u8]| windlass_vault::decrypt(data, &secrets).ok();
+    let opened = |data: &[u8]| windlass_vault::decrypt_variables(data, &secrets).ok().flatten();
     let shown = match std::str::from_utf8(&data) {
-        _ if windlass_vault::is_encrypted(&data) => opened(&data).unwrap_or(data),
+        _ if windlass_vault::is_encrypted(&data) || windlass_vault::is_age(&data) => opened(&data).unwrap_or(data),
         Ok(text) if inline::may_have(text) => {
             let plain = inline::replaced(text, |envelope, _| {
                 let plain = opened(envelope.as_bytes()).map(|plain| String::from_utf8_lossy(&plain).into_owned());
@@ -414,13 +448,6 @@ fn read(file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file).map_err(|error| Error::new(format!("{} cannot be read: {error}", file.display())))
 }
 
-fn decrypt(file: &Path, secrets: &Secrets) -> Result<Vec<u8>> {
-    if file == Path::new("-") {
-        return open(&input()?, secrets, "the standard input");
-    }
-    open(&read(file)?, secrets, &file.display().to_string())
-}
-
 fn open(data: &[u8], secrets: &Secrets, name: &str) -> Result<Vec<u8>> {
     windlass_vault::decrypt(data, secrets).map_err(|error| Error::new(format!("{name}: {error}")))
 }
@@ -444,9 +471,15 @@ enum Access {
 
 /// Replaces a file atomically, so that it is never half-written or readable for others.
 fn write_file(file: &Path, bytes: &[u8], access: Access) -> Result<()> {
+    let persisted = stage(file, bytes, access)?.persist(file);
+    persisted.map(drop).map_err(|error| Error::new(format!("{} cannot be written: {}", file.display(), error.error)))
+}
+
+/// Writes a file beside the one that it will replace.
+fn stage(file: &Path, bytes: &[u8], access: Access) -> Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
+    let write = || -> std::io::Result<tempfile::NamedTempFile> {
         let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
         temporary.write_all(bytes)?;
         temporary.as_file().sync_all()?;
@@ -457,8 +490,7 @@ fn write_file(file: &Path, bytes: &[u8], access: Access) -> Result<()> {
             let _ = std::os::unix::fs::chown(temporary.path(), Some(old.uid()), Some(old.gid()));
         }
         temporary.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
-        temporary.persist(file)?;
-        Ok(())
+        Ok(temporary)
     };
     write().map_err(|error| Error::new(format!("{} cannot be written: {error}", file.display())))
 }

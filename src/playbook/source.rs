@@ -64,7 +64,14 @@ impl Files {
     }
 
     fn parse(&self, path: &Path) -> Result<Node> {
-        let (bytes, encrypted) = self.bytes(path)?;
+        let (mut bytes, mut encrypted) = self.bytes(path)?;
+        // Variables of age; other files stay as they are.
+        if windlass_vault::is_age(&bytes) {
+            let plain = windlass_vault::decrypt_variables(&bytes, &self.secrets);
+            let fail = |error| Error::new(format!("{} cannot be decrypted: {error}", path.display()));
+            bytes = plain.map_err(fail)?.unwrap_or_default();
+            encrypted = true;
+        }
         let text = String::from_utf8(bytes).map_err(|error| {
             Error::new(format!(
                 "{} is not UTF-8: byte {} cannot be read",

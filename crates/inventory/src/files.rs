@@ -171,15 +171,13 @@ fn names(directory: &Path) -> Result<Vec<OsString>, Error> {
     Ok(names)
 }
 
-/// Reads a file and decrypts it if it is vault-encrypted.
+/// Reads a file and decrypts it if it is a vault or of age.
 pub(crate) fn read_source(path: &Path, secrets: &Secrets) -> Result<Arc<Source>, Error> {
     let bytes = windlass_bounds::read(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
-    let is_encrypted = windlass_vault::is_encrypted(&bytes);
-    let bytes = if is_encrypted {
-        windlass_vault::decrypt(&bytes, secrets).map_err(|source| Error::Vault { path: path.to_path_buf(), source })?
-    } else {
-        bytes
-    };
+    let plain = windlass_vault::decrypt_variables(&bytes, secrets);
+    let plain = plain.map_err(|source| Error::Vault { path: path.to_path_buf(), source })?;
+    let is_encrypted = plain.is_some();
+    let bytes = plain.unwrap_or(bytes);
     let text = String::from_utf8(bytes).map_err(|_| Error::NotText { path: path.to_path_buf() })?;
     let name = path.display().to_string();
     Ok(if is_encrypted { Source::secret(name, text) } else { Source::new(name, text) })

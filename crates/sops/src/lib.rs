@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod rules;
 mod value;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use windlass_vault::{Secrets, decrypt_age};
 use windlass_yaml::{Mapping, Node, Source, Span};
 use zeroize::Zeroizing;
 
+use rules::Rules;
 use value::Encrypted;
 
 /// Name of the mapping in which sops keeps what it needs.
@@ -60,6 +62,7 @@ pub fn decrypt(document: &Node, secrets: &Secrets) -> Result<Option<Node>, Error
         key: data_key(metadata, secrets)?,
         secrets,
         only_encrypted,
+        rules: Rules::of(metadata)?,
         hash: Sha512::new(),
         path: Vec::new(),
     };
@@ -74,7 +77,7 @@ pub fn decrypt(document: &Node, secrets: &Secrets) -> Result<Option<Node>, Error
     Ok(Some(Node::map(plain, document.span.clone())))
 }
 
-/// Decrypts the key for the file's data, which is there once for each recipient.
+/// Decrypts the key for the file's data. The file has it once for each recipient.
 fn data_key(metadata: &Node, secrets: &Secrets) -> Result<DataKey, Error> {
     if metadata.get("key_groups").is_some() {
         return Err(Error::new(
@@ -91,7 +94,7 @@ fn data_key(metadata: &Node, secrets: &Secrets) -> Result<DataKey, Error> {
                 let key = <[u8; 32]>::try_from(key.as_slice());
                 return key
                     .map(Zeroizing::new)
-                    .map_err(|_| Error::new(&recipient.span, "the key of this file has not 32 bytes"));
+                    .map_err(|_| Error::new(&recipient.span, "the key of this file does not have 32 bytes"));
             }
             Err(error) => failure = Some(error),
         }
@@ -113,6 +116,8 @@ struct Walk<'a> {
     /// The file, as the source of secret values.
     source: Arc<Source>,
     only_encrypted: bool,
+    /// The names whose values are encrypted; `None` if comments choose them.
+    rules: Option<Rules>,
     hash: Sha512,
     /// Names above the present value. Items of a list have the path of the list.
     path: Vec<String>,
@@ -146,12 +151,18 @@ impl Walk<'_> {
                 let (bytes, encrypted) = bytes.map_err(refused)?;
                 let span = Span::new(Arc::clone(&self.source), node.span.line, node.span.column);
                 let node = Node::new(node.value.clone(), span);
-                let plain = encrypted.typed(&bytes, &node).map_err(refused)?;
-                self.hash.update(&*bytes);
+                let (plain, covered) = encrypted.typed(&bytes, &node).map_err(refused)?;
+                self.hash.update(covered);
                 self.secrets.decrypted(&bytes);
                 Ok(plain)
             }
             None => {
+                let is_empty = node.is_null() || node.as_str() == Some("");
+                if !is_empty && self.rules.as_ref().is_some_and(|rules| rules.apply_to(&self.path)) {
+                    let name = self.path.join(".");
+                    let message = format!("{name} is not encrypted, although the rules of sops in this file demand it");
+                    return Err(Error::new(&node.span, message));
+                }
                 if !self.only_encrypted {
                     self.hash.update(value::hashed(node));
                 }

@@ -55,7 +55,7 @@ fn decrypted(text: &str, identity: &Identity) -> Result<serde_json::Value, Strin
 /// Values of all types, in mappings and lists, encrypted and not.
 fn body() -> String {
     format!(
-        "user: {}\nport: {}\nratio: {}\non: {}\nempty: ''\nnothing: null\nlist:\n  - {}\n  - inner: {}\nplain_unencrypted: yes\n\
+        "user: {}\nport: {}\nratio: {}\non: {}\nempty: ''\nnothing: null\nlist:\n  - {}\n  - inner: {}\nplain_unencrypted: yes\nsmall_unencrypted: 1e-05\n\
          count_unencrypted: 0x10\nday_unencrypted: 2026-01-31\n",
         enc("{{ name }}", "user:", "str"),
         enc("5432", "port:", "int"),
@@ -66,7 +66,8 @@ fn body() -> String {
     )
 }
 
-const VALUES: &[&str] = &["{{ name }}", "5432", "0.5", "True", "first", "second", "yes", "16", "2026-01-31T00:00:00Z"];
+const VALUES: &[&str] =
+    &["{{ name }}", "5432", "0.5", "True", "first", "second", "yes", "0.00001", "16", "2026-01-31T00:00:00Z"];
 
 #[test]
 fn values_decrypted_in_their_types_and_passed_to_the_observer() {
@@ -78,7 +79,7 @@ fn values_decrypted_in_their_types_and_passed_to_the_observer() {
     let text = document(&body(), VALUES, &identity, "");
     let plain = super::decrypt(&node(&text), &secrets).unwrap().unwrap();
     let expected = serde_json::json!({"user": "{{ name }}", "port": 5432, "ratio": 0.5, "true": true, "empty": "", "nothing": null,
-        "list": ["first", {"inner": "second"}], "plain_unencrypted": true, "count_unencrypted": 16,
+        "list": ["first", {"inner": "second"}], "plain_unencrypted": true, "small_unencrypted": "1e-05", "count_unencrypted": 16,
         "day_unencrypted": "2026-01-31"});
     assert_eq!(plain.to_json(), expected);
     assert!(plain.get("port").unwrap().span.source.is_secret());
@@ -96,6 +97,10 @@ fn changed_moved_and_missing_values_refused() {
         ("day_unencrypted: 2026-01-31\n", "", "its MAC differs"),
         ("user: ", "admin: ", "admin was changed or moved without sops"),
         ("type:int", "type:other", "port has a type that is not supported"),
+        ("type:str", "type:bool", "user does not fit the type"),
+        ("type:str", "type:int", "user does not fit the type"),
+        ("type:str", "type:time", "user does not fit the type"),
+        ("nothing: null", "nothing: null\nadded: x", "added is not encrypted, although"),
         ("data:", "data:AAAA", "user was changed or moved without sops"),
         ("iv:", "iv:!", "user is no value that sops has written"),
         (MODIFIED, "2026-01-31T10:00:01Z", "its MAC differs"),
@@ -126,13 +131,13 @@ fn mac_may_cover_encrypted_values_only() {
     hash.update(&begins);
     hash.update("x");
     let mac = enc(&hex::encode_upper(hash.finalize()), MODIFIED, "str");
-    let body = format!("a: {}\nb: plain\n", enc("x", "a:", "str"));
+    let body = format!("a: {}\nb_unencrypted: plain\n", enc("x", "a:", "str"));
     let text = document(&body, &[], &identity, "  mac_only_encrypted: true\n");
     let text: String = text
         .lines()
         .map(|line| if line.starts_with("  mac:") { format!("  mac: {mac}\n") } else { format!("{line}\n") })
         .collect();
-    assert_eq!(decrypted(&text, &identity).unwrap(), serde_json::json!({"a": "x", "b": "plain"}));
+    assert_eq!(decrypted(&text, &identity).unwrap(), serde_json::json!({"a": "x", "b_unencrypted": "plain"}));
 }
 
 #[test]

@@ -42,20 +42,31 @@ impl Encrypted {
         plain.map(Zeroizing::new).map_err(|_| "was changed or moved without sops: it cannot be decrypted")
     }
 
-    /// The value in its own type, at the place of `node`.
-    pub(crate) fn typed(&self, bytes: &[u8], node: &Node) -> Result<Node, &'static str> {
+    /// The value in its own type, at the place of `node`, and its bytes that the MAC covers. The type itself is not
+    /// authenticated, so text that does not fit it is refused.
+    pub(crate) fn typed(&self, bytes: &[u8], node: &Node) -> Result<(Node, Vec<u8>), &'static str> {
+        const UNFIT: &str = "does not fit the type that the file gives it";
         let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
         let value = match self.kind.as_str() {
-            "str" | "bytes" => return Ok(node.reworded(text)),
-            "int" => text.parse().map_or_else(|_| Value::BigInt(text.to_owned()), Value::Int),
+            "str" | "bytes" => return Ok((node.reworded(text), bytes.to_vec())),
+            "int" => Value::Int(text.parse().map_err(|_| UNFIT)?),
             // In JSON, every number is one of these.
-            "float" if text.parse::<i64>().is_ok() => Value::Int(text.parse().unwrap_or_default()),
-            "float" => Value::Float(text.parse().map_err(|_| "is no number")?),
-            "bool" => Value::Bool(matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")),
-            "time" => Value::Timestamp(text.into()),
+            "float" => match (text.parse(), text.parse::<f64>()) {
+                (Ok(whole), _) => Value::Int(whole),
+                (_, Ok(number)) if number.is_finite() => Value::Float(number),
+                _ => return Err(UNFIT),
+            },
+            "bool" => match text {
+                "1" | "t" | "T" | "TRUE" | "true" | "True" => Value::Bool(true),
+                "0" | "f" | "F" | "FALSE" | "false" | "False" => Value::Bool(false),
+                _ => return Err(UNFIT),
+            },
+            "time" if text.parse::<jiff::Timestamp>().is_ok() => Value::Timestamp(text.into()),
+            "time" => return Err(UNFIT),
             _ => return Err("has a type that is not supported"),
         };
-        Ok(Node::new(value, node.span.clone()))
+        let covered = covered(&value);
+        Ok((Node::new(value, node.span.clone()), covered))
     }
 }
 
@@ -67,24 +78,35 @@ pub(crate) fn name(key: &Key) -> String {
     }
 }
 
-/// Bytes of an unencrypted value that the MAC covers. In YAML 1.2, `yes` and `1:30` are text.
-pub(crate) fn hashed(node: &Node) -> Vec<u8> {
-    match &node.value {
-        Value::Bool(value) => match written(&node.span) {
-            word if ["true", "false"].contains(&word.to_lowercase().as_str()) => {
-                if *value { "True" } else { "False" }.into()
-            }
-            word => word.into(),
-        },
-        Value::Int(number) => match written(&node.span) {
-            word if word.contains(':') => word.into(),
-            _ => number.to_string().into(),
-        },
-        Value::BigInt(text) => text.clone().into(),
+/// Bytes of a value that the MAC covers.
+fn covered(value: &Value) -> Vec<u8> {
+    match value {
+        Value::Bool(true) => "True".into(),
+        Value::Bool(false) => "False".into(),
+        Value::Int(number) => number.to_string().into(),
+        Value::Float(number) if number.is_infinite() => if *number > 0.0 { "+Inf" } else { "-Inf" }.into(),
         Value::Float(number) => number.to_string().into(),
         Value::Timestamp(text) if text.len() == "2006-01-02".len() => format!("{text}T00:00:00Z").into(),
-        Value::Timestamp(text) => text.as_bytes().to_vec(),
-        _ => node.as_str().unwrap_or_default().into(),
+        Value::Timestamp(text) | Value::Literal(text) => text.as_bytes().to_vec(),
+        Value::BigInt(text) => text.clone().into(),
+        Value::String(text) => text.as_bytes().to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// Bytes of an unencrypted value that the MAC covers. In YAML 1.2, `yes` and `1:30` are text, and `1e-05` is a number.
+pub(crate) fn hashed(node: &Node) -> Vec<u8> {
+    let word = || written(&node.span);
+    match &node.value {
+        Value::Bool(_) if !["true", "false"].contains(&word().to_lowercase().as_str()) => word().into(),
+        Value::Int(_) if word().contains(':') => word().into(),
+        Value::String(text) if text.contains(['e', 'E']) && *word() == **text => match text.parse::<f64>() {
+            Ok(number) if text.starts_with(|it: char| it.is_ascii_digit() || "+-.".contains(it)) => {
+                covered(&Value::Float(number))
+            }
+            _ => covered(&node.value),
+        },
+        value => covered(value),
     }
 }
 

@@ -22,8 +22,11 @@ pub struct Identities(Arc<Sources>);
 struct Sources {
     files: Vec<PathBuf>,
     text: Zeroizing<String>,
-    loaded: OnceLock<Result<Vec<Identity>, Error>>,
+    loaded: OnceLock<Loaded>,
 }
+
+/// The identities that could be read, and the first error.
+type Loaded = (Vec<Identity>, Option<Error>);
 
 impl Identities {
     /// Identities in files, and in a text of the same format: one `AGE-SECRET-KEY-1...` a line, and comments.
@@ -32,8 +35,8 @@ impl Identities {
         Self(Arc::new(Sources { files, text, loaded: OnceLock::new() }))
     }
 
-    fn loaded(&self) -> Result<&[Identity], Error> {
-        self.0.loaded.get_or_init(|| self.0.load()).as_deref().map_err(Clone::clone)
+    fn loaded(&self) -> &Loaded {
+        self.0.loaded.get_or_init(|| self.0.load())
     }
 }
 
@@ -44,26 +47,35 @@ impl fmt::Debug for Identities {
 }
 
 impl Sources {
-    fn load(&self) -> Result<Vec<Identity>, Error> {
-        let mut found = parse(&self.text, "the environment")?;
+    fn load(&self) -> Loaded {
+        let mut loaded = (Vec::new(), None);
+        read(&self.text, "the environment", &mut loaded);
         for file in &self.files {
-            let name = file.display().to_string();
-            let refused = |error: std::io::Error| Error::Identities { place: name.clone(), reason: error.to_string() };
-            let bytes = Zeroizing::new(windlass_bounds::read_up_to(file, LARGEST).map_err(refused)?);
-            found.extend(parse(&String::from_utf8_lossy(&bytes), &name)?);
+            let place = file.display().to_string();
+            match windlass_bounds::read_up_to(file, LARGEST).map(Zeroizing::new) {
+                Ok(bytes) => read(&String::from_utf8_lossy(&bytes), &place, &mut loaded),
+                Err(error) => {
+                    loaded.1.get_or_insert(Error::Identities { place, reason: error.to_string() });
+                }
+            }
         }
-        Ok(found)
+        loaded
     }
 }
 
-fn parse(text: &str, place: &str) -> Result<Vec<Identity>, Error> {
+fn read(text: &str, place: &str, (identities, failure): &mut Loaded) {
     let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    lines
-        .map(|(index, line)| {
-            let place = format!("{place}:{}", index + 1);
-            line.parse().map_err(|error: &str| Error::Identities { place, reason: error.to_owned() })
-        })
-        .collect()
+    for (index, line) in lines {
+        let refused =
+            |reason: &str| Error::Identities { place: format!("{place}:{}", index + 1), reason: reason.to_owned() };
+        match line.parse() {
+            Ok(identity) => identities.push(identity),
+            Err(_) if line.starts_with("AGE-PLUGIN-") => {
+                _ = failure.get_or_insert(refused("plugins are not supported"))
+            }
+            Err(reason) => _ = failure.get_or_insert(refused(reason)),
+        }
+    }
 }
 
 /// Whether data begins like a file of age, as bytes or armored.
@@ -81,10 +93,15 @@ pub fn decrypt_age(data: &[u8], identities: &Identities) -> Result<Zeroizing<Vec
     if decryptor.is_scrypt() {
         return Err(Error::Age { reason: "it is encrypted with a passphrase, not for a recipient".to_owned() });
     }
-    let identities = identities.loaded()?;
+    let (identities, failure) = identities.loaded();
     if identities.is_empty() {
-        return Err(Error::NoIdentity);
+        return Err(failure.clone().unwrap_or(Error::NoIdentity));
     }
+    // The right identity may be the one that could not be read.
+    let failed = |error| match (failed(error), failure) {
+        (Error::WrongIdentity, Some(failure)) => failure.clone(),
+        (error, _) => error,
+    };
     let mut reader = decryptor.decrypt(identities.iter().map(|it| it as &dyn age::Identity)).map_err(failed)?;
     let mut plain = Zeroizing::new(Vec::new());
     reader.read_to_end(&mut plain).map_err(|error| Error::Age { reason: error.to_string() })?;
@@ -128,6 +145,10 @@ mod tests {
         let identities = Identities::new(vec![file.clone()], None);
         let error = decrypt_age(&encrypted("x", &Identity::generate()), &identities).unwrap_err().to_string();
         assert!(error.contains(&format!("{}:2", file.display())) && !error.contains("KEY-1X"), "{error}");
+        let own = Identity::generate();
+        let text = own.to_string().expose_secret().to_owned();
+        let both = Identities::new(vec![file], Some(text));
+        assert!(decrypt_age(&encrypted("x", &own), &both).is_ok(), "another one that is broken does not matter");
         for data in [&b"age-encryption.org/v1\n-> x"[..], b"-----BEGIN AGE ENCRYPTED FILE-----\nx"] {
             assert!(matches!(decrypt_age(data, &Identities::default()), Err(Error::Age { .. })));
         }

@@ -18,7 +18,7 @@ pub(crate) struct Envelope {
 }
 
 /// Whether data begins with a vault header.
-pub fn is_vault(data: &[u8]) -> bool {
+pub fn is_encrypted(data: &[u8]) -> bool {
     data.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(b";"))
 }
 
@@ -30,7 +30,7 @@ pub fn label(data: &[u8]) -> Option<String> {
 /// Label in the header, and the data after the header line.
 fn header(data: &[u8]) -> Result<(Option<String>, &[u8]), Error> {
     let data = data.trim_ascii_start();
-    if !is_vault(data) {
+    if !is_encrypted(data) {
         return Err(Error::NotEncrypted);
     }
     let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());

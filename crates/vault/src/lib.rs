@@ -11,7 +11,7 @@ mod envelope;
 mod secrets;
 
 pub use age::{Identities, decrypt_age, is_age, usual_file};
-pub use envelope::{is_vault, label};
+pub use envelope::{is_encrypted, label};
 pub use secrets::{DEFAULT_LABEL, Observer, Secret, Secrets};
 
 /// Reason why encryption or decryption failed.
@@ -94,19 +94,19 @@ fn wanted_text(wanted: Option<&str>) -> String {
     wanted.map(|label| format!(", which was encrypted with the vault id `{label}`")).unwrap_or_default()
 }
 
-/// Whether data begins with the header of a vault or of age.
-pub fn is_encrypted(data: &[u8]) -> bool {
-    is_vault(data) || is_age(data)
-}
-
-/// Decrypts an envelope with the first password that fits, or data of age with the first identity. Passwords with the
-/// envelope's label are tried first.
-pub fn decrypt(data: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Error> {
+/// Decrypts a file of variables that is a vault or of age; `None` if it is neither. Other files of age stay as they
+/// are, because a project may copy them to hosts.
+pub fn decrypt_variables(data: &[u8], secrets: &Secrets) -> Result<Option<Vec<u8>>, Error> {
     if is_age(data) {
         let text = decrypt_age(data, secrets.identities())?;
         secrets.decrypted(&text);
-        return Ok(text.to_vec());
+        return Ok(Some(text.to_vec()));
     }
+    is_encrypted(data).then(|| decrypt(data, secrets)).transpose()
+}
+
+/// Decrypts an envelope with the first password that fits. Passwords with the envelope's label are tried first.
+pub fn decrypt(data: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Error> {
     decrypt_with_secret(data, secrets).map(|(text, _)| text)
 }
 

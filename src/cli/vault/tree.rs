@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use windlass_vault::{Error as VaultError, Secret, Secrets};
+use windlass_vault::{DEFAULT_LABEL, Error as VaultError, Secret, Secrets};
 use windlass_yaml::{Node, Options, Source, Value, parse};
 use zeroize::Zeroizing;
 
@@ -12,6 +11,8 @@ use super::{encrypted, inline};
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 
+/// Maximum size of a file that may have encrypted content, in bytes.
+const LARGEST: u64 = 64 << 20;
 /// Maximum depth of folders.
 const DEPTH: usize = 64;
 
@@ -20,6 +21,8 @@ const DEPTH: usize = 64;
 pub(super) struct Rekeyed {
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
     pub(super) values: usize,
+    /// Their vault ids.
+    pub(super) labels: BTreeSet<String>,
     pub(super) left: Vec<String>,
 }
 
@@ -62,38 +65,60 @@ impl Rekey<'_> {
     fn file(&self, path: &Path, is_named: bool, rekeyed: &mut Rekeyed) -> Result<()> {
         // Changes the target of a link; the link stays.
         let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let data = super::read(path)?;
-        if windlass_vault::is_vault(&data) {
-            let place = path.display().to_string();
+        if rekeyed.files.iter().any(|(known, _)| known == path) {
+            return Ok(());
+        }
+        let place = path.display().to_string();
+        let data = match windlass_bounds::read_up_to(path, LARGEST) {
+            Ok(data) => data,
+            Err(error) if is_named => return Err(Error::new(format!("{place} cannot be read: {error}"))),
+            // Large files and those of others have no variables. A vaulted one would be missed.
+            Err(error) => {
+                rekeyed.left.push(format!("{place}: left as it is, because it cannot be read: {error}"));
+                return Ok(());
+            }
+        };
+        if windlass_vault::is_encrypted(&data) {
             if let Some(new) = self.envelope(&data, &place, rekeyed)? {
                 rekeyed.files.push((path.clone(), new.into_bytes()));
             }
             return Ok(());
         }
-        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
-        let is_yaml = ending.is_none_or(|ending| ["yml", "yaml"].contains(&ending.as_str()));
-        let text = std::str::from_utf8(&data).ok().filter(|text| is_yaml && inline::may_have(text));
-        let Some(text) = text else {
-            return match is_named {
-                true => Err(Error::new(format!("{}: {}", path.display(), VaultError::NotEncrypted))),
-                false => Ok(()),
-            };
+        match std::str::from_utf8(&data).ok().filter(|text| inline::may_have(text)) {
+            Some(text) => self.values(path, text, rekeyed),
+            None if is_named && windlass_vault::is_age(&data) => {
+                Err(Error::new(format!("{place}: {}", VaultError::OfAge)))
+            }
+            None if is_named => Err(Error::new(format!("{place}: {}", VaultError::NotEncrypted))),
+            None => Ok(()),
+        }
+    }
+
+    /// Encrypts the values in a YAML file.
+    fn values(&self, path: &Path, text: &str, rekeyed: &mut Rekeyed) -> Result<()> {
+        let place = path.display();
+        // Text with templates, or about vaults, may have what looks like a value.
+        let Some(mut values) = lines_of_values(path, text) else {
+            rekeyed.left.push(format!("{place}: left as it is, because it is no YAML"));
+            return Ok(());
         };
-        let (mut found, before) = (0, rekeyed.values);
+        let before = rekeyed.values;
         let changed = inline::replaced(text, |envelope, line| {
-            found += 1;
-            let new = self.envelope(envelope.as_bytes(), &format!("{}:{line}", path.display()), rekeyed)?;
+            // The value begins with its tag, in the line above.
+            let new = match values.remove(&line.saturating_sub(1)) {
+                true => self.envelope(envelope.as_bytes(), &format!("{place}:{line}"), rekeyed)?,
+                false => None,
+            };
             Ok::<_, Error>(new.unwrap_or_else(|| envelope.to_owned()))
         })?;
-        if found < envelopes(path, text)?.len() {
+        if !values.is_empty() {
             return Err(Error::new(format!(
-                "{} has an encrypted value in a form that cannot be rewritten. Write it as `!vault |`, with the envelope \
-                 in the lines that follow",
-                path.display()
+                "{place} has an encrypted value in a form that cannot be rewritten. Write it as `!vault |`, with the envelope \
+                 in the lines that follow"
             )));
         }
         if rekeyed.values > before {
-            rekeyed.files.push((path.clone(), changed.into_bytes()));
+            rekeyed.files.push((path.to_owned(), changed.into_bytes()));
         }
         Ok(())
     }
@@ -111,15 +136,16 @@ impl Rekey<'_> {
             Err(error) => return Err(Error::new(format!("{place}: {error}"))),
         };
         rekeyed.values += 1;
+        rekeyed.labels.insert(windlass_vault::label(data).unwrap_or_else(|| DEFAULT_LABEL.to_owned()));
         encrypted(&plain, self.new, self.settings).map(Some)
     }
 }
 
-/// Encrypted values of a YAML file. Those of an alias are found twice.
-fn envelopes(path: &Path, text: &str) -> Result<BTreeSet<Arc<str>>> {
-    fn of(node: &Node, found: &mut BTreeSet<Arc<str>>) {
+/// Lines of a YAML file in which encrypted values begin; `None` if it is no YAML.
+fn lines_of_values(path: &Path, text: &str) -> Option<BTreeSet<usize>> {
+    fn of(node: &Node, found: &mut BTreeSet<usize>) {
         match &node.value {
-            Value::Vault(envelope) => _ = found.insert(Arc::clone(envelope)),
+            Value::Vault(_) => _ = found.insert(usize::try_from(node.span.line).unwrap_or_default()),
             Value::List(items) => items.iter().for_each(|item| of(item, found)),
             Value::Map(mapping) => mapping.values().for_each(|value| of(value, found)),
             _ => {}
@@ -127,6 +153,6 @@ fn envelopes(path: &Path, text: &str) -> Result<BTreeSet<Arc<str>>> {
     }
     let source = Source::secret(path.display().to_string(), text);
     let mut found = BTreeSet::new();
-    parse(source, &Options::default())?.documents.iter().for_each(|document| of(document, &mut found));
-    Ok(found)
+    parse(source, &Options::default()).ok()?.documents.iter().for_each(|document| of(document, &mut found));
+    Some(found)
 }

@@ -67,5 +67,5 @@ pub(super) fn vaulted_file(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     windlass_bounds::open(&path)
         .and_then(|source| source.take(ENOUGH).read_to_end(&mut head))
         .map_err(|error| args.failed(format!("'{}' cannot be read: {error}", path.display())))?;
-    Ok(windlass_vault::is_vault(&head))
+    Ok(windlass_vault::is_encrypted(&head))
 }
