@@ -109,6 +109,13 @@ mod tests {
         }
         assert_eq!(found.len(), 2, "{found:?}");
         child.kill().unwrap();
+        // It ends soon after the signal.
+        for _ in 0..500 {
+            if !process.is_running() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
         assert_eq!(process.descendants(), [], "a process that has ended has none");
         child.wait().unwrap();
         for process in found {
