@@ -36,7 +36,7 @@ pub(crate) const CASES: &[Case] = &[
     case(
         "cp hosts other; windlass fleet -i a=hosts -i other inventory --list",
         "keep each inventory in a folder of its own",
-        &["mkdir b && mv other b && windlass fleet -i a=hosts -i b inventory --list"],
+        &["mkdir a b && cp hosts a && mv other b && windlass fleet -i a -i b inventory --list"],
     ),
     case(
         "windlass fleet -i web1,web2 inventory --list",
