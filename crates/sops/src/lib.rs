@@ -69,12 +69,11 @@ pub fn decrypt(document: &Node, secrets: &Secrets) -> Result<Option<Node>, Error
     if only_encrypted {
         walk.hash.update(hex::decode(ONLY_ENCRYPTED).unwrap_or_default());
     }
-    let mut plain = Mapping::new();
-    for (key, node) in mapping.iter().filter(|(key, _)| key.as_str() != Some(METADATA)) {
-        plain.insert(key.clone(), walk.below(&value::name(key), node)?);
-    }
+    let mut values = (**mapping).clone();
+    values.remove(METADATA);
+    let plain = walk.node(&Node::map(values, document.span.clone()))?;
     walk.check(metadata)?;
-    Ok(Some(Node::map(plain, document.span.clone())))
+    Ok(Some(plain))
 }
 
 /// Decrypts the key for the file's data. The file has it once for each recipient.
@@ -124,18 +123,13 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn below(&mut self, name: &str, node: &Node) -> Result<Node, Error> {
-        self.path.push(name.to_owned());
-        let plain = self.node(node);
-        self.path.pop();
-        plain
-    }
-
     fn node(&mut self, node: &Node) -> Result<Node, Error> {
         if let Some(mapping) = node.as_map() {
             let mut plain = Mapping::new();
             for (key, node) in mapping.iter() {
-                plain.insert(key.clone(), self.below(&value::name(key), node)?);
+                self.path.push(value::name(key));
+                plain.insert(key.clone(), self.node(node)?);
+                self.path.pop();
             }
             return Ok(Node::map(plain, node.span.clone()));
         }
