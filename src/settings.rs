@@ -196,6 +196,10 @@ pub struct Settings {
     pub heartbeat_timeout: Option<Duration>,
     /// Maximum size of a file that a host may send (`fetch`), in bytes.
     pub max_fetch_size: u64,
+    /// Whether hosts pass large files on to each other.
+    pub peer_transfer: bool,
+    /// Port at which they listen for that; 0 is any free one.
+    pub peer_port: u16,
     /// Files with identities of age; `None` uses the places where sops looks.
     pub age_identities: Option<Vec<PathBuf>>,
     /// Limit for registered results on disk, in bytes.
@@ -434,6 +438,8 @@ impl Settings {
             command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
             heartbeat_timeout: seconds(config, "heartbeat_timeout", Duration::from_secs(120))?,
             max_fetch_size: config.number("max_fetch_size")?.unwrap_or(crate::executor::LARGEST_FILE),
+            peer_transfer: config.bool("peer_transfer").unwrap_or(false),
+            peer_port: config.number("peer_port")?.unwrap_or(0),
             age_identities: config.paths("age_identities"),
             results_on_disk: config.number("results_on_disk")?.unwrap_or(32 << 30),
             journal: config.bool("journal").unwrap_or(true),

@@ -83,8 +83,8 @@ fn lie(word: &str) {
         let event = |event| Reply::<Value>::Event { id, event };
         let done = |result| Reply::Done { id, result, spent: Default::default() };
         match &*request.module {
-            "contents" => (0..200_000).for_each(|_| send(&event(Event::NeedContent { content: 0 }), &[])),
-            "no content" => send(&event(Event::NeedContent { content: 7 }), &[]),
+            "contents" => (0..200_000).for_each(|_| send(&event(Event::NeedContent { content: 0, whole: false }), &[])),
+            "no content" => send(&event(Event::NeedContent { content: 7, whole: false }), &[]),
             "nested" => {
                 let lists = format!("[{}[]]", "[],".repeat(30 << 20));
                 let mut wire = (lists.len() as u32).to_be_bytes().to_vec();
@@ -194,6 +194,7 @@ fn content_asked_for_again_and_again_fails_the_host() {
         name: "file".into(),
         size: bytes.len() as u64,
         sha1: String::new(),
+        sha256: None,
         mode: 0o644,
         delivery: Delivery::OnDemand,
     }];

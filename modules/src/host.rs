@@ -1,5 +1,6 @@
 use std::{
     collections::BTreeMap,
+    fs::File,
     io::Read,
     sync::{
         Arc,
@@ -18,6 +19,20 @@ pub trait Sink: Send + Sync {
 
     /// The bytes of a controller's content, requested if they did not come with the task.
     fn content(&self, index: usize) -> Result<Box<dyn Read>, Failure>;
+
+    /// Like [`Sink::content`], for a caller that stores the whole content and can begin again: another host may send
+    /// it, and may fail.
+    fn whole_content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
+        self.content(index)
+    }
+
+    /// Whether another host began to send this content and failed, so that the controller must send it.
+    fn has_failed_peer(&self, _index: usize) -> bool {
+        false
+    }
+
+    /// Keeps a content that was stored in this file for other hosts.
+    fn keep_content(&self, _index: usize, _file: &File) {}
 }
 
 /// Sink for a run without a controller: drops events and has no contents.
@@ -169,6 +184,23 @@ impl Host {
     pub fn read_content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
         self.content(index)?;
         self.sink.content(index)
+    }
+
+    /// Passes the whole content to `store`, which writes it to a file and returns that file. `store` is called again if
+    /// another host failed to send the content.
+    pub(crate) fn store_content<T>(
+        &self,
+        index: usize,
+        mut store: impl FnMut(&mut dyn Read) -> Result<T, Failure>,
+        file: impl FnOnce(&mut T) -> &mut File,
+    ) -> Result<T, Failure> {
+        self.content(index)?;
+        let mut stored = match store(&mut *self.sink.whole_content(index)?) {
+            Err(_) if self.sink.has_failed_peer(index) => store(&mut *self.sink.content(index)?),
+            stored => stored,
+        }?;
+        self.sink.keep_content(index, file(&mut stored));
+        Ok(stored)
     }
 
     /// Passes on output of a running process, if the controller wants it live.

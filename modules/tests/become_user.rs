@@ -193,6 +193,7 @@ fn sudo_requiring_terminal_gets_one() {
         name: "bytes".into(),
         size: 300_000,
         sha1: sum.clone(),
+        sha256: None,
         mode: 0o644,
         delivery: Delivery::Inline,
     }];

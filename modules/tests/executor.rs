@@ -133,13 +133,13 @@ fn large_content_requested_only_if_different() {
         let mut copy = request(id, "copy", json!({ "_content": 0, "dest": dest.display().to_string() }));
         let size = bytes.len() as u64;
         copy.contents =
-            vec![Content { name: "large".into(), size, sha1: sum.clone(), mode: 0o644, delivery: Delivery::OnDemand }];
+            vec![Content { name: "large".into(), size, sha1: sum.clone(), sha256: None, mode: 0o644, delivery: Delivery::OnDemand }];
         copy
     };
     let mut session = Session::start();
     session.send(&ToExecutor::Run(copy(1)), &[]);
     let (asked, _) = session.next();
-    assert!(matches!(asked, Reply::Event { id: 1, event: Event::NeedContent { content: 0 } }), "{asked:?}");
+    assert!(matches!(asked, Reply::Event { id: 1, event: Event::NeedContent { content: 0, .. } }), "{asked:?}");
     let mut pieces = bytes.chunks(400_000).peekable();
     while let Some(piece) = pieces.next() {
         session.send(&ToExecutor::Content { id: 1, content: 0, last: pieces.peek().is_none() }, piece);
@@ -158,7 +158,7 @@ fn truncated_content_keeps_old_file() {
     std::fs::write(&dest, "old").unwrap();
     let mut copy = request(1, "copy", json!({ "_content": 0, "dest": dest.display().to_string() }));
     copy.contents =
-        vec![Content { name: "a".into(), size: 9, sha1: "0".repeat(40), mode: 0o644, delivery: Delivery::OnDemand }];
+        vec![Content { name: "a".into(), size: 9, sha1: "0".repeat(40), sha256: None, mode: 0o644, delivery: Delivery::OnDemand }];
     let mut session = Session::start();
     session.send(&ToExecutor::Run(copy), &[]);
     session.next();

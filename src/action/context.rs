@@ -9,6 +9,7 @@ use windlass_modules::{has_secrets, invocation, secret_values};
 use windlass_protocol::{Delivery, Detached, Request};
 use windlass_template::{Compat, Context, Value, from_json, to_json};
 
+use super::hashes::{self, Hashes};
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
 use crate::foreign::Modules;
@@ -137,6 +138,8 @@ pub struct Content {
 
 /// Contents up to this size in bytes travel with their request. Larger ones are sent only if the host lacks them.
 const INLINE_LIMIT: u64 = 128 << 10;
+/// Size in bytes from which hosts may pass a content on to each other. Agreeing on it costs two round trips.
+const PASSED_ON: u64 = 1 << 20;
 
 impl Content {
     /// Content made of bytes in memory.
@@ -145,6 +148,8 @@ impl Content {
             name: name.to_owned(),
             size: bytes.len() as u64,
             sha1: hex::encode(Sha1::digest(&bytes)),
+            // It may be a template or decrypted, so hosts must not pass it on.
+            sha256: None,
             mode: 0o644,
             delivery: if bytes.len() as u64 <= INLINE_LIMIT { Delivery::Inline } else { Delivery::OnDemand },
         };
@@ -168,20 +173,12 @@ impl Content {
             content.description.mode = mode;
             return Ok(content);
         }
-        let mut file = std::fs::File::open(path).map_err(fail)?;
-        let mut hasher = Sha1::new();
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            let count = std::io::Read::read(&mut file, &mut buffer).map_err(fail)?;
-            if count == 0 {
-                break;
-            }
-            hasher.update(buffer.get(..count).unwrap_or_default());
-        }
+        let Hashes { sha1, sha256 } = hashes::of_file(path, &metadata).map_err(fail)?;
         let description = windlass_protocol::Content {
             name: path.display().to_string(),
             size: metadata.len(),
-            sha1: hex::encode(hasher.finalize()),
+            sha1,
+            sha256: Some(sha256).filter(|_| metadata.len() >= PASSED_ON),
             mode,
             delivery: Delivery::OnDemand,
         };

@@ -11,6 +11,7 @@ mod defaults;
 mod engine;
 mod files;
 mod foreign;
+mod hashes;
 mod include_vars;
 mod inventory;
 mod kubernetes;

@@ -153,6 +153,7 @@ impl Session {
         let limits = Limits {
             heartbeat: Heartbeat::lost_after(settings.heartbeat_timeout),
             largest_file: settings.max_fetch_size,
+            peer_port: settings.peer_transfer.then_some(settings.peer_port),
             ..Limits::default()
         };
         let engine = Engine::new(windlass_template::Options {

@@ -9,6 +9,7 @@ pub mod relay;
 mod ssh;
 mod target;
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -42,6 +43,11 @@ pub trait Connection: Send + Sync {
     /// Whether the host presents another key than the known one; then no password may be sent.
     fn has_changed_host_key(&self) -> bool {
         false
+    }
+
+    /// Address of the host, if the connection leads there directly.
+    fn address(&self) -> Option<IpAddr> {
+        None
     }
 
     /// Warning to the user about this connection.

@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,10 @@ impl Connection for Ssh {
 
     fn has_changed_host_key(&self) -> bool {
         self.session.has_changed_host_key()
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        self.session.address()
     }
 
     fn warning(&self) -> Option<String> {

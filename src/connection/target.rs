@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub struct Target {
     pub retries: u32,
     /// `ansible_remote_tmp`: folder for the executor on the host, if programs may be executed there.
     pub remote_tmp: String,
+    /// `windlass_peer_address`: address by which other hosts reach this one, if it is not that of the connection.
+    pub peer_address: Option<IpAddr>,
 }
 
 impl Target {
@@ -62,6 +65,7 @@ impl Target {
             connect_timeout: None,
             retries: 0,
             remote_tmp: "~/.ansible/tmp".to_owned(),
+            peer_address: None,
         }
     }
 }

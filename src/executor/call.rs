@@ -1,6 +1,6 @@
 //! The exchange of one request, from its first to its last frame.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ use windlass_protocol::{Answer, Delivery, Event, Reply, Request, Spent, Stream, 
 use super::counters::add;
 use super::expected::Expected;
 use super::live::Live;
+use super::peers::{Share, Supply};
 use super::received::Received;
 use super::routes::{End, Incoming, Registered};
 use super::{Error, Heartbeat, lock};
@@ -152,6 +153,9 @@ pub(super) async fn make<V>(
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
+    if live.member.is_none() {
+        call.request.contents.iter_mut().for_each(|content| content.sha256 = None);
+    }
     let blob = inline(&call).await?;
     let Registered { id, mut incoming, heard } = match live.register() {
         Ok(registered) => registered,
@@ -281,21 +285,27 @@ where
 {
     let mut received = None;
     let mut feeding = JoinSet::new();
+    // Sources of contents, which this request occupies until it is done.
+    let mut shares: HashMap<usize, Share<V>> = HashMap::new();
     // Contents requested while another one is being sent; `expected` limits their number.
     let mut wanted = VecDeque::new();
     let mut expected = Expected::of(&call.request, call.receive_into.is_some());
     loop {
         let Incoming { reply, blob, size, _reserved } = tokio::select! {
-            frame = incoming.recv() => frame.ok_or(Ended::Lost)?,
+            // What has been sent comes first, because the next frame may be about it.
+            biased;
             Some(fed) = feeding.join_next() => {
                 if let Ok(outcome) = fed {
-                    cost.sent += outcome?;
+                    let Fed { content, bytes, share } = outcome?;
+                    cost.sent += bytes;
+                    shares.extend(share.map(|share| (content, share)));
                 }
                 if let Some(next) = wanted.pop_front() {
                     feeding.spawn(next);
                 }
                 continue;
             }
+            frame = incoming.recv() => frame.ok_or(Ended::Lost)?,
         };
         cost.received += size;
         let event = match reply {
@@ -317,6 +327,7 @@ where
                 if let Some(user) = &call.request.become_user {
                     live.has_answered(user);
                 }
+                pass_on(live, call, &shares);
                 cost.spent = spent;
                 return Ok(Completed { result, received, cost: *cost });
             }
@@ -344,15 +355,26 @@ where
                 return Err(Error::Unreachable { message: lock::refused(waits.host, &holder, waited) }.into());
             }
             Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
-            Event::NeedContent { content } => {
+            Event::NeedContent { content, whole } => {
                 let source = call.sources.get(content).cloned().ok_or_else(|| Error::Controller {
                     message: format!("the task has no content {content}, although it announced one"),
                 })?;
-                let size = call.request.contents.get(content).map(|content| content.size);
                 add(&live.counters.round_trips, 1);
                 cost.round_trips += 1;
+                // The host that was to send it has failed.
+                if let (Some(member), Some(share)) = (&live.member, shares.remove(&content)) {
+                    member.has_lost(&share);
+                }
+                let described = call.request.contents.get(content);
+                let wanted_content = Wanted {
+                    id,
+                    content,
+                    source,
+                    size: described.map(|content| content.size),
+                    sha256: described.and_then(|content| content.sha256.clone()).filter(|_| whole),
+                };
                 // One at a time: a module reads a content to its end before it requests it again.
-                let feed = feed(live.clone(), id, content, source, size);
+                let feed = provide(live.clone(), wanted_content);
                 if feeding.is_empty() {
                     feeding.spawn(feed);
                 } else {
@@ -401,11 +423,65 @@ async fn inline<V>(call: &Call<V>) -> Result<Vec<u8>, Error> {
     Ok(blob)
 }
 
-/// Sends a content in chunks. Returns the bytes of its frames.
-async fn feed<V>(live: Arc<Live<V>>, id: u64, content: usize, source: Source, size: Option<u64>) -> Result<u64, Error>
+/// A content that a request needs.
+struct Wanted {
+    id: u64,
+    /// Its index.
+    content: usize,
+    source: Source,
+    size: Option<u64>,
+    /// Its hash, if another host may send it.
+    sha256: Option<String>,
+}
+
+/// A content that has been sent, by the controller or another host.
+struct Fed<V> {
+    /// Its index.
+    content: usize,
+    /// Bytes of the frames.
+    bytes: u64,
+    share: Option<Share<V>>,
+}
+
+/// Sends a content, or names the host that does.
+async fn provide<V>(live: Arc<Live<V>>, wanted: Wanted) -> Result<Fed<V>, Error>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
+    let (id, content) = (wanted.id, wanted.content);
+    let supply = match (&live.member, &wanted.sha256) {
+        (Some(member), Some(sha256)) => Some(member.supply(&live, sha256).await),
+        _ => None,
+    };
+    let (bytes, share) = match supply {
+        Some(Supply { peer: Some(peer), share }) => {
+            (live.send(&ToExecutor::Peer { id, content, peer }, &[], None).await? as u64, Some(share))
+        }
+        supply => (feed(live.clone(), wanted).await?, supply.map(|supply| supply.share)),
+    };
+    Ok(Fed { content, bytes, share })
+}
+
+/// Makes the host a sender of the contents that it has received.
+fn pass_on<V>(live: &Arc<Live<V>>, call: &Call<V>, shares: &HashMap<usize, Share<V>>)
+where
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let Some(member) = &live.member else { return };
+    for (content, share) in shares {
+        member.has_taken(share);
+        if let Some(sha256) = call.request.contents.get(*content).and_then(|content| content.sha256.as_ref()) {
+            member.has_received(live, sha256, call.request.become_user.as_ref());
+        }
+    }
+}
+
+/// Sends a content in chunks. Returns the bytes of its frames.
+async fn feed<V>(live: Arc<Live<V>>, wanted: Wanted) -> Result<u64, Error>
+where
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let Wanted { id, content, source, size, .. } = wanted;
     let message = |last| ToExecutor::<V>::Content { id, content, last };
     let mut written = 0;
     match source {

@@ -52,7 +52,7 @@ impl Expected {
             Event::BecomeFailed { .. } => self.other_user,
             Event::Warning { .. } => true,
             Event::LockWait { .. } | Event::LockTaken | Event::LockRefused { .. } => self.lock,
-            Event::NeedContent { content } => {
+            Event::NeedContent { content, .. } => {
                 return match self.contents.get_mut(*content) {
                     None => Err(format!("asked for content {content}, which this task does not have")),
                     Some(0) => Err(format!("asked for content {content} more often than any module needs it")),

@@ -16,6 +16,7 @@ use super::budget::Share;
 use super::counters::{Counters, add};
 use super::expected::HOST_WARNINGS;
 use super::heartbeat::Pulse;
+use super::peers::Member;
 use super::routes::{End, Incoming, Registered, Routes};
 use super::start::Started;
 use super::{Error, Extent};
@@ -47,6 +48,8 @@ pub(super) struct Live<V> {
     outgoing: mpsc::Sender<Outgoing>,
     routes: Arc<Routes<V>>,
     pub(super) pulse: Arc<Pulse>,
+    /// Its part in the distribution of contents, if hosts pass them on.
+    pub(super) member: Option<Member<V>>,
     warnings: AtomicUsize,
     ended: watch::Receiver<bool>,
     tasks: [AbortHandle; 2],
@@ -98,6 +101,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
             outgoing,
             routes,
             pulse,
+            member: None,
             warnings: AtomicUsize::new(0),
             ended,
             tasks: [writer_abort, reader.abort_handle()],

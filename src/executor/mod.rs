@@ -12,6 +12,7 @@ mod heartbeat;
 mod image;
 mod live;
 mod lock;
+mod peers;
 mod pool;
 mod raw;
 mod received;

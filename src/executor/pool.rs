@@ -17,6 +17,7 @@ use super::call::{self, Allowed, Broken};
 use super::counters::{Counters, add};
 use super::image::Packer;
 use super::live::Live;
+use super::peers::Peers;
 use super::raw::{self, RawFailure};
 use super::routes::End;
 use super::start::{Started, Starter};
@@ -46,11 +47,14 @@ pub struct Limits {
     pub heartbeat: Heartbeat,
     /// Largest file that a host may send (`fetch`), in bytes.
     pub largest_file: u64,
+    /// Port at which hosts listen to pass large contents on to each other, 0 for any free one. `None` makes the
+    /// controller send everything.
+    pub peer_port: Option<u16>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connecting: 64, uploads: 16, heartbeat: Heartbeat::default(), largest_file: LARGEST_FILE }
+        Self { connecting: 64, uploads: 16, heartbeat: Heartbeat::default(), largest_file: LARGEST_FILE, peer_port: None }
     }
 }
 
@@ -78,6 +82,7 @@ struct Inner<V> {
     budget: Arc<Budget>,
     allowed: Allowed,
     lock: Option<Lock>,
+    peers: Option<Arc<Peers<V>>>,
     raw: raw::Commands,
 }
 
@@ -120,6 +125,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     }
 
     fn made(limits: Limits, images: Vec<Image>, connector: Connector) -> Self {
+        let allowed = Allowed { heartbeat: limits.heartbeat, largest_file: limits.largest_file };
         Self {
             inner: Arc::new(Inner {
                 connector,
@@ -131,8 +137,9 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 expects_all: AtomicBool::new(false),
                 counters: Arc::default(),
                 budget: Arc::default(),
-                allowed: Allowed { heartbeat: limits.heartbeat, largest_file: limits.largest_file },
+                allowed,
                 lock: None,
+                peers: limits.peer_port.map(|port| Arc::new(Peers::new(port, allowed))),
                 raw: raw::Commands::default(),
             }),
         }
@@ -345,7 +352,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let connection = state.live.as_ref()?.connection.clone();
         match self.starter(target).start(connection.as_ref(), extent).await {
             Ok(started) => {
-                let live = Arc::new(self.live(started, connection));
+                let live = Arc::new(self.live(target, started, connection));
                 state.live = Some(live.clone());
                 Some(live)
             }
@@ -356,8 +363,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
     }
 
-    fn live(&self, started: Started, connection: Arc<dyn Connection>) -> Live<V> {
-        let live = Live::new(started, connection, self.inner.counters.clone(), Share::new(self.inner.budget.clone()));
+    fn live(&self, target: &Target, started: Started, connection: Arc<dyn Connection>) -> Live<V> {
+        let address = target.peer_address.or_else(|| connection.address());
+        let share = Share::new(self.inner.budget.clone());
+        let mut live = Live::new(started, connection, self.inner.counters.clone(), share);
+        live.member = self.inner.peers.as_ref().map(|peers| peers.member(address));
         if let Some(lock) = &self.inner.lock {
             live.agree(&lock.terms);
         }
@@ -412,7 +422,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             notes.push(format!("{} was restarted since its last task", target.name));
         }
         state.boot_id = Some(boot_id);
-        let live = Arc::new(self.live(started, connection));
+        let live = Arc::new(self.live(target, started, connection));
         state.live = Some(live.clone());
         Ok((live, notes))
     }

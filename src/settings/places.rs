@@ -122,6 +122,8 @@ const OTHERS: &[(&str, Places)] = &[
     ("show", (&["WINDLASS_SHOW"], &[("windlass", "show")])),
     ("progress_interval", (&["WINDLASS_PROGRESS_INTERVAL"], &[("windlass", "progress_interval")])),
     ("heartbeat_timeout", (&["WINDLASS_HEARTBEAT_TIMEOUT"], &[("windlass", "heartbeat_timeout")])),
+    ("peer_transfer", (&["WINDLASS_PEER_TRANSFER"], &[("windlass", "peer_transfer")])),
+    ("peer_port", (&["WINDLASS_PEER_PORT"], &[("windlass", "peer_port")])),
     ("max_fetch_size", (&["WINDLASS_MAX_FETCH_SIZE"], &[("windlass", "max_fetch_size")])),
     ("age_identities", (&["WINDLASS_AGE_IDENTITIES"], &[("windlass", "age_identities")])),
     ("results_on_disk", (&["WINDLASS_RESULTS_ON_DISK"], &[("windlass", "results_on_disk")])),

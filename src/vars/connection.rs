@@ -146,6 +146,14 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
     if let Some(folder) = resolver.text(&["ansible_remote_tmp"], None)?.or_else(|| settings.remote_tmp.clone()) {
         target.remote_tmp = folder;
     }
+    if settings.peer_transfer
+        && let Some(text) = resolver.text(&["windlass_peer_address"], None)?
+    {
+        let address = text.parse();
+        target.peer_address = Some(address.map_err(|_| {
+            Error::new(format!("windlass_peer_address of {host} is not an IP address: {text}"))
+        })?);
+    }
     let wanted = match resolver.value(&["ansible_become"], Some("become"))? {
         None => settings.r#become,
         Some(value) => truth(&value),

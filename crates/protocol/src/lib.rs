@@ -18,7 +18,8 @@ pub use answer::Answer;
 pub use frame::{Error, FrameDecoder, MAX_BLOB, MAX_MESSAGE, RawFrame, encode, read_frame, write_frame};
 pub use lock::{Holder, LockTerms, Locking};
 pub use message::{
-    Become, BecomeMethod, Content, Delivery, Detached, Event, Hello, Reply, Request, Spent, Stream, ToExecutor, Turn,
+    Become, BecomeMethod, Content, Delivery, Detached, Event, Hello, OFFER, Offer, Peer, Reply, Request, Spent, Stream,
+    TICKET, ToExecutor, Turn,
 };
 pub use weight::{MAX_DEPTH, MAX_WEIGHT};
 pub use windlass_secret::Secret;
@@ -31,4 +32,4 @@ pub const BEGIN_MARKER: &str = "windlass-begin-";
 pub const INTERRUPTED: &str = "_windlass_interrupted";
 
 /// Increased with every incompatible change of the messages.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;

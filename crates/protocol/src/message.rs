@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use windlass_secret::Secret;
@@ -22,6 +22,16 @@ pub enum ToExecutor<V> {
         content: usize,
         /// No further piece follows.
         last: bool,
+    },
+    /// Names another host that sends a content, instead of its pieces. Only for contents requested as
+    /// [`Event::NeedContent::whole`].
+    Peer {
+        /// Request that needs the content.
+        id: u64,
+        /// Index into [`Request::contents`].
+        content: usize,
+        /// The other host.
+        peer: Peer,
     },
     /// Stops a running request: its process group gets SIGTERM, then SIGKILL.
     Cancel {
@@ -176,10 +186,44 @@ pub struct Content {
     pub size: u64,
     /// SHA-1 in hex, which modules compare with the host's file (Ansible's `checksum`).
     pub sha1: String,
+    /// SHA-256 in hex, if hosts may pass the content on to each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
     /// Permission bits, for `mode: preserve`.
     pub mode: u32,
     /// Transfer to the executor.
     pub delivery: Delivery,
+}
+
+/// A host that sends one content to another, once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Peer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Name of this transfer, [`TICKET`] bytes in hex. It is sent in clear and accepted once.
+    pub ticket: String,
+    /// Key of this transfer, 32 bytes in hex.
+    pub key: Secret,
+}
+
+/// Length of a [`Peer::ticket`], in bytes.
+pub const TICKET: usize = 16;
+
+/// Name in requests for the action that makes a host send a content it has received to another host; its arguments are
+/// an [`Offer`], its result has the `port`.
+pub const OFFER: &str = "windlass.offer";
+
+/// Arguments of [`OFFER`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Offer {
+    /// SHA-256 of the content, in hex.
+    pub sha256: String,
+    /// Where to listen; port 0 is any free one.
+    pub address: SocketAddr,
+    /// As in [`Peer::ticket`].
+    pub ticket: String,
+    /// As in [`Peer::key`].
+    pub key: Secret,
 }
 
 /// Transfer of a content to the executor.
@@ -244,6 +288,9 @@ pub enum Event {
     NeedContent {
         /// Index into [`Request::contents`].
         content: usize,
+        /// The module stores the whole content and can begin again, so another host may send it.
+        #[serde(default)]
+        whole: bool,
     },
     /// A piece of a file for the controller (`fetch`); the blob holds the bytes.
     FileData,

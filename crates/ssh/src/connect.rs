@@ -1,6 +1,7 @@
 //! Establishes connections: route, handshake and authentication, each with its own deadline.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -33,6 +34,8 @@ const ALIVE_COUNT: usize = 4;
 /// The stream to the server, with the resources it depends on.
 struct Way {
     transport: Box<dyn Transport>,
+    /// Address of the server, if the stream leads there directly.
+    address: Option<IpAddr>,
     via: Option<Arc<Session>>,
     /// Standard error of a ProxyCommand.
     complaints: Option<JoinHandle<String>>,
@@ -143,7 +146,7 @@ impl Connector {
     }
 
     async fn shake_hands(&self, resolved: &Resolved, settings: &Settings, client: Client) -> Result<(), Error> {
-        let Way { transport, complaints, via: _via } = self.transport(resolved, settings, None).await?;
+        let Way { transport, complaints, via: _via, .. } = self.transport(resolved, settings, None).await?;
         let meter = Arc::new(Meter::default());
         match handshake(resolved, settings, Metered::new(transport, meter.clone()), client, &meter).await {
             Ok(handle) => {
@@ -162,7 +165,7 @@ impl Connector {
         via: Option<Arc<Session>>,
     ) -> Result<Session, Error> {
         tracing::debug!(host = resolved.peer(), "ESTABLISH SSH CONNECTION FOR USER: {}", resolved.user);
-        let Way { transport, via, complaints } = self.transport(resolved, settings, via).await?;
+        let Way { transport, address, via, complaints } = self.transport(resolved, settings, via).await?;
         let meter = Arc::new(Meter::default());
         let shared = Shared::default();
         let client = Client::new(resolved.policy.clone(), shared.clone());
@@ -190,6 +193,7 @@ impl Connector {
             shared,
             meter,
             peer: resolved.peer(),
+            address,
             user: resolved.user.clone(),
             channel_deadline: settings.deadlines.channel,
             via,
@@ -215,7 +219,8 @@ impl Connector {
                     phase: Phase::Connect,
                     after,
                 })??;
-                return Ok(Way { transport: Box::new(stream), via: None, complaints: None });
+                let address = stream.peer_addr().ok().map(|address| address.ip().to_canonical());
+                return Ok(Way { transport: Box::new(stream), address, via: None, complaints: None });
             }
             (None, Route::Command(command)) => {
                 let failed = |error: std::io::Error| Error::ProxyCommand {
@@ -224,7 +229,8 @@ impl Connector {
                     reason: error.to_string(),
                 };
                 let (stream, complaints) = ProxyCommand::start(command).map_err(failed)?;
-                return Ok(Way { transport: Box::new(stream), via: None, complaints: Some(complaints) });
+                let (transport, complaints) = (Box::new(stream), Some(complaints));
+                return Ok(Way { transport, address: None, via: None, complaints });
             }
         };
         let stream = via.direct_tcpip(&resolved.host, resolved.port).await.map_err(|error| match error {
@@ -233,7 +239,7 @@ impl Connector {
             }
             error => error,
         })?;
-        Ok(Way { transport: Box::new(stream), via: Some(via), complaints: None })
+        Ok(Way { transport: Box::new(stream), address: None, via: Some(via), complaints: None })
     }
 
     /// A session to the last of the hops, shared by all hosts behind it.

@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct Session {
     pub(crate) shared: Shared,
     pub(crate) meter: Arc<Meter>,
     pub(crate) peer: String,
+    /// Address of the server, unless a jump host or a ProxyCommand leads there.
+    pub(crate) address: Option<IpAddr>,
     pub(crate) user: String,
     pub(crate) channel_deadline: Duration,
     /// Session of the jump host that carries this one and must outlive it.
@@ -114,6 +117,11 @@ impl Session {
     /// `host:port` of the server.
     pub fn peer(&self) -> &str {
         &self.peer
+    }
+
+    /// Address of the server, unless a jump host or a ProxyCommand leads there.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// Bytes sent to and received from the server, as counted on the wire.

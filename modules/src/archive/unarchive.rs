@@ -265,12 +265,12 @@ fn archive(args: &Args, src: &str, host: &Host) -> Result<Archive, Failure> {
     let path = match content {
         Some(index) => {
             let place = scratch.insert(Scratch::new()?).path().join("archive");
-            spool(&mut *host.read_content(index)?, &place, src, host)?;
+            host.store_content(index, |content| spool(content, &place, src, host), |file| file)?;
             place
         }
         None if src.contains("://") => {
             let place = scratch.insert(Scratch::new()?).path().join("archive");
-            download(args, src, host, &mut |body| spool(body, &place, src, host))?;
+            download(args, src, host, &mut |body| spool(body, &place, src, host).map(drop))?;
             place
         }
         None if Path::new(src).exists() => PathBuf::from(src),
@@ -288,16 +288,17 @@ fn archive(args: &Args, src: &str, host: &Host) -> Result<Archive, Failure> {
     Ok(Archive { path, _scratch: scratch })
 }
 
-fn spool(reader: &mut dyn Read, path: &Path, src: &str, host: &Host) -> Result<(), Failure> {
+/// Writes the archive to a file in a directory of its own.
+fn spool(reader: &mut dyn Read, path: &Path, src: &str, host: &Host) -> Result<File, Failure> {
     let failed = |error: io::Error| {
         Failure::new(format!("The archive {src} could not be brought onto the host: {}.", reason(&error)))
     };
-    let mut file = File::create_new(path).map_err(failed)?;
+    let mut file = File::create(path).map_err(failed)?;
     loop {
         host.check_cancelled()?;
         // Copies in pieces, so that a cancelled run ends soon.
         if io::copy(&mut reader.take(8 << 20), &mut file).map_err(failed)? == 0 {
-            return Ok(());
+            return Ok(file);
         }
     }
 }

@@ -166,10 +166,17 @@ impl Wanted {
     }
 
     fn write(self, sum: &str, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-        let mut staged = Staged::beside(&self.path, &self.attributes)?;
-        staged.flushed_later = self.flushed_later;
-        let (sums, _) =
-            staged.fill_hashed(&mut *self.open(host)?, vec![Hasher::sha1(), Hasher::Md5(Default::default())], host)?;
+        let store = |content: &mut dyn Read| {
+            let mut staged = Staged::beside(&self.path, &self.attributes)?;
+            staged.flushed_later = self.flushed_later;
+            let hashers = vec![Hasher::sha1(), Hasher::Md5(Default::default())];
+            let (sums, _) = staged.fill_hashed(content, hashers, host)?;
+            Ok((staged, sums))
+        };
+        let (staged, sums) = match self.source {
+            Source::Controller(index) => host.store_content(index, store, |(staged, _)| staged.file())?,
+            _ => store(&mut *self.open(host)?)?,
+        };
         let [written, md5] = sums.as_slice() else { return Err(Failure::new("a checksum is missing")) };
         if written != sum {
             return Err(Failure::new(format!(

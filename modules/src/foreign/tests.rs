@@ -33,6 +33,7 @@ fn host(content: &[u8]) -> (Arc<Controller>, Host) {
         name: "module".into(),
         size: content.len() as u64,
         sha1: "0123".into(),
+        sha256: None,
         mode: 0o644,
         delivery: Delivery::OnDemand,
     };

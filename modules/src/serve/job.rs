@@ -3,7 +3,8 @@
 use std::{
     any::Any,
     cell::RefCell,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    fs::File,
     io::{self, Cursor, Read},
     panic::{AssertUnwindSafe, PanicHookInfo},
     sync::{
@@ -16,10 +17,17 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use windlass_protocol::{Content, Delivery, Event, Request, Spent};
+use windlass_protocol::{Content, Delivery, Event, OFFER, Peer, Request, Spent};
 
-use super::session::{Session, failed, interrupted, lock};
-use crate::{Failure, Host, Sink, foreign, process::GRACE, registry};
+use super::{
+    peer::Taken,
+    session::{Session, failed, interrupted, lock},
+};
+use crate::{
+    Failure, Host, Sink, foreign,
+    process::{GRACE, reason},
+    registry,
+};
 
 /// Pieces of a content that may wait for a slow module before the connection blocks.
 const PIECES: usize = 4;
@@ -29,9 +37,18 @@ pub(crate) struct Job {
     cancelled: Arc<AtomicBool>,
     signals: Sender<Signal>,
     inline: Vec<Option<Vec<u8>>>,
-    arriving: Mutex<HashMap<usize, SyncSender<Vec<u8>>>>,
+    arriving: Mutex<HashMap<usize, SyncSender<Arrival>>>,
+    /// Contents that another host failed to send.
+    failed_peers: Mutex<HashSet<usize>>,
     /// Warnings so far, for a later query of the result.
     warnings: Mutex<Vec<String>>,
+}
+
+/// What the controller sends of a content.
+enum Arrival {
+    Piece(Vec<u8>),
+    /// The host that sends it.
+    Peer(Peer),
 }
 
 /// Events for the supervising thread.
@@ -44,8 +61,8 @@ impl Job {
     pub(crate) fn new(request: &Request<Value>, mut blob: Vec<u8>) -> (Arc<Job>, Receiver<Signal>) {
         let (signals, receiver) = channel();
         let inline = request.contents.iter().map(|content| inline(content, &mut blob)).collect();
-        let (arriving, warnings) = (Mutex::default(), Mutex::default());
-        let job = Job { cancelled: Arc::default(), signals, inline, arriving, warnings };
+        let (cancelled, arriving, failed_peers, warnings) = Default::default();
+        let job = Job { cancelled, signals, inline, arriving, failed_peers, warnings };
         (Arc::new(job), receiver)
     }
 
@@ -60,10 +77,17 @@ impl Job {
         if let Some(sender) = sender
             && !piece.is_empty()
         {
-            let _ = sender.send(piece);
+            let _ = sender.send(Arrival::Piece(piece));
         }
         if last {
             lock(&self.arriving).remove(&index);
+        }
+    }
+
+    /// Tells the module that waits for a content which host sends it.
+    pub(crate) fn peer(&self, index: usize, peer: Peer) {
+        if let Some(sender) = lock(&self.arriving).remove(&index) {
+            let _ = sender.send(Arrival::Peer(peer));
         }
     }
 
@@ -163,7 +187,8 @@ fn guarded(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> 
 }
 
 fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> Value {
-    let connection = Connection { session: Arc::clone(session), job: Arc::clone(job), id: request.id };
+    let contents = request.contents.clone();
+    let connection = Connection { session: Arc::clone(session), job: Arc::clone(job), id: request.id, contents };
     let mut host = Host::new(Arc::new(connection), request.check, request.diff)
         .with_dry_run(request.dry_run)
         .with_name(&request.module)
@@ -176,6 +201,7 @@ fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> 
     host.store = Arc::clone(&session.store);
     match registry::find(&request.module) {
         _ if request.module == foreign::NAME => foreign::run(&request.args, &host),
+        _ if request.module == OFFER => session.kept.offer(&request.args),
         Some(module) => crate::run(module, &request.args, &host),
         None => failed(format!("The executor has no module named {}.", request.module)),
     }
@@ -214,10 +240,34 @@ pub(crate) fn install_panic_hook() {
 }
 
 /// The controller from a module's point of view.
+#[derive(Clone)]
 struct Connection {
     session: Arc<Session>,
     job: Arc<Job>,
     id: u64,
+    contents: Vec<Content>,
+}
+
+impl Connection {
+    /// Asks the controller for a content that did not come with the request.
+    fn ask(&self, index: usize, whole: bool) -> Result<Box<dyn Read>, Failure> {
+        if let Some(Some(bytes)) = self.job.inline.get(index) {
+            return Ok(Box::new(Cursor::new(bytes.clone())));
+        }
+        if self.job.cancelled.load(Ordering::Relaxed) {
+            return Err(Failure::new("The run was cancelled."));
+        }
+        let (sender, arrivals) = sync_channel(PIECES);
+        lock(&self.job.arriving).insert(index, sender);
+        self.session.event(self.id, Event::NeedContent { content: index, whole }, &[]);
+        Ok(Box::new(Arriving {
+            arrivals,
+            current: Cursor::default(),
+            taken: None,
+            index,
+            connection: self.clone(),
+        }))
+    }
 }
 
 impl Sink for Connection {
@@ -238,36 +288,72 @@ impl Sink for Connection {
     }
 
     fn content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
-        if let Some(Some(bytes)) = self.job.inline.get(index) {
-            return Ok(Box::new(Cursor::new(bytes.clone())));
+        self.ask(index, false)
+    }
+
+    fn whole_content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
+        self.ask(index, true)
+    }
+
+    fn has_failed_peer(&self, index: usize) -> bool {
+        !self.job.cancelled.load(Ordering::Relaxed) && lock(&self.job.failed_peers).contains(&index)
+    }
+
+    fn keep_content(&self, index: usize, file: &File) {
+        if let Some(content) = self.contents.get(index) {
+            self.session.kept.keep(content, file);
         }
-        if self.job.cancelled.load(Ordering::Relaxed) {
-            return Err(Failure::new("The run was cancelled."));
-        }
-        let (sender, pieces) = sync_channel(PIECES);
-        lock(&self.job.arriving).insert(index, sender);
-        self.session.event(self.id, Event::NeedContent { content: index }, &[]);
-        Ok(Box::new(Arriving { pieces, current: Cursor::default(), cancelled: Arc::clone(&self.job.cancelled) }))
     }
 }
 
-/// A content that arrives in pieces.
+/// A content that arrives from the controller, or from the host that it names.
 struct Arriving {
-    pieces: Receiver<Vec<u8>>,
+    arrivals: Receiver<Arrival>,
     current: Cursor<Vec<u8>>,
-    cancelled: Arc<AtomicBool>,
+    taken: Option<Taken>,
+    index: usize,
+    connection: Connection,
+}
+
+impl Arriving {
+    /// Remembers that another host did not send the content, and warns of it.
+    fn fail(&self, sender: Option<&Peer>, error: io::Error) -> io::Error {
+        let Connection { job, contents, .. } = &self.connection;
+        if lock(&job.failed_peers).insert(self.index) && !job.cancelled.load(Ordering::Relaxed) {
+            let name = contents.get(self.index).map(|content| content.name.as_str()).unwrap_or_default();
+            let sender = sender.map(|peer| format!(" at {}", peer.address)).unwrap_or_default();
+            let message = format!(
+                "{name} comes from the control machine, because another host{sender} could not send it: {}",
+                reason(&error)
+            );
+            self.connection.event(Event::Warning { message }, &[]);
+        }
+        error
+    }
 }
 
 impl Read for Arriving {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
+            if let Some(taken) = &mut self.taken {
+                return taken.read(buffer).map_err(|error| self.fail(None, error));
+            }
             let count = self.current.read(buffer)?;
             if count > 0 || buffer.is_empty() {
                 return Ok(count);
             }
-            match self.pieces.recv() {
-                Ok(piece) => self.current = Cursor::new(piece),
-                Err(_) if self.cancelled.load(Ordering::Relaxed) => {
+            let cancelled = &self.connection.job.cancelled;
+            match self.arrivals.recv() {
+                Ok(Arrival::Piece(piece)) => self.current = Cursor::new(piece),
+                Ok(Arrival::Peer(peer)) => {
+                    let content = self.connection.contents.get(self.index);
+                    let content = content.ok_or_else(|| io::Error::other("there is no such content"))?;
+                    match Taken::connect(&peer, content, Arc::clone(cancelled)) {
+                        Ok(taken) => self.taken = Some(taken),
+                        Err(error) => return Err(self.fail(Some(&peer), error)),
+                    }
+                }
+                Err(_) if cancelled.load(Ordering::Relaxed) => {
                     return Err(io::Error::other("the run was cancelled"));
                 }
                 Err(_) => return Ok(0),

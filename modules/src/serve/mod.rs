@@ -6,6 +6,7 @@
 mod detached;
 mod gate;
 mod job;
+mod peer;
 mod sequence;
 mod session;
 

@@ -13,6 +13,7 @@ use super::{
     detached,
     gate::Gate,
     job::{self, Job},
+    peer::Kept,
     sequence::{Sequence, Waiting},
 };
 use crate::{
@@ -31,6 +32,8 @@ pub(crate) struct Session {
     word: String,
     /// Received foreign modules, for all requests.
     pub(super) store: Arc<Store>,
+    /// Received contents for other hosts.
+    pub(super) kept: Arc<Kept>,
     sequence: Sequence,
     pub(super) gate: Gate,
 }
@@ -59,6 +62,7 @@ impl Session {
             users: Users::new(word),
             word: word.to_owned(),
             store: Arc::default(),
+            kept: Arc::default(),
             sequence: Sequence::default(),
             gate: Gate::default(),
         }
@@ -81,6 +85,11 @@ impl Session {
             ToExecutor::Content { id, content, last } => match self.route(id) {
                 Some(Route::Here(job)) => job.content(content, blob, last),
                 Some(Route::There(relay)) => drop(relay.send(&ToExecutor::Content { id, content, last }, &blob)),
+                Some(Route::Locked) | None => {}
+            },
+            ToExecutor::Peer { id, content, peer } => match self.route(id) {
+                Some(Route::Here(job)) => job.peer(content, peer),
+                Some(Route::There(relay)) => drop(relay.send(&ToExecutor::Peer { id, content, peer }, &[])),
                 Some(Route::Locked) | None => {}
             },
             ToExecutor::Cancel { id } => match self.route(id) {

@@ -68,6 +68,7 @@ impl Bench {
                 name: (*name).to_owned(),
                 size: text.len() as u64,
                 sha1: hex::encode(sha1::Sha1::digest(text)),
+                sha256: None,
                 mode: 0o100751,
                 delivery: Delivery::OnDemand,
             });

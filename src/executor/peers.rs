@@ -1,0 +1,279 @@
+//! Distribution of large contents: the first hosts get one from the controller, and pass it on to the others.
+//!
+//! Hosts are not trusted more for it. A receiver checks every byte against the hash that the controller told it, and
+//! asks the controller for what a sender does not deliver. A sender learns nothing but the port at which it listens,
+//! and decides nothing but that: the address to connect to is the one that the controller itself uses, or the
+//! inventory's.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::sync::Notify;
+use windlass_protocol::{Become, OFFER, Offer, Peer, Request, Secret, TICKET};
+
+use super::call::{self, Allowed, Call};
+use super::live::Live;
+
+/// Hosts that get the same content from the controller at once.
+const FROM_HERE: usize = 2;
+/// Hosts that one host sends to at once.
+const UPLOADS: usize = 2;
+/// Transfers that fail before a sender is no longer used for a content.
+const SENDER_FAILURES: u32 = 2;
+/// Transfers that fail, before any succeeds, until the run goes on without: the hosts do not reach each other.
+const RUN_FAILURES: u32 = 3;
+/// Seconds for a sender to prepare a transfer.
+const OFFER_DEADLINE: u64 = 10;
+
+/// Contents that the hosts of a run pass on to each other.
+pub(super) struct Peers<V> {
+    /// Port at which hosts listen; 0 is any free one.
+    port: u16,
+    allowed: Allowed,
+    contents: Mutex<HashMap<String, Arc<Distribution<V>>>>,
+    failures: AtomicU32,
+    has_succeeded: AtomicBool,
+}
+
+/// Part of one executor in the distribution.
+pub(super) struct Member<V> {
+    pub(super) peers: Arc<Peers<V>>,
+    /// Address by which other hosts reach it, if that is known.
+    pub(super) address: Option<IpAddr>,
+    has_failed: AtomicBool,
+}
+
+/// State of one content.
+struct Distribution<V> {
+    state: Mutex<State<V>>,
+    changed: Notify,
+}
+
+struct State<V> {
+    /// Hosts that the controller is sending to.
+    from_here: usize,
+    senders: Vec<Arc<Sender<V>>>,
+}
+
+/// A host that has received the content.
+struct Sender<V> {
+    live: Weak<Live<V>>,
+    /// User whose executor has it.
+    user: Option<Become>,
+    address: IpAddr,
+    uploads: AtomicU32,
+    failures: AtomicU32,
+}
+
+/// Source of a content for one host.
+pub(super) struct Supply<V> {
+    /// The host that sends it; `None` means the controller.
+    pub(super) peer: Option<Peer>,
+    /// Occupies the source until the receiver is done.
+    pub(super) share: Share<V>,
+}
+
+/// Occupies the source of a content while one host receives it.
+pub(super) struct Share<V> {
+    distribution: Option<Arc<Distribution<V>>>,
+    sender: Option<Arc<Sender<V>>>,
+}
+
+/// What the distribution has for a host at this moment.
+enum Choice<V> {
+    Here(Share<V>),
+    Sender(Arc<Sender<V>>, Share<V>),
+    Wait,
+}
+
+impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Peers<V> {
+    pub(super) fn new(port: u16, allowed: Allowed) -> Peers<V> {
+        Peers {
+            port,
+            allowed,
+            contents: Mutex::default(),
+            failures: AtomicU32::new(0),
+            has_succeeded: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn member(self: &Arc<Self>, address: Option<IpAddr>) -> Member<V> {
+        Member { peers: Arc::clone(self), address, has_failed: AtomicBool::new(false) }
+    }
+
+    /// Chooses the source of a content for a host, and waits while all are occupied.
+    async fn supply(&self, receiver: &Live<V>, address: IpAddr, sha256: &str) -> Supply<V> {
+        let distribution = Arc::clone(lock(&self.contents).entry(sha256.to_owned()).or_default());
+        loop {
+            let changed = distribution.changed.notified();
+            tokio::pin!(changed);
+            // Registered before the look at the state, so that no change is missed.
+            changed.as_mut().enable();
+            match distribution.choose(receiver, address) {
+                Choice::Here(share) => return Supply { peer: None, share },
+                Choice::Sender(sender, share) => match self.offer(&sender, sha256).await {
+                    Some(peer) => return Supply { peer: Some(peer), share },
+                    None => distribution.remove(&sender),
+                },
+                Choice::Wait => changed.await,
+            }
+        }
+    }
+
+    /// Makes a host listen for one receiver. Returns nothing if it no longer has the content.
+    ///
+    /// Boxed, because it is part of another request and so of its own future.
+    fn offer<'a>(
+        &'a self,
+        sender: &'a Sender<V>,
+        sha256: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Option<Peer>> + Send + 'a>> {
+        Box::pin(async move {
+            let live = sender.live.upgrade().filter(|live| !live.is_closed())?;
+            let (ticket, key) = (random::<TICKET>()?, Secret::new(random::<32>()?));
+            let address = SocketAddr::new(sender.address, self.port);
+            let offer = Offer { sha256: sha256.to_owned(), address, ticket: ticket.clone(), key: key.clone() };
+            let call = Call::new(Request {
+                id: 0,
+                module: OFFER.to_owned(),
+                args: serde_json::from_value(json!(offer)).ok()?,
+                check: false,
+                dry_run: false,
+                diff: false,
+                max_diff: None,
+                environment: Default::default(),
+                timeout: OFFER_DEADLINE,
+                become_user: sender.user.clone(),
+                contents: Vec::new(),
+                stream: false,
+                detached: None,
+                turn: None,
+                lock: None,
+            });
+            let completed = call::make(&live, call, self.allowed, "another host").await.ok()?;
+            let result = serde_json::to_value(&completed.result).ok()?;
+            let port = result.get("port")?.as_u64().and_then(|port| u16::try_from(port).ok())?;
+            // A host must not make others connect to a service of the system.
+            let address = SocketAddr::new(sender.address, port);
+            (port >= 1024 || port == self.port).then_some(Peer { address, ticket, key })
+        })
+    }
+}
+
+impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Member<V> {
+    /// Chooses the source of a content that this executor needs.
+    pub(super) async fn supply(&self, live: &Live<V>, sha256: &str) -> Supply<V> {
+        let peers = &self.peers;
+        let is_hopeless = !peers.has_succeeded.load(Ordering::Relaxed)
+            && peers.failures.load(Ordering::Relaxed) >= RUN_FAILURES;
+        match self.address {
+            Some(address) if !is_hopeless && !self.has_failed.load(Ordering::Relaxed) => {
+                peers.supply(live, address, sha256).await
+            }
+            _ => Supply { peer: None, share: Share { distribution: None, sender: None } },
+        }
+    }
+
+    /// Makes an executor that has received a content a sender of it.
+    pub(super) fn has_received(&self, live: &Arc<Live<V>>, sha256: &str, user: Option<&Become>) {
+        let Some(address) = self.address else { return };
+        let distribution = Arc::clone(lock(&self.peers.contents).entry(sha256.to_owned()).or_default());
+        lock(&distribution.state).senders.push(Arc::new(Sender {
+            live: Arc::downgrade(live),
+            user: user.cloned(),
+            address,
+            uploads: AtomicU32::new(0),
+            failures: AtomicU32::new(0),
+        }));
+        distribution.changed.notify_waiters();
+    }
+
+    /// Counts a transfer from another host that failed.
+    pub(super) fn has_lost(&self, share: &Share<V>) {
+        let Share { distribution: Some(distribution), sender: Some(sender) } = share else { return };
+        self.has_failed.store(true, Ordering::Relaxed);
+        self.peers.failures.fetch_add(1, Ordering::Relaxed);
+        if sender.failures.fetch_add(1, Ordering::Relaxed) + 1 >= SENDER_FAILURES {
+            distribution.remove(sender);
+        }
+    }
+
+    /// Notes that hosts reach each other.
+    pub(super) fn has_taken(&self, share: &Share<V>) {
+        if share.sender.is_some() {
+            self.peers.has_succeeded.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<V> Default for Distribution<V> {
+    fn default() -> Self {
+        Distribution { state: Mutex::new(State { from_here: 0, senders: Vec::new() }), changed: Notify::new() }
+    }
+}
+
+impl<V: Serialize + DeserializeOwned + Send + 'static> Distribution<V> {
+    fn choose(self: &Arc<Self>, receiver: &Live<V>, address: IpAddr) -> Choice<V> {
+        let mut state = lock(&self.state);
+        state.senders.retain(|sender| sender.live.upgrade().is_some_and(|live| !live.is_closed()));
+        let mut usable = state
+            .senders
+            .iter()
+            .filter(|sender| !std::ptr::eq(sender.live.as_ptr(), receiver))
+            // The loopback address of one host is another machine for the next.
+            .filter(|sender| sender.address.is_loopback() == address.is_loopback())
+            .peekable();
+        let share = |sender| Share { distribution: Some(Arc::clone(self)), sender };
+        if usable.peek().is_some() {
+            let free = usable.min_by_key(|sender| sender.uploads.load(Ordering::Relaxed));
+            return match free.filter(|sender| (sender.uploads.load(Ordering::Relaxed) as usize) < UPLOADS) {
+                None => Choice::Wait,
+                Some(sender) => {
+                    sender.uploads.fetch_add(1, Ordering::Relaxed);
+                    Choice::Sender(Arc::clone(sender), share(Some(Arc::clone(sender))))
+                }
+            };
+        }
+        drop(usable);
+        if state.from_here >= FROM_HERE {
+            return Choice::Wait;
+        }
+        state.from_here += 1;
+        Choice::Here(share(None))
+    }
+}
+
+impl<V> Distribution<V> {
+    fn remove(&self, sender: &Arc<Sender<V>>) {
+        lock(&self.state).senders.retain(|other| !Arc::ptr_eq(other, sender));
+        self.changed.notify_waiters();
+    }
+}
+
+impl<V> Drop for Share<V> {
+    fn drop(&mut self) {
+        let Some(distribution) = &self.distribution else { return };
+        match &self.sender {
+            None => lock(&distribution.state).from_here -= 1,
+            Some(sender) => drop(sender.uploads.fetch_sub(1, Ordering::Relaxed)),
+        }
+        distribution.changed.notify_waiters();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Random bytes in hex; nothing if the system has none.
+fn random<const LENGTH: usize>() -> Option<String> {
+    let mut bytes = [0; LENGTH];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(hex::encode(bytes))
+}

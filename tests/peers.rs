@@ -1,0 +1,192 @@
+//! Hosts that pass large files on to each other, over a real sshd.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../crates/ssh/tests/support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use sha2::Digest as _;
+use support::{Sshd, available};
+use windlass::connection::{HostKeyChecking, Kind, Target};
+use windlass::executor::{Call, Limits, Pool, Source, TaskEvent};
+use windlass_protocol::{Content, Delivery, Request};
+
+const SIZE: usize = 2 << 20;
+/// What frames take beside the contents, at most.
+const BESIDE: u64 = 256 << 10;
+
+/// A machine that plays several hosts, and a file of the controller.
+struct Site {
+    sshd: Sshd,
+    pool: Pool<Value>,
+    file: PathBuf,
+    bytes: Vec<u8>,
+    warnings: Arc<Mutex<Vec<String>>>,
+}
+
+impl Site {
+    fn new(peer_port: Option<u16>) -> Site {
+        let sshd = Sshd::start("LogLevel INFO\nMaxStartups 100");
+        let bytes: Vec<u8> = (0..SIZE).map(|at| (at * 7 % 253) as u8).collect();
+        let file = sshd.path("image.tar");
+        fs::write(&file, &bytes).unwrap();
+        let pool = Pool::new(Limits { peer_port, ..Limits::default() });
+        Site { sshd, pool, file, bytes, warnings: Arc::default() }
+    }
+
+    fn target(&self, name: &str, peer_address: Option<IpAddr>) -> Arc<Target> {
+        let settings = self.sshd.settings();
+        Arc::new(Target {
+            host: "127.0.0.1".into(),
+            port: Some(self.sshd.port),
+            user: Some("root".into()),
+            private_key_file: settings.identity_file,
+            ssh_arguments: [vec!["-F".into(), "none".into()], settings.arguments].concat(),
+            host_key_checking: Some(HostKeyChecking::AcceptNew),
+            remote_tmp: self.sshd.path("remote tmp").display().to_string(),
+            peer_address,
+            ..Target::new(name, Kind::Ssh)
+        })
+    }
+
+    /// Copies the file to a host, and returns the path there.
+    async fn copy(&self, target: &Arc<Target>) -> PathBuf {
+        let dest = self.sshd.path(&format!("of {}", target.name));
+        let content = Content {
+            name: "image.tar".into(),
+            size: self.bytes.len() as u64,
+            sha1: hex::encode(sha1::Sha1::digest(&self.bytes)),
+            sha256: Some(hex::encode(sha2::Sha256::digest(&self.bytes))),
+            mode: 0o644,
+            delivery: Delivery::OnDemand,
+        };
+        let warnings = Arc::clone(&self.warnings);
+        let call = Call {
+            sources: vec![Source::File(self.file.clone())],
+            listener: Some(Box::new(move |event| {
+                if let TaskEvent::Warning(text) = event {
+                    warnings.lock().unwrap().push(text);
+                }
+            })),
+            ..Call::new(request(json!({ "dest": dest, "_content": 0 }), content))
+        };
+        let answer = self.pool.run(target, call).await.unwrap();
+        assert_eq!(answer.result["changed"], true, "{}", answer.result);
+        dest
+    }
+
+    fn assert_equal(&self, path: &Path) {
+        assert!(fs::read(path).unwrap() == self.bytes, "{}", path.display());
+    }
+
+    /// Copies the file to all hosts at once. Returns the bytes sent, without those of executors.
+    async fn copy_to(&self, targets: &[Arc<Target>]) -> u64 {
+        for target in targets {
+            self.pool.hello(target).await.unwrap();
+        }
+        let before = self.sent().await;
+        let paths = futures_util::future::join_all(targets.iter().map(|target| self.copy(target))).await;
+        paths.iter().for_each(|path| self.assert_equal(path));
+        self.sent().await - before
+    }
+
+    async fn sent(&self) -> u64 {
+        self.pool.statistics().await.sent
+    }
+}
+
+fn request(args: Value, content: Content) -> Request<Value> {
+    Request {
+        id: 0,
+        module: "copy".into(),
+        args,
+        dry_run: false,
+        check: false,
+        diff: false,
+        max_diff: None,
+        environment: Default::default(),
+        timeout: 0,
+        become_user: None,
+        contents: vec![content],
+        stream: false,
+        detached: None,
+        turn: None,
+        lock: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn controller_sends_a_large_file_only_twice() {
+    if !available() {
+        return;
+    }
+    let site = Site::new(Some(0));
+    let targets: Vec<_> = (0..12).map(|number| site.target(&format!("web{number}"), None)).collect();
+    let sent = site.copy_to(&targets).await;
+    assert!(sent < 2 * SIZE as u64 + BESIDE, "{sent} bytes for twelve hosts");
+    assert_eq!(*site.warnings.lock().unwrap(), [""; 0]);
+    site.pool.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn file_changed_on_the_sending_host_comes_from_the_controller() {
+    if !available() {
+        return;
+    }
+    let site = Site::new(Some(0));
+    let first = site.copy(&site.target("web1", None)).await;
+    // Written in place, so that the sender still holds this file.
+    fs::File::options().write(true).open(&first).unwrap().write_at(&[255], 5).unwrap();
+    let second = site.copy(&site.target("web2", None)).await;
+    site.assert_equal(&second);
+    let warnings = site.warnings.lock().unwrap().clone();
+    assert!(matches!(&*warnings, [only] if only.contains("it has another content now")), "{warnings:?}");
+    site.pool.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn file_replaced_on_the_sending_host_is_still_passed_on() {
+    if !available() {
+        return;
+    }
+    let site = Site::new(Some(0));
+    let first = site.copy(&site.target("web1", None)).await;
+    fs::remove_file(&first).unwrap();
+    std::os::unix::fs::symlink("/etc/shadow", &first).unwrap();
+    assert!(site.copy_to(&[site.target("web2", None)]).await < BESIDE);
+    assert_eq!(*site.warnings.lock().unwrap(), [""; 0]);
+    site.pool.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_do_not_reach_each_other_get_everything_from_the_controller() {
+    if !available() {
+        return;
+    }
+    let site = Site::new(Some(0));
+    // TEST-NET-1 of RFC 5737, which nobody has.
+    let nowhere = Some(IpAddr::from([192, 0, 2, 1]));
+    let targets: Vec<_> = (0..8).map(|number| site.target(&format!("web{number}"), nowhere)).collect();
+    site.copy_to(&targets).await;
+    let warnings = site.warnings.lock().unwrap().clone();
+    assert!(!warnings.is_empty() && warnings.iter().all(|text| text.contains("at 192.0.2.1:")), "{warnings:?}");
+    site.pool.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_setting_the_controller_sends_to_every_host() {
+    if !available() {
+        return;
+    }
+    let site = Site::new(None);
+    let targets: Vec<_> = (0..3).map(|number| site.target(&format!("web{number}"), None)).collect();
+    assert!(site.copy_to(&targets).await > 3 * SIZE as u64);
+    site.pool.close().await;
+}
