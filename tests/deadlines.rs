@@ -60,6 +60,36 @@ const DOCUMENTED: &[Row] = &[
         "3 s each",
         &[("src/connection/duplex.rs", "const GRACE: Duration = Duration::from_secs(3);")],
     ),
+    (
+        "Host that passes a file on to another",
+        "10 s, 3 s",
+        &[
+            ("src/executor/peers.rs", "const OFFER_DEADLINE: u64 = 10;"),
+            ("modules/src/serve/peer/take.rs", "const CONNECT: Duration = Duration::from_secs(3);"),
+        ],
+    ),
+    (
+        "Such a host that sends nothing",
+        "10 s; 64 KiB/s on average after 30 s",
+        &[
+            ("modules/src/serve/peer/take.rs", "const SILENCE: Duration = Duration::from_secs(10);"),
+            ("modules/src/serve/peer/take.rs", "const SLOWEST: u64 = 64 << 10;"),
+            ("modules/src/serve/peer/take.rs", "const MEASURED_AFTER: Duration = Duration::from_secs(30);"),
+        ],
+    ),
+    (
+        "Receiver that it waits for",
+        "15 s, 10 s",
+        &[
+            ("modules/src/serve/peer/send.rs", "const ARRIVAL: Duration = Duration::from_secs(15);"),
+            ("modules/src/serve/peer/send.rs", "const SILENCE: Duration = Duration::from_secs(10);"),
+        ],
+    ),
+    (
+        "File that it keeps",
+        "120 s",
+        &[("modules/src/serve/peer/send.rs", "const KEPT_FOR: Duration = Duration::from_secs(120);")],
+    ),
     ("Another run's lock", "1800 s", &[("src/settings.rs", "config.number(\"lock_timeout\")?.unwrap_or(1800)")]),
     (
         "Lock of an edited file",

@@ -19,7 +19,7 @@ use windlass::executor::{Call, Limits, Pool, Source, TaskEvent};
 use windlass_protocol::{Content, Delivery, Request};
 
 const SIZE: usize = 2 << 20;
-/// What frames take beside the contents, at most.
+/// Bytes of all frames beside the contents, at most.
 const BESIDE: u64 = 256 << 10;
 
 /// A machine that plays several hosts, and a file of the controller.

@@ -132,8 +132,14 @@ fn large_content_requested_only_if_different() {
     let copy = |id| {
         let mut copy = request(id, "copy", json!({ "_content": 0, "dest": dest.display().to_string() }));
         let size = bytes.len() as u64;
-        copy.contents =
-            vec![Content { name: "large".into(), size, sha1: sum.clone(), sha256: None, mode: 0o644, delivery: Delivery::OnDemand }];
+        copy.contents = vec![Content {
+            name: "large".into(),
+            size,
+            sha1: sum.clone(),
+            sha256: None,
+            mode: 0o644,
+            delivery: Delivery::OnDemand,
+        }];
         copy
     };
     let mut session = Session::start();
@@ -157,8 +163,14 @@ fn truncated_content_keeps_old_file() {
     let dest = directory.path().join("a");
     std::fs::write(&dest, "old").unwrap();
     let mut copy = request(1, "copy", json!({ "_content": 0, "dest": dest.display().to_string() }));
-    copy.contents =
-        vec![Content { name: "a".into(), size: 9, sha1: "0".repeat(40), sha256: None, mode: 0o644, delivery: Delivery::OnDemand }];
+    copy.contents = vec![Content {
+        name: "a".into(),
+        size: 9,
+        sha1: "0".repeat(40),
+        sha256: None,
+        mode: 0o644,
+        delivery: Delivery::OnDemand,
+    }];
     let mut session = Session::start();
     session.send(&ToExecutor::Run(copy), &[]);
     session.next();

@@ -397,3 +397,36 @@ fn not_found(name: &str, tried: &[PathBuf]) -> String {
          If you are using a module and expect the file to exist on the remote, see the remote_src option"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decrypted_and_rendered_contents_are_not_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = vec![b'x'; PASSED_ON as usize];
+        let (plain, vault) = (folder.path().join("plain"), folder.path().join("vault"));
+        std::fs::write(&plain, &bytes).unwrap();
+        let secret = windlass_vault::Secret::new("default", "harbour");
+        std::fs::write(&vault, windlass_vault::encrypt(&bytes, &secret).unwrap()).unwrap();
+        let mut secrets = windlass_vault::Secrets::new();
+        secrets.push(secret);
+        let files = Files::new(secrets, windlass_yaml::DuplicateKeys::Ignore);
+        let of_file = |path| Content::of_file(path, &files, true).unwrap().description;
+        assert!(of_file(&plain).sha256.is_some());
+        let decrypted = of_file(&vault);
+        assert_eq!((decrypted.size, decrypted.sha256), (PASSED_ON, None));
+        assert_eq!(Content::of_bytes("rendered", bytes).description.sha256, None);
+    }
+
+    #[test]
+    fn changed_file_gets_new_hashes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let hashes = |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            hashes::of_file(file.path(), &file.path().metadata().unwrap()).unwrap().sha1
+        };
+        assert_ne!(hashes("first"), hashes("other"));
+    }
+}

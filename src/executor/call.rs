@@ -292,7 +292,7 @@ where
     let mut expected = Expected::of(&call.request, call.receive_into.is_some());
     loop {
         let Incoming { reply, blob, size, _reserved } = tokio::select! {
-            // What has been sent comes first, because the next frame may be about it.
+            // Sent contents come first, because the next frame may be about one of them.
             biased;
             Some(fed) = feeding.join_next() => {
                 if let Ok(outcome) = fed {

@@ -1,9 +1,8 @@
 //! Distribution of large contents: the first hosts get one from the controller, and pass it on to the others.
 //!
-//! Hosts are not trusted more for it. A receiver checks every byte against the hash that the controller told it, and
-//! asks the controller for what a sender does not deliver. A sender learns nothing but the port at which it listens,
-//! and decides nothing but that: the address to connect to is the one that the controller itself uses, or the
-//! inventory's.
+//! Hosts gain no power over each other. A receiver compares every byte with the hash from the controller, and asks the
+//! controller for all that a sender does not deliver. A sender chooses the port at which it listens, and nothing else:
+//! the address is the one that the controller itself uses, or the inventory's.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -85,7 +84,7 @@ pub(super) struct Share<V> {
     sender: Option<Arc<Sender<V>>>,
 }
 
-/// What the distribution has for a host at this moment.
+/// The source that a host gets at this moment.
 enum Choice<V> {
     Here(Share<V>),
     Sender(Arc<Sender<V>>, Share<V>),
@@ -170,8 +169,8 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Member<V> {
     /// Chooses the source of a content that this executor needs.
     pub(super) async fn supply(&self, live: &Live<V>, sha256: &str) -> Supply<V> {
         let peers = &self.peers;
-        let is_hopeless = !peers.has_succeeded.load(Ordering::Relaxed)
-            && peers.failures.load(Ordering::Relaxed) >= RUN_FAILURES;
+        let is_hopeless =
+            !peers.has_succeeded.load(Ordering::Relaxed) && peers.failures.load(Ordering::Relaxed) >= RUN_FAILURES;
         match self.address {
             Some(address) if !is_hopeless && !self.has_failed.load(Ordering::Relaxed) => {
                 peers.supply(live, address, sha256).await

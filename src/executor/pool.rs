@@ -54,7 +54,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connecting: 64, uploads: 16, heartbeat: Heartbeat::default(), largest_file: LARGEST_FILE, peer_port: None }
+        Self {
+            connecting: 64,
+            uploads: 16,
+            heartbeat: Heartbeat::default(),
+            largest_file: LARGEST_FILE,
+            peer_port: None,
+        }
     }
 }
 

@@ -150,9 +150,9 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
         && let Some(text) = resolver.text(&["windlass_peer_address"], None)?
     {
         let address = text.parse();
-        target.peer_address = Some(address.map_err(|_| {
-            Error::new(format!("windlass_peer_address of {host} is not an IP address: {text}"))
-        })?);
+        target.peer_address = Some(
+            address.map_err(|_| Error::new(format!("windlass_peer_address of {host} is not an IP address: {text}")))?,
+        );
     }
     let wanted = match resolver.value(&["ansible_become"], Some("become"))? {
         None => settings.r#become,

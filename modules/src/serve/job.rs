@@ -44,7 +44,7 @@ pub(crate) struct Job {
     warnings: Mutex<Vec<String>>,
 }
 
-/// What the controller sends of a content.
+/// A message of the controller about a content.
 enum Arrival {
     Piece(Vec<u8>),
     /// The host that sends it.
@@ -84,7 +84,7 @@ impl Job {
         }
     }
 
-    /// Tells the module that waits for a content which host sends it.
+    /// Names the host that sends a content to the module that waits for it.
     pub(crate) fn peer(&self, index: usize, peer: Peer) {
         if let Some(sender) = lock(&self.arriving).remove(&index) {
             let _ = sender.send(Arrival::Peer(peer));
@@ -260,13 +260,7 @@ impl Connection {
         let (sender, arrivals) = sync_channel(PIECES);
         lock(&self.job.arriving).insert(index, sender);
         self.session.event(self.id, Event::NeedContent { content: index, whole }, &[]);
-        Ok(Box::new(Arriving {
-            arrivals,
-            current: Cursor::default(),
-            taken: None,
-            index,
-            connection: self.clone(),
-        }))
+        Ok(Box::new(Arriving { arrivals, current: Cursor::default(), taken: None, index, connection: self.clone() }))
     }
 }
 

@@ -38,8 +38,9 @@ fn ticket(text: &str) -> io::Result<[u8; TICKET]> {
 
 fn bytes<const LENGTH: usize>(text: &str) -> io::Result<[u8; LENGTH]> {
     let mut bytes = [0; LENGTH];
-    hex::decode_to_slice(text, &mut bytes)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the controller sent no valid key for the transfer"))?;
+    hex::decode_to_slice(text, &mut bytes).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, "the controller sent no valid key for the transfer")
+    })?;
     Ok(bytes)
 }
 

@@ -5,10 +5,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    os::{
-        fd::AsRawFd,
-        unix::fs::FileExt,
-    },
+    os::{fd::AsRawFd, unix::fs::FileExt},
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},

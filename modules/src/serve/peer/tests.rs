@@ -38,7 +38,8 @@ fn peer(port: u16, ticket: u8) -> Peer {
 }
 
 fn take(peer: &Peer, content: &Content) -> Result<Vec<u8>, String> {
-    let mut taken = Taken::connect(peer, content, Arc::new(AtomicBool::new(false))).map_err(|error| error.to_string())?;
+    let mut taken =
+        Taken::connect(peer, content, Arc::new(AtomicBool::new(false))).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
     taken.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     Ok(bytes)
