@@ -304,6 +304,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("crates/ssh/src/connect.rs", "FIRST_PAUSE", "shortest of the pauses that LONGEST_PAUSE bounds"),
     ("crates/lab/src/wait.rs", "PAUSE", "interval of attempts in the lab"),
     ("crates/lab/src/ssh.rs", "MOMENT", "one attempt to connect to a host of the lab"),
+    ("modules/src/serve/peer/take.rs", "TICK", "interval at which a read looks for a cancelled request"),
     ("modules/src/serve/gate.rs", "PAUSE", "interval of attempts to get a lock"),
     ("modules/src/serve/gate.rs", "HEARTBEAT", "interval of reports while a lock is awaited"),
     ("modules/src/files/sweep.rs", "YOUNG", "age of temporary files that may be removed"),

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -132,8 +133,10 @@ fn inventory(settings: &Settings) -> Finding {
         secrets,
         ..windlass_template::Options::default()
     });
+    let files = crate::playbook::Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys);
+    let plugins = session::python_plugins(settings, session::modules(settings, Arc::new(files)));
     let mut warnings = Vec::new();
-    let loaded = session::inventory(settings, &engine, &std::sync::Arc::default(), &mut |text| warnings.push(text));
+    let loaded = session::inventory(settings, &engine, plugins, &Arc::default(), &mut |text| warnings.push(text));
     let sources = settings.inventory.join("`, `");
     match (loaded, warnings.first()) {
         (Err(error), _) => {

@@ -218,7 +218,10 @@ fn print(mut arguments: Arguments) -> crate::error::Result<u8> {
     if let Some(folder) = arguments.playbook_dir.as_ref().filter(|folder| !folder.is_dir()) {
         warn(format!("Ignoring --playbook-dir: '{}' is not a directory", folder.display()));
     }
-    let inventory = ManuallyDrop::new(super::session::inventory(&settings, &engine, &extra_vars, &mut warn)?);
+    let modules = super::session::modules(&settings, std::sync::Arc::new(files));
+    let plugins = super::session::python_plugins(&settings, modules);
+    let inventory = super::session::inventory(&settings, &engine, plugins, &extra_vars, &mut warn)?;
+    let inventory = ManuallyDrop::new(inventory);
     let profile = match settings.compat {
         windlass_template::Compat::V2_18 => Profile::None,
         windlass_template::Compat::V2_19 => Profile::Legacy,

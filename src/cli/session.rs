@@ -63,6 +63,7 @@ pub(super) fn tell_config(settings: &Settings, printer: &Printer) {
 pub(super) fn inventory(
     settings: &Settings,
     engine: &Engine,
+    plugins: Arc<PythonPlugins>,
     extra_vars: &Arc<Mapping>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Inventory> {
@@ -85,6 +86,7 @@ pub(super) fn inventory(
         playbook_dir: Some(settings.playbook_dir.clone()),
         duplicate_keys: settings.duplicate_keys,
         expressions: Some(Arc::new(InventoryExpressions(engine.clone()))),
+        foreign_plugins: Some(plugins),
         extra_vars: Arc::clone(extra_vars),
         use_extra_vars: settings.inventory_use_extra_vars,
         merge_hashes: settings.merge_hashes,
@@ -104,6 +106,12 @@ pub(super) fn inventory(
         warn(crate::error::inventory_warning(&warning, &inventory));
     }
     Ok(inventory)
+}
+
+/// Plugins in Python that the settings name.
+pub(super) fn python_plugins(settings: &Settings, modules: Arc<Modules>) -> Arc<PythonPlugins> {
+    let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
+    Arc::new(PythonPlugins::new(modules, settings.playbook_dir.clone()).with_limits(commands))
 }
 
 /// Search paths for collections: those beside the playbook take precedence over installed ones.
@@ -148,8 +156,7 @@ impl Session {
         let collections_path = collections(&settings);
         let modules = modules(&settings, Arc::clone(&files));
         let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
-        let plugins = PythonPlugins::new(Arc::clone(&modules), settings.playbook_dir.clone()).with_limits(commands);
-        let plugins = Arc::new(plugins);
+        let plugins = python_plugins(&settings, Arc::clone(&modules));
         let limits = Limits {
             heartbeat: Heartbeat::lost_after(settings.heartbeat_timeout),
             largest_file: settings.max_fetch_size,
@@ -201,7 +208,7 @@ impl Session {
         // Writing blocks while nobody reads, which must not keep a thread from signals and connections.
         let runtime = tokio::runtime::Handle::current();
         let events_task = tokio::task::spawn_blocking(move || runtime.block_on(show));
-        let inventory = inventory(&settings, &engine, &extra_vars, &mut |sentence| {
+        let inventory = inventory(&settings, &engine, Arc::clone(&plugins), &extra_vars, &mut |sentence| {
             let _ = events.send(Event::Warning(sentence));
         })?;
         let inventory = Arc::new(inventory);
@@ -231,10 +238,17 @@ impl Session {
         let forks = Arc::new(Semaphore::new(settings.forks));
         let (sources, tell) = (settings.clone(), events.clone());
         let (engine_of_inventory, extra_vars_of_inventory) = (engine.clone(), Arc::clone(&extra_vars));
+        let plugins_of_inventory = Arc::clone(&plugins);
         let reload = Box::new(move || {
-            self::inventory(&sources, &engine_of_inventory, &extra_vars_of_inventory, &mut |sentence| {
-                let _ = tell.send(Event::Warning(sentence));
-            })
+            self::inventory(
+                &sources,
+                &engine_of_inventory,
+                Arc::clone(&plugins_of_inventory),
+                &extra_vars_of_inventory,
+                &mut |sentence| {
+                    let _ = tell.send(Event::Warning(sentence));
+                },
+            )
         });
         let lock = Lock::new(settings.lock, settings.lock_timeout, settings.lock_is_chosen, &settings.run_name);
         let start_at = settings.start_at_task.clone();

@@ -23,7 +23,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "cache_plugins",
     "callback_plugins",
     "connection_plugins",
-    "inventory_plugins",
     "strategy_plugins",
     "vars_plugins",
 ];
@@ -114,8 +113,8 @@ impl Modules {
         for name in WITHOUT_EFFECT {
             for file in plugins::python_files(&folder.join(name)) {
                 self.files.warn(format!(
-                    "{} has no effect: of Python plugins for Ansible itself, only filters, tests and lookups are \
-                     supported",
+                    "{} has no effect: of Python plugins for Ansible itself, only filters, tests, lookups and \
+                     inventory plugins are supported",
                     file.display()
                 ));
             }

@@ -22,3 +22,10 @@ pub use module::{ForeignModule, Origin, Resolution};
 pub use package::Package;
 pub use plugins::{PythonPlugins, unusable};
 pub use style::Style;
+
+/// Reason why nothing of a collection can be used.
+fn not_installed(collection: &str) -> String {
+    format!(
+        "the collection {collection} is not installed; install it with `windlass galaxy collection install {collection}`"
+    )
+}

@@ -136,9 +136,7 @@ impl Modules {
         };
         let full = format!("{namespace}.{collection}");
         let Some(folder) = self.collection(namespace, collection) else {
-            return Resolution::Unknown(Some(format!(
-                "the collection {full} is not installed; install it with `windlass galaxy collection install {full}`"
-            )));
+            return Resolution::Unknown(Some(super::not_installed(&full)));
         };
         let mut modules = folder.join("plugins/modules");
         let mut short = module;

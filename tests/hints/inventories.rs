@@ -68,12 +68,6 @@ pub(crate) const CASES: &[Case] = &[
     ),
     inventory!("i.toml", "[p]\nchildren = \"g\"\n", "Write children = [\"name\"].", "[p]\nchildren = [\"g\"]\n"),
     inventory!("i.yml", "- web1\n", "It usually begins with `all:`.", "all: {hosts: {web1: }}\n"),
-    inventory!(
-        "i.yml",
-        "plugin: cloud\n",
-        "Inventory plugins are Python; an executable inventory script can take their place.",
-        "all: {hosts: {web1: }}\n"
-    ),
     inventory!("i.yml", "1: {hosts: {web1: }}\n", "Put it in quotes: \"1\".", "\"1\": {hosts: {web1: }}\n"),
     inventory!("i.yml", "all: {hosts: {1: }}\n", "Put it in quotes: \"1\".", "all: {hosts: {\"1\": }}\n"),
     inventory!(

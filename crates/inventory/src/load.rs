@@ -14,7 +14,7 @@ use crate::model::Inventory;
 use crate::names::GroupNames;
 use crate::plugin::{self, Candidate, Plugin, is_host_list};
 use crate::step::Statements;
-use crate::{Error, Expressions, Warning};
+use crate::{Error, Expressions, ForeignPlugins, Warning};
 
 /// Selects the entries of an inventory directory that are skipped.
 #[derive(Clone, Debug)]
@@ -65,6 +65,8 @@ pub struct LoadOptions {
     pub script_timeout: Option<Duration>,
     /// Evaluates the expressions of `constructed` and `generator`; without it, such sources cannot be read.
     pub expressions: Option<Arc<dyn Expressions>>,
+    /// Runs inventory plugins in Python; without it, sources that configure one cannot be read.
+    pub foreign_plugins: Option<Arc<dyn ForeignPlugins>>,
     /// Variables of the command line, for `constructed`.
     pub extra_vars: Arc<Mapping>,
     /// Whether dictionaries of one host or group are merged if several sources define them (`hash_behaviour = merge`).
@@ -88,6 +90,7 @@ impl Default for LoadOptions {
             group_names: GroupNames::default(),
             script_timeout: Some(windlass_bounds::child::DEADLINE),
             expressions: None,
+            foreign_plugins: None,
             extra_vars: Arc::default(),
             use_extra_vars: false,
             merge_hashes: false,
@@ -105,8 +108,8 @@ impl Inventory {
         inventory.group_names = options.group_names;
         inventory.merge_hashes = options.merge_hashes;
         inventory.places = options.keep_places.then(Box::default);
-        let (plugins, warnings) = enabled(&options.enabled)?;
-        let mut loader = Loader { inventory, options, plugins, warnings };
+        let Enabled { plugins, foreign, warnings } = Enabled::of(options)?;
+        let mut loader = Loader { inventory, options, plugins, foreign, warnings };
         let mut any = false;
         for source in sources.iter().filter(|source| !source.is_empty()) {
             any |= loader.source(source)?;
@@ -127,17 +130,35 @@ impl Inventory {
     }
 }
 
-/// The enabled plugins. Warns about unknown names, and fails if none is left.
-fn enabled(names: &[String]) -> Result<(Vec<&'static Plugin>, Vec<Warning>), Error> {
-    let mut plugins = Vec::new();
-    let mut warnings = Vec::new();
-    for name in names {
-        match Plugin::named(name) {
-            Some(plugin) => plugins.push(plugin),
-            None => warnings.push(Warning::UnknownPlugin { name: name.clone() }),
+/// Plugins that `enable_plugins` names.
+struct Enabled {
+    plugins: Vec<&'static Plugin>,
+    /// Names of those that are not in this crate.
+    foreign: Vec<String>,
+    warnings: Vec<Warning>,
+}
+
+impl Enabled {
+    /// Warns about unknown names, and fails if no plugin is left.
+    fn of(options: &LoadOptions) -> Result<Enabled, Error> {
+        let mut enabled = Enabled { plugins: Vec::new(), foreign: Vec::new(), warnings: Vec::new() };
+        for name in &options.enabled {
+            match Plugin::named(name) {
+                Some(plugin) => enabled.plugins.push(plugin),
+                None if options.foreign_plugins.as_ref().is_some_and(|foreign| foreign.knows(name)) => {
+                    if enabled.foreign.is_empty() {
+                        enabled.plugins.push(plugin::FOREIGN);
+                    }
+                    enabled.foreign.push(name.clone());
+                }
+                None => enabled.warnings.push(Warning::UnknownPlugin { name: name.clone() }),
+            }
         }
+        if enabled.plugins.is_empty() {
+            return Err(Error::NoPlugins { names: options.enabled.join(", ") });
+        }
+        Ok(enabled)
     }
-    if plugins.is_empty() { Err(Error::NoPlugins { names: names.join(", ") }) } else { Ok((plugins, warnings)) }
 }
 
 /// Directory whose `group_vars` and `host_vars` belong to a source.
@@ -167,6 +188,8 @@ pub(crate) struct Loader<'a> {
     pub(crate) inventory: Inventory,
     pub(crate) options: &'a LoadOptions,
     plugins: Vec<&'static Plugin>,
+    /// Enabled plugins that are not in this crate.
+    pub(crate) foreign: Vec<String>,
     pub(crate) warnings: Vec<Warning>,
 }
 

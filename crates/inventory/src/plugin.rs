@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_yaml::{Node, Source};
 
 use crate::load::Loader;
-use crate::{Error, Warning, constructed, generator, host_list, ini, script, toml, yaml};
+use crate::{Error, Warning, constructed, foreign, generator, host_list, ini, script, toml, yaml};
 
 /// An inventory plugin.
 pub(crate) struct Plugin {
@@ -32,6 +32,10 @@ const PLUGINS: &[Plugin] = &[
     Plugin { name: "constructed", accepts: Candidate::is_configuration, read: constructed::read },
     Plugin { name: "generator", accepts: Candidate::is_configuration, read: generator::read },
 ];
+
+/// Stands for all enabled plugins that are not in the list above.
+pub(crate) const FOREIGN: &Plugin =
+    &Plugin { name: "enable_plugins", accepts: Candidate::is_configuration, read: read_enabled };
 
 impl Plugin {
     /// Looks up a plugin by its short or full name.
@@ -167,10 +171,22 @@ fn read_script(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, 
 fn read_auto(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
     // If the file is no YAML, the plugin for YAML inventories reports that.
     let Ok(document) = source.document(loader) else { return Ok(false) };
-    let named = document.get("plugin").and_then(Node::as_str).and_then(Plugin::named);
-    match named.filter(|plugin| plugin.name != "auto" && plugin.accepts(source)) {
-        Some(plugin) => (plugin.read)(loader, source),
-        None => Ok(false),
+    let Some(plugin) = document.get("plugin") else { return Ok(false) };
+    match plugin.as_str().and_then(Plugin::named) {
+        Some(named) if named.name != "auto" && named.accepts(source) => (named.read)(loader, source),
+        Some(_) => Ok(false),
+        None => foreign::read(loader, source, plugin),
+    }
+}
+
+/// Passes a configuration to the plugin it names, if `enable_plugins` has that.
+fn read_enabled(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
+    let Ok(document) = source.document(loader) else { return Ok(false) };
+    match document.get("plugin") {
+        Some(plugin) if loader.foreign.iter().any(|name| plugin.as_str() == Some(name)) => {
+            foreign::read(loader, source, plugin)
+        }
+        _ => Ok(false),
     }
 }
 

@@ -16,9 +16,22 @@ use crate::step::{Statements, Step};
 pub(crate) fn read(path: &Path, timeout: Option<Duration>, options: &Options) -> Result<Statements, Error> {
     let output = run(path, &["--list"], timeout)?;
     let document = parse(&output, options)?;
-    let Some(groups) = document.as_map() else {
+    if document.as_map().is_none() {
         return Err(output.fault(format!("It printed {}, but an inventory is a mapping of groups.", document.kind())));
-    };
+    }
+    statements(&document, &|host| {
+        let output = run(path, &["--host", host], timeout)?;
+        if output.text.trim().is_empty() { Ok(None) } else { parse(&output, options).map(Some) }
+    })
+}
+
+/// Reads groups and hosts in the form that a script prints. `ask` returns the variables of a host if there is no
+/// `_meta`.
+pub(crate) fn statements(
+    document: &Node,
+    ask: &dyn Fn(&str) -> Result<Option<Node>, Error>,
+) -> Result<Statements, Error> {
+    let Some(groups) = document.as_map() else { return Ok(Statements::default()) };
     let mut statements = Statements::default();
     let mut hosts = IndexSet::new();
     for (key, data) in groups.iter().filter(|(key, _)| key.as_str() != Some("_meta")) {
@@ -38,14 +51,10 @@ pub(crate) fn read(path: &Path, timeout: Option<Duration>, options: &Options) ->
                 Some(node) => host_variables(&host, node)?,
                 None => continue,
             },
-            None => {
-                let output = run(path, &["--host", &host], timeout)?;
-                if output.text.trim().is_empty() {
-                    continue;
-                }
-                let node = parse(&output, options)?;
-                host_variables(&host, &node)?
-            }
+            None => match ask(&host)? {
+                Some(node) => host_variables(&host, &node)?,
+                None => continue,
+            },
         };
         statements.steps.push(Step::HostVariables { host, variables });
     }

@@ -16,11 +16,8 @@ pub(crate) fn read(document: &Node) -> Result<Statements, Error> {
     if let Some((key, plugin)) = groups.get_entry("plugin")
         && let Some(name) = plugin.as_str()
     {
-        return Err(Error::at(
-            &key.span,
-            format!("This file configures the inventory plugin `{name}`, which is not available."),
-        )
-        .with_hint("Inventory plugins are Python; an executable inventory script can take their place."));
+        let message = format!("This file configures the inventory plugin `{name}`, so it is no YAML inventory.");
+        return Err(Error::at(&key.span, message));
     }
     let mut statements = Statements::default();
     for (name, group) in groups.iter() {

@@ -1,4 +1,5 @@
-# Evaluates filter, test and lookup plugins for Windlass. Requests and answers are JSON objects, one per line.
+# Runs filter, test, lookup and inventory plugins for Windlass. Requests and answers are JSON objects, one per line.
+import base64
 import importlib.util
 import json
 import math
@@ -235,6 +236,76 @@ def lookup(request):
     return list(plugin.run(unpacked(request['terms']), variables=variables, **unpacked(request['named'])))
 
 
+def read_inventory(request):
+    """Runs an inventory plugin. Returns groups and hosts as an inventory script prints them."""
+    from ansible import context
+    from ansible.inventory.data import InventoryData
+    from ansible.module_utils.common.collections import ImmutableDict
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.parsing.vault import VaultSecret
+    from ansible.plugins import loader
+
+    find_collections()
+    loader.add_all_plugin_dirs(setup['basedir'])
+    # Read by plugins with the option use_extra_vars.
+    context.CLIARGS = ImmutableDict(extra_vars=(json.dumps(request['extra_vars']),))
+    files = DataLoader()
+    files.set_basedir(setup['basedir'])
+    files.set_vault_secrets(
+        [(label, VaultSecret(base64.b64decode(password))) for label, password in request['secrets']])
+    plugin = loader.inventory_loader.get(request['name'])
+    if plugin is None:
+        raise LookupError('ansible-core does not find it')
+    if not plugin.verify_file(request['path']):
+        raise LookupError('it does not accept a file of this name; its documentation says which names it reads')
+    inventory = InventoryData()
+    inventory.current_source = request['path']
+    plugin.parse(inventory, files, request['path'], cache=True)
+    try:
+        plugin.update_cache_if_changed()
+    except AttributeError:
+        # It has no cache, or has not opened it.
+        pass
+    inventory.reconcile_inventory()
+    secrets = []
+    groups = {
+        str(name): {
+            'hosts': [str(host.name) for host in group.hosts],
+            'children': [str(child.name) for child in group.child_groups],
+            'vars': of_inventory(group.vars, secrets),
+        } for name, group in inventory.groups.items()
+    }
+    own = ('inventory_file', 'inventory_dir')
+    hostvars = {
+        str(name): of_inventory({key: value for key, value in host.vars.items() if key not in own}, secrets)
+        for name, host in inventory.hosts.items()
+    }
+    groups['_meta'] = {'hostvars': hostvars}
+    return {'groups': groups, 'secrets': secrets, 'trusted': bool(getattr(plugin, 'trusted_by_default', False))}
+
+
+def of_inventory(value, secrets):
+    """Encodes a variable as JSON, and collects what was encrypted."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else repr(float(value))
+    if type(value).__name__ in ('EncryptedString', 'AnsibleVaultEncryptedUnicode'):
+        secrets.append(str(value))
+        return str(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes):
+        return value.decode('utf-8', 'replace')
+    if hasattr(value, 'items') and hasattr(value, 'keys'):
+        return {str(key): of_inventory(item, secrets) for key, item in value.items()}
+    if hasattr(value, '__iter__'):
+        return [of_inventory(item, secrets) for item in value]
+    return value.isoformat() if hasattr(value, 'isoformat') else str(value)
+
+
 def main():
     for line in iter(sys.stdin.readline, ''):
         request = json.loads(line)
@@ -243,6 +314,8 @@ def main():
                 answer = {'value': sorted(table(request['kind'], request['path']))}
             elif request['do'] == 'lookup':
                 answer = {'value': packed(lookup(request))}
+            elif request['do'] == 'inventory':
+                answer = {'value': read_inventory(request)}
             else:
                 answer = {'value': packed(call(request))}
         except BaseException as error:

@@ -2,6 +2,7 @@
 //! process on the controller evaluates them; it is started on first use.
 
 mod helper;
+mod inventory;
 mod uses;
 mod wire;
 

@@ -1,0 +1,61 @@
+//! Inventory plugins beyond those of this crate, such as the plugins of clouds.
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use windlass_vault::Secrets;
+use windlass_yaml::{Mapping, Node, Source};
+
+use crate::load::Loader;
+use crate::plugin::Candidate;
+use crate::{Error, script};
+
+/// Runs inventory plugins that this crate lacks.
+pub trait ForeignPlugins: Debug + Send + Sync {
+    /// Whether a plugin of that name is installed.
+    fn knows(&self, plugin: &str) -> bool;
+
+    /// Reads a source. The error is a sentence, with advice in a second one.
+    fn read(&self, configured: &Configured<'_>) -> Result<ForeignInventory, String>;
+}
+
+/// A file that configures an inventory plugin.
+#[derive(Debug)]
+pub struct Configured<'a> {
+    /// Name of the plugin, as the file gives it.
+    pub plugin: &'a str,
+    /// The file.
+    pub path: &'a Path,
+    /// Secrets for what is encrypted in it.
+    pub secrets: &'a Secrets,
+    /// Variables of the command line.
+    pub extra_vars: &'a Mapping,
+}
+
+/// The inventory that a plugin has read.
+#[derive(Debug)]
+pub struct ForeignInventory {
+    /// Groups and hosts in the form that an inventory script prints, with `_meta`.
+    pub groups: serde_json::Value,
+    /// Whether its strings are templates, as the plugin declares. Otherwise they are data.
+    pub is_trusted: bool,
+}
+
+/// Passes a file to the plugin it names; `Ok(false)` if nothing can run such plugins.
+pub(crate) fn read(loader: &mut Loader<'_>, source: &Candidate, plugin: &Node) -> Result<bool, Error> {
+    let (Some(foreign), Some(name)) = (&loader.options.foreign_plugins, plugin.as_str()) else { return Ok(false) };
+    let configured = Configured {
+        plugin: name,
+        path: &source.path,
+        secrets: &loader.options.secrets,
+        extra_vars: &loader.options.extra_vars,
+    };
+    let read = foreign.read(&configured).map_err(|sentence| Error::at(&plugin.span, sentence))?;
+    let document = if read.is_trusted {
+        let output = Source::new(format!("output of the inventory plugin {name}"), read.groups.to_string());
+        windlass_yaml::load_one(output, &loader.yaml_options())?
+    } else {
+        Node::from_json(&read.groups, &plugin.span)
+    };
+    loader.apply(script::statements(&document, &|_| Ok(None))?, &source.path).map(|()| true)
+}

@@ -1,0 +1,67 @@
+//! Inventory plugins in Python, which ansible-core loads and runs.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value as Json, json};
+use windlass_inventory::{Configured, ForeignInventory, ForeignPlugins};
+
+use super::super::not_installed;
+use super::{PythonPlugins, no_questions};
+
+impl ForeignPlugins for PythonPlugins {
+    fn knows(&self, plugin: &str) -> bool {
+        let mut parts = plugin.splitn(3, '.');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(namespace), Some(collection), Some(name)) => {
+                let is_file = |path: std::path::PathBuf| path.join(format!("plugins/inventory/{name}.py")).is_file();
+                self.modules.collection(namespace, collection).is_some_and(is_file)
+                    || self.modules.route(&format!("{namespace}.{collection}"), "inventory", name).is_some()
+            }
+            _ => {
+                let file = format!("{plugin}.py");
+                self.basedir.join("inventory_plugins").join(&file).is_file()
+                    || self
+                        .modules
+                        .ansible_core()
+                        .is_some_and(|core| core.package.join("plugins/inventory").join(&file).is_file())
+                    || self.modules.route("ansible.builtin", "inventory", plugin).is_some()
+            }
+        }
+    }
+
+    fn read(&self, configured: &Configured<'_>) -> Result<ForeignInventory, String> {
+        let name = configured.plugin;
+        let refuse = |reason: &str| {
+            let reason = reason.trim_end_matches('.');
+            format!("The inventory plugin `{name}` failed: {reason}.")
+        };
+        if self.modules.ansible_core().is_none() {
+            let reason = self.modules.without_core();
+            return Err(format!("The inventory plugin `{name}` needs ansible-core, but {reason}."));
+        }
+        let mut parts = name.split('.');
+        if let (Some(namespace), Some(collection), Some(_)) = (parts.next(), parts.next(), parts.next())
+            && self.modules.collection(namespace, collection).is_none()
+            && (namespace, collection) != ("ansible", "builtin")
+        {
+            return Err(refuse(&not_installed(&format!("{namespace}.{collection}"))));
+        }
+        let secrets: Vec<Json> = configured
+            .secrets
+            .iter()
+            .map(|secret| json!([secret.label(), BASE64_STANDARD.encode(secret.password())]))
+            .collect();
+        let extra_vars: serde_json::Map<String, Json> =
+            configured.extra_vars.iter().map(|(key, value)| (key.to_text(), value.to_json())).collect();
+        let request = json!({
+            "do": "inventory", "name": name, "path": configured.path, "secrets": secrets, "extra_vars": extra_vars,
+        });
+        let mut answer = self.request(&request, &mut no_questions).map_err(|refusal| refuse(&refusal.message))?;
+        for secret in answer.get("secrets").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str) {
+            configured.secrets.decrypted(secret.as_bytes());
+        }
+        let groups = answer.get_mut("groups").map(Json::take).unwrap_or_default();
+        let is_trusted = answer.get("trusted").and_then(Json::as_bool).unwrap_or(false);
+        Ok(ForeignInventory { groups, is_trusted })
+    }
+}

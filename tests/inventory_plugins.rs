@@ -1,0 +1,256 @@
+//! Inventory plugins in Python.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The parts of ansible-core that load an inventory plugin and hold what it adds.
+const CORE: &[(&str, &str)] = &[
+    ("core/ansible/release.py", "__version__ = '2.19.0'\n"),
+    ("core/ansible/module_utils/basic.py", ""),
+    ("core/ansible/context.py", "CLIARGS = {}\n"),
+    ("core/ansible/module_utils/common/collections.py", "ImmutableDict = dict\n"),
+    (
+        "core/ansible/parsing/dataloader.py",
+        r#"class DataLoader:
+    def set_basedir(self, folder):
+        pass
+
+    def set_vault_secrets(self, secrets):
+        self.secrets = secrets
+"#,
+    ),
+    (
+        "core/ansible/parsing/vault.py",
+        r#"class VaultSecret:
+    def __init__(self, secret):
+        self.bytes = secret
+
+
+class EncryptedString(str):
+    pass
+"#,
+    ),
+    (
+        "core/ansible/inventory/data.py",
+        r#"class Group:
+    def __init__(self, name):
+        self.name, self.hosts, self.child_groups, self.vars = name, [], [], {}
+
+
+class Host:
+    def __init__(self, name):
+        self.name, self.vars = name, {'inventory_file': 'x', 'inventory_dir': 'y'}
+
+
+class InventoryData:
+    def __init__(self):
+        self.groups = {name: Group(name) for name in ('all', 'ungrouped')}
+        self.hosts = {}
+
+    def add_group(self, name):
+        self.groups.setdefault(name, Group(name))
+
+    def add_host(self, name, group='ungrouped'):
+        self.hosts.setdefault(name, Host(name))
+        self.groups[group].hosts.append(self.hosts[name])
+
+    def set_variable(self, name, key, value):
+        (self.hosts.get(name) or self.groups[name]).vars[key] = value
+
+    def reconcile_inventory(self):
+        pass
+"#,
+    ),
+    (
+        "core/ansible/plugins/loader.py",
+        r#"import importlib.util
+import os
+
+folders = []
+
+
+def init_plugin_loader(collections):
+    pass
+
+
+def add_all_plugin_dirs(folder):
+    folders.append(os.path.join(folder, 'inventory_plugins'))
+
+
+class Loader:
+    def get(self, name):
+        for folder in folders:
+            path = os.path.join(folder, name + '.py')
+            if os.path.exists(path):
+                spec = importlib.util.spec_from_file_location(name, path)
+                module = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+                return module.InventoryModule()
+
+
+inventory_loader = Loader()
+"#,
+    ),
+];
+
+/// A plugin whose `parse` has these lines.
+fn plugin(parse: &str) -> String {
+    format!(
+        r#"import json
+import time
+
+from ansible import context
+from ansible.parsing.vault import EncryptedString
+
+
+class InventoryModule:
+    trusted_by_default = 'trusting' in __file__
+
+    def verify_file(self, path):
+        return path.endswith('.cloud.yml')
+
+    def parse(self, inventory, loader, path, cache=True):
+        {}
+"#,
+        parse.trim().replace('\n', "\n        ")
+    )
+}
+
+fn project(plugins: &[(&str, &str)], files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    CORE.iter().chain(files).for_each(|(name, content)| write(name, content));
+    for (name, parse) in plugins {
+        write(&format!("inventory_plugins/{name}.py"), &plugin(parse));
+    }
+    folder
+}
+
+fn windlass(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
+        command.env_remove(name);
+    }
+    command.env("NO_COLOR", "1").env("HOME", folder).env("WINDLASS_ANSIBLE_CORE", folder.join("core"));
+    command.args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn listed(folder: &TempDir, more: &[&str]) -> Value {
+    let output = windlass(folder.path(), &[&["inventory", "-i", "a.cloud.yml", "--list"], more].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Standard error for an inventory that cannot be read.
+fn refused(folder: &TempDir) -> String {
+    text(&windlass(folder.path(), &["inventory", "-i", "a.cloud.yml", "--list"]).stderr)
+}
+
+#[test]
+fn inventory_plugin_in_python_runs() {
+    let parse = r#"
+inventory.add_group('web')
+inventory.add_group('prod')
+inventory.groups['prod'].child_groups.append(inventory.groups['web'])
+inventory.add_host('vm1', 'web')
+inventory.add_host('vm2')
+inventory.set_variable('prod', 'level', 3)
+inventory.set_variable('vm1', 'ansible_host', '192.0.2.1')
+inventory.set_variable('vm1', 'tags', {'Name': 'one', 'zones': ('a', 'b')})
+inventory.set_variable('vm2', 'given', json.loads(context.CLIARGS['extra_vars'][0])['region'])
+print('what a plugin prints is no answer')
+"#;
+    let folder = project(&[("cloud", parse)], &[("a.cloud.yml", "plugin: cloud\n")]);
+    let found = listed(&folder, &["-e", "region=north"]);
+    let hostvars = &found["_meta"]["hostvars"];
+    assert_eq!(hostvars["vm1"]["level"], 3);
+    assert_eq!(hostvars["vm1"]["tags"]["zones"], json!([{"__ansible_unsafe": "a"}, {"__ansible_unsafe": "b"}]));
+    assert_eq!(hostvars["vm2"]["given"], json!({"__ansible_unsafe": "north"}));
+    assert_eq!(hostvars["vm1"]["inventory_file"], Value::Null);
+    assert_eq!((&found["web"]["hosts"], &found["prod"]["children"]), (&json!(["vm1"]), &json!(["web"])));
+    assert_eq!(found["ungrouped"]["hosts"], json!(["vm2"]));
+}
+
+#[test]
+fn text_of_a_cloud_is_data_unless_the_plugin_trusts_it() {
+    let parse = "inventory.add_host('vm1')\ninventory.set_variable('vm1', 'name', '{{ 6 * 7 }}')";
+    let play =
+        "- hosts: vm1\n  connection: local\n  gather_facts: false\n  tasks:\n    - debug: {msg: 'name={{ name }}'}\n";
+    for (name, expected) in [("cloud", "name={{ 6 * 7 }}"), ("trusting", "name=42")] {
+        let configuration = format!("plugin: {name}\n");
+        let folder = project(&[(name, parse)], &[("a.cloud.yml", &configuration), ("p.yml", play)]);
+        let output = windlass(folder.path(), &["playbook", "-i", "a.cloud.yml", "p.yml"]);
+        assert!(text(&output.stdout).contains(expected), "{}{}", text(&output.stdout), text(&output.stderr));
+    }
+}
+
+#[test]
+fn secret_that_a_plugin_decrypts_is_masked() {
+    let parse = r#"
+inventory.add_host('vm1')
+inventory.set_variable('vm1', 'token', EncryptedString('harbour-7'))
+inventory.set_variable('vm1', 'unlocked', loader.secrets[0][1].bytes == b'sesame')
+"#;
+    let play = "- hosts: vm1\n  connection: local\n  gather_facts: false\n  tasks:\n    - debug: {msg: '{{ unlocked }} {{ token }} {{ token | upper }}'}\n";
+    let files = [("a.cloud.yml", "plugin: cloud\n"), ("p.yml", play), ("password", "sesame\n")];
+    let folder = project(&[("cloud", parse)], &files);
+    let arguments = ["playbook", "-i", "a.cloud.yml", "--vault-password-file", "password", "p.yml"];
+    let said = text(&windlass(folder.path(), &arguments).stdout);
+    assert!(said.contains("True ") && !said.contains("harbour-7"), "{said}");
+}
+
+#[test]
+fn plugin_that_fails_is_an_error_at_its_name() {
+    let cases = [
+        ("raise ValueError('no such region')", "a.cloud.yml:1:9: The inventory plugin `cloud` failed: no such region."),
+        ("time.sleep(60)", "The inventory plugin `cloud` failed: the Python process that runs it"),
+        ("import os; os._exit(3)", "The inventory plugin `cloud` failed: the Python process that runs it has ended"),
+        ("inventory.groups['all'].vars = ['x']", "`vars` of the group `all` must be a mapping, but this is a list."),
+    ];
+    for (parse, expected) in cases {
+        let files = [("a.cloud.yml", "plugin: cloud\n"), ("ansible.cfg", "[windlass]\ncommand_timeout = 3\n")];
+        let said = refused(&project(&[("cloud", parse)], &files));
+        assert!(said.contains(expected), "{parse}: {said}");
+    }
+}
+
+#[test]
+fn plugin_that_is_not_there_is_named_with_a_remedy() {
+    let says = |configuration: &str| refused(&project(&[], &[("a.cloud.yml", configuration)]));
+    let said = says("plugin: amazon.aws.aws_ec2\n");
+    assert!(said.contains("install it with `windlass galaxy collection install amazon.aws`"), "{said}");
+    let said = says("plugin: clod\n");
+    assert!(said.contains("The inventory plugin `clod` failed: ansible-core does not find it."), "{said}");
+    let folder = project(&[("cloud", "pass")], &[("a.cloud.yml", "plugin: cloud\n")]);
+    fs::remove_dir_all(folder.path().join("core")).unwrap();
+    let said = refused(&folder);
+    assert!(said.contains("needs ansible-core, but there is no ansible-core in"), "{said}");
+}
+
+#[test]
+fn only_enabled_plugins_run() {
+    let parse = "inventory.add_host('vm1')";
+    let files =
+        [("a.cloud.yml", "plugin: cloud\n"), ("ansible.cfg", "[inventory]\nenable_plugins = yaml, other, typo\n")];
+    let folder = project(&[("cloud", parse), ("other", parse)], &files);
+    let said = refused(&folder);
+    assert!(said.contains("The inventory plugin `typo` of `enable_plugins` is not known"), "{said}");
+    assert!(said.contains("Unable to parse") && !said.contains("`other`"), "{said}");
+    fs::write(folder.path().join("a.cloud.yml"), "plugin: other\n").unwrap();
+    let output = windlass(folder.path(), &["inventory", "-i", "a.cloud.yml", "--list"]);
+    assert!(text(&output.stdout).contains("vm1"), "{}", text(&output.stderr));
+}
