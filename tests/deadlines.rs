@@ -46,7 +46,7 @@ const DOCUMENTED: &[Row] = &[
         &[
             ("src/executor/heartbeat.rs", "Self::lost_after(Some(Duration::from_secs(120)))"),
             ("src/executor/heartbeat.rs", "let quiet = Duration::from_secs(15);"),
-            ("src/settings.rs", "\"heartbeat_timeout\", Duration::from_secs(120)"),
+            ("src/settings/connect.rs", "\"heartbeat_timeout\", Duration::from_secs(120)"),
         ],
     ),
     (
@@ -90,7 +90,11 @@ const DOCUMENTED: &[Row] = &[
         "120 s",
         &[("modules/src/serve/peer/send.rs", "const KEPT_FOR: Duration = Duration::from_secs(120);")],
     ),
-    ("Another run's lock", "1800 s", &[("src/settings.rs", "config.number(\"lock_timeout\")?.unwrap_or(1800)")]),
+    (
+        "Another run's lock",
+        "1800 s",
+        &[("src/settings/journal.rs", "config.number(\"lock_timeout\")?.unwrap_or(1800)")],
+    ),
     (
         "Lock of an edited file",
         "300 s",

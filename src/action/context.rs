@@ -329,7 +329,7 @@ impl ActionContext {
             ahead.refuse();
         }
         let completed = answer?;
-        if self.world.run.settings.takes_times() {
+        if self.world.run.settings.output.takes_times() {
             let _ = self.events.send(Event::Spent {
                 host: Arc::clone(&self.host),
                 task: Arc::clone(&self.task),

@@ -69,7 +69,7 @@ fn arguments(context: &ActionContext, module: &ForeignModule, style: Style) -> V
     let settings = &context.world.run.settings;
     let given = context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone()));
     let facility = variable(&context.context, "ansible_syslog_facility").unwrap_or_else(|| "LOG_USER".to_owned());
-    let remote_tmp = settings.remote_tmp.clone().unwrap_or_else(|| "~/.ansible/tmp".to_owned());
+    let remote_tmp = settings.connect.remote_tmp.clone().unwrap_or_else(|| "~/.ansible/tmp".to_owned());
     let (major, minor, revision) = crate::vars::ANSIBLE_VERSION;
     let internal = [
         ("_ansible_check_mode", Value::from(context.check)),
@@ -98,7 +98,7 @@ fn arguments(context: &ActionContext, module: &ForeignModule, style: Style) -> V
 fn open_files(context: &ActionContext) -> u64 {
     match HostVariables::of(context).0.variable("ansible_python_module_rlimit_nofile") {
         Ok(Some(value)) => crate::vars::number(&value).unwrap_or(0),
-        _ => context.world.run.settings.python_module_rlimit_nofile,
+        _ => context.world.run.settings.code.python_module_rlimit_nofile,
     }
 }
 
@@ -137,7 +137,7 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
     let settings = &context.world.run.settings;
     let wanted = match set {
         Some(program) => program,
-        None => settings.interpreter_python.clone(),
+        None => settings.code.interpreter_python.clone(),
     };
     if !is_searched(&wanted) {
         return named(replaced(&wanted)?);
@@ -150,7 +150,7 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
     }
     let candidates = match host.0.variable("ansible_interpreter_python_fallback") {
         Ok(Some(list)) => list.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)).collect(),
-        _ => settings.interpreter_python_fallback.clone(),
+        _ => settings.code.interpreter_python_fallback.clone(),
     };
     Ok(Interpreter { words: shebang, candidates, silent: wanted.ends_with("_silent") })
 }
@@ -158,7 +158,7 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
 /// The Python that a variable or setting names for the host; `None` if it is to be searched for.
 pub(super) fn named_python(context: &ActionContext) -> Option<String> {
     let set = HostVariables::of(context).variable("ansible_python_interpreter");
-    let named = set.unwrap_or_else(|| context.world.run.settings.interpreter_python.clone());
+    let named = set.unwrap_or_else(|| context.world.run.settings.code.interpreter_python.clone());
     (!is_searched(&named)).then_some(named)
 }
 

@@ -69,8 +69,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
-    settings.events = arguments.events.as_deref().map(EventsTo::of);
-    settings.footer = true;
+    settings.output.events = arguments.events.as_deref().map(EventsTo::of);
+    settings.output.footer = true;
     if let Some(timeout) = arguments.task_timeout {
         settings.task_timeout = timeout;
     }
@@ -85,26 +85,27 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     }
     settings.run_name = format!("adhoc -m {module}");
     let reads = crate::executor::Lock::is_reading(crate::playbook::short_name(module));
-    if reads && settings.lock == LockPolicy::Wait {
-        settings.lock = LockPolicy::Shared;
+    if reads && settings.lock.policy == LockPolicy::Wait {
+        settings.lock.policy = LockPolicy::Shared;
     }
     // A user who names this machine expects it to be the only host.
-    settings.localhost_warning &= !["localhost", "127.0.0.1", "::1"].contains(&arguments.pattern.as_str());
+    settings.inventory.localhost_warning &= !["localhost", "127.0.0.1", "::1"].contains(&arguments.pattern.as_str());
     let play = play_of(&arguments)?;
     let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
     super::session::tell_config(&settings, &printer);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let live = arguments.options.is_live();
-    let stdout = match (arguments.one_line, settings.adhoc_callbacks) {
+    let stdout = match (arguments.one_line, settings.output.adhoc_callbacks) {
         (true, _) => "oneline".to_owned(),
-        (false, true) => settings.stdout_callback.clone(),
+        (false, true) => settings.output.stdout_callback.clone(),
         (false, false) => "minimal".to_owned(),
     };
-    let mut enabled = if settings.adhoc_callbacks { settings.callbacks_enabled.clone() } else { Vec::new() };
+    let mut enabled =
+        if settings.output.adhoc_callbacks { settings.output.callbacks_enabled.clone() } else { Vec::new() };
     if let Some(folder) = &arguments.tree {
         enabled.push("tree".to_owned());
-        settings.tree = Some(crate::vars::absolute(folder));
+        settings.output.tree = Some(crate::vars::absolute(folder));
     }
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
     block_on(async {

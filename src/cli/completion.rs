@@ -94,7 +94,7 @@ fn settings() -> Option<Settings> {
 fn hosts(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(settings) = settings() else { return Vec::new() };
     let given = inventories(std::env::args_os());
-    let sources = if given.is_empty() { settings.inventory } else { given };
+    let sources = if given.is_empty() { settings.inventory.sources } else { given };
     let Ok(Some(inventory)) = load_inventory(&sources, &mut |_| {}) else { return Vec::new() };
     let groups = inventory.groups().map(|group| group.name().to_string());
     terms(current, groups.chain(inventory.hosts().map(|host| host.name().to_string())))

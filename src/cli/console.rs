@@ -73,7 +73,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
-    settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
+    settings.connect.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.step = arguments.step;
     settings.task_timeout = arguments.task_timeout.unwrap_or(settings.task_timeout);
     if let Some(dir) = arguments.playbook_dir {
@@ -83,8 +83,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let printer = super::session::printer(&settings);
     settings.run_name = "console".to_owned();
     // A console may stay open for days, so it locks hosts only if that is set explicitly.
-    if !settings.lock_is_chosen {
-        settings.lock = LockPolicy::Ignore;
+    if !settings.lock.is_chosen {
+        settings.lock.policy = LockPolicy::Ignore;
     }
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let live = arguments.options.is_live();
@@ -95,8 +95,13 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
 
 impl Start {
     fn session(&self) -> Result<Session> {
-        let stdout = if self.settings.adhoc_callbacks { self.settings.stdout_callback.as_str() } else { "minimal" };
-        let enabled = if self.settings.adhoc_callbacks { self.settings.callbacks_enabled.as_slice() } else { &[] };
+        let stdout = if self.settings.output.adhoc_callbacks {
+            self.settings.output.stdout_callback.as_str()
+        } else {
+            "minimal"
+        };
+        let enabled =
+            if self.settings.output.adhoc_callbacks { self.settings.output.callbacks_enabled.as_slice() } else { &[] };
         let output = Outputs::new(stdout, enabled, &self.printer, &self.settings, &self.config, self.live)?;
         Session::start(self.settings.clone(), self.inputs.clone(), Box::new(output), &self.printer)
     }
@@ -176,8 +181,8 @@ impl Console {
 
     fn prompt(&self) -> String {
         let settings = &self.start.settings;
-        let user = settings.remote_user.clone().unwrap_or_else(login_name);
-        let sign = if settings.r#become && settings.become_user == "root" { '#' } else { '$' };
+        let user = settings.connect.remote_user.clone().unwrap_or_else(login_name);
+        let sign = if settings.r#become.enabled && settings.r#become.user == "root" { '#' } else { '$' };
         format!("{user}@{} ({})[f:{}]{sign} ", self.pattern, self.selected, settings.forks)
     }
 
@@ -213,15 +218,15 @@ impl Console {
                 names.into_iter().for_each(|name| self.say(name));
             }
             Command::Become(value) => {
-                settings.r#become = value;
+                settings.r#become.enabled = value;
                 self.note(format!("become changed to {}", python(value)));
             }
-            Command::BecomeUser(user) => user.clone_into(&mut settings.become_user),
+            Command::BecomeUser(user) => user.clone_into(&mut settings.r#become.user),
             Command::BecomeMethod(method) => {
-                method.clone_into(&mut settings.become_method);
+                method.clone_into(&mut settings.r#become.method);
                 self.note(format!("become_method changed to {method}"));
             }
-            Command::RemoteUser(user) => settings.remote_user = Some(user.to_owned()),
+            Command::RemoteUser(user) => settings.connect.remote_user = Some(user.to_owned()),
             Command::Check(value) => {
                 settings.check = value;
                 self.say(&format!("check mode changed to {}", python(value)));
@@ -288,12 +293,12 @@ impl Console {
         let text = |text: &str| Node::literal(text, span.clone());
         let flag = |value: bool| Node::new(Value::Bool(value), span.clone());
         let mut keywords = Keywords::default();
-        if let Some(user) = &settings.remote_user {
+        if let Some(user) = &settings.connect.remote_user {
             keywords.set("remote_user", text(user));
         }
-        keywords.set("become", flag(settings.r#become));
-        keywords.set("become_user", text(&settings.become_user));
-        keywords.set("become_method", text(&settings.become_method));
+        keywords.set("become", flag(settings.r#become.enabled));
+        keywords.set("become_user", text(&settings.r#become.user));
+        keywords.set("become_method", text(&settings.r#become.method));
         keywords.set("check_mode", flag(settings.check));
         keywords.set("diff", flag(settings.diff));
         keywords.set("timeout", text(&settings.task_timeout.to_string()));

@@ -181,11 +181,11 @@ fn print_schema(arguments: &Arguments, file: schema::File) -> Result<u8> {
     let base = arguments.playbook_dir.clone().unwrap_or_else(|| settings.playbook_dir.clone());
     let mut roles = arguments.roles_path.clone();
     roles.push(base.join("roles"));
-    roles.extend(settings.roles_path.iter().cloned());
+    roles.extend(settings.code.roles_path.iter().cloned());
     let of_roles = roles.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let mut folders: Vec<PathBuf> = of_roles.map(|role| role.path().join("library")).collect();
     folders.push(base.join("library"));
-    folders.extend(settings.library.iter().cloned());
+    folders.extend(settings.code.library.iter().cloned());
     let schema = schema::schema(file, &schema::modules_in(&folders));
     super::print(&format!("{schema}\n"))?;
     Ok(0)
@@ -197,7 +197,7 @@ fn role_pages(arguments: &Arguments) -> Result<u8> {
     let base = arguments.playbook_dir.clone().unwrap_or_else(|| settings.playbook_dir.clone());
     let mut folders = arguments.roles_path.clone();
     folders.push(base.join("roles"));
-    folders.extend(settings.roles_path.iter().cloned());
+    folders.extend(settings.code.roles_path.iter().cloned());
     let roles = roles::all(&folders, &files)?;
     let mut all = Map::new();
     for wanted in &arguments.names {

@@ -119,7 +119,7 @@ fn configuration(config: &Config, settings: &Settings) -> Finding {
 
 fn inventory(settings: &Settings) -> Finding {
     const SUBJECT: &str = "inventory";
-    if settings.inventory.is_empty() && !Path::new("/etc/ansible/hosts").exists() {
+    if settings.inventory.sources.is_empty() && !Path::new("/etc/ansible/hosts").exists() {
         return Finding::note(
             SUBJECT,
             "none is configured",
@@ -137,7 +137,7 @@ fn inventory(settings: &Settings) -> Finding {
     let plugins = session::python_plugins(settings, session::modules(settings, Arc::new(files)));
     let mut warnings = Vec::new();
     let loaded = session::inventory(settings, &engine, plugins, &Arc::default(), &mut |text| warnings.push(text));
-    let sources = settings.inventory.join("`, `");
+    let sources = settings.inventory.sources.join("`, `");
     match (loaded, warnings.first()) {
         (Err(error), _) => {
             Finding::problem(SUBJECT, error.to_string(), "mend it, then try `windlass inventory --graph`")
@@ -209,7 +209,7 @@ fn keys(directory: &Path) -> Vec<Finding> {
 
 fn known_hosts(file: &Path, settings: &Settings) -> Finding {
     const SUBJECT: &str = "host keys";
-    if !settings.host_key_checking {
+    if !settings.connect.host_key_checking {
         return Finding::problem(
             SUBJECT,
             "host_key_checking is off: anybody may answer for a host",

@@ -235,7 +235,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
 
 /// Path of a playbook file, which may be in a collection.
 fn existing(path: &Path, settings: &Settings) -> Result<PathBuf> {
-    let found = crate::playbook::collection_playbook(&path.display().to_string(), &settings.collections_path);
+    let found = crate::playbook::collection_playbook(&path.display().to_string(), &settings.code.collections_path);
     let path = found.map_or_else(|| path.to_owned(), |path| crate::vars::absolute(&path));
     if !path.is_file() {
         return Err(Error::new(format!("the playbook: {} could not be found", path.display())));

@@ -223,7 +223,7 @@ impl Galaxy {
     fn places(&self, places: &Places) -> Vec<PathBuf> {
         let given = places.roles_path.iter().flat_map(|text| text.split(':')).filter(|part| !part.is_empty());
         let given = given.map(|part| crate::vars::absolute(&crate::settings::expand_home(part)));
-        given.chain(self.settings.roles_path.iter().map(|path| crate::vars::absolute(path))).collect()
+        given.chain(self.settings.code.roles_path.iter().map(|path| crate::vars::absolute(path))).collect()
     }
 
     /// Servers to query: the one named by URL or as in `server_list`, or else the whole list.

@@ -199,7 +199,7 @@ fn print(mut arguments: Arguments) -> crate::error::Result<u8> {
     let config = crate::settings::Config::find()?;
     let mut settings = crate::settings::Settings::from_config(&config)?;
     arguments.inventory.apply(&mut settings);
-    arguments.show.export |= settings.inventory_export;
+    arguments.show.export |= settings.inventory.export;
     if let Some(dir) = &arguments.playbook_dir {
         settings.playbook_dir.clone_from(dir);
     }
@@ -229,7 +229,9 @@ fn print(mut arguments: Arguments) -> crate::error::Result<u8> {
     let shown = run(&arguments.show, &inventory, profile, &mut io::stdout().lock());
     inventory.take_warnings().iter().for_each(|warning| warn(warning.to_string()));
     shown.map_err(|error| match error {
-        Error::Host(windlass_inventory::Error::UnknownHost { name }) if settings.host_pattern_mismatch == "error" => {
+        Error::Host(windlass_inventory::Error::UnknownHost { name })
+            if settings.inventory.host_pattern_mismatch == "error" =>
+        {
             crate::error::Error::usage(format!("Could not match supplied host pattern, ignoring: {name}"))
         }
         Error::Host(reason) | Error::Graph(reason) | Error::Inventory(reason) if is_of_a_file(&reason) => {

@@ -41,14 +41,14 @@ impl JournalOptions {
     /// Applies the options to the settings. If the word after `--resume` is not a run's id, returns it as the first
     /// playbook.
     pub(super) fn apply(&mut self, settings: &mut Settings) -> Result<Option<PathBuf>> {
-        settings.journal &= !self.no_journal;
+        settings.journal.enabled &= !self.no_journal;
         if let Some(pending) = self.pending_handlers {
-            settings.pending_handlers = pending;
+            settings.journal.pending_handlers = pending;
         }
         if self.resume.is_some() && settings.check {
             return Err(Error::usage("--resume cannot be used with --check: a dry run has nothing to resume"));
         }
-        if self.resume.is_some() && !settings.journal {
+        if self.resume.is_some() && !settings.journal.enabled {
             return Err(
                 Error::usage("--resume needs the journal, which a setting disables").hint("set WINDLASS_JOURNAL=true")
             );
@@ -83,7 +83,7 @@ impl JournalOptions {
 pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], session: &Session) -> Result<()> {
     let shared = &session.shared;
     let settings = &shared.run.settings;
-    if !settings.journal {
+    if !settings.journal.enabled {
         return Ok(());
     }
     let inputs = || Inputs { settings, playbooks: playbooks.to_vec(), extra_vars: &shared.run.extra_vars };
@@ -114,7 +114,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
         Err(error) => return without(error),
     };
     damaged.into_iter().for_each(|sentence| shared.warn(sentence));
-    expire(&state, settings.journal_runs, settings.journal_days);
+    expire(&state, settings.journal.runs, settings.journal.days);
     let (own, others): (Vec<_>, Vec<_>) =
         pending.into_iter().partition(|one| former.as_ref().is_some_and(|run| *run == one.run));
     recorder.carry(&own);
@@ -123,7 +123,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
         left(&others, &recorder, shared).await?;
     }
     let _ = shared.events.send(Event::Recorded { run: recorder.run().to_owned() });
-    if settings.footer && !is_resumed {
+    if settings.output.footer && !is_resumed {
         expect(Alike::to(&inputs()), state, shared);
     }
     let _ = shared.journal.set(recorder);
@@ -172,7 +172,7 @@ async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Resu
     let report = format!("Handlers that earlier runs notified have not run:\n  {}", shown.join("\n  "));
     let verbose = |text: String| drop(shared.events.send(Event::Verbose { level: 3, text }));
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    match settings.pending_handlers {
+    match settings.journal.pending_handlers {
         _ if settings.check => shared.warn(format!("{report}\nA dry run neither runs nor forgets them.")),
         PendingHandlers::Run => {
             verbose(report);
@@ -215,7 +215,7 @@ pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(advice) = recorder.advice() else { return };
     if signals::is_signal(code) {
         shared.warn(advice);
-    } else if code != 0 && shared.run.settings.readable_failures {
+    } else if code != 0 && shared.run.settings.output.readable_failures {
         let command = recorder.resuming().map(|command| format!("\n  {command}")).unwrap_or_default();
         let _ = shared.events.send(Event::Notice(format!("{advice}{command}")));
     }

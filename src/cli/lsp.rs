@@ -42,12 +42,12 @@ fn environment(sources: &[String]) -> Result<Environment> {
     let config = Config::find()?;
     let settings = Settings::from_config(&config)?;
     let has_inventory = config.get("inventory").is_some();
-    let sources = if sources.is_empty() && has_inventory { &settings.inventory } else { sources };
+    let sources = if sources.is_empty() && has_inventory { &settings.inventory.sources } else { sources };
     let mut warnings = Vec::new();
     let inventory = lint::load_inventory(sources, &mut |warning| warnings.push(warning)).unwrap_or_else(|error| {
         warnings.push(error.message().to_owned());
         None
     });
     let modules = lint::modules(&settings);
-    Ok(Environment { modules, inventory, roles_path: settings.roles_path, warnings })
+    Ok(Environment { modules, inventory, roles_path: settings.code.roles_path, warnings })
 }

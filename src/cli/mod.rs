@@ -266,9 +266,9 @@ fn print_version(name: &str, program: &Path) -> ExitCode {
             let file =
                 settings.config_file.as_ref().map_or_else(|| "None".to_owned(), |file| file.display().to_string());
             say(format!("  config file = {file}"));
-            let library = windlass_template::Value::from(shown(&settings.library));
+            let library = windlass_template::Value::from(shown(&settings.code.library));
             say(format!("  configured module search path = {}", windlass_template::repr(&library)));
-            say(format!("  ansible collection location = {}", shown(&settings.collections_path).join(":")));
+            say(format!("  ansible collection location = {}", shown(&settings.code.collections_path).join(":")));
         }
         Err(error) => report(&error, None),
     }

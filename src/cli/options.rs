@@ -268,33 +268,33 @@ impl InventoryOptions {
     /// Applies the options to the settings.
     pub(super) fn apply(&self, settings: &mut Settings) {
         if !self.inventory.is_empty() {
-            settings.inventory = self.inventory.clone();
+            settings.inventory.sources = self.inventory.clone();
         }
-        settings.limit = self.limit.clone().or_else(|| settings.limit.take());
+        settings.inventory.limit = self.limit.clone().or_else(|| settings.inventory.limit.take());
     }
 }
 
 impl ConnectOptions {
     pub(super) fn apply(&self, settings: &mut Settings, config: &Config) -> Result<()> {
-        override_with(&mut settings.remote_user, &self.remote_user);
+        override_with(&mut settings.connect.remote_user, &self.remote_user);
         if let Some(connection) = &self.connection {
-            settings.connection.clone_from(connection);
+            settings.connect.transport.clone_from(connection);
         }
         if let Some(timeout) = self.timeout {
-            settings.timeout = timeout;
+            settings.connect.timeout = timeout;
         }
-        override_with(&mut settings.private_key_file, &self.private_key);
-        settings.accept_new_host_keys |= self.accept_new_host_keys;
-        settings.ssh_options.extend(self.ssh_option.iter().cloned());
-        override_with(&mut settings.ssh_common_args, &self.ssh_common_args);
-        override_with(&mut settings.ssh_extra_args, &self.ssh_extra_args);
+        override_with(&mut settings.connect.private_key_file, &self.private_key);
+        settings.connect.accept_new_host_keys |= self.accept_new_host_keys;
+        settings.connect.ssh_options.extend(self.ssh_option.iter().cloned());
+        override_with(&mut settings.connect.ssh_common_args, &self.ssh_common_args);
+        override_with(&mut settings.connect.ssh_extra_args, &self.ssh_extra_args);
         let passed_over = [("--scp-extra-args", &self.scp_extra_args), ("--sftp-extra-args", &self.sftp_extra_args)];
         let given = passed_over.iter().filter(|(_, value)| value.is_some());
         settings.unsupported.extend(given.map(|(name, _)| format!("option {name}")));
         if let Some(file) = &self.connection_password_file {
-            settings.connection_password = Some(Secret::new(password_from(file)?));
+            settings.connect.password = Some(Secret::new(password_from(file)?));
         } else if self.ask_pass || config.bool("ask_pass").unwrap_or(false) {
-            settings.connection_password = Some(Secret::new(ask("SSH password: ")?));
+            settings.connect.password = Some(Secret::new(ask("SSH password: ")?));
         }
         Ok(())
     }
@@ -302,21 +302,21 @@ impl ConnectOptions {
 
 impl BecomeOptions {
     pub(super) fn apply(&self, settings: &mut Settings, config: &Config) -> Result<()> {
-        settings.r#become |= self.r#become;
+        settings.r#become.enabled |= self.r#become;
         if let Some(method) = &self.become_method {
-            settings.become_method.clone_from(method);
+            settings.r#become.method.clone_from(method);
         }
         if let Some(user) = &self.become_user {
-            settings.become_user.clone_from(user);
+            settings.r#become.user.clone_from(user);
         }
         if let Some(file) = &self.become_password_file {
-            settings.become_password = Some(Secret::new(password_from(file)?));
+            settings.r#become.password = Some(Secret::new(password_from(file)?));
         } else if self.ask_become_pass || config.bool("become_ask_pass").unwrap_or(false) {
-            let default = settings.connection_password.clone();
+            let default = settings.connect.password.clone();
             let prompt =
                 if default.is_some() { "BECOME password[defaults to SSH password]: " } else { "BECOME password: " };
             let answer = ask(prompt)?;
-            settings.become_password = if answer.is_empty() { default } else { Some(Secret::new(answer)) };
+            settings.r#become.password = if answer.is_empty() { default } else { Some(Secret::new(answer)) };
         }
         Ok(())
     }
@@ -349,13 +349,16 @@ impl RunOptions {
         settings.check |= self.check;
         settings.diff |= self.diff;
         settings.stream &= !self.no_stream;
-        settings.progress = self.progress.unwrap_or(settings.progress);
-        settings.lock = self.lock.unwrap_or(settings.lock);
-        settings.lock_is_chosen |= self.lock.is_some();
-        settings.lock_timeout = self.lock_timeout.unwrap_or(settings.lock_timeout);
+        settings.output.progress = self.progress.unwrap_or(settings.output.progress);
+        settings.lock.policy = self.lock.unwrap_or(settings.lock.policy);
+        settings.lock.is_chosen |= self.lock.is_some();
+        settings.lock.timeout = self.lock_timeout.unwrap_or(settings.lock.timeout);
         settings.verbosity = settings.verbosity.max(self.verbose);
         let folders = self.module_path.iter().flat_map(|text| text.split(':')).filter(|folder| !folder.is_empty());
-        settings.module_path.extend(folders.map(|folder| crate::vars::absolute(&crate::settings::expand_home(folder))));
+        settings
+            .code
+            .module_path
+            .extend(folders.map(|folder| crate::vars::absolute(&crate::settings::expand_home(folder))));
         settings.compat = match self.compat.as_deref() {
             None => settings.compat,
             Some("2.19") => windlass_template::Compat::V2_19,

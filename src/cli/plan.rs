@@ -160,11 +160,11 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
     settings.check = true;
     settings.diff = true;
     settings.plans = true;
-    settings.footer = true;
-    settings.journal = false;
-    settings.retry_files = false;
+    settings.output.footer = true;
+    settings.journal.enabled = false;
+    settings.output.retry_files = false;
     // A missing inventory would make an empty plan, which looks like a good one.
-    settings.any_unparsed_is_failed = true;
+    settings.inventory.any_unparsed_is_failed = true;
     let mut playbooks = playbooks.to_vec();
     playbook::find_playbooks(&mut playbooks, &mut settings)?;
     settings.run_name = settings.run_name.replacen("playbook", "plan", 1);

@@ -117,24 +117,24 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if arguments.playbooks.is_empty() {
         arguments.playbooks = arguments.journal.playbooks(&settings)?;
     }
-    settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
+    settings.connect.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.step = arguments.step;
-    settings.timings = arguments.timings;
-    settings.show = arguments.show.unwrap_or(settings.show);
-    settings.why = arguments.why;
+    settings.output.timings = arguments.timings;
+    settings.output.show = arguments.show.unwrap_or(settings.output.show);
+    settings.output.why = arguments.why;
     // Modules report what they changed only as a difference.
     settings.diff |= arguments.why;
-    settings.footer = true;
-    settings.events = arguments.events.as_deref().map(EventsTo::of);
-    settings.trace.clone_from(&arguments.trace);
+    settings.output.footer = true;
+    settings.output.events = arguments.events.as_deref().map(EventsTo::of);
+    settings.output.trace.clone_from(&arguments.trace);
     find_playbooks(&mut arguments.playbooks, &mut settings)?;
     let inputs = arguments.selection.inputs(&settings)?;
     let printer = super::session::printer(&settings);
     super::session::tell_config(&settings, &printer);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let live = arguments.selection.options.is_live();
-    let stdout = settings.stdout_callback.clone();
-    let enabled = settings.callbacks_enabled.clone();
+    let stdout = settings.output.stdout_callback.clone();
+    let enabled = settings.output.callbacks_enabled.clone();
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
     block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
@@ -198,7 +198,7 @@ impl Selection {
 pub(super) fn find_playbooks(playbooks: &mut [PathBuf], settings: &mut Settings) -> Result<()> {
     for playbook in playbooks.iter_mut() {
         let name = playbook.display().to_string();
-        if let Some(path) = crate::playbook::collection_playbook(&name, &settings.collections_path) {
+        if let Some(path) = crate::playbook::collection_playbook(&name, &settings.code.collections_path) {
             *playbook = crate::vars::absolute(&path);
         }
         if !playbook.exists() {
@@ -290,7 +290,7 @@ pub(super) async fn run_all(
             Ok(outcome) => outcome?,
             Err((signal, _handler)) => return Ok(session.interrupted(signal, run).await),
         };
-        if shared.run.settings.retry_files {
+        if shared.run.settings.output.retry_files {
             write_retry_file(path, &run.failed_hosts(), shared);
         }
         let summary = run.summary();
@@ -307,7 +307,7 @@ fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::S
     if hosts.is_empty() {
         return;
     }
-    let folder = shared.run.settings.retry_folder.clone();
+    let folder = shared.run.settings.output.retry_folder.clone();
     let folder = folder.unwrap_or_else(|| crate::vars::absolute(playbook.parent().unwrap_or(Path::new(""))));
     let file = folder.join(playbook.with_extension("retry").file_name().unwrap_or_default());
     let lines: String = hosts.iter().map(|host| format!("{host}\n")).collect();

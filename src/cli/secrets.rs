@@ -80,18 +80,18 @@ impl VaultOptions {
     /// Like [`Self::secrets`], but asks for a password if no source is given.
     pub(super) fn secrets_or(&self, settings: &Settings, prompt: Option<Prompt>) -> Result<Secrets> {
         let mut sources: Vec<(&str, String)> = Vec::new();
-        for id in settings.vault_ids.iter().chain(&self.vault_id) {
+        for id in settings.vault.ids.iter().chain(&self.vault_id) {
             let (label, source) = id.split_once('@').unwrap_or((DEFAULT_LABEL, id));
             sources.push((if label.is_empty() { DEFAULT_LABEL } else { label }, source.to_owned()));
         }
         let files = self.vault_password_file.iter();
         sources.extend(files.map(|file| (DEFAULT_LABEL, file.display().to_string())));
-        let ask_by_default = settings.ask_vault_pass && sources.is_empty();
+        let ask_by_default = settings.vault.ask_pass && sources.is_empty();
         if self.ask_vault_password || ask_by_default || (sources.is_empty() && prompt.is_some()) {
             sources.push((DEFAULT_LABEL, "prompt_ask_vault_pass".to_owned()));
         }
         let mut secrets = Secrets::new();
-        secrets.set_match_labels(settings.vault_id_match);
+        secrets.set_match_labels(settings.vault.id_match);
         secrets.set_identities(identities(settings));
         let mut failure = None;
         for (label, source) in sources {
@@ -120,7 +120,7 @@ fn identities(settings: &Settings) -> Identities {
         file.is_file().then_some(file)
     };
     let of_sops = || variable("SOPS_AGE_KEY_FILE").map(|name| crate::settings::expand_home(&name)).or_else(usual);
-    let files = settings.age_identities.clone().unwrap_or_else(|| of_sops().into_iter().collect());
+    let files = settings.vault.age_identities.clone().unwrap_or_else(|| of_sops().into_iter().collect());
     Identities::new(files, variable("SOPS_AGE_KEY"))
 }
 

@@ -37,10 +37,10 @@ pub(super) struct Session {
 
 /// Creates the printer for all output.
 pub(super) fn printer(settings: &Settings) -> Printer {
-    let printer = Printer::new(settings.color, Secrets::of_process())
-        .with_palette(&settings.palette)
-        .with_verbosity(settings.verbosity, settings.log_verbosity);
-    let printer = match &settings.log_path {
+    let printer = Printer::new(settings.output.color, Secrets::of_process())
+        .with_palette(&settings.output.palette)
+        .with_verbosity(settings.verbosity, settings.output.log_verbosity);
+    let printer = match &settings.output.log_path {
         Some(path) => printer.with_log(path),
         None => printer,
     };
@@ -68,19 +68,19 @@ pub(super) fn inventory(
     warn: &mut dyn FnMut(String),
 ) -> Result<Inventory> {
     let mut directory_filter = DirectoryFilter::default();
-    if !settings.inventory_ignore_extensions.is_empty() {
-        directory_filter.extensions.clone_from(&settings.inventory_ignore_extensions);
+    if !settings.inventory.ignore_extensions.is_empty() {
+        directory_filter.extensions.clone_from(&settings.inventory.ignore_extensions);
     }
-    for pattern in &settings.inventory_ignore_patterns {
+    for pattern in &settings.inventory.ignore_patterns {
         let regex = regex::Regex::new(pattern)
             .map_err(|error| Error::usage(format!("ignore_patterns is not a valid regular expression: {error}")))?;
         directory_filter.patterns.push(regex);
     }
     let mut options = LoadOptions {
         directory_filter,
-        unparsed_is_error: settings.any_unparsed_is_failed,
-        nothing_is_error: settings.unparsed_is_failed,
-        group_names: settings.group_names,
+        unparsed_is_error: settings.inventory.any_unparsed_is_failed,
+        nothing_is_error: settings.inventory.unparsed_is_failed,
+        group_names: settings.inventory.group_names,
         secrets: engine.options().secrets.clone(),
         script_timeout: settings.command_timeout,
         playbook_dir: Some(settings.playbook_dir.clone()),
@@ -88,21 +88,21 @@ pub(super) fn inventory(
         expressions: Some(Arc::new(InventoryExpressions(engine.clone()))),
         foreign_plugins: Some(plugins),
         extra_vars: Arc::clone(extra_vars),
-        use_extra_vars: settings.inventory_use_extra_vars,
+        use_extra_vars: settings.inventory.use_extra_vars,
         merge_hashes: settings.merge_hashes,
         keep_places: settings.explains,
         ..LoadOptions::default()
     };
-    if !settings.inventory_plugins.is_empty() {
-        options.enabled.clone_from(&settings.inventory_plugins);
+    if !settings.inventory.plugins.is_empty() {
+        options.enabled.clone_from(&settings.inventory.plugins);
     }
-    let mut sources = settings.inventory.clone();
+    let mut sources = settings.inventory.sources.clone();
     if sources.is_empty() && std::path::Path::new("/etc/ansible/hosts").exists() {
         sources.push("/etc/ansible/hosts".to_owned());
     }
     let (mut inventory, warnings) = Inventory::load(&sources, &options)?;
     warnings.iter().for_each(|warning| warn(warning.to_string()));
-    for warning in inventory.set_limit(settings.limit.as_deref())? {
+    for warning in inventory.set_limit(settings.inventory.limit.as_deref())? {
         warn(crate::error::inventory_warning(&warning, &inventory));
     }
     Ok(inventory)
@@ -117,20 +117,20 @@ pub(super) fn python_plugins(settings: &Settings, modules: Arc<Modules>) -> Arc<
 /// Search paths for collections: those beside the playbook take precedence over installed ones.
 fn collections(settings: &Settings) -> Vec<PathBuf> {
     std::iter::once(settings.playbook_dir.join("collections"))
-        .chain(settings.collections_path.iter().cloned())
+        .chain(settings.code.collections_path.iter().cloned())
         .collect()
 }
 
 /// Finder of the modules and plugins that the settings name.
 pub(super) fn modules(settings: &Settings, files: Arc<Files>) -> Arc<Modules> {
     let options = ModulesOptions {
-        first: settings.module_path.clone(),
-        library: settings.library.clone(),
-        module_utils: settings.module_utils.clone(),
-        plugins: settings.plugins.clone(),
+        first: settings.code.module_path.clone(),
+        library: settings.code.library.clone(),
+        module_utils: settings.code.module_utils.clone(),
+        plugins: settings.code.plugins.clone(),
         collections: collections(settings),
-        ansible_core: settings.ansible_core.clone(),
-        rejected: settings.rejected.clone(),
+        ansible_core: settings.code.ansible_core.clone(),
+        rejected: settings.code.rejected.clone(),
     };
     Arc::new(Modules::new(options, files))
 }
@@ -158,9 +158,9 @@ impl Session {
         let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
         let plugins = python_plugins(&settings, Arc::clone(&modules));
         let limits = Limits {
-            heartbeat: Heartbeat::lost_after(settings.heartbeat_timeout),
-            largest_file: settings.max_fetch_size,
-            peer_port: settings.peer_transfer.then_some(settings.peer_port),
+            heartbeat: Heartbeat::lost_after(settings.connect.heartbeat_timeout),
+            largest_file: settings.connect.max_fetch_size,
+            peer_port: settings.connect.peer_transfer.then_some(settings.connect.peer_port),
             ..Limits::default()
         };
         let engine = Engine::new(windlass_template::Options {
@@ -215,13 +215,13 @@ impl Session {
         let named = Arc::clone(&inventory);
         secrets.exempt(move |name| named.host(name).is_some() || named.group(name).is_some());
         // A missing source was already reported.
-        if settings.localhost_warning && inventory.hosts().next().is_none() && inventory.has_sources() {
+        if settings.inventory.localhost_warning && inventory.hosts().next().is_none() && inventory.has_sources() {
             let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
             let _ = events.send(Event::Warning(sentence.to_owned()));
         }
         // An empty inventory still has the implicit localhost.
         let is_limited = inventory.hosts().next().is_some() && !inventory.excludes_all();
-        if let Some(limit) = settings.limit.as_deref().filter(|_| is_limited) {
+        if let Some(limit) = settings.inventory.limit.as_deref().filter(|_| is_limited) {
             let local = ["localhost", "127.0.0.1", "::1"].contains(&limit);
             let within = inventory.matching("all")?;
             if !local && within.hosts.is_empty() {
@@ -250,7 +250,7 @@ impl Session {
                 },
             )
         });
-        let lock = Lock::new(settings.lock, settings.lock_timeout, settings.lock_is_chosen, &settings.run_name);
+        let lock = Lock::new(settings.lock.policy, settings.lock.timeout, settings.lock.is_chosen, &settings.run_name);
         let start_at = settings.start_at_task.clone();
         let state = State::of(&settings).map(|state| state.root().to_owned()).map_err(|error| error.to_string());
         let kept = Kept::new(settings.results_on_disk, state);

@@ -229,18 +229,21 @@ fn edit(file: &Path, secrets: &Secrets, settings: &Settings) -> Result<Option<Si
     Ok(None)
 }
 
+/// Settings without the configured sources of passwords.
+fn without_sources(mut settings: Settings) -> Settings {
+    settings.vault.ids.clear();
+    settings
+}
+
 fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
     let given = &arguments.common.vault;
     // In a project, passwords of the settings are for other values than the one to change.
     let is_project = arguments.files.iter().any(|path| path.is_dir());
-    let own = if is_project && given.has_source() {
-        Settings { vault_ids: Vec::new(), ..settings.clone() }
-    } else {
-        settings
-    };
+    let own = if is_project && given.has_source() { without_sources(settings.clone()) } else { settings };
     let secrets = known(given, &own)?;
     let options = VaultOptions::of(arguments.new_vault_id.clone(), arguments.new_vault_password_file.clone());
-    let alone = Settings { vault_ids: Vec::new(), ask_vault_pass: false, ..own };
+    let mut alone = without_sources(own);
+    alone.vault.ask_pass = false;
     let new = to_encrypt_with(&options, arguments.encrypt_vault_id.as_deref(), &alone)?;
     // Nothing is written until everything is known to be decrypted.
     let rekeyed = tree::Rekey { old: &secrets, new: &new, settings: &alone }.all(&arguments.files)?;
@@ -286,12 +289,10 @@ fn plain_sops(document: &Node, secrets: &Secrets) -> Result<String> {
 
 /// Prints a file decrypted. Whatever cannot be decrypted is printed as it is: git shows history also to those without
 /// the password.
-fn textconv(arguments: &TextconvArguments, settings: Settings) -> Result<()> {
-    let settings = Settings { ask_vault_pass: false, ..settings };
-    let secrets = arguments.common.vault.secrets(&settings).or_else(|_| {
-        let none = Settings { vault_ids: Vec::new(), ..settings };
-        VaultOptions::default().secrets(&none)
-    })?;
+fn textconv(arguments: &TextconvArguments, mut settings: Settings) -> Result<()> {
+    settings.vault.ask_pass = false;
+    let given = arguments.common.vault.secrets(&settings);
+    let secrets = given.or_else(|_| VaultOptions::default().secrets(&without_sources(settings)))?;
     let data = read(&arguments.file)?;
     if let Some(plain) = sops(&data, &arguments.file).and_then(|document| plain_sops(&document, &secrets).ok()) {
         return put(plain.as_bytes(), "-");
@@ -384,7 +385,7 @@ fn known(options: &VaultOptions, settings: &Settings) -> Result<Secrets> {
 /// Password for encryption: the only one, or the one with a label.
 fn to_encrypt_with(options: &VaultOptions, label: Option<&str>, settings: &Settings) -> Result<Secret> {
     let secrets = options.secrets_or(settings, Some(Prompt::New))?;
-    let label = label.or(settings.vault_encrypt_identity.as_deref());
+    let label = label.or(settings.vault.encrypt_identity.as_deref());
     let labels = || secrets.iter().map(Secret::label).collect::<Vec<_>>();
     let found = match label {
         Some(label) => {
@@ -453,7 +454,7 @@ fn open(data: &[u8], secrets: &Secrets, name: &str) -> Result<Vec<u8>> {
 }
 
 fn encrypted(plain: &[u8], secret: &Secret, settings: &Settings) -> Result<String> {
-    let envelope = match &settings.vault_encrypt_salt {
+    let envelope = match &settings.vault.encrypt_salt {
         Some(salt) => Ok(windlass_vault::encrypt_with_salt(plain, secret, salt.as_bytes())),
         None => windlass_vault::encrypt(plain, secret),
     };

@@ -66,7 +66,7 @@ impl Alike {
         Alike {
             project: project(&inputs.playbook_names(), &inputs.sources()),
             check: settings.check,
-            limit: settings.limit.clone(),
+            limit: settings.inventory.limit.clone(),
             tags: settings.tags.clone(),
             skip_tags: settings.skip_tags.clone(),
         }

@@ -37,7 +37,7 @@ impl Inputs<'_> {
 
     /// Inventory sources as recorded in the header.
     pub(super) fn sources(&self) -> Vec<String> {
-        let mut sources = self.settings.inventory.clone();
+        let mut sources = self.settings.inventory.sources.clone();
         if sources.is_empty() && Path::new("/etc/ansible/hosts").exists() {
             sources.push("/etc/ansible/hosts".to_owned());
         }
@@ -66,7 +66,7 @@ impl Inputs<'_> {
             argv,
             playbooks: self.playbook_names(),
             inventory: self.sources(),
-            limit: self.settings.limit.clone(),
+            limit: self.settings.inventory.limit.clone(),
             tags: self.settings.tags.clone(),
             skip_tags: self.settings.skip_tags.clone(),
             salt,

@@ -72,7 +72,7 @@ pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
     compare("the list of inventory sources", list(&old.inventory), list(&inputs.sources()));
     let none = || "none".to_owned();
     let settings = inputs.settings;
-    compare("--limit", old.limit.clone().unwrap_or_else(none), settings.limit.clone().unwrap_or_else(none));
+    compare("--limit", old.limit.clone().unwrap_or_else(none), settings.inventory.limit.clone().unwrap_or_else(none));
     compare("--tags", list(&old.tags), list(&settings.tags));
     compare("--skip-tags", list(&old.skip_tags), list(&settings.skip_tags));
     let vars = inputs.hashed_vars(&old.salt);

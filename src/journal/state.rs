@@ -44,7 +44,7 @@ impl RunFile {
 impl State {
     /// The configured directory, or `windlass` in `XDG_STATE_HOME`, or in `~/.local/state`. Fails if none is known.
     pub fn of(settings: &Settings) -> Result<State> {
-        if let Some(root) = &settings.journal_dir {
+        if let Some(root) = &settings.journal.dir {
             return Ok(State { root: root.clone() });
         }
         let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());

@@ -375,19 +375,19 @@ impl Outputs {
             }
         }
         let is_for_people = ["debug", "default", "yaml"].contains(&first.name);
-        if settings.shows_durations && settings.progress != Progress::None && is_for_people {
+        if settings.output.shows_durations && settings.output.progress != Progress::None && is_for_people {
             outputs.push(Box::new(Durations::new(&rendered)));
         }
-        if settings.readable_failures && is_for_people {
+        if settings.output.readable_failures && is_for_people {
             outputs.push(Box::new(Failures::new(&rendered)));
         }
-        if settings.timings {
+        if settings.output.timings {
             outputs.push(Box::new(Timings::new(&rendered)));
         }
-        if let Some(to) = &settings.events {
+        if let Some(to) = &settings.output.events {
             outputs.push(Box::new(EventLines::new(to, settings.check)?));
         }
-        if let Some(file) = &settings.trace {
+        if let Some(file) = &settings.output.trace {
             outputs.push(Box::new(Trace::new(&rendered, file)?));
         }
         Ok(Outputs(outputs))
@@ -405,8 +405,8 @@ impl Outputs {
 
 /// Whether the run has a footer at a terminal. Events on a standard stream would mix with it.
 fn wants_footer(settings: &Settings) -> bool {
-    let is_taken = matches!(settings.events, Some(EventsTo::Descriptor(1 | 2)));
-    settings.footer && settings.progress == Progress::Auto && !is_taken
+    let is_taken = matches!(settings.output.events, Some(EventsTo::Descriptor(1 | 2)));
+    settings.output.footer && settings.output.progress == Progress::Auto && !is_taken
 }
 
 impl Output for Outputs {

@@ -59,7 +59,7 @@ pub(super) struct DefaultOutput {
 
 impl DefaultOutput {
     pub(super) fn new(setup: &Setup<'_>, dialect: Dialect) -> Result<DefaultOutput> {
-        let show = setup.settings.show;
+        let show = setup.settings.output.show;
         Ok(DefaultOutput {
             printer: setup.printer.clone(),
             format: if dialect == Dialect::Yaml { Format::json(setup) } else { Format::new(setup)? },
@@ -67,7 +67,7 @@ impl DefaultOutput {
             skipped: show == Show::All && setup.flag("display_skipped_hosts"),
             ok: show == Show::All && setup.flag("display_ok_hosts"),
             changed: show != Show::Failed,
-            why: setup.settings.why,
+            why: setup.settings.output.why,
             failed_stderr: setup.flag("display_failed_stderr"),
             host_start: setup.flag("show_per_host_start"),
             markers: setup.flag("check_mode_markers"),
@@ -75,8 +75,8 @@ impl DefaultOutput {
             path_on_failure: setup.flag("show_task_path_on_failure"),
             custom_stats: setup.flag("show_custom_stats"),
             shows_includes: show == Show::All,
-            arguments: setup.settings.display_args_to_stdout,
-            is_readable: setup.settings.readable_failures
+            arguments: setup.settings.output.display_args_to_stdout,
+            is_readable: setup.settings.output.readable_failures
                 && dialect == Dialect::Standard
                 && setup.settings.verbosity == 0
                 && !["result_format", "pretty_results"].iter().any(|name| setup.given(name).is_some()),

@@ -26,8 +26,8 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn new(printer: Printer, settings: &Settings, live: bool) -> Screen {
-        let printer = printer.with_verbosity(settings.verbosity, settings.log_verbosity);
-        let patience = settings.progress_interval.filter(|_| settings.progress != Shown::None);
+        let printer = printer.with_verbosity(settings.verbosity, settings.output.log_verbosity);
+        let patience = settings.output.progress_interval.filter(|_| settings.output.progress != Shown::None);
         let deprecations = settings.deprecation_warnings;
         let follow = if live { Follow::All } else { Follow::Nobody };
         let progress = Arc::new(Mutex::new(Progress::following(follow)));

@@ -59,7 +59,12 @@ impl Format {
             }
         };
         let pretty = setup.given("pretty_results").map(|text| crate::settings::is_true(&text));
-        Ok(Format { verbosity: setup.settings.verbosity, yaml, pretty, diff_context: setup.settings.diff_context })
+        Ok(Format {
+            verbosity: setup.settings.verbosity,
+            yaml,
+            pretty,
+            diff_context: setup.settings.output.diff_context,
+        })
     }
 
     /// JSON, ignoring the options.
@@ -68,7 +73,7 @@ impl Format {
             verbosity: setup.settings.verbosity,
             yaml: false,
             pretty: None,
-            diff_context: setup.settings.diff_context,
+            diff_context: setup.settings.output.diff_context,
         }
     }
 

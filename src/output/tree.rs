@@ -26,7 +26,7 @@ pub(super) struct Tree {
 
 impl Tree {
     pub(super) fn new(setup: &Setup<'_>) -> Tree {
-        let folder = setup.settings.tree.clone();
+        let folder = setup.settings.output.tree.clone();
         let folder =
             folder.unwrap_or_else(|| crate::settings::expand_home(&setup.text("directory").unwrap_or_default()));
         Tree { printer: setup.printer.clone(), format: Format::json(setup), folder }

@@ -71,6 +71,12 @@ impl Config {
         self.lookup(env, ini)
     }
 
+    /// Values of a setting that are separated by commas.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        let text = self.get(name).unwrap_or_default();
+        text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
     /// Value of a boolean setting.
     pub fn bool(&self, name: &str) -> Option<bool> {
         self.get(name).map(|text| is_true(&text))

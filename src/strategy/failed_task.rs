@@ -87,10 +87,10 @@ fn default(name: &str, settings: &Settings) -> Value {
     match name {
         "any_errors_fatal" => Value::from(settings.any_errors_fatal),
         "async" | "throttle" => Value::from(0),
-        "become" => Value::from(settings.r#become),
-        "become_method" => Value::from(settings.become_method.as_str()),
+        "become" => Value::from(settings.r#become.enabled),
+        "become_method" => Value::from(settings.r#become.method.as_str()),
         "check_mode" => Value::from(settings.check),
-        "connection" => Value::from(settings.connection.as_str()),
+        "connection" => Value::from(settings.connect.transport.as_str()),
         "delay" => Value::from(5),
         "diff" => Value::from(settings.diff),
         "collections" | "environment" | "module_defaults" => Value::from(Vec::<Value>::new()),

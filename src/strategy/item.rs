@@ -225,7 +225,7 @@ impl TaskOnHost {
     ) -> Result<Prepared, Failure> {
         let start = Instant::now();
         let prepared = child::until(self.end(context), || self.evaluate(context, delegate, ahead));
-        if self.shared.run.settings.takes_times() {
+        if self.shared.run.settings.output.takes_times() {
             let _ = self.events.send(Event::Spent {
                 host: Arc::clone(&self.host),
                 task: Arc::clone(&self.task),

@@ -36,14 +36,14 @@ impl TaskOnHost {
             let own = if is_implicit { "127.0.0.1" } else { host };
             theirs.filter(|_| host != &*self.host).or_else(|| Some(Value::from(own)))
         };
-        let connection = || keyword("connection").or_else(|| Some(Value::from(settings.connection.as_str())));
-        let user = || keyword("remote_user").or_else(|| settings.remote_user.as_deref().map(Value::from));
+        let connection = || keyword("connection").or_else(|| Some(Value::from(settings.connect.transport.as_str())));
+        let user = || keyword("remote_user").or_else(|| settings.connect.remote_user.as_deref().map(Value::from));
         // The keyword `port` sets no variable.
-        let port = || settings.remote_port.map(Value::from);
-        let key = || settings.private_key_file.as_ref().map(|file| Value::from(file.display().to_string()));
-        let timeout = || Some(Value::from(settings.timeout));
+        let port = || settings.connect.remote_port.map(Value::from);
+        let key = || settings.connect.private_key_file.as_ref().map(|file| Value::from(file.display().to_string()));
+        let timeout = || Some(Value::from(settings.connect.timeout));
         let shell = || Some(Value::from("/bin/sh"));
-        let password = || settings.connection_password.as_ref().map(|password| Value::from(password.expose()));
+        let password = || settings.connect.password.as_ref().map(|password| Value::from(password.expose()));
         let usual: [&dyn Fn() -> Option<Value>; 8] =
             [&address, &connection, &user, &password, &port, &timeout, &key, &shell];
         let mut missing: IndexMap<Arc<str>, Variable> = IndexMap::new();

@@ -190,7 +190,7 @@ impl PlaybookRun {
             .matching_list(patterns)
             .map_err(|error| Error::parse(error.to_string(), &play.hosts.span))?;
         for warning in matches.warnings {
-            match self.shared.run.settings.host_pattern_mismatch.as_str() {
+            match self.shared.run.settings.inventory.host_pattern_mismatch.as_str() {
                 "ignore" => {}
                 "error" => return Err(Error::new(warning.to_string())),
                 _ => self.shared.warn(crate::error::inventory_warning(&warning, &self.world.inventory)),
@@ -316,9 +316,9 @@ impl PlaybookRun {
         let settings = &self.shared.run.settings;
         let gather = match play.frame.keywords.get("gather_facts") {
             Some(node) => truth(&context.render(node).map_err(|error| Error::parse(error.report(), &node.span))?),
-            None => settings.gathering != "explicit",
+            None => settings.facts.gathering != "explicit",
         };
-        let smart = settings.gathering == "smart";
+        let smart = settings.facts.gathering == "smart";
         let force_handlers = match play.frame.keywords.get("force_handlers") {
             Some(node) => given(&context, node).is_ok_and(|value| value.is_some_and(|value| truth(&value))),
             None => settings.force_handlers,

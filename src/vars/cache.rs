@@ -22,13 +22,13 @@ pub struct FactCache<'s> {
 impl FactCache<'_> {
     /// The cache that the settings enable, if any.
     pub fn of(settings: &Settings) -> Option<FactCache<'_>> {
-        Some(FactCache { settings, folder: settings.fact_cache.clone()? })
+        Some(FactCache { settings, folder: settings.facts.cache.clone()? })
     }
 
     fn file(&self, host: &str) -> PathBuf {
         // Slashes in a host's name must not lead out of the directory.
         let version = if self.is_wrapped() { "s1_" } else { "" };
-        self.folder.join(format!("{}{version}{}", self.settings.fact_cache_prefix, host.replace('/', "_")))
+        self.folder.join(format!("{}{version}{}", self.settings.facts.cache_prefix, host.replace('/', "_")))
     }
 
     /// Whether the facts are JSON text inside a JSON document and the file name has a version prefix. This is the
@@ -41,7 +41,7 @@ impl FactCache<'_> {
     /// answers.
     pub fn load(&self, host: &str) -> HostFacts {
         let file = self.file(host);
-        let limit = Duration::from_secs(self.settings.fact_cache_timeout);
+        let limit = Duration::from_secs(self.settings.facts.cache_timeout);
         let age = std::fs::metadata(&file).and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
         let fresh = age.is_ok_and(|age| limit.is_zero() || age.unwrap_or_default() <= limit);
         let text = if fresh { windlass_bounds::read(&file).unwrap_or_default() } else { Vec::new() };

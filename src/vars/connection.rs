@@ -74,18 +74,21 @@ pub fn connection_choices(
 fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVariables> {
     let host = resolver.host;
     let name = resolver.text(&["ansible_ssh_host", "ansible_host"], None)?.unwrap_or_else(|| host.to_owned());
-    let kind =
-        match resolver.text(&["ansible_connection"], Some("connection"))?.as_deref().unwrap_or(&settings.connection) {
-            "local" | "ansible.builtin.local" => Kind::Local,
-            "ssh" | "smart" | "paramiko" | "ansible.builtin.ssh" | "paramiko_ssh" => Kind::Ssh,
-            other => {
-                return Err(Error::new(format!(
-                    "the connection plugin '{other}' of {host} was not found; use ssh or local"
-                )));
-            }
-        };
+    let kind = match resolver
+        .text(&["ansible_connection"], Some("connection"))?
+        .as_deref()
+        .unwrap_or(&settings.connect.transport)
+    {
+        "local" | "ansible.builtin.local" => Kind::Local,
+        "ssh" | "smart" | "paramiko" | "ansible.builtin.ssh" | "paramiko_ssh" => Kind::Ssh,
+        other => {
+            return Err(Error::new(format!(
+                "the connection plugin '{other}' of {host} was not found; use ssh or local"
+            )));
+        }
+    };
     let port = match resolver.value(&["ansible_ssh_port", "ansible_port"], Some("port"))? {
-        None => settings.remote_port,
+        None => settings.connect.remote_port,
         Some(value) => Some(
             number(&value)
                 .and_then(|port| u16::try_from(port).ok())
@@ -93,16 +96,16 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
         ),
     };
     let timeout = match resolver.value(&["ansible_ssh_timeout", "ansible_timeout"], None)? {
-        None => settings.timeout,
+        None => settings.connect.timeout,
         Some(value) => number(&value)
             .ok_or_else(|| Error::new(format!("ansible_timeout of {host} is not a number of seconds: {value}")))?,
     };
     let mut ssh_arguments: Vec<String> =
-        settings.ssh_options.iter().flat_map(|option| ["-o".to_owned(), option.clone()]).collect();
+        settings.connect.ssh_options.iter().flat_map(|option| ["-o".to_owned(), option.clone()]).collect();
     for (names, setting) in [
-        (&["ansible_ssh_args"][..], &settings.ssh_args),
-        (&["ansible_ssh_common_args"], &settings.ssh_common_args),
-        (&["ansible_ssh_extra_args"], &settings.ssh_extra_args),
+        (&["ansible_ssh_args"][..], &settings.connect.ssh_args),
+        (&["ansible_ssh_common_args"], &settings.connect.ssh_common_args),
+        (&["ansible_ssh_extra_args"], &settings.connect.ssh_extra_args),
     ] {
         if let Some(text) = resolver.text(names, None)?.or_else(|| setting.clone()) {
             let words = words_of(&text)
@@ -111,7 +114,7 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
         }
     }
     let checking = match resolver.value(&["ansible_ssh_host_key_checking", "ansible_host_key_checking"], None)? {
-        None => settings.host_key_checking,
+        None => settings.connect.host_key_checking,
         Some(value) => truth(&value),
     };
     let mut target = Target::new(host, kind);
@@ -119,34 +122,33 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
     target.port = port;
     target.user = resolver
         .text(&["ansible_ssh_user", "ansible_user"], Some("remote_user"))?
-        .or_else(|| settings.remote_user.clone());
+        .or_else(|| settings.connect.remote_user.clone());
     target.password = resolver
         .text(&["ansible_ssh_pass", "ansible_ssh_password", "ansible_password"], None)?
         .map(Secret::new)
-        .or_else(|| settings.connection_password.clone());
+        .or_else(|| settings.connect.password.clone());
     target.private_key_file = resolver
         .text(&["ansible_ssh_private_key_file", "ansible_private_key_file"], None)?
         .map(|file| settings.expand(&file))
-        .or_else(|| settings.private_key_file.clone());
+        .or_else(|| settings.connect.private_key_file.clone());
     target.ssh_arguments = ssh_arguments;
     let is_checking = |option: &String| option.to_lowercase().trim_start().starts_with("stricthostkeychecking");
     target.host_key_checking = match () {
         // The SSH option has more values, so it decides.
-        () if settings.ssh_options.iter().any(is_checking) => None,
+        () if settings.connect.ssh_options.iter().any(is_checking) => None,
         () if !checking => Some(HostKeyChecking::No),
-        () => settings.accept_new_host_keys.then_some(HostKeyChecking::AcceptNew),
+        () => settings.connect.accept_new_host_keys.then_some(HostKeyChecking::AcceptNew),
     };
     target.connect_timeout = Some(Duration::from_secs(timeout));
     target.retries = match resolver.value(&["ansible_ssh_retries"], None)? {
-        None => settings.connection_retries,
-        Some(value) => {
-            number(&value).and_then(|count| u32::try_from(count).ok()).unwrap_or(settings.connection_retries)
-        }
+        None => settings.connect.retries,
+        Some(value) => number(&value).and_then(|count| u32::try_from(count).ok()).unwrap_or(settings.connect.retries),
     };
-    if let Some(folder) = resolver.text(&["ansible_remote_tmp"], None)?.or_else(|| settings.remote_tmp.clone()) {
+    if let Some(folder) = resolver.text(&["ansible_remote_tmp"], None)?.or_else(|| settings.connect.remote_tmp.clone())
+    {
         target.remote_tmp = folder;
     }
-    if settings.peer_transfer
+    if settings.connect.peer_transfer
         && let Some(text) = resolver.text(&["windlass_peer_address"], None)?
     {
         let address = text.parse();
@@ -155,7 +157,7 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
         );
     }
     let wanted = match resolver.value(&["ansible_become"], Some("become"))? {
-        None => settings.r#become,
+        None => settings.r#become.enabled,
         Some(value) => truth(&value),
     };
     let become_user = if wanted { Some(become_of(resolver, settings, timeout)?) } else { None };
@@ -177,7 +179,7 @@ fn words_of(text: &str) -> Result<Arc<[String]>, shell_words::ParseError> {
 fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Result<Become> {
     let method = resolver
         .text(&["ansible_become_method"], Some("become_method"))?
-        .unwrap_or_else(|| settings.become_method.clone());
+        .unwrap_or_else(|| settings.r#become.method.clone());
     let method = method.rsplit('.').next().unwrap_or(&method);
     let Some(method) = BecomeMethod::named(method) else {
         let message = format!("Invalid become method specified, could not find matching plugin: '{method}'");
@@ -190,15 +192,17 @@ fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Resu
     Ok(Become {
         user: resolver
             .text(&[&user, "ansible_become_user"], Some("become_user"))?
-            .unwrap_or_else(|| settings.become_user.clone()),
-        exe: resolver.text(&[&exe, "ansible_become_exe"], Some("become_exe"))?.or_else(|| settings.become_exe.clone()),
+            .unwrap_or_else(|| settings.r#become.user.clone()),
+        exe: resolver
+            .text(&[&exe, "ansible_become_exe"], Some("become_exe"))?
+            .or_else(|| settings.r#become.exe.clone()),
         flags: resolver
             .text(&[&flags, "ansible_become_flags"], Some("become_flags"))?
-            .or_else(|| settings.become_flags.clone()),
+            .or_else(|| settings.r#become.flags.clone()),
         password: resolver
             .text(&[&pass, "ansible_become_pass", "ansible_become_password"], None)?
             .map(Secret::new)
-            .or_else(|| settings.become_password.clone()),
+            .or_else(|| settings.r#become.password.clone()),
         timeout: timeout.max(10),
         method,
     })

@@ -256,7 +256,7 @@ impl Layers {
 
     fn facts(&mut self, world: &Arc<World>, host: &Arc<str>) {
         let state = world.host(host);
-        if world.run.settings.inject_facts {
+        if world.run.settings.facts.inject {
             if !state.facts.is_empty() {
                 self.0.push(Layer { level: Level::Facts, vars: Vars::Facts(Arc::clone(&state.facts)) });
             }

@@ -36,7 +36,7 @@ impl Entry {
 pub(super) fn dump(which: &Which, only_changed: bool, format: Dump) -> Result<()> {
     let config = which.config()?;
     let settings = crate::settings::Settings::from_config(&config)?;
-    let printer = Printer::new(settings.color, Secrets::default()).with_palette(&settings.palette);
+    let printer = Printer::new(settings.output.color, Secrets::default()).with_palette(&settings.output.palette);
     let mut text = String::new();
     let mut document = Vec::new();
     if which.base() {

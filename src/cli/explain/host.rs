@@ -300,22 +300,24 @@ impl Explainer<'_> {
 
     /// Source of the setting behind a connection variable; `None` for a default.
     fn setting(&self, variable: &str) -> Option<String> {
-        let (now, before): (&Settings, &Settings) = (&self.session.shared.run.settings, self.configured);
+        let (settings, before): (&Settings, &Settings) = (&self.session.shared.run.settings, self.configured);
+        let (now, then) = (&settings.connect, &before.connect);
+        let (now_become, then_become) = (&settings.r#become, &before.r#become);
         let (name, is_same) = match variable {
-            "ansible_connection" => ("transport", now.connection == before.connection),
-            "ansible_port" => ("remote_port", now.remote_port == before.remote_port),
-            "ansible_user" => ("remote_user", now.remote_user == before.remote_user),
-            "ansible_private_key_file" => ("private_key_file", now.private_key_file == before.private_key_file),
-            "ansible_password" => ("connection_password_file", now.connection_password == before.connection_password),
-            "ansible_ssh_args" => ("ssh_args", now.ssh_args == before.ssh_args),
-            "ansible_ssh_common_args" => ("ssh_common_args", now.ssh_common_args == before.ssh_common_args),
-            "ansible_ssh_extra_args" => ("ssh_extra_args", now.ssh_extra_args == before.ssh_extra_args),
-            "ansible_become" => ("become", now.r#become == before.r#become),
-            "ansible_become_method" => ("become_method", now.become_method == before.become_method),
-            "ansible_become_user" => ("become_user", now.become_user == before.become_user),
-            "ansible_become_exe" => ("become_exe", now.become_exe == before.become_exe),
-            "ansible_become_flags" => ("become_flags", now.become_flags == before.become_flags),
-            "ansible_become_password" => ("become_password_file", now.become_password == before.become_password),
+            "ansible_connection" => ("transport", now.transport == then.transport),
+            "ansible_port" => ("remote_port", now.remote_port == then.remote_port),
+            "ansible_user" => ("remote_user", now.remote_user == then.remote_user),
+            "ansible_private_key_file" => ("private_key_file", now.private_key_file == then.private_key_file),
+            "ansible_password" => ("connection_password_file", now.password == then.password),
+            "ansible_ssh_args" => ("ssh_args", now.ssh_args == then.ssh_args),
+            "ansible_ssh_common_args" => ("ssh_common_args", now.ssh_common_args == then.ssh_common_args),
+            "ansible_ssh_extra_args" => ("ssh_extra_args", now.ssh_extra_args == then.ssh_extra_args),
+            "ansible_become" => ("become", now_become.enabled == then_become.enabled),
+            "ansible_become_method" => ("become_method", now_become.method == then_become.method),
+            "ansible_become_user" => ("become_user", now_become.user == then_become.user),
+            "ansible_become_exe" => ("become_exe", now_become.exe == then_become.exe),
+            "ansible_become_flags" => ("become_flags", now_become.flags == then_become.flags),
+            "ansible_become_password" => ("become_password_file", now_become.password == then_become.password),
             _ => return None,
         };
         if !is_same {

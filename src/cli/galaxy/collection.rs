@@ -226,7 +226,7 @@ fn wanted(words: &[String], file: Option<&Path>, galaxy: &Galaxy) -> Result<Vec<
 fn roots(given: &[String], galaxy: &Galaxy) -> Vec<PathBuf> {
     let given = given.iter().flat_map(|text| text.split(':')).filter(|part| !part.is_empty());
     let given = given.map(crate::settings::expand_home);
-    let all = given.chain(galaxy.settings.collections_path.iter().cloned());
+    let all = given.chain(galaxy.settings.code.collections_path.iter().cloned());
     all.map(|path| installed::root(&crate::vars::absolute(&path))).collect()
 }
 
@@ -279,7 +279,7 @@ fn warn_of_unused(root: &Path, galaxy: &Galaxy) {
     }
     let path = if root.ends_with("ansible_collections") { root.parent().unwrap_or(root) } else { root };
     let configured: Vec<String> =
-        galaxy.settings.collections_path.iter().map(|path| path.display().to_string()).collect();
+        galaxy.settings.code.collections_path.iter().map(|path| path.display().to_string()).collect();
     galaxy.printer.warning(&format!(
         "The specified collections path '{}' is not part of the configured Ansible collections paths '{}'. The installed collection will not be picked up in an Ansible run, unless within a playbook-adjacent collections directory.",
         path.display(),

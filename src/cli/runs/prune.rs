@@ -33,8 +33,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, state: &State, settings: &Settings, printer: &Printer) -> Result<()> {
     let Arguments { mut keep, mut older_than, dry_run } = *arguments;
     if keep.is_none() && older_than.is_none() {
-        keep = (settings.journal_runs > 0).then_some(settings.journal_runs);
-        let seconds = settings.journal_days.saturating_mul(86_400);
+        keep = (settings.journal.runs > 0).then_some(settings.journal.runs);
+        let seconds = settings.journal.days.saturating_mul(86_400);
         older_than = (seconds > 0).then(|| Duration::from_secs(seconds));
     }
     let found = expired(state, keep, older_than);

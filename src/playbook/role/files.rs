@@ -22,7 +22,7 @@ impl Loader {
     ) -> Result<PathBuf> {
         let name = &request.name;
         let mut folders = vec![request.playbook_dir.join("roles")];
-        folders.extend(self.world.run.settings.roles_path.iter().cloned());
+        folders.extend(self.world.run.settings.code.roles_path.iter().cloned());
         let beside = request.beside.as_deref().or_else(|| parent.and_then(|role| role.path.parent()));
         folders.extend(beside.map(Path::to_owned));
         folders.push(request.playbook_dir.clone());

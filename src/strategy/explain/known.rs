@@ -44,9 +44,11 @@ pub(super) fn assume(
 /// Whether a play gathers facts by itself.
 fn gathers(play: &Play, entered: &Entered) -> bool {
     let settings = &entered.shared.run.settings;
-    play.frame.keywords.get("gather_facts").map_or(settings.gathering != "explicit", |node| match node.as_bool() {
-        Some(flag) => flag,
-        None => node.scalar_text().is_none_or(|text| truth(&Value::from(text))),
+    play.frame.keywords.get("gather_facts").map_or(settings.facts.gathering != "explicit", |node| {
+        match node.as_bool() {
+            Some(flag) => flag,
+            None => node.scalar_text().is_none_or(|text| truth(&Value::from(text))),
+        }
     })
 }
 

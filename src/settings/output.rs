@@ -1,0 +1,102 @@
+//! What a run prints.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::choice::chosen;
+use super::{Config, Progress, Show, seconds};
+use crate::error::{Error, Result};
+use crate::output::{EventsTo, Palette};
+
+/// Settings of the output.
+#[derive(Debug, Clone)]
+pub struct OutputSettings {
+    /// Name of the stdout callback.
+    pub stdout_callback: String,
+    /// Names of additional callbacks.
+    pub callbacks_enabled: Vec<String>,
+    /// Whether ad-hoc commands use these callbacks too.
+    pub adhoc_callbacks: bool,
+    /// Whether banners show the arguments of tasks.
+    pub display_args_to_stdout: bool,
+    /// Results that the default callback prints.
+    pub show: Show,
+    /// Whether the default callback explains changes in a few lines instead of showing differences (`--why`).
+    pub why: bool,
+    /// Lines of context around a change in diffs.
+    pub diff_context: usize,
+    /// Whether failures are shown for a person: as text, and in a list at the end.
+    pub readable_failures: bool,
+    /// Form in which the progress of a run is shown.
+    pub progress: Progress,
+    /// Silence after which a line names the running tasks, if there is no footer; `None` prints none.
+    pub progress_interval: Option<Duration>,
+    /// Whether the subcommand may draw a footer at the terminal.
+    pub footer: bool,
+    /// Whether durations follow the recap.
+    pub shows_durations: bool,
+    /// Whether to print a breakdown of time at the end.
+    pub timings: bool,
+    /// Destination of events as JSON lines.
+    pub events: Option<EventsTo>,
+    /// File for a trace of the run.
+    pub trace: Option<PathBuf>,
+    /// Directory of the tree callback, if the command line sets one.
+    pub tree: Option<PathBuf>,
+    /// File that logs all output.
+    pub log_path: Option<PathBuf>,
+    /// Verbosity of the log; `None` follows the command line.
+    pub log_verbosity: Option<u8>,
+    /// Whether to write a file with the failed hosts.
+    pub retry_files: bool,
+    /// Directory of that file; `None` uses the playbook's.
+    pub retry_folder: Option<PathBuf>,
+    /// Colours.
+    pub palette: Palette,
+    /// Whether to use colours.
+    pub color: bool,
+}
+
+impl OutputSettings {
+    pub(super) fn from_config(config: &Config) -> Result<OutputSettings> {
+        let interactive = std::io::IsTerminal::is_terminal(&std::io::stdout());
+        // A setting of a person must not change what scripts read.
+        let show = chosen(config, "show", Show::All)?;
+        Ok(OutputSettings {
+            stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
+            callbacks_enabled: config.list("callbacks_enabled"),
+            adhoc_callbacks: config.bool("bin_ansible_callbacks").unwrap_or(false),
+            display_args_to_stdout: config.bool("display_args_to_stdout").unwrap_or(false),
+            show: if interactive { show } else { Show::All },
+            why: false,
+            diff_context: config.number("diff.context")?.unwrap_or(3),
+            readable_failures: match config.get("failures").as_deref() {
+                None | Some("auto") => interactive,
+                Some("readable") => true,
+                Some("ansible") => false,
+                Some(other) => {
+                    return Err(Error::usage(format!("failures must be auto, readable or ansible, not '{other}'")));
+                }
+            },
+            progress: chosen(config, "progress", Progress::Auto)?,
+            progress_interval: seconds(config, "progress_interval", Duration::from_secs(30))?,
+            footer: false,
+            shows_durations: interactive,
+            timings: false,
+            events: None,
+            trace: None,
+            tree: None,
+            log_path: config.get("log_path").filter(|path| !path.is_empty()).map(|path| config.path(&path)),
+            log_verbosity: config.number("log_verbosity")?,
+            retry_files: config.bool("retry_files_enabled").unwrap_or(false),
+            retry_folder: config.path_of("retry_files_save_path"),
+            palette: Palette::of(config)?,
+            color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
+        })
+    }
+
+    /// Whether the run measures times.
+    pub fn takes_times(&self) -> bool {
+        self.timings || self.trace.is_some()
+    }
+}
