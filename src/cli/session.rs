@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::executor::{Heartbeat, Limits, Lock, Pool, raw_is_under_way};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::journal::State;
-use crate::output::{Color, Event, Masker, Output, Printer, Secrets, event_queue, tell_details};
+use crate::output::{Color, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::{Files, Loader};
 use crate::settings::{BaseSettings, Settings};
 use crate::strategy::{Kept, PlaybookRun, Shared};
@@ -135,17 +135,90 @@ pub(super) fn modules(settings: &Settings, files: Arc<Files>) -> Arc<Modules> {
     Arc::new(Modules::new(options, files))
 }
 
+/// The template engine of a run.
+fn engine(settings: &Settings, vault: windlass_vault::Secrets, plugins: Arc<PythonPlugins>, events: &Events) -> Engine {
+    Engine::new(windlass_template::Options {
+        compat: settings.compat,
+        allow_broken_conditionals: settings.allow_broken_conditionals,
+        jinja2_native: settings.jinja2_native,
+        playbook_dir: settings.playbook_dir.clone(),
+        secrets: vault,
+        revealed: windlass_template::Revealed::default(),
+        plugins: Some(plugins),
+        settings: Some(Arc::new(BaseSettings::new(events.clone()))),
+        commands: windlass_bounds::child::Limits::within(settings.command_timeout),
+        managed: settings.ansible_managed.clone(),
+        passive: settings.explains,
+    })
+}
+
+/// The connections of a run.
+fn pool(settings: &Settings, events: &Events) -> Pool<windlass_template::Value> {
+    let limits = Limits {
+        heartbeat: Heartbeat::lost_after(settings.connect.heartbeat_timeout),
+        largest_file: settings.connect.max_fetch_size,
+        peer_port: settings.connect.peer_transfer.then_some(settings.connect.peer_port),
+        ..Limits::default()
+    };
+    let lock = Lock::new(settings.lock.policy, settings.lock.timeout, settings.lock.is_chosen, &settings.run_name);
+    Pool::for_user(limits, Arc::new(AtTerminal::new(events.clone()))).locking(lock)
+}
+
+/// Passes events to the output until the last one.
+async fn show(mut output: Box<dyn Output>, mut queue: EventQueue, mut masker: Masker) {
+    let mut beat = output.interval().map(tokio::time::interval);
+    if let Some(beat) = &mut beat {
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    }
+    loop {
+        let event = match &mut beat {
+            None => queue.recv().await,
+            Some(beat) => tokio::select! {
+                biased;
+                event = queue.recv() => event,
+                _ = beat.tick() => {
+                    output.tick();
+                    continue;
+                }
+            },
+        };
+        let Some(event) = event else { return };
+        for event in masker.mask(event) {
+            output.event(&event);
+            match &*event {
+                Event::End => return,
+                Event::Prompt { shown, .. } => drop(shown.send(())),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Refuses a limit that leaves no host. An empty inventory still has the implicit localhost.
+fn refuse_limit_without_hosts(settings: &Settings, inventory: &Inventory, printer: &Printer) -> Result<()> {
+    let is_limited = inventory.hosts().next().is_some() && !inventory.excludes_all();
+    let Some(limit) = settings.inventory.limit.as_deref().filter(|_| is_limited) else { return Ok(()) };
+    let within = inventory.matching("all")?;
+    if ["localhost", "127.0.0.1", "::1"].contains(&limit) || !within.hosts.is_empty() {
+        return Ok(());
+    }
+    // Nobody waits for events any more, and these warnings name the wrong part of the limit.
+    let warnings = within.warnings.iter();
+    warnings.for_each(|warning| printer.warning(&crate::error::inventory_warning(warning, inventory)));
+    Err(Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target."))
+}
+
 impl Session {
     /// Starts a session. Must be called within the runtime.
     pub(super) fn start(
         settings: Settings,
         inputs: Inputs,
-        mut output: Box<dyn Output>,
+        output: Box<dyn Output>,
         printer: &Printer,
     ) -> Result<Session> {
         let Inputs { vault, files, extra_vars } = inputs;
         let secrets = printer.secrets().clone();
-        let (events, mut queue) = event_queue();
+        let (events, queue) = event_queue();
         if !output.wants_live() {
             events.without_live();
         }
@@ -155,56 +228,9 @@ impl Session {
         settings.warnings.iter().for_each(|sentence| drop(events.send(Event::Warning(sentence.clone()))));
         let collections_path = collections(&settings);
         let modules = modules(&settings, Arc::clone(&files));
-        let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
         let plugins = python_plugins(&settings, Arc::clone(&modules));
-        let limits = Limits {
-            heartbeat: Heartbeat::lost_after(settings.connect.heartbeat_timeout),
-            largest_file: settings.connect.max_fetch_size,
-            peer_port: settings.connect.peer_transfer.then_some(settings.connect.peer_port),
-            ..Limits::default()
-        };
-        let engine = Engine::new(windlass_template::Options {
-            compat: settings.compat,
-            allow_broken_conditionals: settings.allow_broken_conditionals,
-            jinja2_native: settings.jinja2_native,
-            playbook_dir: settings.playbook_dir.clone(),
-            secrets: vault,
-            revealed: windlass_template::Revealed::default(),
-            plugins: Some(Arc::<PythonPlugins>::clone(&plugins)),
-            settings: Some(Arc::new(BaseSettings::new(events.clone()))),
-            commands,
-            managed: settings.ansible_managed.clone(),
-            passive: settings.explains,
-        });
-        let mut masker = Masker::new(secrets.clone());
-        let show = async move {
-            let mut beat = output.interval().map(tokio::time::interval);
-            if let Some(beat) = &mut beat {
-                beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            }
-            loop {
-                let event = match &mut beat {
-                    None => queue.recv().await,
-                    Some(beat) => tokio::select! {
-                        biased;
-                        event = queue.recv() => event,
-                        _ = beat.tick() => {
-                            output.tick();
-                            continue;
-                        }
-                    },
-                };
-                let Some(event) = event else { return };
-                for event in masker.mask(event) {
-                    output.event(&event);
-                    match &*event {
-                        Event::End => return,
-                        Event::Prompt { shown, .. } => drop(shown.send(())),
-                        _ => {}
-                    }
-                }
-            }
-        };
+        let engine = engine(&settings, vault, Arc::clone(&plugins), &events);
+        let show = show(output, queue, Masker::new(secrets.clone()));
         // Writing blocks while nobody reads, which must not keep a thread from signals and connections.
         let runtime = tokio::runtime::Handle::current();
         let events_task = tokio::task::spawn_blocking(move || runtime.block_on(show));
@@ -219,38 +245,18 @@ impl Session {
             let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
             let _ = events.send(Event::Warning(sentence.to_owned()));
         }
-        // An empty inventory still has the implicit localhost.
-        let is_limited = inventory.hosts().next().is_some() && !inventory.excludes_all();
-        if let Some(limit) = settings.inventory.limit.as_deref().filter(|_| is_limited) {
-            let local = ["localhost", "127.0.0.1", "::1"].contains(&limit);
-            let within = inventory.matching("all")?;
-            if !local && within.hosts.is_empty() {
-                // Nobody waits for events any more, and these warnings name the wrong part of the limit.
-                within
-                    .warnings
-                    .iter()
-                    .for_each(|warning| printer.warning(&crate::error::inventory_warning(warning, &inventory)));
-                return Err(Error::new(
-                    "Specified inventory, host pattern and/or --limit leaves us with no hosts to target.",
-                ));
-            }
-        }
+        refuse_limit_without_hosts(&settings, &inventory, printer)?;
         let forks = Arc::new(Semaphore::new(settings.forks));
-        let (sources, tell) = (settings.clone(), events.clone());
-        let (engine_of_inventory, extra_vars_of_inventory) = (engine.clone(), Arc::clone(&extra_vars));
-        let plugins_of_inventory = Arc::clone(&plugins);
-        let reload = Box::new(move || {
-            self::inventory(
-                &sources,
-                &engine_of_inventory,
-                Arc::clone(&plugins_of_inventory),
-                &extra_vars_of_inventory,
-                &mut |sentence| {
-                    let _ = tell.send(Event::Warning(sentence));
-                },
-            )
-        });
-        let lock = Lock::new(settings.lock.policy, settings.lock.timeout, settings.lock.is_chosen, &settings.run_name);
+        let reload = {
+            let (settings, engine, extra_vars) = (settings.clone(), engine.clone(), Arc::clone(&extra_vars));
+            let (plugins, events) = (Arc::clone(&plugins), events.clone());
+            Box::new(move || {
+                self::inventory(&settings, &engine, Arc::clone(&plugins), &extra_vars, &mut |sentence| {
+                    let _ = events.send(Event::Warning(sentence));
+                })
+            })
+        };
+        let pool = Arc::new(pool(&settings, &events));
         let start_at = settings.start_at_task.clone();
         let state = State::of(&settings).map(|state| state.root().to_owned()).map_err(|error| error.to_string());
         let kept = Kept::new(settings.results_on_disk, state);
@@ -271,7 +277,7 @@ impl Session {
             run,
             loader: Arc::new(loader),
             files,
-            pool: Arc::new(Pool::for_user(limits, Arc::new(AtTerminal::new(events.clone()))).locking(lock)),
+            pool,
             events,
             secrets,
             forks,

@@ -1,6 +1,7 @@
 //! Resolves the connection and the become user from variables, keywords and settings.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,23 +101,6 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
         Some(value) => number(&value)
             .ok_or_else(|| Error::new(format!("ansible_timeout of {host} is not a number of seconds: {value}")))?,
     };
-    let mut ssh_arguments: Vec<String> =
-        settings.connect.ssh_options.iter().flat_map(|option| ["-o".to_owned(), option.clone()]).collect();
-    for (names, setting) in [
-        (&["ansible_ssh_args"][..], &settings.connect.ssh_args),
-        (&["ansible_ssh_common_args"], &settings.connect.ssh_common_args),
-        (&["ansible_ssh_extra_args"], &settings.connect.ssh_extra_args),
-    ] {
-        if let Some(text) = resolver.text(names, None)?.or_else(|| setting.clone()) {
-            let words = words_of(&text)
-                .map_err(|error| Error::new(format!("the SSH arguments of {host} cannot be read: {error}: {text}")))?;
-            ssh_arguments.extend(words.iter().cloned());
-        }
-    }
-    let checking = match resolver.value(&["ansible_ssh_host_key_checking", "ansible_host_key_checking"], None)? {
-        None => settings.connect.host_key_checking,
-        Some(value) => truth(&value),
-    };
     let mut target = Target::new(host, kind);
     target.host = name;
     target.port = port;
@@ -131,14 +115,8 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
         .text(&["ansible_ssh_private_key_file", "ansible_private_key_file"], None)?
         .map(|file| settings.expand(&file))
         .or_else(|| settings.connect.private_key_file.clone());
-    target.ssh_arguments = ssh_arguments;
-    let is_checking = |option: &String| option.to_lowercase().trim_start().starts_with("stricthostkeychecking");
-    target.host_key_checking = match () {
-        // The SSH option has more values, so it decides.
-        () if settings.connect.ssh_options.iter().any(is_checking) => None,
-        () if !checking => Some(HostKeyChecking::No),
-        () => settings.connect.accept_new_host_keys.then_some(HostKeyChecking::AcceptNew),
-    };
+    target.ssh_arguments = ssh_arguments(resolver, settings)?;
+    target.host_key_checking = host_key_checking(resolver, settings)?;
     target.connect_timeout = Some(Duration::from_secs(timeout));
     target.retries = match resolver.value(&["ansible_ssh_retries"], None)? {
         None => settings.connect.retries,
@@ -148,13 +126,8 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
     {
         target.remote_tmp = folder;
     }
-    if settings.connect.peer_transfer
-        && let Some(text) = resolver.text(&["windlass_peer_address"], None)?
-    {
-        let address = text.parse();
-        target.peer_address = Some(
-            address.map_err(|_| Error::new(format!("windlass_peer_address of {host} is not an IP address: {text}")))?,
-        );
+    if settings.connect.peer_transfer {
+        target.peer_address = peer_address(resolver)?;
     }
     let wanted = match resolver.value(&["ansible_become"], Some("become"))? {
         None => settings.r#become.enabled,
@@ -163,6 +136,48 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
     let become_user = if wanted { Some(become_of(resolver, settings, timeout)?) } else { None };
     let async_dir = resolver.text(&["ansible_async_dir"], None)?.unwrap_or_else(|| settings.async_dir.clone());
     Ok(ConnectionVariables { target, become_user, async_dir })
+}
+
+/// Options for SSH: those of the command line, and the words of all SSH arguments.
+fn ssh_arguments(resolver: &Resolver<'_>, settings: &Settings) -> Result<Vec<String>> {
+    let host = resolver.host;
+    let options = settings.connect.ssh_options.iter();
+    let mut arguments: Vec<String> = options.flat_map(|option| ["-o".to_owned(), option.clone()]).collect();
+    for (names, setting) in [
+        (&["ansible_ssh_args"][..], &settings.connect.ssh_args),
+        (&["ansible_ssh_common_args"], &settings.connect.ssh_common_args),
+        (&["ansible_ssh_extra_args"], &settings.connect.ssh_extra_args),
+    ] {
+        if let Some(text) = resolver.text(names, None)?.or_else(|| setting.clone()) {
+            let words = words_of(&text)
+                .map_err(|error| Error::new(format!("the SSH arguments of {host} cannot be read: {error}: {text}")))?;
+            arguments.extend(words.iter().cloned());
+        }
+    }
+    Ok(arguments)
+}
+
+/// Policy for host keys; `None` leaves it to the options of SSH.
+fn host_key_checking(resolver: &Resolver<'_>, settings: &Settings) -> Result<Option<HostKeyChecking>> {
+    let checking = match resolver.value(&["ansible_ssh_host_key_checking", "ansible_host_key_checking"], None)? {
+        None => settings.connect.host_key_checking,
+        Some(value) => truth(&value),
+    };
+    let is_checking = |option: &String| option.to_lowercase().trim_start().starts_with("stricthostkeychecking");
+    Ok(match () {
+        // The SSH option has more values, so it decides.
+        () if settings.connect.ssh_options.iter().any(is_checking) => None,
+        () if !checking => Some(HostKeyChecking::No),
+        () => settings.connect.accept_new_host_keys.then_some(HostKeyChecking::AcceptNew),
+    })
+}
+
+/// Address by which other hosts reach this one.
+fn peer_address(resolver: &Resolver<'_>) -> Result<Option<IpAddr>> {
+    let Some(text) = resolver.text(&["windlass_peer_address"], None)? else { return Ok(None) };
+    let host = resolver.host;
+    let address = text.parse();
+    address.map(Some).map_err(|_| Error::new(format!("windlass_peer_address of {host} is not an IP address: {text}")))
 }
 
 /// Splits a text into words like a shell. Cached, because every task of every host asks for the same few.

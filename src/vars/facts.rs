@@ -239,6 +239,7 @@ pub(crate) fn is_protected(name: &str) -> bool {
         "ansible_sftp_",
         "ansible_host_key",
         "ansible_connection",
+        "windlass_",
     ];
     // These facts describe the host's own keys, not the connection.
     if name.starts_with("ansible_ssh_host_key_") && !name.ends_with("checking") {
@@ -372,6 +373,13 @@ mod tests {
         let dropped =
             ["ansible_host", "ansible_python_interpreter", "ansible_interpreter_python_fallback", "ansible_doas_exe"];
         assert_eq!(read.dropped(), dropped);
+    }
+
+    #[test]
+    fn module_of_the_project_cannot_say_where_other_hosts_connect() {
+        let facts = Value::from_pairs([("windlass_peer_address", "192.0.2.1"), ("colour", "red")]);
+        let read = HostFacts::of_host(&facts, FactNames::of_module("a_module_of_the_project"));
+        assert_eq!(read.names().collect::<Vec<_>>(), ["colour"]);
     }
 
     #[test]
