@@ -1,4 +1,4 @@
-//! What is read as the inventory, and vaults.
+//! Sources of the inventory, and the secrets of vaults.
 
 use std::path::PathBuf;
 

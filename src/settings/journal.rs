@@ -1,4 +1,4 @@
-//! What a run leaves behind, and how it shares hosts with other runs.
+//! Traces that a run leaves behind, and hosts that it shares with other runs.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a run prints.
+//! Form and amount of the output.
 
 use std::path::PathBuf;
 use std::time::Duration;
