@@ -64,9 +64,9 @@ pub(super) struct Arguments {
 
 /// A cluster and its inventory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Cluster {
-    name: String,
-    source: String,
+pub(super) struct Cluster {
+    pub(super) name: String,
+    pub(super) source: String,
 }
 
 /// How a cluster's run ended.
@@ -240,18 +240,7 @@ impl Fleet {
 /// The clusters of the options, each with a name and a folder of its own.
 fn clusters(given: &[String]) -> Result<Vec<Cluster>> {
     let mut clusters: Vec<Cluster> = Vec::new();
-    for word in given {
-        let cluster = cluster(word)?;
-        if !cluster.source.contains(',') && !Path::new(&cluster.source).exists() {
-            return Err(Error::usage(format!(
-                "the inventory `{}` of `{}` does not exist",
-                cluster.source, cluster.name
-            )));
-        }
-        if clusters.iter().any(|other| other.name == cluster.name) {
-            return Err(Error::usage(format!("two clusters have the name `{}`", cluster.name))
-                .hint("give one of them another name: `-i NAME=SOURCE`"));
-        }
+    for cluster in named(given)? {
         let own = folder(&cluster.source);
         let overlaps = |other: &&Cluster| match (&own, folder(&other.source)) {
             (Some(own), Some(other)) => own.starts_with(&other) || other.starts_with(own),
@@ -263,6 +252,26 @@ fn clusters(given: &[String]) -> Result<Vec<Cluster>> {
                 other.name, cluster.name
             ))
             .hint("keep each inventory in a folder of its own"));
+        }
+        clusters.push(cluster);
+    }
+    Ok(clusters)
+}
+
+/// Clusters with their inventories, which exist and have different names.
+pub(super) fn named(given: &[String]) -> Result<Vec<Cluster>> {
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for word in given {
+        let cluster = cluster(word)?;
+        if !cluster.source.contains(',') && !Path::new(&cluster.source).exists() {
+            return Err(Error::usage(format!(
+                "the inventory `{}` of `{}` does not exist",
+                cluster.source, cluster.name
+            )));
+        }
+        if clusters.iter().any(|other| other.name == cluster.name) {
+            return Err(Error::usage(format!("two clusters have the name `{}`", cluster.name))
+                .hint("give one of them another name: `-i NAME=SOURCE`"));
         }
         clusters.push(cluster);
     }
@@ -296,7 +305,7 @@ fn cluster(word: &str) -> Result<Cluster> {
 }
 
 /// Folder of an inventory, in which runs write files of their cluster.
-fn folder(source: &str) -> Option<PathBuf> {
+pub(super) fn folder(source: &str) -> Option<PathBuf> {
     let path = Path::new(source).canonicalize().ok()?;
     if path.is_dir() { Some(path) } else { path.parent().map(Path::to_owned) }
 }

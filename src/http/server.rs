@@ -6,7 +6,6 @@ mod request;
 mod stalled;
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,11 +168,6 @@ async fn respond<S: Site>(
     answer.into_response(fixed)
 }
 
-/// Listens on an address, for [`serve`].
-pub(crate) async fn listen(address: std::net::SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -190,7 +184,7 @@ mod tests {
 
     /// Answer to the bytes of a request.
     async fn answer(request: &[u8]) -> String {
-        let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(serve(listener, Arc::new(Echo)));
         let mut stream = TcpStream::connect(address).await.unwrap();

@@ -10,7 +10,7 @@ use super::record::{Done, End, Header, Record, VERSION};
 use crate::error::{Error, Result};
 
 /// Maximum length of a line, in bytes.
-const LINE: usize = 8 << 20;
+pub(super) const LINE: usize = 8 << 20;
 /// Maximum size of a journal, in bytes.
 const FILE: u64 = 1 << 30;
 

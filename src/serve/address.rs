@@ -1,0 +1,28 @@
+//! Addresses of pages. Names in them are encoded, so they are safe wherever an address may stand.
+
+use crate::http::server::encoded;
+
+/// The report of a run.
+pub(super) fn run(id: &str) -> String {
+    format!("/runs/{}", encoded(id))
+}
+
+/// The view of a run while it lasts.
+pub(super) fn live(id: &str) -> String {
+    format!("/runs/{}/live", encoded(id))
+}
+
+/// The changes of a run while it lasts.
+pub(super) fn events(id: &str) -> String {
+    format!("/runs/{}/events", encoded(id))
+}
+
+/// The page of a host.
+pub(super) fn host(name: &str) -> String {
+    format!("/host?name={}", encoded(name))
+}
+
+/// The runs of a host.
+pub(super) fn runs_of(name: &str) -> String {
+    format!("/?host={}", encoded(name))
+}
