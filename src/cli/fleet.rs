@@ -240,7 +240,7 @@ impl Fleet {
 /// The clusters of the options, each with a name and a folder of its own.
 fn clusters(given: &[String]) -> Result<Vec<Cluster>> {
     let mut clusters: Vec<Cluster> = Vec::new();
-    for cluster in named(given)? {
+    for cluster in named(given, None)? {
         let own = folder(&cluster.source);
         let overlaps = |other: &&Cluster| match (&own, folder(&other.source)) {
             (Some(own), Some(other)) => own.starts_with(&other) || other.starts_with(own),
@@ -258,11 +258,12 @@ fn clusters(given: &[String]) -> Result<Vec<Cluster>> {
     Ok(clusters)
 }
 
-/// Clusters with their inventories, which exist and have different names.
-pub(super) fn named(given: &[String]) -> Result<Vec<Cluster>> {
+/// Clusters with their inventories, which exist and have different names. One whose inventory suggests no name gets
+/// `other`.
+pub(super) fn named(given: &[String], other: Option<&str>) -> Result<Vec<Cluster>> {
     let mut clusters: Vec<Cluster> = Vec::new();
     for word in given {
-        let cluster = cluster(word)?;
+        let cluster = cluster(word, other)?;
         if !cluster.source.contains(',') && !Path::new(&cluster.source).exists() {
             return Err(Error::usage(format!(
                 "the inventory `{}` of `{}` does not exist",
@@ -278,7 +279,7 @@ pub(super) fn named(given: &[String]) -> Result<Vec<Cluster>> {
     Ok(clusters)
 }
 
-fn cluster(word: &str) -> Result<Cluster> {
+fn cluster(word: &str, other: Option<&str>) -> Result<Cluster> {
     let is_name = |text: &str| {
         !text.is_empty()
             && !text.starts_with(['.', '-'])
@@ -297,7 +298,7 @@ fn cluster(word: &str) -> Result<Cluster> {
     let own = if path.is_dir() { path.file_name() } else { path.file_stem() };
     let own = own.and_then(|name| name.to_str()).filter(|name| path.is_dir() || !is_usual(name));
     let of_folder = || path.parent()?.file_name()?.to_str();
-    match own.or_else(of_folder).filter(|name| is_name(name) && !word.contains(',')) {
+    match own.or_else(of_folder).filter(|name| is_name(name) && !word.contains(',')).or(other) {
         Some(name) => Ok(Cluster { name: name.to_owned(), source: word.to_owned() }),
         None => Err(Error::usage(format!("the cluster of the inventory `{word}` has no name"))
             .hint("give it a name: `-i NAME=SOURCE`")),
@@ -329,7 +330,7 @@ mod tests {
     use super::*;
 
     fn named(word: &str) -> String {
-        cluster(word).map_or_else(|error| error.message().to_owned(), |cluster| cluster.name)
+        cluster(word, None).map_or_else(|error| error.message().to_owned(), |cluster| cluster.name)
     }
 
     #[test]

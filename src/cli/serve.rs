@@ -44,6 +44,9 @@ pub(super) struct Arguments {
     vault: super::options::VaultOptions,
 }
 
+/// Name of an inventory that suggests none.
+const INVENTORY: &str = "inventory";
+
 /// Names of hosts and groups in all inventories.
 type Names = Arc<Mutex<HashSet<Box<str>>>>;
 
@@ -80,7 +83,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
             Error::new(format!("`{listen}` cannot be listened on: {error}")).maybe_hint(hint)
         })?;
         let pages = Pages::new(address, state, scope, clusters)?;
-        printer.line(&format!("serving at http://{address}/?token={}", pages.token()), Color::Plain);
+        // Not by the printer, which masks passwords in addresses.
+        super::print(&format!("serving at http://{address}/?token={}\n", pages.token()))?;
         printer.line("The address is a password. Ctrl-C ends the server.", Color::Plain);
         match until_signal(pages.serve(listener)).await {
             Ok(()) => Ok(0),
@@ -112,14 +116,14 @@ fn clusters(arguments: &Arguments, settings: Settings) -> Result<Vec<Cluster>> {
     // Every decrypted text is masked before it can be shown.
     vault.observe(Arc::new(move |plain| masked.reveal(plain)));
     let inputs = Inputs { settings, vault, names };
-    let given = fleet::named(&arguments.inventory)?;
+    let given = fleet::named(&arguments.inventory, Some(INVENTORY))?;
     if given.is_empty() {
         let sources = inputs.settings.inventory.clone();
         let has_default = std::path::Path::new("/etc/ansible/hosts").exists();
         if sources.is_empty() && !has_default {
             return Ok(Vec::new());
         }
-        return Ok(vec![cluster("inventory".to_owned(), sources, &inputs)]);
+        return Ok(vec![cluster(INVENTORY.to_owned(), sources, &inputs)]);
     }
     Ok(given.into_iter().map(|given| cluster(given.name, vec![given.source], &inputs)).collect())
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use hyper::StatusCode;
 use subtle::ConstantTimeEq as _;
 
+use super::address;
 use crate::error::{Error, Result};
 use crate::http::server::{Answer, Request};
 
@@ -39,7 +40,7 @@ impl Access {
             return Some(match self.is_token(given) {
                 // The address with the token leaves the history and the bar of the browser.
                 true => Answer::sentence(StatusCode::SEE_OTHER, "the token is a cookie now")
-                    .with("location", "/")
+                    .with("location", address::without_token(request))
                     .with("set-cookie", format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie, self.token)),
                 false => refusal(),
             });
