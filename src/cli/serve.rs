@@ -50,7 +50,7 @@ const INVENTORY: &str = "inventory";
 /// Names of hosts and groups in all inventories.
 type Names = Arc<Mutex<HashSet<Box<str>>>>;
 
-/// What inventories are read with.
+/// Settings and passwords for reading inventories.
 struct Inputs {
     settings: Settings,
     vault: VaultSecrets,

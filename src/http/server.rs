@@ -37,7 +37,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 /// Rest after a connection that could not be accepted, such as for want of descriptors.
 const REST: Duration = Duration::from_millis(100);
 
-/// What a server serves.
+/// The contents of a server.
 pub(crate) trait Site: Send + Sync + 'static {
     /// Answers a request to read something. May block its thread.
     fn answer(&self, request: &Request) -> Answer;
@@ -108,7 +108,7 @@ pub(crate) async fn serve<S: Site>(listener: TcpListener, site: Arc<S>) -> Infal
     }
 }
 
-/// Tells a client that there are too many, as far as its buffer takes it.
+/// Refuses a client because there are too many, as far as its buffer takes the sentence.
 fn turn_away(stream: &TcpStream) {
     let text = format!("{CONNECTIONS} connections are open, which is the limit; try again later\n");
     let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n";

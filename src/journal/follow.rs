@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use super::reader::LINE;
+use super::reader::{FILE, LINE};
 use super::record::Record;
 use crate::error::{Error, Result};
 
@@ -17,6 +17,8 @@ pub struct Follower {
     file: File,
     /// A line whose end is missing so far.
     rest: Vec<u8>,
+    /// Number of bytes that were read.
+    size: u64,
     /// Number of lines that were read.
     lines: usize,
     /// Number of a line that is no record. A killed run may leave its last one so.
@@ -27,7 +29,7 @@ impl Follower {
     /// Starts at the beginning of the journal in a file.
     pub fn open(path: &Path) -> Result<Follower> {
         let file = File::open(path).map_err(|error| Error::new(format!("the journal cannot be read: {error}")))?;
-        Ok(Follower { file, rest: Vec::new(), lines: 0, damaged: None })
+        Ok(Follower { file, rest: Vec::new(), size: 0, lines: 0, damaged: None })
     }
 
     /// Records written since the last call, within limits. Empty if there are none.
@@ -36,6 +38,10 @@ impl Follower {
         loop {
             let count = self.file.by_ref().take(BATCH).read_to_end(&mut self.rest);
             let count = count.map_err(|error| Error::new(format!("the journal cannot be read: {error}")))?;
+            self.size += count as u64;
+            if self.size > FILE {
+                return Err(Error::new(format!("the journal is larger than {FILE} bytes")));
+            }
             self.split(&mut records)?;
             // A long line may need several parts before it is complete.
             if count == 0 || !records.is_empty() {

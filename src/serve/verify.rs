@@ -83,7 +83,10 @@ impl Pages {
 /// The newest report in the folders of a cluster.
 fn column(cluster: &Cluster) -> Column {
     let files = cluster.folders.iter().map(|folder| folder.join("verify.json"));
-    let dated = files.filter_map(|path| Some((std::fs::metadata(&path).ok()?.modified().ok()?, path)));
+    let dated = files.filter_map(|path| {
+        let found = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
+        Some((found.modified().ok()?, path))
+    });
     let Some((time, path)) = dated.max() else {
         let folders: Vec<String> = cluster.folders.iter().map(|folder| folder.display().to_string()).collect();
         let reason = match folders.is_empty() {

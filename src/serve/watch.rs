@@ -108,7 +108,7 @@ impl Watch {
         }
     }
 
-    /// What has changed since the last call; `None` if nothing has. Of many hosts, the others follow with the next call.
+    /// Changes since the last call; `None` without any. Of many hosts, the rest follows with the next call.
     pub(super) fn changes(&mut self) -> Option<Json> {
         if !std::mem::take(&mut self.has_news) && self.changed.is_empty() {
             return None;

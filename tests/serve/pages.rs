@@ -1,4 +1,4 @@
-//! What pages show of runs, hosts, inventories and clusters, and what they must not.
+//! Pages of runs, hosts, inventories and clusters, with what they must show and must not.
 
 use std::fs;
 use std::path::Path;
