@@ -206,6 +206,15 @@ const DOCUMENTED: &[Row] = &[
         "30 s",
         &[("src/http/server/stalled.rs", "const SILENCE: Duration = Duration::from_secs(30);")],
     ),
+    ("Pause of `serve`", "100 ms", &[("src/http/server.rs", "const REST: Duration = Duration::from_millis(100);")]),
+    (
+        "Lock of a new journal",
+        "100 attempts, 1 ms apart",
+        &[
+            ("src/journal/state.rs", "const LOOKS: usize = 100;"),
+            ("src/journal/state.rs", "const LOOK: Duration = Duration::from_millis(1);"),
+        ],
+    ),
     (
         "Change of a run that `serve` shows live",
         "within 500 ms; after 15 s",

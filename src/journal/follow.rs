@@ -33,7 +33,7 @@ impl Follower {
     }
 
     /// Records written since the last call, within limits. Empty if there are none.
-    pub fn next(&mut self) -> Result<Vec<Record>> {
+    pub fn more(&mut self) -> Result<Vec<Record>> {
         let mut records = Vec::new();
         loop {
             let count = self.file.by_ref().take(BATCH).read_to_end(&mut self.rest);
@@ -82,12 +82,12 @@ mod tests {
     fn lines_are_read_once_they_are_complete() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let mut follower = Follower::open(file.path()).unwrap();
-        assert!(follower.next().unwrap().is_empty());
+        assert!(follower.more().unwrap().is_empty());
         file.write_all(b"{\"t\":\"play\",\"play\":0,\"name\":\"p\"}\n{\"t\":\"pl").unwrap();
-        assert_eq!(follower.next().unwrap().len(), 1);
-        assert!(follower.next().unwrap().is_empty());
+        assert_eq!(follower.more().unwrap().len(), 1);
+        assert!(follower.more().unwrap().is_empty());
         file.write_all(b"ay\",\"play\":1,\"name\":\"q\"}\n").unwrap();
-        assert!(matches!(follower.next().unwrap().as_slice(), [Record::Play(play)] if play.play == 1));
+        assert!(matches!(follower.more().unwrap().as_slice(), [Record::Play(play)] if play.play == 1));
     }
 
     #[test]
@@ -95,15 +95,15 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let mut follower = Follower::open(file.path()).unwrap();
         file.write_all(b"garbage\n").unwrap();
-        assert!(follower.next().unwrap().is_empty());
+        assert!(follower.more().unwrap().is_empty());
         file.write_all(b"{\"t\":\"end\"}\n").unwrap();
-        assert!(follower.next().unwrap_err().message().contains("line 1 "));
+        assert!(follower.more().unwrap_err().message().contains("line 1 "));
     }
 
     #[test]
     fn endless_line_fails() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&vec![b'x'; LINE + 2]).unwrap();
-        assert!(Follower::open(file.path()).unwrap().next().is_err());
+        assert!(Follower::open(file.path()).unwrap().more().is_err());
     }
 }

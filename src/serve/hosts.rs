@@ -126,7 +126,7 @@ impl Pages {
         }
         let more = (rows.len() == RUNS).then(|| address::runs_of(name));
         let page = json!({"title": name, "name": name, "parts": parts, "runs": rows, "more": more});
-        Ok(self.html(StatusCode::OK, self.render("host", "/inventory", page)?))
+        Ok(self.html(StatusCode::OK, self.render("host", "", page)?))
     }
 
     /// The host in one inventory; `None` if that lacks it.

@@ -56,7 +56,7 @@ impl Watch {
     /// Reads what was written since the last call.
     pub(super) fn read(&mut self) -> Result<()> {
         loop {
-            let records = self.follower.next()?;
+            let records = self.follower.more()?;
             if records.is_empty() {
                 return Ok(());
             }
