@@ -96,7 +96,9 @@ impl Site {
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        // Signals may be ignored where tests run in the background.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_windlass")]);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
             command.env_remove(name);
         }

@@ -16,6 +16,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// answer is sent, a client has nothing to say.
 pub(super) struct Stalled {
     stream: TcpStream,
+    silence: Duration,
     deadline: Pin<Box<Sleep>>,
     /// Whether a write waits.
     waits: bool,
@@ -23,7 +24,12 @@ pub(super) struct Stalled {
 
 impl Stalled {
     pub(super) fn new(stream: TcpStream) -> Stalled {
-        Stalled { stream, deadline: Box::pin(tokio::time::sleep(SILENCE)), waits: false }
+        Stalled::within(stream, SILENCE)
+    }
+
+    /// A connection whose client may leave an answer unread for a time.
+    fn within(stream: TcpStream, silence: Duration) -> Stalled {
+        Stalled { stream, silence, deadline: Box::pin(tokio::time::sleep(silence)), waits: false }
     }
 
     /// Fails a write that has waited for too long.
@@ -34,7 +40,8 @@ impl Stalled {
         }
         if !self.waits {
             self.waits = true;
-            self.deadline.as_mut().reset(Instant::now() + SILENCE);
+            let end = Instant::now() + self.silence;
+            self.deadline.as_mut().reset(end);
         }
         self.deadline.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
@@ -62,5 +69,28 @@ impl AsyncWrite for Stalled {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn client_that_reads_nothing_loses_its_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stalled = Stalled::within(stream, Duration::from_millis(20));
+        let error = loop {
+            if let Err(error) = stalled.write_all(&[0; 1 << 20]).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(client);
     }
 }
