@@ -1,5 +1,7 @@
 //! Requests by the modules for HTTP, which handle proxies, redirects and certificates.
 
+pub(crate) mod server;
+
 use std::path::Path;
 
 use serde_json::{Map, Value, json};

@@ -6,7 +6,8 @@
 //! over a [`connection`]. [`output`] displays events; [`planned`] collects those of a check run into a plan.
 //! [`report`] describes recorded runs. [`lint`] checks a project without a run, and [`lsp`] does so for editors.
 //!
-//! [`reconcile`] and [`bundle`] work above runs: they start playbooks as runs of their own.
+//! [`serve`] shows runs and inventories as pages. [`reconcile`] and [`bundle`] work above runs: they start playbooks
+//! as runs of their own.
 
 pub mod action;
 pub mod bundle;
@@ -15,6 +16,7 @@ pub mod connection;
 pub mod error;
 pub mod executor;
 pub mod foreign;
+mod html;
 mod http;
 pub mod journal;
 pub mod lint;
@@ -30,6 +32,7 @@ pub mod playbook;
 pub mod reconcile;
 mod replace;
 pub mod report;
+pub mod serve;
 pub mod settings;
 pub mod strategy;
 pub mod vars;

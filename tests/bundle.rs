@@ -702,7 +702,7 @@ fn served_bundle_is_a_mirror_and_a_registry() {
     for path in ["/../a.bundle", "/etc/passwd", "/%2e%2e/a.bundle", "//etc/passwd", "/v2/x/blobs/sha256:0"] {
         assert!(fetch(&address, &format!("GET {path}")).0.starts_with("HTTP/1.1 404"), "{path}");
     }
-    assert!(fetch(&address, &format!("PUT {runc}")).0.starts_with("HTTP/1.1 400"));
+    assert!(fetch(&address, &format!("PUT {runc}")).0.starts_with("HTTP/1.1 405"));
 
     assert_eq!(fetch(&address, "GET /v2/").1, b"{}");
     // By the path of a mirror of containerd, and with the registry in the path.

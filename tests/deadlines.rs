@@ -226,9 +226,41 @@ const DOCUMENTED: &[Row] = &[
         &[("modules/src/kubernetes/etcd/members.rs", "const SETTLED: Duration = Duration::from_secs(20);")],
     ),
     (
-        "Client of a bundle's server",
+        "Head of a request to `serve`",
+        "10 s",
+        &[("src/http/server.rs", "const HEAD_DEADLINE: Duration = Duration::from_secs(10);")],
+    ),
+    (
+        "Preparation of an answer by `serve`",
+        "60 s",
+        &[("src/http/server.rs", "const ANSWER_DEADLINE: Duration = Duration::from_secs(60);")],
+    ),
+    (
+        "Client of `serve`",
         "30 s",
-        &[("src/bundle/serve/mod.rs", "const SILENCE: Duration = Duration::from_secs(30);")],
+        &[("src/http/server/stalled.rs", "const SILENCE: Duration = Duration::from_secs(30);")],
+    ),
+    ("Pause of `serve`", "100 ms", &[("src/http/server.rs", "const REST: Duration = Duration::from_millis(100);")]),
+    (
+        "Lock of a new journal",
+        "100 attempts, 1 ms apart",
+        &[
+            ("src/journal/state.rs", "const LOOKS: usize = 100;"),
+            ("src/journal/state.rs", "const LOOK: Duration = Duration::from_millis(1);"),
+        ],
+    ),
+    (
+        "Change of a run that `serve` shows live",
+        "within 500 ms; after 15 s",
+        &[
+            ("src/serve/live.rs", "const LOOK: Duration = Duration::from_millis(500);"),
+            ("src/serve/live.rs", "const QUIET: Duration = Duration::from_secs(15);"),
+        ],
+    ),
+    (
+        "Inventory that `serve` has read",
+        "30 s",
+        &[("src/serve/cluster.rs", "const FRESH: Duration = Duration::from_secs(30);")],
     ),
     (
         "Check of a document by `windlass lsp`",

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails by panicking, and says why")]
 
+#[path = "common/page.rs"]
+mod page;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use base64::Engine as _;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 /// Text of a host that would run a script, end elements, load from the network, or turn the direction of text.
 const HOSTILE: &str = "</pre></style></script><script>document.title=\"pwned\"</script>\
@@ -180,85 +181,21 @@ fn report_page_needs_no_network_and_runs_nothing_of_hosts() {
     let page = project.report("html");
     assert!(!page.contains("s3cret-of-the-vault") && !page.contains("hidden-by-no-log"));
     assert!(!page.contains('\u{202e}') && !page.contains('\u{1b}'));
-    check_policy(&page);
-    check_elements(&page);
+    let policy = page::check_policy(&page);
+    assert!(page.contains(&format!("content=\"{policy}; form-action 'none'\"")), "{page}");
+    let count = page::check_elements(&page, |address| address.starts_with('#'));
+    assert!(count > 100, "{count}");
     assert!(page.contains("Fail &lt;b&gt;here"), "{page}");
     fs::write(project.path("report.html"), &page).unwrap();
-    let Some(chromium) = chromium() else {
+    let Some(chromium) = page::chromium() else {
         eprintln!("the page was parsed, but not opened: there is no Chromium (WINDLASS_CHROMIUM names one)");
         return;
     };
     let address = format!("file://{}", project.path("report.html").display());
-    let opened = headless(&chromium, &project, &["--dump-dom", &address]);
+    let opened = page::headless(&chromium, &project.path("browser"), &["--dump-dom", &address]);
     let rows = page.matches("class=\"row\"").count();
     assert!(opened.contains(&format!("{rows} shown")), "the script of the page did not run: {opened}");
     assert!(opened.contains("<title>site.yml: failed</title>"), "a script of a host ran: {opened}");
-}
-
-/// The policy allows the page's own script and style, by their hashes, and nothing else.
-#[track_caller]
-fn check_policy(page: &str) {
-    let inside = |name: &str| -> String {
-        let (_, rest) = page.split_once(&format!("<{name}>")).unwrap();
-        rest.split_once(&format!("</{name}>")).unwrap().0.to_owned()
-    };
-    let hash = |text: String| base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes()));
-    let policy = format!(
-        "content=\"default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action \
-         'none'\"",
-        hash(inside("style")),
-        hash(inside("script"))
-    );
-    assert!(page.contains(&policy), "{policy}\n{page}");
-    assert!(page.find("Content-Security-Policy").unwrap() < page.find("<style>").unwrap());
-}
-
-/// The page is well-formed, and no element or attribute could run or load anything.
-#[track_caller]
-fn check_elements(page: &str) {
-    let (before, rest) = page.split_once("<style>").unwrap();
-    let (_, rest) = rest.split_once("</style>").unwrap();
-    let (middle, rest) = rest.split_once("<script>").unwrap();
-    let (_, after) = rest.split_once("</script>").unwrap();
-    let page = format!("{before}{middle}{after}");
-    let document = uppsala::parse(&page).unwrap_or_else(|error| panic!("{error}\n{page}"));
-    let allowed = [
-        "a", "article", "bdi", "body", "code", "dd", "details", "div", "dl", "dt", "footer", "form", "h1", "h2", "h3",
-        "head", "header", "html", "input", "label", "li", "main", "meta", "option", "p", "pre", "rect", "section",
-        "select", "span", "summary", "svg", "table", "tbody", "td", "th", "thead", "title", "tr", "ul", "br",
-    ];
-    let mut count = 0;
-    for node in document.descendants(document.root()) {
-        let Some(element) = document.element(node) else { continue };
-        count += 1;
-        assert!(allowed.contains(&&*element.name.local_name), "{:?}", element.name);
-        for uppsala::Attribute { name, value } in &element.attributes {
-            let name = &*name.local_name;
-            assert!(!name.starts_with("on") && !["src", "style", "srcdoc", "action"].contains(&name), "{name}={value}");
-            assert!(name != "href" || value.starts_with('#'), "{name}={value}");
-        }
-    }
-    assert!(count > 100, "{count}");
-}
-
-fn chromium() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("WINDLASS_CHROMIUM") {
-        return Some(PathBuf::from(named));
-    }
-    let names = ["chromium", "chromium-headless-shell", "chrome-headless-shell", "google-chrome"];
-    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
-    names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()))
-}
-
-fn headless(chromium: &Path, project: &Project, words: &[&str]) -> String {
-    let output = Command::new(chromium)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .arg(format!("--user-data-dir={}", project.path("browser").display()))
-        .args(words)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -325,7 +262,7 @@ fn journal_of_earlier_release_has_report_without_times() {
     let report: Value = serde_json::from_str(&project.report("json")).unwrap();
     assert!(report["tasks"][0]["start"].is_null() && report["tasks"].as_array().unwrap().len() > 10);
     let page = project.report("html");
-    check_elements(&page);
+    assert!(page::check_elements(&page, |address| address.starts_with('#')) > 100);
     assert!(!page.contains("Timeline"), "nothing is known about times");
     let refused = project.run(&["runs", "rerun"]);
     assert!(text(&refused).contains("an earlier release wrote it"), "{}", text(&refused));

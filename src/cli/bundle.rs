@@ -242,8 +242,7 @@ fn serve(bundle: &Bundle, folder: &Path, listen: SocketAddr, printer: &Printer) 
         bound.map_err(|error| Error::new(format!("`{listen}` cannot be listened on: {error}")))?;
     let files = bundle.manifest().files.len();
     line(printer, &format!("serving {files} files and {} images at http://{address}/", mirror.images()));
-    mirror.serve(&listener);
-    Ok(())
+    mirror.serve(listener)
 }
 
 fn described(signature: &Signature) -> String {

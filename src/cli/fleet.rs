@@ -64,9 +64,9 @@ pub(super) struct Arguments {
 
 /// A cluster and its inventory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Cluster {
-    name: String,
-    source: String,
+pub(super) struct Cluster {
+    pub(super) name: String,
+    pub(super) source: String,
 }
 
 /// How a cluster's run ended.
@@ -240,18 +240,7 @@ impl Fleet {
 /// The clusters of the options, each with a name and a folder of its own.
 fn clusters(given: &[String]) -> Result<Vec<Cluster>> {
     let mut clusters: Vec<Cluster> = Vec::new();
-    for word in given {
-        let cluster = cluster(word)?;
-        if !cluster.source.contains(',') && !Path::new(&cluster.source).exists() {
-            return Err(Error::usage(format!(
-                "the inventory `{}` of `{}` does not exist",
-                cluster.source, cluster.name
-            )));
-        }
-        if clusters.iter().any(|other| other.name == cluster.name) {
-            return Err(Error::usage(format!("two clusters have the name `{}`", cluster.name))
-                .hint("give one of them another name: `-i NAME=SOURCE`"));
-        }
+    for cluster in named(given, None)? {
         let own = folder(&cluster.source);
         let overlaps = |other: &&Cluster| match (&own, folder(&other.source)) {
             (Some(own), Some(other)) => own.starts_with(&other) || other.starts_with(own),
@@ -269,7 +258,28 @@ fn clusters(given: &[String]) -> Result<Vec<Cluster>> {
     Ok(clusters)
 }
 
-fn cluster(word: &str) -> Result<Cluster> {
+/// Clusters with their inventories, which exist and have different names. One whose inventory suggests no name gets
+/// `other`.
+pub(super) fn named(given: &[String], other: Option<&str>) -> Result<Vec<Cluster>> {
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for word in given {
+        let cluster = cluster(word, other)?;
+        if !cluster.source.contains(',') && !Path::new(&cluster.source).exists() {
+            return Err(Error::usage(format!(
+                "the inventory `{}` of `{}` does not exist",
+                cluster.source, cluster.name
+            )));
+        }
+        if clusters.iter().any(|other| other.name == cluster.name) {
+            return Err(Error::usage(format!("two clusters have the name `{}`", cluster.name))
+                .hint("give one of them another name: `-i NAME=SOURCE`"));
+        }
+        clusters.push(cluster);
+    }
+    Ok(clusters)
+}
+
+fn cluster(word: &str, other: Option<&str>) -> Result<Cluster> {
     let is_name = |text: &str| {
         !text.is_empty()
             && !text.starts_with(['.', '-'])
@@ -288,7 +298,7 @@ fn cluster(word: &str) -> Result<Cluster> {
     let own = if path.is_dir() { path.file_name() } else { path.file_stem() };
     let own = own.and_then(|name| name.to_str()).filter(|name| path.is_dir() || !is_usual(name));
     let of_folder = || path.parent()?.file_name()?.to_str();
-    match own.or_else(of_folder).filter(|name| is_name(name) && !word.contains(',')) {
+    match own.or_else(of_folder).filter(|name| is_name(name) && !word.contains(',')).or(other) {
         Some(name) => Ok(Cluster { name: name.to_owned(), source: word.to_owned() }),
         None => Err(Error::usage(format!("the cluster of the inventory `{word}` has no name"))
             .hint("give it a name: `-i NAME=SOURCE`")),
@@ -296,7 +306,7 @@ fn cluster(word: &str) -> Result<Cluster> {
 }
 
 /// Folder of an inventory, in which runs write files of their cluster.
-fn folder(source: &str) -> Option<PathBuf> {
+pub(super) fn folder(source: &str) -> Option<PathBuf> {
     let path = Path::new(source).canonicalize().ok()?;
     if path.is_dir() { Some(path) } else { path.parent().map(Path::to_owned) }
 }
@@ -320,7 +330,7 @@ mod tests {
     use super::*;
 
     fn named(word: &str) -> String {
-        cluster(word).map_or_else(|error| error.message().to_owned(), |cluster| cluster.name)
+        cluster(word, None).map_or_else(|error| error.message().to_owned(), |cluster| cluster.name)
     }
 
     #[test]

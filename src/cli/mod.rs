@@ -29,6 +29,7 @@ mod reconcile;
 mod report;
 mod runs;
 mod secrets;
+mod serve;
 mod session;
 mod signals;
 mod vault;
@@ -75,6 +76,8 @@ enum Verb {
     Runs(runs::Arguments),
     /// Write a report of a recorded run
     Report(report::Arguments),
+    /// Show runs, hosts and inventories in a browser on this machine, read only
+    Serve(serve::Arguments),
     /// Create, verify and unpack bundles of everything that a cluster needs
     Bundle(Box<bundle::Arguments>),
     /// Show, pin and verify host keys of an inventory
@@ -188,6 +191,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Fleet(arguments) => fleet::run(arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
+        Verb::Serve(arguments) => serve::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(*arguments),
         Verb::Hostkeys(arguments) => hostkeys::run(&arguments),
         Verb::Inventory(arguments) => inventory::run_verb(arguments),

@@ -21,6 +21,7 @@
 //!
 //! The files are read as hostile data: bounded, typed, and never evaluated.
 
+mod follow;
 mod forecast;
 mod inputs;
 mod ledger;
@@ -34,6 +35,7 @@ mod resume;
 mod retention;
 mod state;
 
+pub use follow::Follower;
 pub use forecast::{Alike, Forecast};
 pub use inputs::Inputs;
 pub(crate) use inputs::new_salt;

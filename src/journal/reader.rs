@@ -10,9 +10,9 @@ use super::record::{Done, End, Header, Record, VERSION};
 use crate::error::{Error, Result};
 
 /// Maximum length of a line, in bytes.
-const LINE: usize = 8 << 20;
+pub(super) const LINE: usize = 8 << 20;
 /// Maximum size of a journal, in bytes.
-const FILE: u64 = 1 << 30;
+pub(super) const FILE: u64 = 1 << 30;
 
 /// A journal that was read.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,6 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
@@ -11,6 +12,10 @@ use crate::settings::Settings;
 
 /// Maximum number of directory entries to examine.
 const ENTRIES: usize = 100_000;
+
+/// Number of attempts to lock a new journal, and the rest between them.
+const LOOKS: usize = 100;
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The state directory.
 #[derive(Debug, Clone)]
@@ -110,8 +115,13 @@ impl State {
         let fail =
             |error: std::io::Error| Error::new(format!("the journal {} cannot be created: {error}", path.display()));
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).map_err(fail)?;
-        // A new file has no other lock holders.
-        let _ = file.try_lock();
+        // A new file has no other holders, except for a program that looks at that instant whether this run lives.
+        for _ in 0..LOOKS {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+                Ok(()) | Err(TryLockError::Error(_)) => break,
+            }
+        }
         Ok((RunFile { run, project: project.to_owned(), path }, file))
     }
 

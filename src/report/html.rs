@@ -1,23 +1,20 @@
 //! A report as one HTML page that needs no network.
-//!
-//! The page has a Content-Security-Policy that forbids everything except its own style and script, named by their
-//! hashes. All values are escaped by the template engine, and no value stands where a script, a style or an address is
-//! expected.
 
-use base64::Engine as _;
 use indexmap::IndexMap;
-use minijinja::{AutoEscape, Environment};
 use serde_json::{Map, Value as Json, json};
-use sha2::{Digest as _, Sha256};
 
-use super::model::Report;
+use super::millis;
+use super::model::{HostRecap, Report};
 use super::outcome::{Kind, Outcome};
-use super::{make_visible, millis};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::html::{Design, Html, NAVIGATION};
+use crate::output::Secrets;
 
-const TEMPLATE: &str = include_str!("report.html");
-const STYLE: &str = include_str!("report.css");
-const SCRIPT: &str = include_str!("report.js");
+const DESIGN: Design = Design {
+    templates: &[("report", include_str!("report.html")), NAVIGATION],
+    style: include_str!("report.css"),
+    script: include_str!("report.js"),
+};
 
 /// Maximum number of outcomes on the page. Skipped and unchanged ones are left out first.
 const ROWS: usize = 20_000;
@@ -34,21 +31,46 @@ const COUNTS: [&str; 7] = ["ok", "changed", "unreachable", "failed", "skipped", 
 const KINDS: [Kind; 7] =
     [Kind::Failed, Kind::Unreachable, Kind::Rescued, Kind::Ignored, Kind::Changed, Kind::Ok, Kind::Skipped];
 
+/// Links of a report to the pages around it. Without any, the report stands alone.
+#[derive(Default)]
+pub(crate) struct Around {
+    /// Pages with `href`, `label` and `current`.
+    pub(crate) navigation: Vec<Json>,
+    /// Address of the page that shows the run while it lasts.
+    pub(crate) live: Option<String>,
+    /// Address of a host's page.
+    pub(crate) host: Option<fn(&str) -> String>,
+    /// Values that are masked, beside those that the run masked.
+    pub(crate) secrets: Secrets,
+}
+
 /// The report as an HTML page.
 pub fn html(report: &Report) -> Result<String> {
+    page(report, &Around::default()).map(|html| html.text)
+}
+
+/// The report as an HTML page with links.
+pub(crate) fn page(report: &Report, around: &Around) -> Result<Html> {
     let shown = shown(&report.tasks);
     let rows: Vec<Json> = shown.iter().map(|(id, task)| row(*id, task)).collect();
     let failures: Vec<Json> = report.failures().take(FAILURES).map(|(id, task)| row(id, task)).collect();
     let failures_left_out = report.failures().count() - failures.len();
     let (lanes, span, bars_left_out) = lanes(report);
-    let mut page = json!({
+    let host = |recap: &HostRecap| {
+        let mut value = json!(recap);
+        value["href"] = around.host.map(|address| address(&recap.host)).into();
+        value
+    };
+    let page = json!({
+        "navigation": around.navigation,
+        "live": around.live,
         "title": report.title(),
         "made_by": env!("CARGO_PKG_VERSION"),
         "report": {
             "run": report.run,
             "result": report.result,
             "check": report.check,
-            "hosts": report.hosts,
+            "hosts": report.hosts.iter().map(host).collect::<Vec<_>>(),
             "unanswered": report.unanswered,
         },
         "head": head(report),
@@ -64,25 +86,7 @@ pub fn html(report: &Report) -> Result<String> {
         "groups": groups(&shown, rows),
         "left_out": report.left_out + report.tasks.len() - shown.len(),
     });
-    make_visible(&mut page);
-    let fixed = [("style", STYLE), ("script", SCRIPT)];
-    if let Json::Object(page) = &mut page {
-        for (name, text) in fixed {
-            page.insert(name.to_owned(), text.into());
-            page.insert(format!("{name}_hash"), hash(text).into());
-        }
-    }
-    let fail = |error: minijinja::Error| Error::new(format!("the report cannot be rendered: {error:#}"));
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.add_template("report", TEMPLATE).map_err(fail)?;
-    let template = environment.get_template("report").map_err(fail)?;
-    template.render(windlass_template::from_json(&page)).map_err(fail)
-}
-
-/// SHA-256 of a style or script, as a Content-Security-Policy has it.
-fn hash(text: &str) -> String {
-    base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes()))
+    DESIGN.render("report", page, &around.secrets)
 }
 
 /// Outcomes that the page shows, in their order, with their numbers.
@@ -225,7 +229,7 @@ mod tests {
 
     #[test]
     fn fixed_parts_of_page_cannot_end_their_elements() {
-        for text in [STYLE, SCRIPT] {
+        for text in [DESIGN.style, DESIGN.script] {
             assert!(!text.contains("</") && !text.contains("<!--"));
         }
     }

@@ -10,20 +10,21 @@ mod markdown;
 mod model;
 mod outcome;
 mod place;
+mod summary;
 mod text;
-
-use serde_json::Value;
 
 pub use compare::{Comparison, Difference, compare};
 pub use html::html;
+pub(crate) use html::{Around, page};
 pub use junit::junit;
 pub use markdown::markdown;
-pub(crate) use model::result;
 pub use model::{HostRecap, Report, Unanswered};
+pub(crate) use model::{instant, result, result_of, title};
 pub use outcome::{Item, Kind, Outcome};
+pub(crate) use place::split;
+pub use summary::{Summary, Tally};
 pub use text::Text;
-
-use crate::output::printable;
+pub(crate) use text::message;
 
 /// Version of the JSON format.
 pub const VERSION: u32 = 1;
@@ -32,20 +33,6 @@ pub const VERSION: u32 = 1;
 pub fn json(report: &Report) -> String {
     let value = serde_json::to_value(report).unwrap_or_default();
     crate::output::nice_json_as_is(&value) + "\n"
-}
-
-/// Makes control characters visible in all texts and keys of a value.
-fn make_visible(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let std::borrow::Cow::Owned(visible) = printable(text) {
-                *text = visible;
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(make_visible),
-        Value::Object(map) => map.values_mut().for_each(make_visible),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 /// A duration for people: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`.
@@ -64,7 +51,7 @@ fn duration(seconds: f64) -> String {
 
 /// A duration in milliseconds for people.
 #[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 milliseconds")]
-fn millis(took: u64) -> String {
+pub(crate) fn millis(took: u64) -> String {
     duration(took as f64 / 1000.0)
 }
 

@@ -108,8 +108,22 @@ pub struct Unanswered {
 }
 
 impl HostRecap {
-    fn count(&mut self, status: Kind) {
-        let (first, second) = match status {
+    /// Counts an outcome.
+    pub(super) fn count(&mut self, status: Kind) {
+        let (first, second) = self.counts(status);
+        *first = first.saturating_add(1);
+        second.into_iter().for_each(|count| *count = count.saturating_add(1));
+    }
+
+    /// Takes an outcome back that another one replaces.
+    pub(super) fn discount(&mut self, status: Kind) {
+        let (first, second) = self.counts(status);
+        *first = first.saturating_sub(1);
+        second.into_iter().for_each(|count| *count = count.saturating_sub(1));
+    }
+
+    fn counts(&mut self, status: Kind) -> (&mut u32, Option<&mut u32>) {
+        match status {
             Kind::Failed => (&mut self.failed, None),
             Kind::Unreachable => (&mut self.unreachable, None),
             Kind::Rescued => (&mut self.rescued, None),
@@ -117,9 +131,21 @@ impl HostRecap {
             Kind::Ok => (&mut self.ok, None),
             Kind::Changed => (&mut self.ok, Some(&mut self.changed)),
             Kind::Ignored => (&mut self.ok, Some(&mut self.ignored)),
-        };
-        *first += 1;
-        second.into_iter().for_each(|count| *count += 1);
+        }
+    }
+
+    /// The worst outcome on the host; `None` without any.
+    pub fn worst(&self) -> Option<Kind> {
+        let counts = [
+            (self.failed, Kind::Failed),
+            (self.unreachable, Kind::Unreachable),
+            (self.rescued, Kind::Rescued),
+            (self.ignored, Kind::Ignored),
+            (self.changed, Kind::Changed),
+            (self.ok, Kind::Ok),
+            (self.skipped, Kind::Skipped),
+        ];
+        counts.into_iter().find(|(count, _)| *count > 0).map(|(_, kind)| kind)
     }
 
     /// Whether nothing failed on the host.
@@ -130,17 +156,31 @@ impl HostRecap {
 
 /// Word for the result of a run.
 pub(crate) fn result(journal: &Journal, is_alive: bool) -> &'static str {
-    match &journal.end {
-        Some(end) if end.code == 0 => "ok",
-        Some(end) if crate::cli::is_signal(end.code) => "interrupted",
+    result_of(journal.end.as_ref().map(|end| end.code), is_alive)
+}
+
+/// Word for the result of a run with this exit code.
+pub(crate) fn result_of(code: Option<u8>, is_alive: bool) -> &'static str {
+    match code {
+        Some(0) => "ok",
+        Some(code) if crate::cli::is_signal(code) => "interrupted",
         Some(_) => "failed",
         None if is_alive => "running",
         None => "killed",
     }
 }
 
+/// Name of a run for people: its playbooks without their folders.
+pub(crate) fn title(playbooks: &[String], run: &str) -> String {
+    let name = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();
+    match playbooks.is_empty() {
+        true => run.to_owned(),
+        false => playbooks.iter().map(name).collect::<Vec<_>>().join(", "),
+    }
+}
+
 /// Milliseconds since 1970 of a time in UTC.
-fn instant(time: &str) -> Option<u64> {
+pub(crate) fn instant(time: &str) -> Option<u64> {
     u64::try_from(time.parse::<jiff::Timestamp>().ok()?.as_millisecond()).ok()
 }
 
@@ -225,11 +265,7 @@ impl Report {
 
     /// Name of the run for people: its playbooks without their folders.
     pub fn title(&self) -> String {
-        let name = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();
-        match self.playbooks.is_empty() {
-            true => self.run.clone(),
-            false => self.playbooks.iter().map(name).collect::<Vec<_>>().join(", "),
-        }
+        title(&self.playbooks, &self.run)
     }
 
     /// Outcomes that make the run fail, then ignored and rescued failures.

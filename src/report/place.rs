@@ -1,7 +1,7 @@
 //! Names and places of tasks as journals identify them.
 
 /// Splits `'NAME' (FILE:LINE)` into the name and the place, if it has one.
-pub(super) fn split(task: &str) -> (&str, Option<&str>) {
+pub(crate) fn split(task: &str) -> (&str, Option<&str>) {
     let quoted = task.strip_prefix('\'').unwrap_or(task);
     match quoted.rsplit_once("' (") {
         Some((name, place)) => (name, place.strip_suffix(')').filter(|place| !place.is_empty())),

@@ -126,7 +126,7 @@ impl Budget {
 }
 
 /// Message of a result that failed.
-pub(super) fn message(result: &Map<String, Value>) -> String {
+pub(crate) fn message(result: &Map<String, Value>) -> String {
     for key in ["msg", "censored", "reason"] {
         match result.get(key) {
             Some(Value::String(text)) if !text.trim().is_empty() && text != "non-zero return code" => {

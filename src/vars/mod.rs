@@ -13,6 +13,7 @@ pub(crate) mod magic;
 mod merge;
 pub(crate) mod reserved;
 mod scope;
+pub(crate) mod secrecy;
 mod world;
 
 pub use cache::FactCache;

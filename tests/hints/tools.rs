@@ -146,4 +146,16 @@ pub(crate) const CASES: &[Case] = &[
         "the inventory sets it for one",
         &["windlass explain var one x -i two"],
     ),
+    // The servers.
+    case(
+        "windlass serve --listen 0.0.0.0:8470",
+        "listen on 127.0.0.1, and reach it from elsewhere by `ssh -L 8470:127.0.0.1:8470 USER@MACHINE`",
+        &["windlass serve --listen 127.0.0.1:0 > out & pid=$!; until grep serving out; do sleep 0.1; done; kill $pid"],
+    ),
+    case(
+        "windlass serve --listen 127.0.0.1:0 > first & pid=$!; until grep -q serving first; do sleep 0.1; done; \
+         windlass serve --listen $(sed -n 's,^serving at http://\\(.*\\)/.*,\\1,p' first); kill $pid",
+        "take any free port with `--listen 127.0.0.1:0`",
+        &["windlass serve --listen 127.0.0.1:0 > out & pid=$!; until grep serving out; do sleep 0.1; done; kill $pid"],
+    ),
 ];

@@ -5,13 +5,15 @@ use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Body, Extent, Response};
+use super::missing;
 use crate::bundle::image::Name;
 use crate::bundle::manifest::Digest;
 use crate::bundle::store::{Hashing, failed};
 use crate::error::{Error, Result};
+use crate::http::server::{Answer, Content, Extent};
 
 /// Largest text in an archive, in bytes.
 const LARGEST_TEXT: u64 = 16 << 20;
@@ -100,39 +102,37 @@ impl Images {
     }
 
     /// Answers a request below `/v2/`. The repository may begin with its registry; otherwise `ns` names it.
-    pub(super) fn answer(&self, path: &str, registry: Option<&str>) -> Response {
+    pub(super) fn answer(&self, path: &str, registry: Option<&str>) -> Answer {
         if path.is_empty() {
-            return Response::text("200 OK", "application/json", b"{}".to_vec());
+            return Answer::text(StatusCode::OK, "application/json", "{}");
         }
         let mut parts = path.rsplitn(3, '/');
         let (last, kind, repository) = (parts.next(), parts.next(), parts.next());
-        let (Some(last), Some(kind), Some(repository)) = (last, kind, repository) else { return Response::missing() };
+        let (Some(last), Some(kind), Some(repository)) = (last, kind, repository) else { return missing() };
         let found = match (kind, last) {
-            ("blobs", digest) => self.blobs.get(digest).map(|extent| Response {
-                status: "200 OK",
-                media_type: "application/octet-stream".to_owned(),
-                digest: Some(digest.to_owned()),
-                body: Body::Extent(extent.clone()),
+            ("blobs", digest) => self.blobs.get(digest).map(|extent| {
+                let content = Content::Extent(extent.clone());
+                let media_type = "application/octet-stream".to_owned();
+                of_digest(Answer { status: StatusCode::OK, media_type, headers: Vec::new(), content }, digest)
             }),
             ("manifests", reference) => self.manifest(repository, reference, registry),
             ("tags", "list") => {
                 let tags: Vec<&String> = self.of(repository, registry).map(|(tag, _)| tag).collect();
                 let text = json!({"name": repository, "tags": tags}).to_string();
-                (!tags.is_empty()).then(|| Response::text("200 OK", "application/json", text.into_bytes()))
+                (!tags.is_empty()).then(|| Answer::text(StatusCode::OK, "application/json", text))
             }
             _ => None,
         };
-        found.unwrap_or_else(Response::missing)
+        found.unwrap_or_else(missing)
     }
 
-    fn manifest(&self, repository: &str, reference: &str, registry: Option<&str>) -> Option<Response> {
+    fn manifest(&self, repository: &str, reference: &str, registry: Option<&str>) -> Option<Answer> {
         let digest = match reference.starts_with("sha256:") {
             true => reference,
             false => self.of(repository, registry).find(|(tag, _)| *tag == reference).map(|(_, digest)| digest)?,
         };
         let (media_type, bytes) = self.manifests.get(digest)?;
-        let response = Response::text("200 OK", media_type, bytes.clone());
-        Some(Response { digest: Some(digest.to_owned()), ..response })
+        Some(of_digest(Answer::text(StatusCode::OK, media_type, bytes.clone()), digest))
     }
 
     /// Tags and hashes of a repository.
@@ -146,6 +146,11 @@ impl Images {
             .filter(move |((registry, repository, _), _)| is_wanted(registry, repository))
             .map(|((_, _, tag), digest)| (tag, digest.as_str()))
     }
+}
+
+/// The answer with the hash of its content, which registries put into a header.
+fn of_digest(answer: Answer, digest: &str) -> Answer {
+    answer.with("docker-content-digest", digest)
 }
 
 /// Type and path of the manifest that an OCI index has for one of the names.

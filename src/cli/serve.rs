@@ -1,0 +1,167 @@
+//! `windlass serve`: pages over runs and inventories for a browser on this machine.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::Args;
+use tokio::net::TcpListener;
+use windlass_template::Engine;
+use windlass_vault::Secrets as VaultSecrets;
+
+use super::fleet;
+use super::session::{self, block_on};
+use super::signals::until_signal;
+use crate::error::{Error, Result};
+use crate::journal::State;
+use crate::output::{Color, Secrets};
+use crate::playbook::Files;
+use crate::serve::{Cluster, Pages, Scope};
+use crate::settings::{Config, Settings};
+
+/// Show runs, hosts and inventories in a browser on this machine, read only
+///
+/// Prints an address with a token, and serves pages until it is interrupted: the recorded runs with their reports, a
+/// running run as it goes on, inventories, hosts, and the last reports of playbooks/verify.yml side by side. Nothing
+/// can be started or changed. From another machine, use an SSH tunnel.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass serve                                       # runs of this directory, inventory of ansible.cfg
+  windlass serve -i inventory/eu -i inventory/us       # two clusters
+  ssh -L 8470:127.0.0.1:8470 USER@MACHINE              # then open the printed address on your own machine")]
+pub(super) struct Arguments {
+    /// Inventory of a cluster; its name is that of its folder or file, unless it is given; repeatable [default: the
+    /// inventory of ansible.cfg]
+    #[arg(short, long, value_name = "[NAME=]SOURCE")]
+    inventory: Vec<String>,
+    /// Loopback address and port; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]
+    listen: SocketAddr,
+    /// Show all recorded runs, and not only those of this directory
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    vault: super::options::VaultOptions,
+}
+
+/// Name of an inventory that suggests none.
+const INVENTORY: &str = "inventory";
+
+/// Names of hosts and groups in all inventories.
+type Names = Arc<Mutex<HashSet<Box<str>>>>;
+
+/// Settings and passwords for reading inventories.
+struct Inputs {
+    settings: Settings,
+    vault: VaultSecrets,
+    names: Names,
+}
+
+/// Runs the subcommand.
+pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    let listen = arguments.listen;
+    if !listen.ip().is_loopback() {
+        let port = if listen.port() == 0 { 8470 } else { listen.port() };
+        return Err(Error::usage(format!(
+            "`{listen}` is not an address of this machine alone, and nothing is encrypted"
+        ))
+        .hint(format!(
+            "listen on 127.0.0.1, and reach it from elsewhere by `ssh -L {port}:127.0.0.1:{port} USER@MACHINE`"
+        )));
+    }
+    let settings = Settings::from_config(&Config::find()?)?;
+    let printer = session::printer(&settings);
+    let state = State::of(&settings)?;
+    let scope = scope(arguments.all)?;
+    let clusters = clusters(arguments, settings)?;
+    block_on(async {
+        let listener = TcpListener::bind(listen).await;
+        let bound = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) = bound.map_err(|error| {
+            let hint = (error.kind() == std::io::ErrorKind::AddrInUse)
+                .then(|| format!("take any free port with `--listen {}`", SocketAddr::new(listen.ip(), 0)));
+            Error::new(format!("`{listen}` cannot be listened on: {error}")).maybe_hint(hint)
+        })?;
+        let pages = Pages::new(address, state, scope, clusters)?;
+        // Not by the printer, which masks passwords in addresses.
+        super::print(&format!("serving at http://{address}/?token={}\n", pages.token()))?;
+        printer.line("The address is a password. Ctrl-C ends the server.", Color::Plain);
+        match until_signal(pages.serve(listener)).await {
+            Ok(()) => Ok(0),
+            Err((signal, _handler)) => {
+                printer.line(&format!("{}: ended", signal.name), Color::Plain);
+                Ok(signal.code)
+            }
+        }
+    })
+}
+
+fn scope(all: bool) -> Result<Scope> {
+    if all {
+        return Ok(Scope::All);
+    }
+    let here = std::env::current_dir().and_then(|path| path.canonicalize());
+    here.map(Scope::Directory).map_err(|error| Error::new(format!("the current directory cannot be found: {error}")))
+}
+
+/// The inventories of the command line, each as a cluster of its own, or else those of the settings as one.
+fn clusters(arguments: &Arguments, settings: Settings) -> Result<Vec<Cluster>> {
+    let masked = Secrets::of_process();
+    let mut vault = arguments.vault.secrets(&settings)?;
+    vault.iter().for_each(|secret| masked.add_password(&String::from_utf8_lossy(secret.password())));
+    let names = Names::default();
+    let known = Arc::clone(&names);
+    // Names of hosts and groups are no secrets, whatever a decrypted file holds.
+    masked.exempt(move |name| known.lock().unwrap_or_else(PoisonError::into_inner).contains(name));
+    // Every decrypted text is masked before it can be shown.
+    vault.observe(Arc::new(move |plain| masked.reveal(plain)));
+    let inputs = Inputs { settings, vault, names };
+    let given = fleet::named(&arguments.inventory, Some(INVENTORY))?;
+    if given.is_empty() {
+        let sources = inputs.settings.inventory.sources.clone();
+        let has_default = std::path::Path::new("/etc/ansible/hosts").exists();
+        if sources.is_empty() && !has_default {
+            return Ok(Vec::new());
+        }
+        return Ok(vec![cluster(INVENTORY.to_owned(), sources, &inputs)]);
+    }
+    Ok(given.into_iter().map(|given| cluster(given.name, vec![given.source], &inputs)).collect())
+}
+
+fn cluster(name: String, sources: Vec<String>, inputs: &Inputs) -> Cluster {
+    let folders: Vec<PathBuf> = sources.iter().filter_map(|source| fleet::folder(source)).collect();
+    let mut settings = inputs.settings.clone();
+    (settings.inventory.sources, settings.inventory.limit) = (sources, None);
+    let names = Arc::clone(&inputs.names);
+    let engine = Engine::new(windlass_template::Options {
+        compat: settings.compat,
+        playbook_dir: settings.playbook_dir.clone(),
+        secrets: inputs.vault.clone(),
+        ..windlass_template::Options::default()
+    });
+    let files = Files::new(inputs.vault.clone(), settings.duplicate_keys);
+    let plugins = session::python_plugins(&settings, session::modules(&settings, Arc::new(files)));
+    let read = move || {
+        let mut warnings = Vec::new();
+        let mut warn = |sentence: String| warnings.push(sentence);
+        let inventory = session::inventory(&settings, &engine, Arc::clone(&plugins), &Arc::default(), &mut warn)?;
+        let named = inventory.hosts().map(|host| &**host.name());
+        let named = named.chain(inventory.groups().map(|group| &**group.name())).map(Box::from);
+        names.lock().unwrap_or_else(PoisonError::into_inner).extend(named);
+        warnings.extend(inventory.take_warnings().iter().map(ToString::to_string));
+        Ok((inventory, warnings))
+    };
+    Cluster::new(name, folders, Box::new(read))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_runs_are_shown_only_on_request() {
+        assert!(matches!(scope(true), Ok(Scope::All)));
+        assert!(matches!(scope(false), Ok(Scope::Directory(path)) if path.is_absolute()));
+    }
+}
