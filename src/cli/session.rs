@@ -67,6 +67,18 @@ pub(super) fn inventory(
     extra_vars: &Arc<Mapping>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Inventory> {
+    let options = LoadOptions { foreign_plugins: Some(plugins), ..LoadOptions::default() };
+    inventory_by(settings, engine, options, extra_vars, warn)
+}
+
+/// Like [`inventory`], with options for loading that no setting has.
+fn inventory_by(
+    settings: &Settings,
+    engine: &Engine,
+    options: LoadOptions,
+    extra_vars: &Arc<Mapping>,
+    warn: &mut dyn FnMut(String),
+) -> Result<Inventory> {
     let mut directory_filter = DirectoryFilter::default();
     if !settings.inventory_ignore_extensions.is_empty() {
         directory_filter.extensions.clone_from(&settings.inventory_ignore_extensions);
@@ -86,12 +98,11 @@ pub(super) fn inventory(
         playbook_dir: Some(settings.playbook_dir.clone()),
         duplicate_keys: settings.duplicate_keys,
         expressions: Some(Arc::new(InventoryExpressions(engine.clone()))),
-        foreign_plugins: Some(plugins),
         extra_vars: Arc::clone(extra_vars),
         use_extra_vars: settings.inventory_use_extra_vars,
         merge_hashes: settings.merge_hashes,
         keep_places: settings.explains,
-        ..LoadOptions::default()
+        ..options
     };
     if !settings.inventory_plugins.is_empty() {
         options.enabled.clone_from(&settings.inventory_plugins);
@@ -240,15 +251,12 @@ impl Session {
         let (engine_of_inventory, extra_vars_of_inventory) = (engine.clone(), Arc::clone(&extra_vars));
         let plugins_of_inventory = Arc::clone(&plugins);
         let reload = Box::new(move || {
-            self::inventory(
-                &sources,
-                &engine_of_inventory,
-                Arc::clone(&plugins_of_inventory),
-                &extra_vars_of_inventory,
-                &mut |sentence| {
-                    let _ = tell.send(Event::Warning(sentence));
-                },
-            )
+            let foreign_plugins: Arc<PythonPlugins> = Arc::clone(&plugins_of_inventory);
+            let options =
+                LoadOptions { foreign_plugins: Some(foreign_plugins), use_cache: false, ..LoadOptions::default() };
+            inventory_by(&sources, &engine_of_inventory, options, &extra_vars_of_inventory, &mut |sentence| {
+                let _ = tell.send(Event::Warning(sentence));
+            })
         });
         let lock = Lock::new(settings.lock, settings.lock_timeout, settings.lock_is_chosen, &settings.run_name);
         let start_at = settings.start_at_task.clone();

@@ -260,7 +260,7 @@ def read_inventory(request):
         raise LookupError('it does not accept a file of this name; its documentation says which names it reads')
     inventory = InventoryData()
     inventory.current_source = request['path']
-    plugin.parse(inventory, files, request['path'], cache=True)
+    plugin.parse(inventory, files, request['path'], cache=request['cache'])
     try:
         plugin.update_cache_if_changed()
     except AttributeError:
@@ -272,7 +272,7 @@ def read_inventory(request):
         str(name): {
             'hosts': [str(host.name) for host in group.hosts],
             'children': [str(child.name) for child in group.child_groups],
-            'vars': of_inventory(group.vars, secrets),
+            'vars': of_inventory(variables(group), secrets),
         } for name, group in inventory.groups.items()
     }
     own = ('inventory_file', 'inventory_dir')
@@ -282,6 +282,12 @@ def read_inventory(request):
     }
     groups['_meta'] = {'hostvars': hostvars}
     return {'groups': groups, 'secrets': secrets, 'trusted': bool(getattr(plugin, 'trusted_by_default', False))}
+
+
+def variables(group):
+    """Variables of a group, with the one that ansible-core turns into an attribute."""
+    priority = getattr(group, 'priority', 1)
+    return group.vars if priority == 1 else {'ansible_group_priority': priority, **group.vars}
 
 
 def of_inventory(value, secrets):
