@@ -220,3 +220,24 @@ async fn tree_with_equal_files_is_copied() {
     tokio::time::timeout(Duration::from_secs(60), copies).await.expect("the hosts wait for each other");
     site.pool.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lying_sender_is_not_used_for_other_contents() {
+    if !available() {
+        return;
+    }
+    let mut site = Site::new(Some(0));
+    let liar = site.target("liar", None);
+    for round in 0..2 {
+        let path = site.copy(&liar).await;
+        fs::File::options().write(true).open(path).unwrap().write_at(&[255], 5).unwrap();
+        for number in 0..2 {
+            let path = site.copy(&site.target(&format!("web{round}{number}"), None)).await;
+            site.assert_equal(&path);
+        }
+        assert_eq!(site.warnings.lock().unwrap().len(), 2, "in round {round}");
+        site.bytes[9] ^= 1;
+        fs::write(&site.file, &site.bytes).unwrap();
+    }
+    site.pool.close().await;
+}

@@ -24,7 +24,7 @@ use super::live::Live;
 const FROM_HERE: usize = 2;
 /// Hosts that one host sends to at once.
 const UPLOADS: usize = 2;
-/// Transfers that fail before a sender is no longer used for a content.
+/// Transfers that fail before a sender is no longer used.
 const SENDER_FAILURES: u32 = 2;
 /// Transfers that fail, before any succeeds, until the run goes on without: the hosts do not reach each other.
 const RUN_FAILURES: u32 = 3;
@@ -49,7 +49,10 @@ pub(super) struct Member<V> {
     pub(super) peers: Arc<Peers<V>>,
     /// Address by which other hosts reach it, if that is known.
     pub(super) address: Option<IpAddr>,
+    /// Whether a transfer to it has failed.
     has_failed: AtomicBool,
+    /// Transfers from it that failed, of any content.
+    failures: AtomicU32,
 }
 
 /// State of one content.
@@ -73,7 +76,6 @@ struct Sender<V> {
     user: Option<Become>,
     address: IpAddr,
     uploads: AtomicU32,
-    failures: AtomicU32,
 }
 
 /// Source of a content for one host.
@@ -89,7 +91,7 @@ pub(super) struct Share<V> {
     distribution: Option<Arc<Distribution<V>>>,
     sender: Option<Arc<Sender<V>>>,
     /// Executor of the sender, which would end in the middle of the transfer if the pool exchanged it.
-    _live: Option<Arc<Live<V>>>,
+    live: Option<Arc<Live<V>>>,
 }
 
 /// The source that a host gets at this moment.
@@ -112,7 +114,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Peers<V> {
     }
 
     pub(super) fn member(self: &Arc<Self>, address: Option<IpAddr>) -> Member<V> {
-        Member { peers: Arc::clone(self), address, has_failed: AtomicBool::new(false) }
+        Member { peers: Arc::clone(self), address, has_failed: AtomicBool::new(false), failures: AtomicU32::new(0) }
     }
 
     /// Chooses the source of a content for a host, and waits while all are occupied.
@@ -189,7 +191,7 @@ impl<V> Peers<V> {
 impl<V> Supply<V> {
     /// The controller, which sends to any number of hosts at once.
     fn unlimited() -> Supply<V> {
-        Supply { peer: None, share: Share { distribution: None, sender: None, _live: None } }
+        Supply { peer: None, share: Share { distribution: None, sender: None, live: None } }
     }
 }
 
@@ -218,7 +220,6 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Member<V> {
                 user: user.cloned(),
                 address,
                 uploads: AtomicU32::new(0),
-                failures: AtomicU32::new(0),
             }));
         }
         drop(state);
@@ -227,11 +228,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Member<V> {
 
     /// Counts a transfer from another host that failed.
     pub(super) fn has_lost(&self, share: &Share<V>) {
-        let Share { distribution: Some(distribution), sender: Some(sender), .. } = share else { return };
+        let Share { sender: Some(_), live, .. } = share else { return };
         self.has_failed.store(true, Ordering::Relaxed);
         self.peers.failures.fetch_add(1, Ordering::Relaxed);
-        if sender.failures.fetch_add(1, Ordering::Relaxed) + 1 >= SENDER_FAILURES {
-            distribution.remove(sender);
+        if let Some(sender) = live.as_ref().and_then(|live| live.member.as_ref()) {
+            sender.failures.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -253,7 +254,11 @@ impl<V> Default for Distribution<V> {
 impl<V: Serialize + DeserializeOwned + Send + 'static> Distribution<V> {
     fn choose(self: &Arc<Self>, receiver: *const Live<V>, address: IpAddr, patience: Duration) -> Choice<V> {
         let mut state = lock(&self.state);
-        state.senders.retain(|sender| sender.live.upgrade().is_some_and(|live| !live.is_closed()));
+        let is_usable = |member: &Member<V>| member.failures.load(Ordering::Relaxed) < SENDER_FAILURES;
+        state.senders.retain(|sender| {
+            let live = sender.live.upgrade().filter(|live| !live.is_closed());
+            live.is_some_and(|live| live.member.as_ref().is_some_and(is_usable))
+        });
         let mut usable = state
             .senders
             .iter()
@@ -269,7 +274,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Distribution<V> {
         if let Some(sender) = free {
             sender.uploads.fetch_add(1, Ordering::Relaxed);
             state.granted = Instant::now();
-            let share = Share { distribution, sender: Some(Arc::clone(&sender)), _live: sender.live.upgrade() };
+            let share = Share { distribution, sender: Some(Arc::clone(&sender)), live: sender.live.upgrade() };
             return Choice::Sender(sender, share);
         }
         match left {
@@ -277,7 +282,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Distribution<V> {
             _ => {
                 state.from_here += 1;
                 state.granted = Instant::now();
-                Choice::Here(Share { distribution, sender: None, _live: None })
+                Choice::Here(Share { distribution, sender: None, live: None })
             }
         }
     }
