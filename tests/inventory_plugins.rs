@@ -34,6 +34,19 @@ const CORE: &[(&str, &str)] = &[
 
 class EncryptedString(str):
     pass
+
+
+class VaultSecretsContext:
+    current = None
+
+    def __init__(self, secrets):
+        self.secrets = secrets
+
+    @classmethod
+    def initialize(cls, context):
+        if cls.current:
+            raise RuntimeError('initialized twice')
+        cls.current = context
 "#,
     ),
     (
@@ -110,7 +123,7 @@ fn plugin(parse: &str) -> String {
 import time
 
 from ansible import context
-from ansible.parsing.vault import EncryptedString
+from ansible.parsing.vault import EncryptedString, VaultSecretsContext
 
 
 class InventoryModule:
@@ -217,7 +230,8 @@ fn secret_that_a_plugin_decrypts_is_masked() {
     let parse = r#"
 inventory.add_host('vm1')
 inventory.set_variable('vm1', 'token', EncryptedString('harbour-7'))
-inventory.set_variable('vm1', 'unlocked', loader.secrets[0][1].bytes == b'sesame')
+passwords = loader.secrets, VaultSecretsContext.current.secrets
+inventory.set_variable('vm1', 'unlocked', all(secrets[0][1].bytes == b'sesame' for secrets in passwords))
 "#;
     let play = "- hosts: vm1\n  connection: local\n  gather_facts: false\n  tasks:\n    - debug: {msg: '{{ unlocked }} {{ token }} {{ token | upper }}'}\n";
     let files = [("a.cloud.yml", "plugin: cloud\n"), ("p.yml", play), ("password", "sesame\n")];

@@ -242,7 +242,7 @@ def read_inventory(request):
     from ansible.inventory.data import InventoryData
     from ansible.module_utils.common.collections import ImmutableDict
     from ansible.parsing.dataloader import DataLoader
-    from ansible.parsing.vault import VaultSecret
+    from ansible.parsing import vault
     from ansible.plugins import loader
 
     find_collections()
@@ -251,8 +251,11 @@ def read_inventory(request):
     context.CLIARGS = ImmutableDict(extra_vars=(json.dumps(request['extra_vars']),))
     files = DataLoader()
     files.set_basedir(setup['basedir'])
-    files.set_vault_secrets(
-        [(label, VaultSecret(base64.b64decode(password))) for label, password in request['secrets']])
+    passwords = [(label, vault.VaultSecret(base64.b64decode(password))) for label, password in request['secrets']]
+    files.set_vault_secrets(passwords)
+    # Since 2.19, encrypted options of the plugin are decrypted with these.
+    if hasattr(vault, 'VaultSecretsContext'):
+        vault.VaultSecretsContext.initialize(vault.VaultSecretsContext(passwords))
     plugin = loader.inventory_loader.get(request['name'])
     if plugin is None:
         raise LookupError('ansible-core does not find it')
