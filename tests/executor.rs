@@ -207,6 +207,7 @@ async fn output_contents_and_files_sent_as_blobs() {
         name: "big".into(),
         size: bytes.len() as u64,
         sha1: hex::encode(sha1::Sha1::digest(bytes)),
+        sha256: None,
         mode: 0o644,
         delivery,
     };
