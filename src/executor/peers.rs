@@ -173,10 +173,8 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Peers<V> {
             let completed = call::make(&live, call, self.allowed, "another host").await.ok()?;
             let result = serde_json::to_value(&completed.result).ok()?;
             let port = result.get("port")?.as_u64().and_then(|port| u16::try_from(port).ok())?;
-            // A host must not make others connect to a service of the system.
-            let is_possible = if self.port == 0 { port >= 1024 } else { port == self.port };
             let address = SocketAddr::new(sender.address, port);
-            is_possible.then_some(Peer { address, ticket, key })
+            is_acceptable(port, self.port).then_some(Peer { address, ticket, key })
         })
     }
 }
@@ -306,6 +304,11 @@ impl<V> Drop for Share<V> {
     }
 }
 
+/// Whether a sender may name this port. It must not make others connect to a service of the system.
+fn is_acceptable(port: u16, configured: u16) -> bool {
+    if configured == 0 { port >= 1024 } else { port == configured }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -322,6 +325,15 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[test]
+    fn sender_cannot_name_port_of_service() {
+        for (port, configured, is_right) in
+            [(40000, 0, true), (22, 0, false), (0, 0, false), (443, 443, true), (22, 443, false), (0, 443, false)]
+        {
+            assert_eq!(is_acceptable(port, configured), is_right, "{port}, {configured}");
+        }
+    }
 
     #[test]
     fn hosts_that_never_finish_do_not_stop_others() {
