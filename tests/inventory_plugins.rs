@@ -34,6 +34,19 @@ const CORE: &[(&str, &str)] = &[
 
 class EncryptedString(str):
     pass
+
+
+class VaultSecretsContext:
+    current = None
+
+    def __init__(self, secrets):
+        self.secrets = secrets
+
+    @classmethod
+    def initialize(cls, context):
+        if cls.current:
+            raise RuntimeError('initialized twice')
+        cls.current = context
 "#,
     ),
     (
@@ -41,6 +54,7 @@ class EncryptedString(str):
         r#"class Group:
     def __init__(self, name):
         self.name, self.hosts, self.child_groups, self.vars = name, [], [], {}
+        self.priority = 1
 
 
 class Host:
@@ -61,7 +75,10 @@ class InventoryData:
         self.groups[group].hosts.append(self.hosts[name])
 
     def set_variable(self, name, key, value):
-        (self.hosts.get(name) or self.groups[name]).vars[key] = value
+        if key == 'ansible_group_priority':
+            self.groups[name].priority = int(value)
+        else:
+            (self.hosts.get(name) or self.groups[name]).vars[key] = value
 
     def reconcile_inventory(self):
         pass
@@ -106,7 +123,7 @@ fn plugin(parse: &str) -> String {
 import time
 
 from ansible import context
-from ansible.parsing.vault import EncryptedString
+from ansible.parsing.vault import EncryptedString, VaultSecretsContext
 
 
 class InventoryModule:
@@ -169,6 +186,11 @@ inventory.groups['prod'].child_groups.append(inventory.groups['web'])
 inventory.add_host('vm1', 'web')
 inventory.add_host('vm2')
 inventory.set_variable('prod', 'level', 3)
+for name in 'first', 'second':
+    inventory.add_group(name)
+    inventory.add_host('vm1', name)
+    inventory.set_variable(name, 'chosen', name)
+inventory.set_variable('first', 'ansible_group_priority', 10)
 inventory.set_variable('vm1', 'ansible_host', '192.0.2.1')
 inventory.set_variable('vm1', 'tags', {'Name': 'one', 'zones': ('a', 'b')})
 inventory.set_variable('vm2', 'given', json.loads(context.CLIARGS['extra_vars'][0])['region'])
@@ -178,6 +200,7 @@ print('what a plugin prints is no answer')
     let found = listed(&folder, &["-e", "region=north"]);
     let hostvars = &found["_meta"]["hostvars"];
     assert_eq!(hostvars["vm1"]["level"], 3);
+    assert_eq!(hostvars["vm1"]["chosen"], json!({"__ansible_unsafe": "first"}), "it has a higher priority");
     assert_eq!(hostvars["vm1"]["tags"]["zones"], json!([{"__ansible_unsafe": "a"}, {"__ansible_unsafe": "b"}]));
     assert_eq!(hostvars["vm2"]["given"], json!({"__ansible_unsafe": "north"}));
     assert_eq!(hostvars["vm1"]["inventory_file"], Value::Null);
@@ -187,7 +210,11 @@ print('what a plugin prints is no answer')
 
 #[test]
 fn text_of_a_cloud_is_data_unless_the_plugin_trusts_it() {
-    let parse = "inventory.add_host('vm1')\ninventory.set_variable('vm1', 'name', '{{ 6 * 7 }}')";
+    let parse = r#"
+inventory.add_host('vm1')
+inventory.set_variable('vm1', 'name', '{{ 6 * 7 }}')
+inventory.set_variable('vm1', 'odd', {'k' * 3000: 'a\x7f\u2028\ufeff', '<<': {'!x': '*a'}})
+"#;
     let play =
         "- hosts: vm1\n  connection: local\n  gather_facts: false\n  tasks:\n    - debug: {msg: 'name={{ name }}'}\n";
     for (name, expected) in [("cloud", "name={{ 6 * 7 }}"), ("trusting", "name=42")] {
@@ -203,7 +230,8 @@ fn secret_that_a_plugin_decrypts_is_masked() {
     let parse = r#"
 inventory.add_host('vm1')
 inventory.set_variable('vm1', 'token', EncryptedString('harbour-7'))
-inventory.set_variable('vm1', 'unlocked', loader.secrets[0][1].bytes == b'sesame')
+passwords = loader.secrets, VaultSecretsContext.current.secrets
+inventory.set_variable('vm1', 'unlocked', all(secrets[0][1].bytes == b'sesame' for secrets in passwords))
 "#;
     let play = "- hosts: vm1\n  connection: local\n  gather_facts: false\n  tasks:\n    - debug: {msg: '{{ unlocked }} {{ token }} {{ token | upper }}'}\n";
     let files = [("a.cloud.yml", "plugin: cloud\n"), ("p.yml", play), ("password", "sesame\n")];
@@ -211,6 +239,40 @@ inventory.set_variable('vm1', 'unlocked', loader.secrets[0][1].bytes == b'sesame
     let arguments = ["playbook", "-i", "a.cloud.yml", "--vault-password-file", "password", "p.yml"];
     let said = text(&windlass(folder.path(), &arguments).stdout);
     assert!(said.contains("True ") && !said.contains("harbour-7"), "{said}");
+}
+
+#[test]
+fn secret_of_configuration_is_masked_in_error() {
+    let secret = windlass_vault::Secret::new("default", "sesame");
+    let envelope = windlass_vault::encrypt(b"harbour-7", &secret).unwrap();
+    let envelope = envelope.trim().replace('\n', "\n    ");
+    let configuration = format!("plugin: cloud\nkeys:\n- token: !vault |\n    {envelope}\n");
+    let files = [("a.cloud.yml", configuration.as_str()), ("p.yml", "- hosts: all\n"), ("password", "sesame\n")];
+    let folder = project(&[("cloud", "raise ValueError('harbour-7 is no token')")], &files);
+    let arguments = ["playbook", "-i", "a.cloud.yml", "--vault-password-file", "password", "p.yml"];
+    let said = text(&windlass(folder.path(), &arguments).stderr);
+    assert!(said.contains("is no token") && !said.contains("harbour-7"), "{said}");
+}
+
+#[test]
+fn inventory_plugin_leaves_no_trace_in_process_of_filters() {
+    let parse = "inventory.add_host('vm1')\nimport builtins\nbuiltins.trace = 1";
+    let filter = "import builtins\n\nclass FilterModule:\n    def filters(self):\n        return {'trace': lambda _: hasattr(builtins, 'trace')}\n";
+    let play = "- hosts: vm1\n  connection: local\n  gather_facts: false\n  tasks:\n    - debug: {msg: 'trace={{ 1 | trace }}'}\n";
+    let files = [("a.cloud.yml", "plugin: cloud\n"), ("p.yml", play), ("filter_plugins/trace.py", filter)];
+    let folder = project(&[("cloud", parse)], &files);
+    let output = windlass(folder.path(), &["playbook", "-i", "a.cloud.yml", "p.yml"]);
+    assert!(text(&output.stdout).contains("trace=False"), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn refreshed_inventory_comes_from_no_cache() {
+    let parse = "inventory.add_host('vm1')\ninventory.set_variable('vm1', 'cached', cache)";
+    let play = "- hosts: vm1\n  connection: local\n  gather_facts: false\n  tasks:\n    - debug: {msg: 'cached={{ cached }}'}\n    - meta: refresh_inventory\n    - debug: {msg: 'cached={{ cached }}'}\n";
+    let folder = project(&[("cloud", parse)], &[("a.cloud.yml", "plugin: cloud\n"), ("p.yml", play)]);
+    let said = text(&windlass(folder.path(), &["playbook", "-i", "a.cloud.yml", "p.yml"]).stdout);
+    let (before, after) = (said.find("cached=True"), said.find("cached=False"));
+    assert!(before.is_some() && before < after, "{said}");
 }
 
 #[test]
@@ -235,6 +297,10 @@ fn plugin_that_is_not_there_is_named_with_a_remedy() {
     assert!(said.contains("install it with `windlass galaxy collection install amazon.aws`"), "{said}");
     let said = says("plugin: clod\n");
     assert!(said.contains("The inventory plugin `clod` failed: ansible-core does not find it."), "{said}");
+    for name in ["../../x", "a..b", "a/b.c.d", "\"a\\0b\"", "''"] {
+        let said = says(&format!("plugin: {name}\n"));
+        assert!(said.contains("this is no name of a plugin"), "{name}: {said}");
+    }
     let folder = project(&[("cloud", "pass")], &[("a.cloud.yml", "plugin: cloud\n")]);
     fs::remove_dir_all(folder.path().join("core")).unwrap();
     let said = refused(&folder);

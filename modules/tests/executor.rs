@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path, thread::sleep, time::Duration};
 
 use common::{Session, request, shell};
 use serde_json::json;
-use windlass_protocol::{Content, Delivery, Event, Reply, Stream, ToExecutor};
+use windlass_protocol::{Content, Delivery, Event, OFFER, Reply, Stream, ToExecutor};
 
 #[test]
 fn executor_greets_answers_and_ends() {
@@ -179,6 +179,35 @@ fn truncated_content_keeps_old_file() {
     assert!(answer.result["msg"].as_str().unwrap().contains("checksum"), "{}", answer.result);
     assert_eq!(std::fs::read_to_string(&dest).unwrap(), "old");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn content_with_wrong_checksum_is_not_passed_on() {
+    use sha1::Digest;
+    let directory = tempfile::tempdir().unwrap();
+    let dest = directory.path().join("a");
+    let mut copy = request(1, "copy", json!({ "_content": 0, "dest": dest.display().to_string() }));
+    let sha256 = hex::encode(sha2::Sha256::digest(b"announced"));
+    copy.contents = vec![Content {
+        name: "a".into(),
+        size: 9,
+        sha1: hex::encode(sha1::Sha1::digest(b"announced")),
+        sha256: Some(sha256.clone()),
+        mode: 0o644,
+        delivery: Delivery::OnDemand,
+    }];
+    let offer =
+        json!({ "sha256": sha256, "address": "127.0.0.1:0", "ticket": "01".repeat(16), "key": "02".repeat(32) });
+    let mut session = Session::start();
+    for (id, bytes, is_kept) in [(1, b"different", false), (2, b"announced", true)] {
+        copy.id = id;
+        session.send(&ToExecutor::Run(copy.clone()), &[]);
+        session.next();
+        session.send(&ToExecutor::Content { id, content: 0, last: true }, bytes);
+        session.answer(id);
+        let answer = session.run(request(10 + id, OFFER, offer.clone()));
+        assert_eq!(answer.result.get("port").is_some(), is_kept, "{}", answer.result);
+    }
 }
 
 #[test]

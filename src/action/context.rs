@@ -138,8 +138,6 @@ pub struct Content {
 
 /// Contents up to this size in bytes travel with their request. Larger ones are sent only if the host lacks them.
 const INLINE_LIMIT: u64 = 128 << 10;
-/// Size in bytes from which hosts may pass a content on to each other. Agreeing on it costs two round trips.
-const PASSED_ON: u64 = 1 << 20;
 
 impl Content {
     /// Content made of bytes in memory.
@@ -178,7 +176,7 @@ impl Content {
             name: path.display().to_string(),
             size: metadata.len(),
             sha1,
-            sha256: Some(sha256).filter(|_| metadata.len() >= PASSED_ON),
+            sha256,
             mode,
             delivery: Delivery::OnDemand,
         };
@@ -405,7 +403,7 @@ mod tests {
     #[test]
     fn decrypted_and_rendered_contents_are_not_passed_on() {
         let folder = tempfile::tempdir().unwrap();
-        let bytes = vec![b'x'; PASSED_ON as usize];
+        let bytes = vec![b'x'; hashes::PASSED_ON as usize];
         let (plain, vault) = (folder.path().join("plain"), folder.path().join("vault"));
         std::fs::write(&plain, &bytes).unwrap();
         let secret = windlass_vault::Secret::new("default", "harbour");
@@ -416,7 +414,9 @@ mod tests {
         let of_file = |path| Content::of_file(path, &files, true).unwrap().description;
         assert!(of_file(&plain).sha256.is_some());
         let decrypted = of_file(&vault);
-        assert_eq!((decrypted.size, decrypted.sha256), (PASSED_ON, None));
+        assert_eq!((decrypted.size, decrypted.sha256), (hashes::PASSED_ON, None));
+        std::fs::write(&plain, &bytes[1..]).unwrap();
+        assert_eq!(of_file(&plain).sha256, None, "too small");
         assert_eq!(Content::of_bytes("rendered", bytes).description.sha256, None);
     }
 

@@ -11,11 +11,15 @@ use sha2::Sha256;
 
 use crate::memory::Memory;
 
+/// Size in bytes from which hosts may pass a content on to each other. Agreeing on it costs two round trips.
+pub(super) const PASSED_ON: u64 = 1 << 20;
+
 /// Hashes of a file, in hex.
 #[derive(Debug, Clone)]
 pub(super) struct Hashes {
     pub(super) sha1: String,
-    pub(super) sha256: String,
+    /// Of files that hosts may pass on to each other.
+    pub(super) sha256: Option<String>,
 }
 
 /// A file in one state: its path, device, inode, size, and the times at which its content and inode changed.
@@ -39,21 +43,24 @@ pub(super) fn of_file(path: &Path, metadata: &Metadata) -> io::Result<Hashes> {
     if let Some(hashes) = &*slot {
         return Ok(hashes.clone());
     }
-    let hashes = read(path)?;
+    let hashes = read(path, metadata.len() >= PASSED_ON)?;
     Ok(slot.insert(hashes).clone())
 }
 
-fn read(path: &Path) -> io::Result<Hashes> {
+fn read(path: &Path, is_passed_on: bool) -> io::Result<Hashes> {
     let mut file = File::open(path)?;
-    let (mut sha1, mut sha256) = (Sha1::new(), Sha256::new());
+    let (mut sha1, mut sha256) = (Sha1::new(), is_passed_on.then(Sha256::new));
     let mut buffer = vec![0; 1 << 16];
     loop {
         let count = file.read(&mut buffer)?;
         if count == 0 {
-            return Ok(Hashes { sha1: hex::encode(sha1.finalize()), sha256: hex::encode(sha256.finalize()) });
+            let sha256 = sha256.map(|hasher| hex::encode(hasher.finalize()));
+            return Ok(Hashes { sha1: hex::encode(sha1.finalize()), sha256 });
         }
         let piece = buffer.get(..count).unwrap_or_default();
         sha1.update(piece);
-        sha256.update(piece);
+        if let Some(sha256) = &mut sha256 {
+            sha256.update(piece);
+        }
     }
 }

@@ -67,6 +67,18 @@ pub(super) fn inventory(
     extra_vars: &Arc<Mapping>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Inventory> {
+    let options = LoadOptions { foreign_plugins: Some(plugins), ..LoadOptions::default() };
+    inventory_by(settings, engine, options, extra_vars, warn)
+}
+
+/// Like [`inventory`], with options for loading that no setting has.
+fn inventory_by(
+    settings: &Settings,
+    engine: &Engine,
+    options: LoadOptions,
+    extra_vars: &Arc<Mapping>,
+    warn: &mut dyn FnMut(String),
+) -> Result<Inventory> {
     let mut directory_filter = DirectoryFilter::default();
     if !settings.inventory.ignore_extensions.is_empty() {
         directory_filter.extensions.clone_from(&settings.inventory.ignore_extensions);
@@ -86,12 +98,11 @@ pub(super) fn inventory(
         playbook_dir: Some(settings.playbook_dir.clone()),
         duplicate_keys: settings.duplicate_keys,
         expressions: Some(Arc::new(InventoryExpressions(engine.clone()))),
-        foreign_plugins: Some(plugins),
         extra_vars: Arc::clone(extra_vars),
         use_extra_vars: settings.inventory.use_extra_vars,
         merge_hashes: settings.merge_hashes,
         keep_places: settings.explains,
-        ..LoadOptions::default()
+        ..options
     };
     if !settings.inventory.plugins.is_empty() {
         options.enabled.clone_from(&settings.inventory.plugins);
@@ -251,7 +262,10 @@ impl Session {
             let (settings, engine, extra_vars) = (settings.clone(), engine.clone(), Arc::clone(&extra_vars));
             let (plugins, events) = (Arc::clone(&plugins), events.clone());
             Box::new(move || {
-                self::inventory(&settings, &engine, Arc::clone(&plugins), &extra_vars, &mut |sentence| {
+                let plugins: Arc<PythonPlugins> = Arc::clone(&plugins);
+                let options =
+                    LoadOptions { foreign_plugins: Some(plugins), use_cache: false, ..LoadOptions::default() };
+                inventory_by(&settings, &engine, options, &extra_vars, &mut |sentence| {
                     let _ = events.send(Event::Warning(sentence));
                 })
             })

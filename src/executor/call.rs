@@ -153,7 +153,8 @@ pub(super) async fn make<V>(
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    if live.member.is_none() {
+    // Without the hash, the host does not keep what nobody can fetch from it.
+    if live.member.as_ref().is_none_or(|member| member.address.is_none()) {
         call.request.contents.iter_mut().for_each(|content| content.sha256 = None);
     }
     let blob = inline(&call).await?;
@@ -285,7 +286,7 @@ where
 {
     let mut received = None;
     let mut feeding = JoinSet::new();
-    // Sources of contents, which this request occupies until it is done.
+    // Sources of contents, which this request occupies until it needs the next one or is done.
     let mut shares: HashMap<usize, Share<V>> = HashMap::new();
     // Contents requested while another one is being sent; `expected` limits their number.
     let mut wanted = VecDeque::new();
@@ -365,6 +366,10 @@ where
                 if let (Some(member), Some(share)) = (&live.member, shares.remove(&content)) {
                     member.has_lost(&share);
                 }
+                // A module reads one content after the other, so it has the earlier ones. Keeping their sources
+                // occupied would let hosts wait for each other, or for themselves if two contents are equal.
+                pass_on(live, call, &shares);
+                shares.clear();
                 let described = call.request.contents.get(content);
                 let wanted_content = Wanted {
                     id,
@@ -450,7 +455,7 @@ where
 {
     let (id, content) = (wanted.id, wanted.content);
     let supply = match (&live.member, &wanted.sha256) {
-        (Some(member), Some(sha256)) => Some(member.supply(&live, sha256).await),
+        (Some(member), Some(sha256)) => Some(member.supply(&live, sha256, wanted.size.unwrap_or_default()).await),
         _ => None,
     };
     let (bytes, share) = match supply {

@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,10 +24,13 @@ use super::live::Live;
 const FROM_HERE: usize = 2;
 /// Hosts that one host sends to at once.
 const UPLOADS: usize = 2;
-/// Transfers that fail before a sender is no longer used for a content.
+/// Transfers that fail before a sender is no longer used.
 const SENDER_FAILURES: u32 = 2;
 /// Transfers that fail, before any succeeds, until the run goes on without: the hosts do not reach each other.
 const RUN_FAILURES: u32 = 3;
+/// Time in which some host must get a source, plus a second for each MiB. Then the controller sends to one host more:
+/// a host that never finishes must not stop the others.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Seconds for a sender to prepare a transfer.
 const OFFER_DEADLINE: u64 = 10;
 
@@ -45,7 +49,10 @@ pub(super) struct Member<V> {
     pub(super) peers: Arc<Peers<V>>,
     /// Address by which other hosts reach it, if that is known.
     pub(super) address: Option<IpAddr>,
+    /// Whether a transfer to it has failed.
     has_failed: AtomicBool,
+    /// Transfers from it that failed, of any content.
+    failures: AtomicU32,
 }
 
 /// State of one content.
@@ -57,6 +64,8 @@ struct Distribution<V> {
 struct State<V> {
     /// Hosts that the controller is sending to.
     from_here: usize,
+    /// When a host last got a source.
+    granted: Instant,
     senders: Vec<Arc<Sender<V>>>,
 }
 
@@ -67,7 +76,6 @@ struct Sender<V> {
     user: Option<Become>,
     address: IpAddr,
     uploads: AtomicU32,
-    failures: AtomicU32,
 }
 
 /// Source of a content for one host.
@@ -82,13 +90,16 @@ pub(super) struct Supply<V> {
 pub(super) struct Share<V> {
     distribution: Option<Arc<Distribution<V>>>,
     sender: Option<Arc<Sender<V>>>,
+    /// Executor of the sender, which would end in the middle of the transfer if the pool exchanged it.
+    live: Option<Arc<Live<V>>>,
 }
 
 /// The source that a host gets at this moment.
 enum Choice<V> {
     Here(Share<V>),
     Sender(Arc<Sender<V>>, Share<V>),
-    Wait,
+    /// None yet; for this time at most.
+    Wait(Duration),
 }
 
 impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Peers<V> {
@@ -103,24 +114,28 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Peers<V> {
     }
 
     pub(super) fn member(self: &Arc<Self>, address: Option<IpAddr>) -> Member<V> {
-        Member { peers: Arc::clone(self), address, has_failed: AtomicBool::new(false) }
+        Member { peers: Arc::clone(self), address, has_failed: AtomicBool::new(false), failures: AtomicU32::new(0) }
     }
 
     /// Chooses the source of a content for a host, and waits while all are occupied.
-    async fn supply(&self, receiver: &Live<V>, address: IpAddr, sha256: &str) -> Supply<V> {
+    async fn supply(&self, receiver: &Live<V>, address: IpAddr, sha256: &str, size: u64) -> Supply<V> {
+        let patience = PATIENCE + Duration::from_secs(size >> 20);
         let distribution = Arc::clone(lock(&self.contents).entry(sha256.to_owned()).or_default());
         loop {
             let changed = distribution.changed.notified();
             tokio::pin!(changed);
             // Registered before the look at the state, so that no change is missed.
             changed.as_mut().enable();
-            match distribution.choose(receiver, address) {
+            if self.is_hopeless() {
+                return Supply::unlimited();
+            }
+            match distribution.choose(receiver, address, patience) {
                 Choice::Here(share) => return Supply { peer: None, share },
                 Choice::Sender(sender, share) => match self.offer(&sender, sha256).await {
                     Some(peer) => return Supply { peer: Some(peer), share },
                     None => distribution.remove(&sender),
                 },
-                Choice::Wait => changed.await,
+                Choice::Wait(time) => drop(tokio::time::timeout(time, changed).await),
             }
         }
     }
@@ -158,24 +173,34 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Peers<V> {
             let completed = call::make(&live, call, self.allowed, "another host").await.ok()?;
             let result = serde_json::to_value(&completed.result).ok()?;
             let port = result.get("port")?.as_u64().and_then(|port| u16::try_from(port).ok())?;
-            // A host must not make others connect to a service of the system.
             let address = SocketAddr::new(sender.address, port);
-            (port >= 1024 || port == self.port).then_some(Peer { address, ticket, key })
+            is_acceptable(port, self.port).then_some(Peer { address, ticket, key })
         })
+    }
+}
+
+impl<V> Peers<V> {
+    /// Whether the hosts do not reach each other.
+    fn is_hopeless(&self) -> bool {
+        !self.has_succeeded.load(Ordering::Relaxed) && self.failures.load(Ordering::Relaxed) >= RUN_FAILURES
+    }
+}
+
+impl<V> Supply<V> {
+    /// The controller, which sends to any number of hosts at once.
+    fn unlimited() -> Supply<V> {
+        Supply { peer: None, share: Share { distribution: None, sender: None, live: None } }
     }
 }
 
 impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Member<V> {
     /// Chooses the source of a content that this executor needs.
-    pub(super) async fn supply(&self, live: &Live<V>, sha256: &str) -> Supply<V> {
-        let peers = &self.peers;
-        let is_hopeless =
-            !peers.has_succeeded.load(Ordering::Relaxed) && peers.failures.load(Ordering::Relaxed) >= RUN_FAILURES;
+    pub(super) async fn supply(&self, live: &Live<V>, sha256: &str, size: u64) -> Supply<V> {
         match self.address {
-            Some(address) if !is_hopeless && !self.has_failed.load(Ordering::Relaxed) => {
-                peers.supply(live, address, sha256).await
+            Some(address) if !self.has_failed.load(Ordering::Relaxed) => {
+                self.peers.supply(live, address, sha256, size).await
             }
-            _ => Supply { peer: None, share: Share { distribution: None, sender: None } },
+            _ => Supply::unlimited(),
         }
     }
 
@@ -183,23 +208,29 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Member<V> {
     pub(super) fn has_received(&self, live: &Arc<Live<V>>, sha256: &str, user: Option<&Become>) {
         let Some(address) = self.address else { return };
         let distribution = Arc::clone(lock(&self.peers.contents).entry(sha256.to_owned()).or_default());
-        lock(&distribution.state).senders.push(Arc::new(Sender {
-            live: Arc::downgrade(live),
-            user: user.cloned(),
-            address,
-            uploads: AtomicU32::new(0),
-            failures: AtomicU32::new(0),
-        }));
+        let mut state = lock(&distribution.state);
+        // The same content may have arrived before, for another file.
+        let is_known =
+            |sender: &Arc<Sender<V>>| sender.live.as_ptr() == Arc::as_ptr(live) && sender.user.as_ref() == user;
+        if !state.senders.iter().any(is_known) {
+            state.senders.push(Arc::new(Sender {
+                live: Arc::downgrade(live),
+                user: user.cloned(),
+                address,
+                uploads: AtomicU32::new(0),
+            }));
+        }
+        drop(state);
         distribution.changed.notify_waiters();
     }
 
     /// Counts a transfer from another host that failed.
     pub(super) fn has_lost(&self, share: &Share<V>) {
-        let Share { distribution: Some(distribution), sender: Some(sender) } = share else { return };
+        let Share { sender: Some(_), live, .. } = share else { return };
         self.has_failed.store(true, Ordering::Relaxed);
         self.peers.failures.fetch_add(1, Ordering::Relaxed);
-        if sender.failures.fetch_add(1, Ordering::Relaxed) + 1 >= SENDER_FAILURES {
-            distribution.remove(sender);
+        if let Some(sender) = live.as_ref().and_then(|live| live.member.as_ref()) {
+            sender.failures.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -213,38 +244,45 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Member<V> {
 
 impl<V> Default for Distribution<V> {
     fn default() -> Self {
-        Distribution { state: Mutex::new(State { from_here: 0, senders: Vec::new() }), changed: Notify::new() }
+        let state = State { from_here: 0, granted: Instant::now(), senders: Vec::new() };
+        Distribution { state: Mutex::new(state), changed: Notify::new() }
     }
 }
 
 impl<V: Serialize + DeserializeOwned + Send + 'static> Distribution<V> {
-    fn choose(self: &Arc<Self>, receiver: &Live<V>, address: IpAddr) -> Choice<V> {
+    fn choose(self: &Arc<Self>, receiver: *const Live<V>, address: IpAddr, patience: Duration) -> Choice<V> {
         let mut state = lock(&self.state);
-        state.senders.retain(|sender| sender.live.upgrade().is_some_and(|live| !live.is_closed()));
+        let is_usable = |member: &Member<V>| member.failures.load(Ordering::Relaxed) < SENDER_FAILURES;
+        state.senders.retain(|sender| {
+            let live = sender.live.upgrade().filter(|live| !live.is_closed());
+            live.is_some_and(|live| live.member.as_ref().is_some_and(is_usable))
+        });
         let mut usable = state
             .senders
             .iter()
-            .filter(|sender| !std::ptr::eq(sender.live.as_ptr(), receiver))
+            .filter(|sender| sender.live.as_ptr() != receiver)
             // The loopback address of one host is another machine for the next.
             .filter(|sender| sender.address.is_loopback() == address.is_loopback())
             .peekable();
-        let share = |sender| Share { distribution: Some(Arc::clone(self)), sender };
-        if usable.peek().is_some() {
-            let free = usable.min_by_key(|sender| sender.uploads.load(Ordering::Relaxed));
-            return match free.filter(|sender| (sender.uploads.load(Ordering::Relaxed) as usize) < UPLOADS) {
-                None => Choice::Wait,
-                Some(sender) => {
-                    sender.uploads.fetch_add(1, Ordering::Relaxed);
-                    Choice::Sender(Arc::clone(sender), share(Some(Arc::clone(sender))))
-                }
-            };
+        let has_senders = usable.peek().is_some();
+        let free = usable.min_by_key(|sender| sender.uploads.load(Ordering::Relaxed));
+        let free = free.filter(|sender| (sender.uploads.load(Ordering::Relaxed) as usize) < UPLOADS).cloned();
+        let left = patience.checked_sub(state.granted.elapsed()).filter(|left| !left.is_zero());
+        let distribution = Some(Arc::clone(self));
+        if let Some(sender) = free {
+            sender.uploads.fetch_add(1, Ordering::Relaxed);
+            state.granted = Instant::now();
+            let share = Share { distribution, sender: Some(Arc::clone(&sender)), live: sender.live.upgrade() };
+            return Choice::Sender(sender, share);
         }
-        drop(usable);
-        if state.from_here >= FROM_HERE {
-            return Choice::Wait;
+        match left {
+            Some(left) if has_senders || state.from_here >= FROM_HERE => Choice::Wait(left),
+            _ => {
+                state.from_here += 1;
+                state.granted = Instant::now();
+                Choice::Here(Share { distribution, sender: None, live: None })
+            }
         }
-        state.from_here += 1;
-        Choice::Here(share(None))
     }
 }
 
@@ -266,6 +304,11 @@ impl<V> Drop for Share<V> {
     }
 }
 
+/// Whether a sender may name this port. It must not make others connect to a service of the system.
+fn is_acceptable(port: u16, configured: u16) -> bool {
+    if configured == 0 { port >= 1024 } else { port == configured }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -275,4 +318,34 @@ fn random<const LENGTH: usize>() -> Option<String> {
     let mut bytes = [0; LENGTH];
     getrandom::fill(&mut bytes).ok()?;
     Some(hex::encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn sender_cannot_name_port_of_service() {
+        for (port, configured, is_right) in
+            [(40000, 0, true), (22, 0, false), (0, 0, false), (443, 443, true), (22, 443, false), (0, 443, false)]
+        {
+            assert_eq!(is_acceptable(port, configured), is_right, "{port}, {configured}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_never_finish_do_not_stop_others() {
+        let distribution = Arc::<Distribution<Value>>::default();
+        let choose = |patience| distribution.choose(std::ptr::null(), IpAddr::from([192, 0, 2, 1]), patience);
+        let occupied: Vec<_> = (0..FROM_HERE).map(|_| choose(PATIENCE)).collect();
+        assert!(occupied.iter().all(|choice| matches!(choice, Choice::Here(_))));
+        assert!(matches!(choose(PATIENCE), Choice::Wait(left) if left <= PATIENCE));
+        let one_more = choose(Duration::ZERO);
+        assert!(matches!(one_more, Choice::Here(_)));
+        assert!(matches!(choose(PATIENCE), Choice::Wait(_)), "one host at a time");
+        drop((occupied, one_more));
+        assert_eq!(lock(&distribution.state).from_here, 0);
+    }
 }

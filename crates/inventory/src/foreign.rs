@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use windlass_vault::Secrets;
-use windlass_yaml::{Mapping, Node, Source};
+use windlass_yaml::{Mapping, Node, Source, Value};
 
 use crate::load::Loader;
 use crate::plugin::Candidate;
@@ -30,6 +30,8 @@ pub struct Configured<'a> {
     pub secrets: &'a Secrets,
     /// Variables of the command line.
     pub extra_vars: &'a Mapping,
+    /// Whether the plugin may answer from its cache.
+    pub use_cache: bool,
 }
 
 /// The inventory that a plugin has read.
@@ -42,14 +44,19 @@ pub struct ForeignInventory {
 }
 
 /// Passes a file to the plugin it names; `Ok(false)` if nothing can run such plugins.
-pub(crate) fn read(loader: &mut Loader<'_>, source: &Candidate, plugin: &Node) -> Result<bool, Error> {
-    let (Some(foreign), Some(name)) = (&loader.options.foreign_plugins, plugin.as_str()) else { return Ok(false) };
+pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate, plugin: &Node) -> Result<bool, Error> {
+    let (Some(foreign), Some(name)) = (loader.options.foreign_plugins.clone(), plugin.as_str()) else {
+        return Ok(false);
+    };
+    let document = source.document(loader)?;
     let configured = Configured {
         plugin: name,
         path: &source.path,
         secrets: &loader.options.secrets,
         extra_vars: &loader.options.extra_vars,
+        use_cache: loader.options.use_cache,
     };
+    observe(&document, &loader.options.secrets);
     let read = foreign.read(&configured).map_err(|sentence| Error::at(&plugin.span, sentence))?;
     let document = if read.is_trusted {
         let output = Source::new(format!("output of the inventory plugin {name}"), read.groups.to_string());
@@ -58,4 +65,15 @@ pub(crate) fn read(loader: &mut Loader<'_>, source: &Candidate, plugin: &Node) -
         Node::from_json(&read.groups, &plugin.span)
     };
     loader.apply(script::statements(&document, &|_| Ok(None))?, &source.path).map(|()| true)
+}
+
+/// Decrypts the values of a file so that they are masked, because the plugin's error may quote them.
+fn observe(node: &Node, secrets: &Secrets) {
+    match &node.value {
+        // The plugin reports a value that it cannot decrypt.
+        Value::Vault(text) => drop(windlass_vault::decrypt(text.as_bytes(), secrets)),
+        Value::List(items) => items.iter().for_each(|item| observe(item, secrets)),
+        Value::Map(mapping) => mapping.iter().for_each(|(_, value)| observe(value, secrets)),
+        _ => {}
+    }
 }

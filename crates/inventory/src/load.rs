@@ -67,6 +67,8 @@ pub struct LoadOptions {
     pub expressions: Option<Arc<dyn Expressions>>,
     /// Runs inventory plugins in Python; without it, sources that configure one cannot be read.
     pub foreign_plugins: Option<Arc<dyn ForeignPlugins>>,
+    /// Whether such plugins may answer from their caches.
+    pub use_cache: bool,
     /// Variables of the command line, for `constructed`.
     pub extra_vars: Arc<Mapping>,
     /// Whether dictionaries of one host or group are merged if several sources define them (`hash_behaviour = merge`).
@@ -91,6 +93,7 @@ impl Default for LoadOptions {
             script_timeout: Some(windlass_bounds::child::DEADLINE),
             expressions: None,
             foreign_plugins: None,
+            use_cache: true,
             extra_vars: Arc::default(),
             use_extra_vars: false,
             merge_hashes: false,

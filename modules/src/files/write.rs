@@ -171,21 +171,22 @@ impl Wanted {
             staged.flushed_later = self.flushed_later;
             let hashers = vec![Hasher::sha1(), Hasher::Md5(Default::default())];
             let (sums, _) = staged.fill_hashed(content, hashers, host)?;
-            Ok((staged, sums))
+            let [written, md5] = sums.as_slice() else { return Err(Failure::new("a checksum is missing")) };
+            // Compared here, so that only the announced content is kept for other hosts.
+            if written != sum {
+                return Err(Failure::new(format!(
+                    "Copied file does not match the expected checksum. Transfer failed. Expected {sum}, got {written} for {}.",
+                    self.path.display()
+                ))
+                .with("checksum", written.as_str())
+                .with("expected_checksum", sum));
+            }
+            Ok((staged, md5.clone()))
         };
-        let (staged, sums) = match self.source {
+        let (staged, md5) = match self.source {
             Source::Controller(index) => host.store_content(index, store, |(staged, _)| staged.file())?,
             _ => store(&mut *self.open(host)?)?,
         };
-        let [written, md5] = sums.as_slice() else { return Err(Failure::new("a checksum is missing")) };
-        if written != sum {
-            return Err(Failure::new(format!(
-                "Copied file does not match the expected checksum. Transfer failed. Expected {sum}, got {written} for {}.",
-                self.path.display()
-            ))
-            .with("checksum", written.as_str())
-            .with("expected_checksum", sum));
-        }
         validate(self.validate.as_deref(), staged.path(), host)?;
         if self.backup
             && let Some(copy) = backup::make(&self.path)?

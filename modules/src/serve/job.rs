@@ -6,6 +6,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs::File,
     io::{self, Cursor, Read},
+    net::SocketAddr,
     panic::{AssertUnwindSafe, PanicHookInfo},
     sync::{
         Arc, Mutex,
@@ -311,13 +312,12 @@ struct Arriving {
 
 impl Arriving {
     /// Remembers that another host did not send the content, and warns of it.
-    fn fail(&self, sender: Option<&Peer>, error: io::Error) -> io::Error {
+    fn fail(&self, sender: SocketAddr, error: io::Error) -> io::Error {
         let Connection { job, contents, .. } = &self.connection;
         if lock(&job.failed_peers).insert(self.index) && !job.cancelled.load(Ordering::Relaxed) {
             let name = contents.get(self.index).map(|content| content.name.as_str()).unwrap_or_default();
-            let sender = sender.map(|peer| format!(" at {}", peer.address)).unwrap_or_default();
             let message = format!(
-                "{name} comes from the control machine, because another host{sender} could not send it: {}",
+                "{name} comes from the control machine, because another host at {sender} could not send it: {}",
                 reason(&error)
             );
             self.connection.event(Event::Warning { message }, &[]);
@@ -330,7 +330,8 @@ impl Read for Arriving {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some(taken) = &mut self.taken {
-                return taken.read(buffer).map_err(|error| self.fail(None, error));
+                let sender = taken.address;
+                return taken.read(buffer).map_err(|error| self.fail(sender, error));
             }
             let count = self.current.read(buffer)?;
             if count > 0 || buffer.is_empty() {
@@ -344,7 +345,7 @@ impl Read for Arriving {
                     let content = content.ok_or_else(|| io::Error::other("there is no such content"))?;
                     match Taken::connect(&peer, content, Arc::clone(cancelled)) {
                         Ok(taken) => self.taken = Some(taken),
-                        Err(error) => return Err(self.fail(Some(&peer), error)),
+                        Err(error) => return Err(self.fail(peer.address, error)),
                     }
                 }
                 Err(_) if cancelled.load(Ordering::Relaxed) => {

@@ -242,7 +242,7 @@ def read_inventory(request):
     from ansible.inventory.data import InventoryData
     from ansible.module_utils.common.collections import ImmutableDict
     from ansible.parsing.dataloader import DataLoader
-    from ansible.parsing.vault import VaultSecret
+    from ansible.parsing import vault
     from ansible.plugins import loader
 
     find_collections()
@@ -251,8 +251,11 @@ def read_inventory(request):
     context.CLIARGS = ImmutableDict(extra_vars=(json.dumps(request['extra_vars']),))
     files = DataLoader()
     files.set_basedir(setup['basedir'])
-    files.set_vault_secrets(
-        [(label, VaultSecret(base64.b64decode(password))) for label, password in request['secrets']])
+    passwords = [(label, vault.VaultSecret(base64.b64decode(password))) for label, password in request['secrets']]
+    files.set_vault_secrets(passwords)
+    # Since 2.19, encrypted options of the plugin are decrypted with these.
+    if hasattr(vault, 'VaultSecretsContext'):
+        vault.VaultSecretsContext.initialize(vault.VaultSecretsContext(passwords))
     plugin = loader.inventory_loader.get(request['name'])
     if plugin is None:
         raise LookupError('ansible-core does not find it')
@@ -260,7 +263,7 @@ def read_inventory(request):
         raise LookupError('it does not accept a file of this name; its documentation says which names it reads')
     inventory = InventoryData()
     inventory.current_source = request['path']
-    plugin.parse(inventory, files, request['path'], cache=True)
+    plugin.parse(inventory, files, request['path'], cache=request['cache'])
     try:
         plugin.update_cache_if_changed()
     except AttributeError:
@@ -272,7 +275,7 @@ def read_inventory(request):
         str(name): {
             'hosts': [str(host.name) for host in group.hosts],
             'children': [str(child.name) for child in group.child_groups],
-            'vars': of_inventory(group.vars, secrets),
+            'vars': of_inventory(variables(group), secrets),
         } for name, group in inventory.groups.items()
     }
     own = ('inventory_file', 'inventory_dir')
@@ -282,6 +285,12 @@ def read_inventory(request):
     }
     groups['_meta'] = {'hostvars': hostvars}
     return {'groups': groups, 'secrets': secrets, 'trusted': bool(getattr(plugin, 'trusted_by_default', False))}
+
+
+def variables(group):
+    """Variables of a group, with the one that ansible-core turns into an attribute."""
+    priority = getattr(group, 'priority', 1)
+    return group.vars if priority == 1 else {'ansible_group_priority': priority, **group.vars}
 
 
 def of_inventory(value, secrets):

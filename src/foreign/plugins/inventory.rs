@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use windlass_inventory::{Configured, ForeignInventory, ForeignPlugins};
 
 use super::super::not_installed;
-use super::{PythonPlugins, no_questions};
+use super::PythonPlugins;
 
 impl ForeignPlugins for PythonPlugins {
     fn knows(&self, plugin: &str) -> bool {
@@ -39,6 +39,9 @@ impl ForeignPlugins for PythonPlugins {
             let reason = self.modules.without_core();
             return Err(format!("The inventory plugin `{name}` needs ansible-core, but {reason}."));
         }
+        if name.split('.').any(|part| part.is_empty() || part.contains(['/', '\0'])) {
+            return Err(refuse("this is no name of a plugin, which is like `amazon.aws.aws_ec2`"));
+        }
         let mut parts = name.split('.');
         if let (Some(namespace), Some(collection), Some(_)) = (parts.next(), parts.next(), parts.next())
             && self.modules.collection(namespace, collection).is_none()
@@ -55,8 +58,9 @@ impl ForeignPlugins for PythonPlugins {
             configured.extra_vars.iter().map(|(key, value)| (key.to_text(), value.to_json())).collect();
         let request = json!({
             "do": "inventory", "name": name, "path": configured.path, "secrets": secrets, "extra_vars": extra_vars,
+            "cache": configured.use_cache,
         });
-        let mut answer = self.request(&request, &mut no_questions).map_err(|refusal| refuse(&refusal.message))?;
+        let mut answer = self.request_alone(&request).map_err(|refusal| refuse(&refusal.message))?;
         for secret in answer.get("secrets").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str) {
             configured.secrets.decrypted(secret.as_bytes());
         }

@@ -199,6 +199,13 @@ impl PythonPlugins {
         }
         answer
     }
+
+    /// Sends a request to a process of its own: what the plugin changes there must not reach filters, and what it
+    /// learns, such as vault passwords, does not stay.
+    fn request_alone(&self, request: &Json) -> Result<Json, Refusal> {
+        let setup = self.setup().map_err(|problem| Refusal { message: problem.to_owned(), undefined: false })?;
+        Helper::start(setup)?.ask(request, &mut no_questions)
+    }
 }
 
 fn no_questions(_: &Json) -> Result<Json, String> {

@@ -10,7 +10,7 @@ mod take;
 #[cfg(test)]
 mod tests;
 
-use std::io;
+use std::{io, time::Duration};
 
 use aead_stream::{NewStream, StreamBE32};
 use chacha20poly1305::ChaCha20Poly1305;
@@ -21,6 +21,10 @@ pub(super) use take::Taken;
 
 /// Bytes of the content in one sealed piece; the last one may have fewer.
 const PIECE: usize = 64 << 10;
+/// Slowest acceptable rate on average, in bytes per second, after [`MEASURED_AFTER`].
+const SLOWEST: u64 = 64 << 10;
+/// Time before the rate is judged.
+const MEASURED_AFTER: Duration = Duration::from_secs(30);
 /// Bytes that sealing adds to a piece.
 const TAG: usize = 16;
 
@@ -42,6 +46,11 @@ fn bytes<const LENGTH: usize>(text: &str) -> io::Result<[u8; LENGTH]> {
         io::Error::new(io::ErrorKind::InvalidInput, "the controller sent no valid key for the transfer")
     })?;
     Ok(bytes)
+}
+
+/// Whether a transfer that has moved so many bytes in this time ends, because one side holds up the other.
+fn is_too_slow(elapsed: Duration, bytes: u64) -> bool {
+    elapsed > MEASURED_AFTER && bytes < SLOWEST * elapsed.as_secs()
 }
 
 /// Bytes of the piece that begins where `left` bytes remain, and whether it is the last one.

@@ -16,13 +16,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use windlass_protocol::{Content, Offer, TICKET};
 
-use super::{Cipher, PIECE, TAG, cipher, next_piece, ticket};
+use super::{Cipher, PIECE, TAG, cipher, is_too_slow, next_piece, ticket};
 use crate::{
     process::reason,
     serve::{failed, lock},
 };
 
-/// Time for which a content is kept after it was received or last offered.
+/// Time for which a content is kept after it was received or last sent.
 const KEPT_FOR: Duration = Duration::from_secs(120);
 /// Contents kept at once; beyond that the oldest is dropped.
 const MOST_KEPT: usize = 64;
@@ -60,6 +60,18 @@ struct KeptContent {
     used: Instant,
 }
 
+impl State {
+    /// Drops contents that nobody asked for in time. A transfer, which may take longer, counts as use until it ends.
+    fn expire(&mut self) {
+        self.contents.retain(|_, content| {
+            if Arc::strong_count(&content.file) > 1 {
+                content.used = Instant::now();
+            }
+            content.used.elapsed() < KEPT_FOR
+        });
+    }
+}
+
 /// A transfer that the controller announced.
 struct Ticket {
     content: KeptContent,
@@ -91,7 +103,7 @@ impl Kept {
         loop {
             thread::sleep(Duration::from_secs(1));
             let mut state = lock(&self.0);
-            state.contents.retain(|_, content| content.used.elapsed() < KEPT_FOR);
+            state.expire();
             if state.contents.is_empty() {
                 state.expires = false;
                 return;
@@ -145,6 +157,8 @@ impl Kept {
             state.tickets.retain(|_, ticket| ticket.issued.elapsed() < ARRIVAL);
             if let Some(Ok((stream, _))) = accepted
                 && state.connections < MOST_CONNECTIONS
+                // Otherwise strangers could keep it listening.
+                && !state.tickets.is_empty()
             {
                 let kept = Arc::clone(self);
                 let send = move || {
@@ -180,14 +194,23 @@ impl Kept {
         // Removed, because its key may only be used once.
         let Some(Ticket { content, cipher, .. }) = lock(&self.0).tickets.remove(&sent) else { return Ok(()) };
         let mut piece = Vec::with_capacity(PIECE + TAG);
-        let (mut offset, mut position) = (0, 0);
+        let (mut offset, mut position, mut written) = (0, 0, 0);
+        let began = Instant::now();
         loop {
             let (length, is_last) = next_piece(content.size - offset);
             piece.clear();
             piece.resize(length, 0);
             content.file.read_exact_at(&mut piece, offset)?;
             cipher.encrypt_in_place(position, is_last, &[], &mut piece).map_err(io::Error::other)?;
-            stream.write_all(&piece)?;
+            let mut rest = piece.as_slice();
+            while !rest.is_empty() {
+                let count = stream.write(rest)?;
+                rest = rest.get(count..).filter(|_| count > 0).ok_or(io::ErrorKind::WriteZero)?;
+                written += count as u64;
+                if is_too_slow(began.elapsed(), written) {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
             if is_last {
                 return Ok(());
             }
@@ -207,4 +230,25 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     })?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_stays_kept_during_a_long_transfer() {
+        let long_ago = Instant::now().checked_sub(KEPT_FOR * 2).unwrap();
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let mut state = State::default();
+        state.contents.insert(String::new(), KeptContent { file: Arc::clone(&file), size: 1, used: long_ago });
+        state.expire();
+        assert_eq!(state.contents.len(), 1, "it is being sent");
+        drop(file);
+        state.expire();
+        assert_eq!(state.contents.len(), 1, "it was sent until now");
+        state.contents.values_mut().for_each(|content| content.used = long_ago);
+        state.expire();
+        assert!(state.contents.is_empty());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,21 +14,19 @@ use aead_stream::StreamPrimitive;
 use sha2::{Digest, Sha256};
 use windlass_protocol::{Content, Peer};
 
-use super::{Cipher, PIECE, TAG, cipher, next_piece, ticket};
+use super::{Cipher, PIECE, TAG, cipher, is_too_slow, next_piece, ticket};
 
 /// Time for the connection to the sender.
 const CONNECT: Duration = Duration::from_secs(3);
 /// Time in which the sender must send some bytes.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Slowest acceptable rate on average, in bytes per second, after [`MEASURED_AFTER`].
-const SLOWEST: u64 = 64 << 10;
-/// Time before the rate is judged.
-const MEASURED_AFTER: Duration = Duration::from_secs(30);
 /// Interval at which a read looks for a cancelled request.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A content that arrives from another host. Reading fails unless every byte is as the controller announced.
 pub(in crate::serve) struct Taken {
+    /// The sender.
+    pub(in crate::serve) address: SocketAddr,
     stream: TcpStream,
     cipher: Cipher,
     position: u32,
@@ -51,6 +49,7 @@ impl Taken {
         stream.set_write_timeout(Some(SILENCE))?;
         stream.write_all(&ticket)?;
         Ok(Taken {
+            address: peer.address,
             stream,
             cipher,
             position: 0,
@@ -107,9 +106,8 @@ impl Taken {
                 }
                 Err(error) => return Err(error),
             }
-            let elapsed = self.began.elapsed();
             let received = u64::from(self.position) * PIECE as u64 + filled as u64;
-            if elapsed > MEASURED_AFTER && received < SLOWEST * elapsed.as_secs() {
+            if is_too_slow(self.began.elapsed(), received) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "it sent less than 64 KiB a second"));
             }
         }

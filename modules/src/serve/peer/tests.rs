@@ -4,13 +4,14 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, atomic::AtomicBool},
     thread,
+    time::Duration,
 };
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use windlass_protocol::{Content, Delivery, Peer, Secret};
 
-use super::{Cipher, Kept, PIECE, Taken, cipher};
+use super::{Cipher, Kept, MEASURED_AFTER, PIECE, SLOWEST, Taken, cipher, is_too_slow};
 use aead_stream::StreamPrimitive;
 
 /// Bytes of more than two pieces.
@@ -129,6 +130,31 @@ fn content_changed_since_its_arrival_is_refused_by_receiver() {
     file.set_len(9).unwrap();
     let port = offer(&kept, &content, &peer(0, 2)).unwrap();
     assert_eq!(take(&peer(port, 2), &content).unwrap_err(), "it closed the connection");
+}
+
+#[test]
+fn slow_transfer_ends_after_grace() {
+    assert!(!is_too_slow(MEASURED_AFTER, 0));
+    let later = MEASURED_AFTER * 2;
+    assert!(is_too_slow(later, SLOWEST * later.as_secs() - 1));
+    assert!(!is_too_slow(later, SLOWEST * later.as_secs()));
+    assert!(!is_too_slow(Duration::from_secs(1), 0));
+}
+
+#[test]
+fn stranger_is_not_served_without_expected_receiver() {
+    let bytes = bytes();
+    let content = described(&bytes);
+    let (kept, _file) = keeper(&content, &bytes);
+    let port = offer(&kept, &content, &peer(0, 1)).unwrap();
+    // A receiver that reads nothing keeps the sender listening.
+    let mut receiver = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    receiver.write_all(&[1; 16]).unwrap();
+    receiver.read_exact(&mut [0]).unwrap();
+    let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stranger.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let ended = stranger.read(&mut [0]);
+    assert!(matches!(ended, Ok(0)), "{ended:?}");
 }
 
 #[test]
