@@ -73,17 +73,22 @@ const DOCUMENTED: &[Row] = &[
         "10 s; 64 KiB/s on average after 30 s",
         &[
             ("modules/src/serve/peer/take.rs", "const SILENCE: Duration = Duration::from_secs(10);"),
-            ("modules/src/serve/peer/take.rs", "const SLOWEST: u64 = 64 << 10;"),
-            ("modules/src/serve/peer/take.rs", "const MEASURED_AFTER: Duration = Duration::from_secs(30);"),
+            ("modules/src/serve/peer/mod.rs", "const SLOWEST: u64 = 64 << 10;"),
+            ("modules/src/serve/peer/mod.rs", "const MEASURED_AFTER: Duration = Duration::from_secs(30);"),
         ],
     ),
     (
         "Receiver that it waits for",
-        "15 s, 10 s",
+        "15 s; 10 s, 64 KiB/s on average after 30 s",
         &[
             ("modules/src/serve/peer/send.rs", "const ARRIVAL: Duration = Duration::from_secs(15);"),
             ("modules/src/serve/peer/send.rs", "const SILENCE: Duration = Duration::from_secs(10);"),
         ],
+    ),
+    (
+        "Host that waits for such a file",
+        "60 s, and 1 s for each MiB",
+        &[("src/executor/peers.rs", "const PATIENCE: Duration = Duration::from_secs(60);")],
     ),
     (
         "File that it keeps",
@@ -340,6 +345,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("crates/ssh/src/connect.rs", "FIRST_PAUSE", "shortest of the pauses that LONGEST_PAUSE bounds"),
     ("crates/lab/src/wait.rs", "PAUSE", "interval of attempts in the lab"),
     ("crates/lab/src/ssh.rs", "MOMENT", "one attempt to connect to a host of the lab"),
+    ("modules/src/serve/peer/send.rs", "PAUSE", "rest of a listener that cannot accept a connection"),
     ("modules/src/serve/peer/take.rs", "TICK", "interval at which a read looks for a cancelled request"),
     ("modules/src/serve/gate.rs", "PAUSE", "interval of attempts to get a lock"),
     ("modules/src/serve/gate.rs", "HEARTBEAT", "interval of reports while a lock is awaited"),

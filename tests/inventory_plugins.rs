@@ -308,6 +308,17 @@ fn plugin_that_is_not_there_is_named_with_a_remedy() {
 }
 
 #[test]
+fn control_characters_that_a_plugin_prints_are_escaped() {
+    let parse = r#"
+print('tag \x1b]0;x\x07 of a cloud', '\u202e')
+inventory.add_host('vm1')
+"#;
+    let folder = project(&[("cloud", parse)], &[("a.cloud.yml", "plugin: cloud\n")]);
+    let said = refused(&folder);
+    assert!(said.contains(r"tag \x1b]0;x\x07 of a cloud \u202e"), "{said}");
+}
+
+#[test]
 fn only_enabled_plugins_run() {
     let parse = "inventory.add_host('vm1')";
     let files =

@@ -16,6 +16,24 @@ except (ImportError, OSError, AttributeError):
 
 wire = os.fdopen(os.dup(1), 'w', encoding='utf-8')
 os.dup2(2, 1)
+
+
+class Plain:
+    """Escapes control characters: a plugin may print text of a host or a cloud, which must not drive the terminal."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def write(self, text):
+        plain = ''.join(char if char in '\n\t' or char.isprintable() else ascii(char)[1:-1] for char in text)
+        self.stream.write(plain)
+        return len(text)
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+
+sys.stdout, sys.stderr = Plain(sys.stdout), Plain(sys.stderr)
 setup = json.loads(sys.stdin.readline())
 sys.path[:0] = setup['paths']
 
