@@ -1,6 +1,5 @@
 //! The exchange of one request, from its first to its last frame.
 
-use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,22 +7,17 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::fs::File;
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
-use windlass_protocol::{Answer, Delivery, Event, Reply, Request, Spent, Stream, ToExecutor};
+use windlass_protocol::{Answer, Event, Reply, Request, Spent, Stream, ToExecutor};
 
+use super::contents::{self, Contents};
 use super::counters::add;
 use super::expected::Expected;
 use super::live::Live;
-use super::peers::{Share, Supply};
 use super::received::Received;
 use super::routes::{End, Incoming, Registered};
 use super::{Error, Heartbeat, lock};
 
-/// Chunk size in which contents are sent, in bytes.
-const PIECE: usize = 256 << 10;
 /// Additional time to wait for a request beyond its own timeout.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -157,14 +151,14 @@ where
     if live.member.as_ref().is_none_or(|member| member.address.is_none()) {
         call.request.contents.iter_mut().for_each(|content| content.sha256 = None);
     }
-    let blob = inline(&call).await?;
-    let Registered { id, mut incoming, heard } = match live.register() {
+    let blob = contents::inline(&call).await?;
+    let mut registered = match live.register() {
         Ok(registered) => registered,
         Err(End::Lost(reason)) => return Err(Broken::NotSent(Box::new(call), reason)),
         Err(End::Violation(reason)) => return Err(Broken::Violation(reason)),
     };
-    call.request.id = id;
-    let mut running = Running { live: live.clone(), id, done: false };
+    call.request.id = registered.id;
+    let mut running = Running { live: live.clone(), id: registered.id, done: false };
     let departed = Arc::new(AtomicBool::new(false));
     add(&live.counters.requests, 1);
     let mut cost = Cost::default();
@@ -182,51 +176,9 @@ where
     let ToExecutor::Run(request) = message else { return Err(Broken::Lost("it was not sent".to_owned())) };
     call.request = request;
 
-    let limit = match call.request.timeout {
-        0 => None,
-        seconds => Some(Duration::from_secs(seconds) + GRACE),
-    };
-    let outcome = {
-        let module = &call.request.module;
-        let silent = || {
-            let seconds = allowed.heartbeat.quiet.as_secs();
-            let until = allowed.heartbeat.lost.map(|lost| format!(" and is given up after {} s", lost.as_secs()));
-            let until = until.unwrap_or_default();
-            tell(&call, TaskEvent::Silent(format!("no answer for {seconds} s; {module} is in flight{until}")));
-        };
-        let ping = || live.ping(id);
-        let lost = live.pulse.lost(allowed.heartbeat, &heard, ping, silent);
-        // Pinned here so that the future reserves space for it only once.
-        let patience = AtomicBool::new(false);
-        let waits = Waits { allowed, host, patience: &patience };
-        let mut answer = std::pin::pin!(answer(live, &call, id, &mut incoming, &mut cost, waits));
-        let limited = async {
-            let Some(limit) = limit else { return Ok(answer.await) };
-            loop {
-                match tokio::time::timeout(limit, &mut answer).await {
-                    Ok(outcome) => return Ok(outcome),
-                    // A wait for another run's lock does not count as the task's time; the executor reports it
-                    // regularly.
-                    Err(_) if patience.swap(false, Ordering::Relaxed) => {}
-                    Err(_) => return Err(limit),
-                }
-            }
-        };
-        tokio::select! {
-            outcome = limited => match outcome {
-                Ok(outcome) => outcome,
-                Err(limit) => {
-                    let reason = format!("the executor did not answer within {} s", limit.as_secs());
-                    return Err(Broken::Lost(reason));
-                }
-            },
-            lost = lost => {
-                let seconds = lost.as_secs();
-                let reason = format!("the host did not answer for {seconds} s (`heartbeat_timeout`), {module} was in flight");
-                return Err(Broken::Lost(reason));
-            }
-        }
-    };
+    let patience = AtomicBool::new(false);
+    let waits = Waits { allowed, host, patience: &patience };
+    let outcome = wait(live, &call, &mut registered, waits, &mut cost).await?;
     if !matches!(outcome, Err(Ended::Error(Error::Controller { .. }))) {
         running.done = true;
     }
@@ -249,6 +201,57 @@ where
             End::Lost(reason) => Broken::NotSent(Box::new(call), reason),
         }),
     }
+}
+
+/// Waits for the answer, as long as the host and the task's time limit permit.
+async fn wait<V>(
+    live: &Arc<Live<V>>,
+    call: &Call<V>,
+    registered: &mut Registered<V>,
+    waits: Waits<'_>,
+    cost: &mut Cost,
+) -> Result<Result<Completed<V>, Ended>, Broken<V>>
+where
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let Registered { id, incoming, heard } = registered;
+    let (id, heartbeat) = (*id, waits.allowed.heartbeat);
+    let limit = match call.request.timeout {
+        0 => None,
+        seconds => Some(Duration::from_secs(seconds) + GRACE),
+    };
+    let module = &call.request.module;
+    let silent = || {
+        let seconds = heartbeat.quiet.as_secs();
+        let until = heartbeat.lost.map(|lost| format!(" and is given up after {} s", lost.as_secs()));
+        let until = until.unwrap_or_default();
+        tell(call, TaskEvent::Silent(format!("no answer for {seconds} s; {module} is in flight{until}")));
+    };
+    let lost = live.pulse.lost(heartbeat, heard, || live.ping(id), silent);
+    // Pinned here so that the future reserves space for it only once.
+    let mut answer = std::pin::pin!(answer(live, call, incoming, cost, waits));
+    let limited = async {
+        let Some(limit) = limit else { return Ok(answer.await) };
+        loop {
+            match tokio::time::timeout(limit, &mut answer).await {
+                Ok(outcome) => return Ok(outcome),
+                // A wait for another run's lock does not count as the task's time; the executor reports it regularly.
+                Err(_) if waits.patience.swap(false, Ordering::Relaxed) => {}
+                Err(_) => return Err(limit),
+            }
+        }
+    };
+    let reason = tokio::select! {
+        outcome = limited => match outcome {
+            Ok(outcome) => return Ok(outcome),
+            Err(limit) => format!("the executor did not answer within {} s", limit.as_secs()),
+        },
+        lost = lost => {
+            let seconds = lost.as_secs();
+            format!("the host did not answer for {seconds} s (`heartbeat_timeout`), {module} was in flight")
+        }
+    };
+    Err(Broken::Lost(reason))
 }
 
 enum Ended {
@@ -276,7 +279,6 @@ struct Waits<'a> {
 async fn answer<V>(
     live: &Arc<Live<V>>,
     call: &Call<V>,
-    id: u64,
     incoming: &mut mpsc::Receiver<Incoming<V>>,
     cost: &mut Cost,
     waits: Waits<'_>,
@@ -285,25 +287,14 @@ where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     let mut received = None;
-    let mut feeding = JoinSet::new();
-    // Sources of contents, which this request occupies until it needs the next one or is done.
-    let mut shares: HashMap<usize, Share<V>> = HashMap::new();
-    // Contents requested while another one is being sent; `expected` limits their number.
-    let mut wanted = VecDeque::new();
+    let mut contents = Contents::new();
     let mut expected = Expected::of(&call.request, call.receive_into.is_some());
     loop {
         let Incoming { reply, blob, size, _reserved } = tokio::select! {
             // Sent contents come first, because the next frame may be about one of them.
             biased;
-            Some(fed) = feeding.join_next() => {
-                if let Ok(outcome) = fed {
-                    let Fed { content, bytes, share } = outcome?;
-                    cost.sent += bytes;
-                    shares.extend(share.map(|share| (content, share)));
-                }
-                if let Some(next) = wanted.pop_front() {
-                    feeding.spawn(next);
-                }
+            sent = contents.next() => {
+                cost.sent += sent?;
                 continue;
             }
             frame = incoming.recv() => frame.ok_or(Ended::Lost)?,
@@ -328,7 +319,7 @@ where
                 if let Some(user) = &call.request.become_user {
                     live.has_answered(user);
                 }
-                pass_on(live, call, &shares);
+                contents.arrived(live, call);
                 cost.spent = spent;
                 return Ok(Completed { result, received, cost: *cost });
             }
@@ -357,34 +348,9 @@ where
             }
             Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
             Event::NeedContent { content, whole } => {
-                let source = call.sources.get(content).cloned().ok_or_else(|| Error::Controller {
-                    message: format!("the task has no content {content}, although it announced one"),
-                })?;
                 add(&live.counters.round_trips, 1);
                 cost.round_trips += 1;
-                // The host that was to send it has failed.
-                if let (Some(member), Some(share)) = (&live.member, shares.remove(&content)) {
-                    member.has_lost(&share);
-                }
-                // A module reads one content after the other, so it has the earlier ones. Keeping their sources
-                // occupied would let hosts wait for each other, or for themselves if two contents are equal.
-                pass_on(live, call, &shares);
-                shares.clear();
-                let described = call.request.contents.get(content);
-                let wanted_content = Wanted {
-                    id,
-                    content,
-                    source,
-                    size: described.map(|content| content.size),
-                    sha256: described.and_then(|content| content.sha256.clone()).filter(|_| whole),
-                };
-                // One at a time: a module reads a content to its end before it requests it again.
-                let feed = provide(live.clone(), wanted_content);
-                if feeding.is_empty() {
-                    feeding.spawn(feed);
-                } else {
-                    wanted.push_back(feed);
-                }
+                contents.send(live, call, content, whole)?;
             }
         }
     }
@@ -404,130 +370,6 @@ fn receive<V>(call: &Call<V>, received: &mut Option<Received>, bytes: &[u8], all
     match received {
         Some(file) => file.write(bytes),
         None => Ok(()),
-    }
-}
-
-/// Bytes of the contents that travel in the request's own frame.
-async fn inline<V>(call: &Call<V>) -> Result<Vec<u8>, Error> {
-    let mut blob = Vec::new();
-    for (content, source) in call.request.contents.iter().zip(&call.sources) {
-        if content.delivery != Delivery::Inline {
-            continue;
-        }
-        let before = blob.len();
-        match source {
-            Source::Bytes(bytes) => blob.extend_from_slice(bytes),
-            Source::File(path) => {
-                blob.extend(tokio::fs::read(path).await.map_err(|error| unreadable(path.display(), &error))?);
-            }
-        }
-        if (blob.len() - before) as u64 != content.size {
-            return Err(changed(&content.name));
-        }
-    }
-    Ok(blob)
-}
-
-/// A content that a request needs.
-struct Wanted {
-    id: u64,
-    /// Its index.
-    content: usize,
-    source: Source,
-    size: Option<u64>,
-    /// Its hash, if another host may send it.
-    sha256: Option<String>,
-}
-
-/// A content that has been sent, by the controller or another host.
-struct Fed<V> {
-    /// Its index.
-    content: usize,
-    /// Bytes of the frames.
-    bytes: u64,
-    share: Option<Share<V>>,
-}
-
-/// Sends a content, or names the host that does.
-async fn provide<V>(live: Arc<Live<V>>, wanted: Wanted) -> Result<Fed<V>, Error>
-where
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
-    let (id, content) = (wanted.id, wanted.content);
-    let supply = match (&live.member, &wanted.sha256) {
-        (Some(member), Some(sha256)) => Some(member.supply(&live, sha256, wanted.size.unwrap_or_default()).await),
-        _ => None,
-    };
-    let (bytes, share) = match supply {
-        Some(Supply { peer: Some(peer), share }) => {
-            (live.send(&ToExecutor::Peer { id, content, peer }, &[], None).await? as u64, Some(share))
-        }
-        supply => (feed(live.clone(), wanted).await?, supply.map(|supply| supply.share)),
-    };
-    Ok(Fed { content, bytes, share })
-}
-
-/// Makes the host a sender of the contents that it has received.
-fn pass_on<V>(live: &Arc<Live<V>>, call: &Call<V>, shares: &HashMap<usize, Share<V>>)
-where
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
-    let Some(member) = &live.member else { return };
-    for (content, share) in shares {
-        member.has_taken(share);
-        if let Some(sha256) = call.request.contents.get(*content).and_then(|content| content.sha256.as_ref()) {
-            member.has_received(live, sha256, call.request.become_user.as_ref());
-        }
-    }
-}
-
-/// Sends a content in chunks. Returns the bytes of its frames.
-async fn feed<V>(live: Arc<Live<V>>, wanted: Wanted) -> Result<u64, Error>
-where
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
-    let Wanted { id, content, source, size, .. } = wanted;
-    let message = |last| ToExecutor::<V>::Content { id, content, last };
-    let mut written = 0;
-    match source {
-        Source::Bytes(bytes) => {
-            let mut pieces = bytes.chunks(PIECE).peekable();
-            if pieces.peek().is_none() {
-                written += live.send(&message(true), &[], None).await? as u64;
-            }
-            while let Some(piece) = pieces.next() {
-                written += live.send(&message(pieces.peek().is_none()), piece, None).await? as u64;
-            }
-        }
-        Source::File(path) => {
-            let mut file = File::open(&path).await.map_err(|error| unreadable(path.display(), &error))?;
-            let mut sent = 0;
-            loop {
-                let mut piece = Vec::with_capacity(PIECE);
-                let mut part = (&mut file).take(PIECE as u64);
-                part.read_to_end(&mut piece).await.map_err(|error| unreadable(path.display(), &error))?;
-                sent += piece.len() as u64;
-                let last = piece.len() < PIECE;
-                if last && size.is_some_and(|size| size != sent) {
-                    return Err(changed(&path.display().to_string()));
-                }
-                written += live.send(&message(last), &piece, None).await? as u64;
-                if last {
-                    break;
-                }
-            }
-        }
-    }
-    Ok(written)
-}
-
-fn unreadable(path: impl std::fmt::Display, error: &std::io::Error) -> Error {
-    Error::Controller { message: format!("the file {path} cannot be read: {error}") }
-}
-
-fn changed(name: &str) -> Error {
-    Error::Controller {
-        message: format!("the file {name} was changed while it was being sent; nothing was written on the host"),
     }
 }
 

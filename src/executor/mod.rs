@@ -5,6 +5,7 @@
 
 mod budget;
 mod call;
+mod contents;
 mod counters;
 mod error;
 mod expected;
