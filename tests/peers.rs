@@ -17,7 +17,7 @@ use sha2::Digest as _;
 use support::{Sshd, available};
 use windlass::connection::{HostKeyChecking, Kind, Target};
 use windlass::executor::{Call, Limits, Pool, Source, TaskEvent};
-use windlass_protocol::{Content, Delivery, Request};
+use windlass_protocol::{Become, BecomeMethod, Content, Delivery, Request};
 
 const SIZE: usize = 2 << 20;
 /// Bytes of all frames beside the contents, at most.
@@ -30,6 +30,8 @@ struct Site {
     file: PathBuf,
     bytes: Vec<u8>,
     warnings: Arc<Mutex<Vec<String>>>,
+    /// User as whom the hosts copy, if not the login user.
+    user: Option<Become>,
 }
 
 impl Site {
@@ -39,7 +41,7 @@ impl Site {
         let file = sshd.path("image.tar");
         fs::write(&file, &bytes).unwrap();
         let pool = Pool::new(Limits { peer_port, ..Limits::default() });
-        Site { sshd, pool, file, bytes, warnings: Arc::default() }
+        Site { sshd, pool, file, bytes, warnings: Arc::default(), user: None }
     }
 
     fn target(&self, name: &str, peer_address: Option<IpAddr>) -> Arc<Target> {
@@ -75,7 +77,7 @@ impl Site {
             delivery: Delivery::OnDemand,
         };
         let warnings = Arc::clone(&self.warnings);
-        let call = Call {
+        let mut call = Call {
             sources: vec![Source::File(self.file.clone()); contents],
             listener: Some(Box::new(move |event| {
                 if let TaskEvent::Warning(text) = event {
@@ -84,6 +86,7 @@ impl Site {
             })),
             ..Call::new(request(args, vec![content; contents]))
         };
+        call.request.become_user.clone_from(&self.user);
         let answer = self.pool.run(target, call).await.unwrap();
         assert_eq!(answer.result["changed"], true, "{}", answer.result);
     }
@@ -137,6 +140,21 @@ async fn controller_sends_a_large_file_only_twice() {
     let targets: Vec<_> = (0..12).map(|number| site.target(&format!("web{number}"), None)).collect();
     let sent = site.copy_to(&targets).await;
     assert!(sent < 2 * SIZE as u64 + BESIDE, "{sent} bytes for twelve hosts");
+    assert_eq!(*site.warnings.lock().unwrap(), [""; 0]);
+    site.pool.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn executors_of_other_users_pass_files_on() {
+    if !available() || !windlass_testing::has("sudo") {
+        return;
+    }
+    let (method, user) = (BecomeMethod::Sudo, "root".to_owned());
+    let become_root = Become { method, user, exe: None, flags: None, password: None, timeout: 20 };
+    let site = Site { user: Some(become_root), ..Site::new(Some(0)) };
+    let targets: Vec<_> = (0..5).map(|number| site.target(&format!("web{number}"), None)).collect();
+    let sent = site.copy_to(&targets).await;
+    assert!(sent < 2 * SIZE as u64 + BESIDE, "{sent} bytes for five hosts");
     assert_eq!(*site.warnings.lock().unwrap(), [""; 0]);
     site.pool.close().await;
 }
