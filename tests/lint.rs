@@ -213,6 +213,21 @@ fn variable_of_given_inventory_is_defined() {
 }
 
 #[test]
+fn inventory_with_plugin_does_not_stop_checks() {
+    let play = "- name: Web\n  hosts: env_prod\n  tasks:\n    - name: Reach\n      ansible.builtin.pnig:\n";
+    let project = Project::new(&[
+        ("site.yml", play),
+        ("inventory/hosts.yml", "all: {hosts: {web1: }}\n"),
+        ("inventory/cloud.yml", "plugin: amazon.aws.aws_ec2\n"),
+    ]);
+    let output = project.lint(&["-i", "inventory", "--format", "json"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("inventory/cloud.yml is not started, so groups and hosts are unknown"), "{said}");
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert!(report.contains("pnig") && !report.contains("unknown-group"), "{report}");
+}
+
+#[test]
 fn inventory_script_is_not_run() {
     let project = Project::new(&[("site.yml", "- hosts: all\n")]);
     project.write("inventory.sh", "#!/bin/sh\ntouch started\necho '{}'\n");

@@ -1,6 +1,7 @@
 //! `windlass lint`: checks a project without running anything.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -70,7 +71,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let settings = Settings::from_config(&Config::find()?)?;
     let mut options = lint::Options {
         paths: arguments.paths.clone(),
-        inventory: load_inventory(&arguments.inventory, &mut |warning| say(&format!("[WARNING]: {warning}")))?,
+        inventory: whole_inventory(&arguments.inventory, &mut |warning| say(&format!("[WARNING]: {warning}")))?,
         rules: rules(&arguments.rule)?,
         skip: rules(&arguments.skip)?,
         modules: modules(&settings),
@@ -134,6 +135,41 @@ fn fix(options: &lint::Options, settings: &Settings) -> Result<()> {
 pub(super) fn modules(settings: &Settings) -> Arc<Modules> {
     let files = Arc::new(Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys));
     super::session::modules(settings, files)
+}
+
+/// Reads an inventory with all its groups and hosts. If a program would make some of them, there is none.
+pub(super) fn whole_inventory(sources: &[String], warn: &mut dyn FnMut(String)) -> Result<Option<Inventory>> {
+    match sources.iter().find_map(|source| program_in(Path::new(source), 0)) {
+        None => load_inventory(sources, warn),
+        Some(program) => {
+            let name = program.display();
+            warn(format!("{name} is not started, so groups and hosts are unknown and names of them are not checked"));
+            Ok(None)
+        }
+    }
+}
+
+/// Deepest directories in which inventories are looked for.
+const DEEPEST: usize = 8;
+
+/// A script, or a file that configures an inventory plugin, among the files of a source.
+fn program_in(path: &Path, depth: usize) -> Option<PathBuf> {
+    let metadata = path.metadata().ok()?;
+    if metadata.is_dir() && depth < DEEPEST {
+        let mut entries: Vec<PathBuf> = path.read_dir().ok()?.flatten().map(|entry| entry.path()).collect();
+        entries.retain(|entry| !entry.ends_with("group_vars") && !entry.ends_with("host_vars"));
+        entries.sort();
+        return entries.iter().find_map(|entry| program_in(entry, depth + 1));
+    }
+    if !metadata.is_file() {
+        return None;
+    }
+    let is_script = metadata.permissions().mode() & 0o111 != 0;
+    let configures = || {
+        let text = windlass_bounds::read_text(path).unwrap_or_default();
+        text.starts_with("#!") || text.lines().any(|line| line.starts_with("plugin:"))
+    };
+    (is_script || configures()).then(|| path.to_owned())
 }
 
 /// Reads an inventory by the kinds of sources that start no program, and passes warnings on.

@@ -44,7 +44,7 @@ fn environment(sources: &[String]) -> Result<Environment> {
     let has_inventory = config.get("inventory").is_some();
     let sources = if sources.is_empty() && has_inventory { &settings.inventory.sources } else { sources };
     let mut warnings = Vec::new();
-    let inventory = lint::load_inventory(sources, &mut |warning| warnings.push(warning)).unwrap_or_else(|error| {
+    let inventory = lint::whole_inventory(sources, &mut |warning| warnings.push(warning)).unwrap_or_else(|error| {
         warnings.push(error.message().to_owned());
         None
     });
