@@ -183,7 +183,17 @@ fn unsuitable_host_refused() {
     let (code, text) = checked(&[]);
     match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
         true => assert_eq!(code, Some(0), "{text}"),
-        false => assert!(code == Some(2) && text.contains("cp1 has version 1 of control groups"), "{text}"),
+        false => assert!(code == Some(2) && text.contains("cp1 has version 1 of control groups, with"), "{text}"),
+    }
+    let swap = [&allowed[..], &["-e", "kubelet_fail_swap_on=false"]].concat();
+    let (code, text) = checked(&swap);
+    match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+        true => assert_eq!(code, Some(0), "{text}"),
+        false => assert!(code == Some(2) && text.contains("Set kubelet_swap_behavior to NoSwap"), "{text}"),
+    }
+    for suitable in ["kubelet_swap_behavior=NoSwap", "kube_version=1.29.5"] {
+        let (code, text) = checked(&[&swap[..], &["-e", suitable]].concat());
+        assert_eq!(code, Some(0), "{text}");
     }
 
     fs::create_dir(folder.path().join("components")).unwrap();

@@ -171,7 +171,8 @@ fn kubelet_gets_only_fields_known_to_its_release() {
     let mut settings = json!({
         "kube_version": "1.36.3", "kubelet_fail_swap_on": false, "kubelet_seccomp_default": true,
         "kubelet_max_parallel_image_pulls": 4, "kube_reserved": true, "kubelet_tracing": true,
-        "kubelet_enforce_node_allocatable": "pods,kube-reserved", "eviction_hard": {"memory.available": "100Mi"},
+        "kubelet_enforce_node_allocatable": "pods,kube-reserved",
+        "eviction_hard": {"memory.available": "100Mi", "nodefs.inodesFree": 1000},
         "kubelet_feature_gates": ["One=true"], "kubelet_topology_manager_policy": "best-effort",
         "kubelet_config_extra_args": {"evictionHard": {"nodefs.available": "5%"}},
     });
@@ -186,7 +187,10 @@ fn kubelet_gets_only_fields_known_to_its_release() {
         ("/kubeReserved/memory", json!("256Mi")),
         ("/systemReserved/pid", json!("1000")),
         ("/enforceNodeAllocatable", json!(["pods", "kube-reserved"])),
-        ("/evictionHard", json!({"memory.available": "100Mi", "nodefs.available": "5%"})),
+        (
+            "/evictionHard",
+            json!({"memory.available": "100Mi", "nodefs.inodesFree": "1000", "nodefs.available": "5%"}),
+        ),
         ("/featureGates", json!({"One": true})),
         ("/topologyManagerPolicy", json!("best-effort")),
         ("/tracing/samplingRatePerMillion", json!(100)),

@@ -56,9 +56,11 @@ if command -v ipset >/dev/null; then
 fi
 if command -v nft >/dev/null; then
     for family in ip ip6; do
-        if nft list table $family kube-proxy >/dev/null 2>&1; then
-            nft delete table $family kube-proxy
+        # nft of Debian 12 crashes at tables that newer ones wrote, but can empty them, and they have no effect then.
+        if nft delete table $family kube-proxy 2>/dev/null; then
             echo "nftables $family"
+        else
+            nft flush table $family kube-proxy 2>/dev/null || true
         fi
     done
 fi
