@@ -187,10 +187,7 @@ fn kubelet_gets_only_fields_known_to_its_release() {
         ("/kubeReserved/memory", json!("256Mi")),
         ("/systemReserved/pid", json!("1000")),
         ("/enforceNodeAllocatable", json!(["pods", "kube-reserved"])),
-        (
-            "/evictionHard",
-            json!({"memory.available": "100Mi", "nodefs.inodesFree": "1000", "nodefs.available": "5%"}),
-        ),
+        ("/evictionHard", json!({"memory.available": "100Mi", "nodefs.inodesFree": "1000", "nodefs.available": "5%"})),
         ("/featureGates", json!({"One": true})),
         ("/topologyManagerPolicy", json!("best-effort")),
         ("/tracing/samplingRatePerMillion", json!(100)),
