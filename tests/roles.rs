@@ -445,3 +445,32 @@ ls /sys/class/net
     ];
     assert_eq!(lines, expected, "{errors}");
 }
+
+#[test]
+fn kubelet_that_does_not_stay_up_fails_its_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let stand_in = |name: &str, text: &str| {
+        let program = folder.path().join(name);
+        fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    stand_in("sleep", "exit 0");
+    stand_in("journalctl", "echo 'failed to run Kubelet: unknown swap behavior'");
+    // The process that each look at the service finds: one that lives, none, one that came and went, a new one.
+    let stays_up = |processes: &str| {
+        fs::write(folder.path().join("processes"), processes).unwrap();
+        stand_in("systemctl", "head -n 1 processes; [ \"$(wc -l <processes)\" = 1 ] || sed -i 1d processes");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/kubelet/files/stays-up.sh");
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        Command::new("sh").arg(script).current_dir(&folder).env("PATH", path).output().unwrap()
+    };
+    for processes in ["7\n", "0\n7\n8\n0\n9\n9\n"] {
+        assert!(stays_up(processes).status.success(), "{processes}");
+    }
+    let crashing: String = (1..20).map(|pid| format!("{pid}\n")).collect();
+    for processes in ["0\n", "7\n0\n7\n0\n8\n0\n8\n0\n9\n0\n9\n0\n", &crashing] {
+        let output = stays_up(processes);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains("unknown swap behavior"), "{processes}: {said}");
+    }
+}
