@@ -100,6 +100,13 @@ fn doctor_names_each_problem_with_its_remedy() {
     assert!(shown.contains("ok       inventory     1 host in"), "{shown}");
     assert!(shown.contains("note     SSH agent     none"), "{shown}");
 
+    let settings = "[defaults]\ninventory = hosts.yml\nvault_password_file = password\n";
+    std::fs::write(folder.path().join("ansible.cfg"), settings).unwrap();
+    std::fs::write(folder.path().join("password"), "harbour\n").unwrap();
+    text(folder.path(), &["vault", "encrypt", "hosts.yml"]);
+    let shown = text(folder.path(), &["doctor"]);
+    assert!(shown.contains("ok       inventory     1 host in"), "{shown}");
+
     std::fs::create_dir(folder.path().join(".ssh")).unwrap();
     let key = folder.path().join(".ssh/id_ed25519");
     std::fs::write(&key, "a key").unwrap();

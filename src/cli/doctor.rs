@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::options::VaultOptions;
 use super::session;
 use crate::error::Result;
 use crate::executor::Image;
@@ -126,7 +127,11 @@ fn inventory(settings: &Settings) -> Finding {
             "give -i FILE, or write one with `windlass init inventory`",
         );
     }
-    let secrets = windlass_vault::Secrets::new();
+    // Without questions: files and programs with passwords suffice for most inventories.
+    let mut unasked = settings.clone();
+    unasked.vault.ask_pass = false;
+    unasked.vault.ids.retain(|id| !id.rsplit('@').next().is_some_and(|source| source.starts_with("prompt")));
+    let secrets = VaultOptions::default().secrets(&unasked).unwrap_or_default();
     let engine = windlass_template::Engine::new(windlass_template::Options {
         compat: settings.compat,
         playbook_dir: settings.playbook_dir.clone(),

@@ -109,6 +109,16 @@ pub(crate) const CASES: &[Case] = &[
         then: &["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=true windlass inventory -i generator.yml --list"],
     },
     Case {
+        setup: &[
+            ("generator.yml", "plugin: generator\nhosts: {name: '{{ n }}'}\nlayers: {n: [a, b]}\n"),
+            ("ansible.cfg", "[inventory]\nenable_plugins = yaml\n"),
+        ],
+        fails: "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=true windlass inventory -i generator.yml --list",
+        says: "Add `auto` to `enable_plugins`.",
+        mended: &[("ansible.cfg", "[inventory]\nenable_plugins = yaml, auto\n")],
+        then: &["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=true windlass inventory -i generator.yml --list"],
+    },
+    Case {
         setup: &[("group_vars/all.yml", "- a\n")],
         fails: "windlass inventory -i hosts --list",
         says: "Write `name: value` in each line.",

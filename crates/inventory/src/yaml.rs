@@ -17,7 +17,7 @@ pub(crate) fn read(document: &Node) -> Result<Statements, Error> {
         && let Some(name) = plugin.as_str()
     {
         let message = format!("This file configures the inventory plugin `{name}`, so it is no YAML inventory.");
-        return Err(Error::at(&key.span, message));
+        return Err(Error::at(&key.span, message).with_hint("Add `auto` to `enable_plugins`."));
     }
     let mut statements = Statements::default();
     for (name, group) in groups.iter() {
