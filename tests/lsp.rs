@@ -158,8 +158,9 @@ impl Editor {
         let character = before.rsplit('\n').next().unwrap().encode_utf16().count();
         self.open(path, &text.replace('^', ""));
         self.diagnostics(path, 1);
-        let params =
-            json!({"textDocument": {"uri": self.uri(path)}, "position": {"line": line, "character": character}});
+        let position = json!({"line": line, "character": character});
+        let context = json!({"includeDeclaration": true, "triggerKind": 1});
+        let params = json!({"textDocument": {"uri": self.uri(path)}, "position": position, "context": context});
         let answer = self.request(method, params);
         self.notify("textDocument/didClose", json!({"textDocument": {"uri": self.uri(path)}}));
         assert!(answer.get("error").is_none(), "{answer}");
@@ -505,6 +506,117 @@ fn definition_finds_all_places() {
     assert_eq!(editor.defined("site.yml", &task("      ping:\n      delegate_to: web^1")), ["hosts.yml:2:4"]);
     assert_eq!(editor.defined("roles/web/defaults/main.yml", "web_^port: 80\n").len(), 4);
     assert_eq!(editor.defined("roles/web/templates/site.conf.j2", "listen {{ web_p^ort }};\n").len(), 4);
+}
+
+/// Files of the project after a rename of the word at `^`, or the error.
+fn renamed(editor: &mut Editor, path: &str, text: &str, new: &str) -> Result<Vec<(String, String)>, String> {
+    let before = text.split('^').next().unwrap();
+    let (line, character) = (before.matches('\n').count(), before.rsplit('\n').next().unwrap().encode_utf16().count());
+    editor.open(path, &text.replace('^', ""));
+    editor.diagnostics(path, 1);
+    let uri = editor.uri(path);
+    let position = json!({"line": line, "character": character});
+    let answer = editor
+        .request("textDocument/rename", json!({"textDocument": {"uri": uri}, "position": position, "newName": new}));
+    editor.notify("textDocument/didClose", json!({"textDocument": {"uri": uri}}));
+    if let Some(error) = answer["error"]["message"].as_str() {
+        return Err(error.to_owned());
+    }
+    let root = editor.uri("");
+    let mut files = Vec::new();
+    for (uri, edits) in answer["result"]["changes"].as_object().unwrap() {
+        let name = uri.strip_prefix(&root).unwrap();
+        let mut lines: Vec<String> =
+            if name == path { text.replace('^', "") } else { fs::read_to_string(editor.path(name)).unwrap() }
+                .split('\n')
+                .map(str::to_owned)
+                .collect();
+        let mut edits = edits.as_array().unwrap().clone();
+        edits.sort_by_key(|edit| std::cmp::Reverse(edit["range"]["start"]["character"].as_u64()));
+        for edit in &edits {
+            let at = |end: &str, part: &str| edit["range"][end][part].as_u64().unwrap() as usize;
+            let line = &mut lines[at("start", "line")];
+            let units: Vec<u16> = line.encode_utf16().collect();
+            let (start, end) = (at("start", "character"), at("end", "character"));
+            let part = |range: &[u16]| String::from_utf16(range).unwrap();
+            *line = part(&units[..start]) + edit["newText"].as_str().unwrap() + &part(&units[end..]);
+        }
+        files.push((name.to_owned(), lines.join("\n")));
+    }
+    files.sort();
+    Ok(files)
+}
+
+const NAMES: &[(&str, &str)] = &[
+    HOSTS,
+    ("roles/web/defaults/main.yml", "web_port: 80\nweb_port_tls: 443\n"),
+    ("roles/web/meta/argument_specs.yml", "argument_specs:\n  main:\n    options:\n      web_port: {type: int}\n"),
+    (
+        "roles/web/templates/a.j2",
+        "größe {{ web_port }} {{ web_port_tls }} {% if web_port == 80 %}web_port{% endif %}\n",
+    ),
+    ("roles/web/handlers/main.yml", "- name: Restart nginx\n  ping:\n"),
+    ("group_vars/web.yml", "\"web_port\": 8080\nurl: \"http://x:{{ web_port }}/{{ 'web_port' }}\"\n"),
+];
+
+#[test]
+fn variable_renamed_in_all_files() {
+    let mut editor = Editor::new(NAMES, &[]);
+    let tasks = "- name: Check\n  ping:\n  when: web_^port > 1 and web_port_tls != web_port\n  notify: Restart nginx\n";
+    let files = renamed(&mut editor, "roles/web/tasks/main.yml", tasks, "web_listen").unwrap();
+    let expected = [
+        ("group_vars/web.yml", "\"web_listen\": 8080\nurl: \"http://x:{{ web_listen }}/{{ 'web_port' }}\"\n"),
+        ("roles/web/defaults/main.yml", "web_listen: 80\nweb_port_tls: 443\n"),
+        (
+            "roles/web/meta/argument_specs.yml",
+            "argument_specs:\n  main:\n    options:\n      web_listen: {type: int}\n",
+        ),
+        (
+            "roles/web/tasks/main.yml",
+            "- name: Check\n  ping:\n  when: web_listen > 1 and web_port_tls != web_listen\n  notify: Restart nginx\n",
+        ),
+        (
+            "roles/web/templates/a.j2",
+            "größe {{ web_listen }} {{ web_port_tls }} {% if web_listen == 80 %}web_port{% endif %}\n",
+        ),
+    ];
+    assert_eq!(files, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    assert_eq!(editor.end(), 0);
+}
+
+#[test]
+fn handler_renamed_with_its_notifications() {
+    let mut editor = Editor::new(NAMES, &[]);
+    let tasks = "- name: Check\n  ping:\n  notify:\n    - Restart ng^inx\n";
+    let files = renamed(&mut editor, "roles/web/tasks/main.yml", tasks, "Reload nginx").unwrap();
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["roles/web/handlers/main.yml", "roles/web/tasks/main.yml"]);
+    assert!(files.iter().all(|(_, text)| text.contains("Reload nginx") && !text.contains("Restart")), "{files:?}");
+}
+
+#[test]
+fn rename_refused_where_it_would_break_something() {
+    let broken = ("roles/web/templates/broken.j2", "{{ web_port_tls\n");
+    let inventory = ("hosts.yml", "web: {hosts: {web1: {of_inventory: 1}}}\n");
+    let mut editor = Editor::new(&[&NAMES[1..], &[broken, inventory]].concat(), &[]);
+    let mut refused = |text: &str, new: &str| {
+        let text = format!("- name: Check\n  ping:\n  when: {text}\n  notify: Restart nginx\n");
+        renamed(&mut editor, "roles/web/tasks/main.yml", &text, new).unwrap_err()
+    };
+    assert!(refused("web_p^ort > 1", "web-port").contains("is no name of a variable"));
+    assert!(refused("web_p^ort > 1", "url").contains("has a variable `url` already"));
+    assert!(refused("web_port^_tls > 1", "tls").contains("broken.j2 mentions `web_port_tls`"));
+    assert!(refused("of_inv^entory > 1", "other").contains("the inventory itself sets"));
+    assert!(refused("ansible^_host > 1", "other").contains("no file of the project defines"));
+    assert!(refused("web_port > 1\n  tags: a^b", "other").contains("only variables and handlers"));
+}
+
+#[test]
+fn references_are_all_places_of_a_name() {
+    let mut editor = Editor::new(NAMES, &[]);
+    let tasks = "- name: Check\n  ping:\n  when: web_^port > 1\n";
+    let found = editor.at_cursor("textDocument/references", "roles/web/tasks/main.yml", tasks);
+    assert_eq!(found.as_array().unwrap().len(), 7, "{found}");
 }
 
 #[test]

@@ -1,11 +1,14 @@
-//! Names of a project and the places that define them, for an editor.
+//! Names of a project, and the places that define and use them, for an editor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use windlass_template::uses::UseKind;
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::source::{Kind, SourceFile, is_template};
+use super::finding::Place;
+use super::rules::Parsed;
+use super::source::{Kind, SourceFile, is_template, place_of};
 use super::walk::Tree;
 use crate::playbook::On;
 
@@ -34,8 +37,14 @@ pub struct Index {
     pub roles: BTreeMap<String, PathBuf>,
     /// Handlers, by their names and topics.
     pub handlers: BTreeMap<String, Vec<Spot>>,
+    /// Places that notify handlers, by their names and topics.
+    pub notified: BTreeMap<String, Vec<Spot>>,
     /// Variables.
     pub variables: BTreeMap<String, Vec<Spot>>,
+    /// Places in templates and conditions that use variables.
+    pub uses: BTreeMap<String, Vec<Spot>>,
+    /// Files with texts that cannot be read, so that not all of their uses are known.
+    pub unread: BTreeSet<PathBuf>,
     /// Tags.
     pub tags: BTreeSet<String>,
     /// Groups and hosts that plays and files of variables name.
@@ -46,11 +55,16 @@ pub struct Index {
 
 impl Index {
     /// Lists the names of files.
-    pub(super) fn read(files: &[SourceFile], tree: &Tree<'_>) -> Index {
+    pub(super) fn read(files: &[SourceFile], tree: &Tree<'_>, parsed: &[Parsed<'_>]) -> Index {
         let mut index = Index::default();
         for file in files {
             index.file(file);
         }
+        parsed.iter().for_each(|text| index.used(text));
+        // Templates with delimiters of their own are not parsed.
+        let parsed: BTreeSet<usize> = parsed.iter().map(|text| text.file.index).collect();
+        let other = |file: &&SourceFile| file.kind == Kind::Template && !parsed.contains(&file.index);
+        index.unread.extend(files.iter().filter(other).map(|file| crate::vars::absolute(&file.path)));
         for entry in &tree.entries {
             index.keywords(entry.file, entry.map);
             if entry.on == On::Play {
@@ -65,6 +79,12 @@ impl Index {
         for task in &tree.tasks {
             index.keywords(task.file, task.map);
             index.named(task.file, task.map.get("register"));
+            for name in ["loop_var", "index_var"] {
+                index.named(task.file, task.map.get("loop_control").and_then(|control| control.get(name)));
+            }
+            for (name, node) in texts(task.map.get("notify")) {
+                add(&mut index.notified, name, spot(task.file, &node.span, name));
+            }
             if task.on == On::Handler {
                 for (name, node) in texts(task.map.get("name")).chain(texts(task.map.get("listen"))) {
                     add(&mut index.handlers, name, spot(task.file, &node.span, name));
@@ -84,17 +104,43 @@ impl Index {
 
     fn file(&mut self, file: &SourceFile) {
         let path = crate::vars::absolute(&file.path);
+        if file.error.is_some() {
+            self.unread.insert(path.clone());
+        }
         if let Some(role) = &file.role {
             self.roles.insert(role_name(role), role.clone());
         }
         match file.kind {
             Kind::RoleVars | Kind::Vars => self.keys_of(file, &file.node),
+            Kind::ArgumentSpecs => {
+                let entries = file.node.get("argument_specs").and_then(Node::as_map);
+                let options = entries.iter().flat_map(|map| map.values()).filter_map(|entry| entry.get("options"));
+                options.for_each(|options| self.keys_of(file, options));
+            }
             Kind::OtherYaml if is_in(&path, "vars") => self.keys_of(file, &file.node),
             Kind::Playbook | Kind::Tasks | Kind::Handlers => self.files.push((path.clone(), file.kind)),
             _ => {}
         }
         if let Some(name) = ["group_vars", "host_vars"].iter().find_map(|folder| name_below(&path, folder)) {
             self.hosts.insert(name);
+        }
+    }
+
+    /// Adds the variables that a text uses, except those that it binds itself.
+    fn used(&mut self, text: &Parsed<'_>) {
+        let Ok(uses) = &text.uses else {
+            self.unread.insert(crate::vars::absolute(&text.file.path));
+            return;
+        };
+        let names = uses.names.iter().filter(|found| found.kind == UseKind::Variable);
+        for found in names.filter(|found| !uses.bound.contains(&found.name)) {
+            let offset = text.offset_of(found.offset, found.name.len());
+            let span = offset.map(|offset| text.file.place(offset));
+            let spot = span.and_then(|place| spot_at(text.file, place, &found.name));
+            if spot.is_none() {
+                self.unread.insert(crate::vars::absolute(&text.file.path));
+            }
+            add(&mut self.uses, &found.name, spot);
         }
     }
 
@@ -146,19 +192,22 @@ fn texts(node: Option<&Node>) -> impl Iterator<Item = (&str, &Node)> {
 
 /// Place of a name in a file; `None` if it is written elsewhere.
 fn spot(file: &SourceFile, span: &Span, name: &str) -> Option<Spot> {
-    if !span.is_located() || span.source.name != file.source.name {
-        return None;
-    }
-    let line = file.line(span.line)?;
+    let is_here = span.is_located() && span.source.name == file.source.name;
+    is_here.then(|| spot_at(file, place_of(span), name)).flatten()
+}
+
+/// Place of a name at a line and column.
+fn spot_at(file: &SourceFile, place: Place, name: &str) -> Option<Spot> {
+    let line = file.line(place.line)?;
     let units = |text: &str| u32::try_from(text.encode_utf16().count()).unwrap_or(u32::MAX);
-    let column = usize::try_from(span.column).ok()?.checked_sub(1)?;
+    let column = usize::try_from(place.column).ok()?.checked_sub(1)?;
     let at = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
     let start = units(line.get(..at)?);
     let rest = line.get(at..)?;
     let written = if rest.starts_with(name) { name.len() } else { rest.trim_end().len() };
     Some(Spot {
         path: crate::vars::absolute(&file.path),
-        line: span.line - 1,
+        line: place.line - 1,
         start,
         end: start + units(rest.get(..written)?),
         text: line.trim().chars().take(LONGEST_LINE).collect(),

@@ -96,10 +96,11 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
             add_modules(&options.modules, file);
         }
         let tree = walk::walk(&files, &options.modules);
+        let parsed = parsed(&files, &tree);
         if workspace.is_lasting() {
-            report.indexes.push((root.clone(), Index::read(&files, &tree)));
+            report.indexes.push((root.clone(), Index::read(&files, &tree, &parsed)));
         }
-        let findings = findings(options, &files, &tree);
+        let findings = findings(options, &files, &tree, &parsed);
         let is_wanted = |finding: &Finding| {
             files.get(finding.file).is_some_and(|file| {
                 let path = below(&crate::vars::absolute(&file.path));
@@ -130,10 +131,14 @@ fn add_modules(modules: &Modules, file: &SourceFile) {
     }
 }
 
-fn findings<'p>(options: &'p Options, files: &'p [SourceFile], tree: &'p walk::Tree<'p>) -> Vec<Finding> {
+fn findings<'p>(
+    options: &'p Options,
+    files: &'p [SourceFile],
+    tree: &'p walk::Tree<'p>,
+    parsed: &'p [Parsed<'p>],
+) -> Vec<Finding> {
     let mut names = Names::read(files, tree, options.inventory.as_ref());
-    let parsed = parsed(files, tree);
-    for text in &parsed {
+    for text in parsed {
         if let Ok(uses) = &text.uses {
             names.note(uses, text.form);
         }
@@ -145,7 +150,7 @@ fn findings<'p>(options: &'p Options, files: &'p [SourceFile], tree: &'p walk::T
         roles: &roles,
         tree,
         names: &names,
-        parsed: &parsed,
+        parsed,
         modules: &options.modules,
         inventory: options.inventory.as_ref(),
     };

@@ -16,6 +16,7 @@ mod flow;
 mod hover;
 mod names;
 mod outline;
+mod rename;
 mod scope;
 mod server;
 mod text;

@@ -17,6 +17,8 @@ pub(super) struct Names {
     indexes: BTreeMap<PathBuf, Index>,
     /// Groups and hosts of the inventory.
     pub(super) inventory: Inventoried,
+    /// Variables that the inventory's own files set.
+    pub(super) inventory_variables: BTreeSet<String>,
     /// Names of modules of the projects and of the settings.
     pub(super) modules: BTreeSet<String>,
     /// Roles in the directories of `roles_path`.
@@ -58,6 +60,13 @@ pub(super) fn of_inventory(inventory: &Inventory) -> Inventoried {
     let hosts = inventory.hosts().map(|host| (host.name().to_string(), host.span()));
     let groups = inventory.groups().map(|group| (group.name().to_string(), group.span()));
     hosts.chain(groups).map(|(name, span)| (name.clone(), spot(&name, span))).collect()
+}
+
+/// Names of variables that the inventory's own files set, which are not part of a project's names.
+pub(super) fn variables_of(inventory: &Inventory) -> BTreeSet<String> {
+    let groups = inventory.groups().map(|group| group.variables());
+    let all = groups.chain(inventory.hosts().map(|host| host.variables()));
+    all.flat_map(|variables| variables.keys()).map(windlass_yaml::Key::to_text).collect()
 }
 
 fn spot(name: &str, span: &Span) -> Option<Spot> {

@@ -11,7 +11,7 @@ use lsp_server::{ErrorCode, Message, Notification, Request, Response};
 use lsp_types::{
     CodeActionParams, CompletionParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams,
     DidOpenTextDocumentParams, GotoDefinitionParams, HoverParams, MessageType, PublishDiagnosticsParams,
-    ShowMessageParams, TextDocumentPositionParams,
+    ReferenceParams, RenameParams, ShowMessageParams, TextDocumentPositionParams,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use super::documents::{Document, MOST_DOCUMENTS, path_of};
 use super::names::Names;
 use super::transport::{Incoming, Sender, oversized, read};
 use super::worker::{Checked, Job, Load, start};
-use super::{completion, definition, diagnostics, hover};
+use super::{completion, definition, diagnostics, hover, rename};
 use crate::error::{Error, Result};
 use crate::lint::{Severity, root_of};
 
@@ -197,6 +197,23 @@ impl Server {
                 let at = params::<GotoDefinitionParams>(request.params)?.text_document_position_params;
                 self.at(&at, |document, names| definition::define(document, names, at.position))
             }
+            "textDocument/references" => {
+                let wanted = params::<ReferenceParams>(request.params)?;
+                self.at(&wanted.text_document_position, |document, names| rename::references(document, names, &wanted))
+            }
+            "textDocument/prepareRename" => {
+                let at = params::<TextDocumentPositionParams>(request.params)?;
+                self.at(&at, |document, names| rename::prepare(document, names, at.position))
+            }
+            "textDocument/rename" => {
+                let wanted = params::<RenameParams>(request.params)?;
+                let refuse = |message: String| (ErrorCode::RequestFailed, message);
+                if self.documents.values().any(|document| document.checked != Some(document.version)) {
+                    return Err(refuse("the last change is not checked yet: try again in a moment".to_owned()));
+                }
+                let edit = rename::rename(&self.documents, &self.names, &wanted).map_err(refuse)?;
+                serde_json::to_value(edit).map_err(|error| (ErrorCode::InternalError, error.to_string()))
+            }
             "textDocument/codeAction" => {
                 let wanted = params::<CodeActionParams>(request.params)?;
                 let document = self.documents.get(wanted.text_document.uri.as_str());
@@ -342,6 +359,7 @@ impl Server {
         self.forget_projects();
         if let Some(inventory) = checked.inventory {
             self.names.inventory = inventory;
+            self.names.inventory_variables = checked.inventory_variables;
         }
         self.names.modules = checked.modules.into_iter().collect();
         self.names.roles = checked.roles;
@@ -394,6 +412,8 @@ fn capabilities() -> Value {
             "completionProvider": {"triggerCharacters": [".", ":", "|", " ", "-"]},
             "hoverProvider": true,
             "definitionProvider": true,
+            "referencesProvider": true,
+            "renameProvider": {"prepareProvider": true},
             "codeActionProvider": {"codeActionKinds": ["quickfix"]},
         },
         "serverInfo": {"name": "windlass", "version": env!("CARGO_PKG_VERSION")},

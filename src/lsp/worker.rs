@@ -62,6 +62,7 @@ pub(super) struct Checked {
     pub(super) documents: Vec<OfDocument>,
     pub(super) indexes: Vec<(PathBuf, Index)>,
     pub(super) inventory: Option<names::Inventoried>,
+    pub(super) inventory_variables: std::collections::BTreeSet<String>,
     pub(super) modules: Vec<String>,
     pub(super) roles: std::collections::BTreeMap<String, PathBuf>,
     pub(super) problems: Vec<String>,
@@ -119,6 +120,7 @@ impl Worker {
         environment.inventory = options.inventory.take();
         let mut checked = Checked {
             inventory: environment.inventory.as_ref().map(names::of_inventory),
+            inventory_variables: environment.inventory.as_ref().map(names::variables_of).unwrap_or_default(),
             modules: environment.modules.names(),
             roles: names::roles_in(&environment.roles_path),
             problems: std::mem::take(&mut environment.warnings),

@@ -42,7 +42,7 @@ impl Parsed<'_> {
     }
 
     /// Byte offset in the file of a part of this text.
-    pub(super) fn offset_of(&self, offset: usize, length: usize) -> Option<usize> {
+    pub(in crate::lint) fn offset_of(&self, offset: usize, length: usize) -> Option<usize> {
         match self.node {
             None => Some(offset),
             Some(node) => self.file.locate(node, offset, length),
