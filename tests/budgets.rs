@@ -140,23 +140,7 @@ fn lie(word: &str) {
 }
 
 fn request(module: &str) -> Call<Value> {
-    Call::new(Request {
-        lock: None,
-        id: 0,
-        module: module.into(),
-        args: json!({}),
-        dry_run: false,
-        check: false,
-        diff: false,
-        max_diff: None,
-        environment: Default::default(),
-        timeout: 0,
-        become_user: None,
-        contents: Vec::new(),
-        stream: false,
-        detached: None,
-        turn: None,
-    })
+    Call::new(Request::new(module, json!({})))
 }
 
 fn run_with(limits: Limits, host: &str, call: Call<Value>) -> (Result<Completed<Value>, Error>, Pool<Value>) {

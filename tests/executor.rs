@@ -41,23 +41,7 @@ fn target(sshd: &Sshd) -> Target {
 }
 
 fn call(module: &str, args: Value) -> Call<Value> {
-    Call::new(Request {
-        id: 0,
-        module: module.into(),
-        args,
-        dry_run: false,
-        check: false,
-        diff: false,
-        max_diff: None,
-        environment: Default::default(),
-        timeout: 0,
-        become_user: None,
-        contents: Vec::new(),
-        stream: true,
-        detached: None,
-        turn: None,
-        lock: None,
-    })
+    Call::new(Request { stream: true, ..Request::new(module, args) })
 }
 
 fn executors(sshd: &Sshd) -> Vec<String> {

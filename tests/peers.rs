@@ -112,23 +112,7 @@ impl Site {
 }
 
 fn request(args: Value, contents: Vec<Content>) -> Request<Value> {
-    Request {
-        id: 0,
-        module: "copy".into(),
-        args,
-        dry_run: false,
-        check: false,
-        diff: false,
-        max_diff: None,
-        environment: Default::default(),
-        timeout: 0,
-        become_user: None,
-        contents,
-        stream: false,
-        detached: None,
-        turn: None,
-        lock: None,
-    }
+    Request { contents, ..Request::new("copy", args) }
 }
 
 #[tokio::test(flavor = "multi_thread")]

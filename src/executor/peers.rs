@@ -154,21 +154,9 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Peers<V> {
             let address = SocketAddr::new(sender.address, self.port);
             let offer = Offer { sha256: sha256.to_owned(), address, ticket: ticket.clone(), key: key.clone() };
             let call = Call::new(Request {
-                id: 0,
-                module: OFFER.to_owned(),
-                args: serde_json::from_value(json!(offer)).ok()?,
-                check: false,
-                dry_run: false,
-                diff: false,
-                max_diff: None,
-                environment: Default::default(),
                 timeout: OFFER_DEADLINE,
                 become_user: sender.user.clone(),
-                contents: Vec::new(),
-                stream: false,
-                detached: None,
-                turn: None,
-                lock: None,
+                ..Request::new(OFFER, serde_json::from_value(json!(offer)).ok()?)
             });
             let completed = call::make(&live, call, self.allowed, "another host").await.ok()?;
             let result = serde_json::to_value(&completed.result).ok()?;

@@ -92,6 +92,29 @@ pub struct Request<V> {
     pub lock: Option<Locking>,
 }
 
+impl<V> Request<V> {
+    /// A request with nothing but a module and its arguments.
+    pub fn new(module: impl Into<String>, args: V) -> Request<V> {
+        Request {
+            id: 0,
+            module: module.into(),
+            args,
+            check: false,
+            dry_run: false,
+            diff: false,
+            max_diff: None,
+            environment: BTreeMap::new(),
+            timeout: 0,
+            become_user: None,
+            contents: Vec::new(),
+            stream: false,
+            detached: None,
+            turn: None,
+            lock: None,
+        }
+    }
+}
+
 /// A run that outlives its answer, its connection and the executor that started it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Detached {
