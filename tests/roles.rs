@@ -455,7 +455,8 @@ fn kubelet_that_does_not_stay_up_fails_its_host() {
         fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
     };
     stand_in("sleep", "exit 0");
-    stand_in("journalctl", "echo 'failed to run Kubelet: unknown swap behavior'");
+    let fatal = "E1127 06:00:00 run.go:72] command failed, unknown swap behavior";
+    stand_in("journalctl", &format!("echo '{fatal}'; seq 100 | sed 's/^/goroutine /'"));
     // The process that each look at the service finds: one that lives, none, one that came and went, a new one.
     let stays_up = |processes: &str| {
         fs::write(folder.path().join("processes"), processes).unwrap();
@@ -472,5 +473,6 @@ fn kubelet_that_does_not_stay_up_fails_its_host() {
         let output = stays_up(processes);
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && said.contains("unknown swap behavior"), "{processes}: {said}");
+        assert!(!said.contains("goroutine"), "{said}");
     }
 }
