@@ -4,6 +4,8 @@
 
 #[path = "common/page.rs"]
 mod page;
+#[path = "common/project.rs"]
+mod project;
 
 use std::fs;
 use std::path::PathBuf;
@@ -78,17 +80,7 @@ impl Project {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
-            command.env_remove(name);
-        }
-        command
-            .args(words)
-            .current_dir(self.path(""))
-            .env("HOME", self.path(""))
-            .env("WINDLASS_JOURNAL_DIR", self.path("state"))
-            .env("NO_COLOR", "1")
-            .env_remove("GOOD")
-            .stdin(Stdio::null());
+        project::enter(command.args(words), &self.path(""));
         command
     }
 

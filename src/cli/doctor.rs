@@ -139,7 +139,7 @@ fn inventory(settings: &Settings) -> Finding {
         ..windlass_template::Options::default()
     });
     let files = crate::playbook::Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys);
-    let plugins = session::python_plugins(settings, session::modules(settings, Arc::new(files)));
+    let plugins = session::plugins_without_tasks(settings, files);
     let mut warnings = Vec::new();
     let loaded = session::inventory(settings, &engine, plugins, &Arc::default(), &mut |text| warnings.push(text));
     let sources = settings.inventory.sources.join("`, `");

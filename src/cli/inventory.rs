@@ -218,8 +218,7 @@ fn print(mut arguments: Arguments) -> crate::error::Result<u8> {
     if let Some(folder) = arguments.playbook_dir.as_ref().filter(|folder| !folder.is_dir()) {
         warn(format!("Ignoring --playbook-dir: '{}' is not a directory", folder.display()));
     }
-    let modules = super::session::modules(&settings, std::sync::Arc::new(files));
-    let plugins = super::session::python_plugins(&settings, modules);
+    let plugins = super::session::plugins_without_tasks(&settings, files);
     let inventory = super::session::inventory(&settings, &engine, plugins, &extra_vars, &mut warn)?;
     let inventory = ManuallyDrop::new(inventory);
     let profile = match settings.compat {

@@ -141,7 +141,7 @@ fn cluster(name: String, sources: Vec<String>, inputs: &Inputs) -> Cluster {
         ..windlass_template::Options::default()
     });
     let files = Files::new(inputs.vault.clone(), settings.duplicate_keys);
-    let plugins = session::python_plugins(&settings, session::modules(&settings, Arc::new(files)));
+    let plugins = session::plugins_without_tasks(&settings, files);
     let read = move || {
         let mut warnings = Vec::new();
         let mut warn = |sentence: String| warnings.push(sentence);

@@ -120,9 +120,14 @@ fn inventory_by(
 }
 
 /// Plugins in Python that the settings name.
-pub(super) fn python_plugins(settings: &Settings, modules: Arc<Modules>) -> Arc<PythonPlugins> {
+fn python_plugins(settings: &Settings, modules: Arc<Modules>) -> Arc<PythonPlugins> {
     let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
     Arc::new(PythonPlugins::new(modules, settings.playbook_dir.clone()).with_limits(commands))
+}
+
+/// Plugins for a verb that runs no tasks. `files` has the secrets that it knows.
+pub(super) fn plugins_without_tasks(settings: &Settings, files: Files) -> Arc<PythonPlugins> {
+    python_plugins(settings, modules(settings, Arc::new(files)))
 }
 
 /// Search paths for collections: those beside the playbook take precedence over installed ones.

@@ -7,4 +7,6 @@ mod live;
 #[path = "../common/page.rs"]
 mod page;
 mod pages;
+#[path = "../common/project.rs"]
+mod project;
 mod site;

@@ -6,6 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::project;
+
 /// Text of a host that would run a script, end elements, load from the network, or turn the direction of text.
 pub(crate) const HOSTILE: &str = "</pre></style></script><script>document.title=\"pwned\"</script>\
                                   <img src=\"http://192.0.2.1/x\" onerror=\"document.title='pwned'\">\
@@ -99,17 +101,7 @@ impl Site {
         // Signals may be ignored where tests run in the background.
         let mut command = Command::new("env");
         command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_windlass")]);
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
-            command.env_remove(name);
-        }
-        command
-            .args(words)
-            .current_dir(self.path(""))
-            .env("HOME", self.path(""))
-            .env("WINDLASS_JOURNAL_DIR", self.path("state"))
-            .env("NO_COLOR", "1")
-            .env_remove("GOOD")
-            .stdin(Stdio::null());
+        project::enter(command.args(words), &self.path(""));
         command
     }
 

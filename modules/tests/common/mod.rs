@@ -7,9 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use windlass_protocol::{
-    Become, BecomeMethod, Content, Event, Hello, Reply, Request, ToExecutor, read_frame, write_frame,
-};
+use windlass_protocol::{Become, BecomeMethod, Event, Hello, Reply, Request, ToExecutor, read_frame, write_frame};
 
 pub(crate) struct Session {
     pub(crate) child: Child,
@@ -73,23 +71,7 @@ impl Session {
 }
 
 pub(crate) fn request(id: u64, module: &str, args: Value) -> Request<Value> {
-    Request {
-        id,
-        module: module.into(),
-        args,
-        check: false,
-        dry_run: false,
-        diff: false,
-        max_diff: None,
-        environment: Default::default(),
-        timeout: 0,
-        become_user: None,
-        contents: Vec::<Content>::new(),
-        stream: false,
-        detached: None,
-        turn: None,
-        lock: None,
-    }
+    Request { id, ..Request::new(module, args) }
 }
 
 pub(crate) fn shell(id: u64, text: &str) -> Request<Value> {
