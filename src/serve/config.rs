@@ -1,10 +1,12 @@
 //! The configuration of `windlass serve`: users, and the playbooks that they may start.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use rustix::fs::OFlags;
 use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source};
 
 use super::fields::{Field, Origin};
@@ -103,13 +105,21 @@ impl ConfigFile {
     fn read(&self) -> Result<Config> {
         let shown = self.path.display();
         let fail = |why: String| Error::new(format!("{shown} cannot be used: {why}")).as_parse();
-        let metadata = std::fs::metadata(&self.path).map_err(|error| fail(error.to_string()))?;
+        // A pipe would wait for its writer.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path);
+        let file = file.map_err(|error| fail(error.to_string()))?;
+        let metadata = file.metadata().map_err(|error| fail(error.to_string()))?;
+        if !metadata.is_file() {
+            return Err(fail("it is not a file".to_owned()));
+        }
         let own = rustix::process::geteuid().as_raw();
         if metadata.mode() & 0o022 != 0 || ![0, own].contains(&metadata.uid()) {
             return Err(fail("other users can change it, and so who may start playbooks".to_owned())
                 .hint(format!("own it, and run `chmod go-w {shown}`")));
         }
-        let text = windlass_bounds::read_text(&self.path).map_err(|error| fail(error.to_string()))?;
+        let bytes = windlass_bounds::read_from(file, SIZE as u64).map_err(|error| fail(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| fail("it is no text in UTF-8".to_owned()))?;
         Config::parse(&shown.to_string(), text, &self.clusters)
     }
 }
@@ -178,8 +188,7 @@ fn user(node: &Node) -> Result<User> {
 }
 
 fn unknown_role(word: &str, at: &Node, known: &str) -> Error {
-    Error::parse(format!("`{word}` is not a role: {known}"), &at.span)
-        .maybe_hint(did_you_mean(word, Role::WORDS.into_iter()))
+    Error::parse(format!("`{word}` is not a role: {known}"), &at.span).maybe_hint(did_you_mean(word, Role::WORDS))
 }
 
 fn startable(node: &Node, clusters: &[String], users: &[User]) -> Result<Startable> {

@@ -17,7 +17,7 @@ use super::cluster::Cluster;
 use super::config::{Config, ConfigFile, Startable};
 use super::fields::{Field, Origin};
 use super::sessions::{Session, Sessions};
-use super::starts::{Start, Starts};
+use super::starts::{Start, Starts, settle};
 use super::users::{self, Role, User};
 use crate::error::{Error, Result};
 use crate::http::server::{Answer, Request};
@@ -99,6 +99,7 @@ impl Control {
         let config = ConfigFile::open(setup.config, names)?;
         let audit = Arc::new(Audit::of(state)?);
         audit.add(Record::of(Event::Serving, address))?;
+        settle(&audit, state)?;
         let starts = Starts::new(Arc::clone(&audit), state.clone(), setup.options, setup.directory.clone());
         Ok(Control {
             config,

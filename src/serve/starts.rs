@@ -2,6 +2,7 @@
 //!
 //! A run does not need the server. It has its journal and its locks, and goes on when the server ends.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{Read, Write as _};
 use std::net::SocketAddr;
@@ -18,10 +19,12 @@ use super::users::{self, User};
 use crate::error::{Error, Result};
 use crate::journal::{State, read_header};
 use crate::own_program::{SESSION, own_program};
-use crate::report;
+use crate::report::{self, Summary};
 
 /// Time between two looks at a run.
 const LOOK: Duration = Duration::from_millis(200);
+/// Number of records that are searched for runs without an end.
+const SETTLED: usize = 2000;
 /// Number of starts that are remembered.
 const KEPT: usize = 200;
 /// Maximum part of the errors of a run that is kept, from their end, in bytes.
@@ -116,6 +119,16 @@ impl Start {
     }
 }
 
+impl Start {
+    /// Ends a run that has not begun, because nothing would notice its end.
+    fn abandon(&self) {
+        let mut running = self.running();
+        let _ = running.child.kill();
+        let _ = running.child.wait();
+        running.end = Some(End { code: None, result: "killed" });
+    }
+}
+
 /// All runs that were started here.
 pub(super) struct Starts {
     starts: Mutex<Vec<Arc<Start>>>,
@@ -189,7 +202,13 @@ impl Starts {
         }
         starts.push(Arc::clone(&start));
         drop(starts);
-        self.follow(&start, order.given);
+        if let Err(error) = self.follow(&start, order.given) {
+            start.abandon();
+            let problem = Error::new(format!("the run cannot be watched, and was ended: {error}"));
+            let failed = Record { event: Event::Ended, start: Some(start.id.clone()), ..Record::default() };
+            self.audit.add(failed.because(problem.to_string()))?;
+            return Err(problem);
+        }
         Ok(Begun::Started(start))
     }
 
@@ -208,21 +227,23 @@ impl Starts {
     }
 
     /// Gives a run its variables, and watches it in threads of its own until it ends.
-    fn follow(&self, start: &Arc<Start>, given: Given) {
+    fn follow(&self, start: &Arc<Start>, given: Given) -> std::io::Result<()> {
+        let thread = || std::thread::Builder::new().name("started run".to_owned());
         let (input, errors) = {
             let mut running = start.running();
             (running.child.stdin.take(), running.child.stderr.take())
         };
         if let Some(mut input) = input {
             // The run may end before it has read everything.
-            std::thread::spawn(move || serde_json::to_vec(&given).map(|text| input.write_all(&text)));
+            thread().spawn(move || serde_json::to_vec(&given).map(|text| input.write_all(&text)))?;
         }
         if let Some(errors) = errors {
             let start = Arc::clone(start);
-            std::thread::spawn(move || keep_errors(errors, &start));
+            thread().spawn(move || keep_errors(errors, &start))?;
         }
         let (start, audit, state) = (Arc::clone(start), Arc::clone(&self.audit), self.state.clone());
-        std::thread::spawn(move || watch(&start, &audit, &state));
+        thread().spawn(move || watch(&start, &audit, &state))?;
+        Ok(())
     }
 }
 
@@ -289,6 +310,30 @@ fn watch(start: &Start, audit: &Audit, state: &State) {
             }
         }
     }
+}
+
+/// Records the ends of runs that ended after their server.
+pub(super) fn settle(audit: &Audit, state: &State) -> Result<()> {
+    let (records, _) = audit.last(SETTLED)?;
+    let ended = records.iter().filter(|record| record.event == Event::Ended);
+    let ended: HashSet<&Option<String>> = ended.map(|record| &record.start).collect();
+    let runs = state.runs();
+    let open = records.iter().rev().filter(|one| one.event == Event::Recorded && !ended.contains(&one.start));
+    for record in open {
+        let Some(run) = runs.iter().find(|run| Some(&run.run) == record.run.as_ref()) else { continue };
+        let Some(summary) = Summary::read(&run.path).filter(|_| !run.is_alive()) else { continue };
+        let code = summary.end.as_ref().map(|(_, code)| *code);
+        let settled = Record {
+            event: Event::Ended,
+            start: record.start.clone(),
+            run: record.run.clone(),
+            result: Some(report::result_of(code, false).to_owned()),
+            code: code.map(i32::from),
+            ..Record::default()
+        };
+        audit.add(settled.because("it ended after its server"))?;
+    }
+    Ok(())
 }
 
 /// The run of a process that was started at a time. Older journals may have its number too.

@@ -27,9 +27,13 @@ fn run_goes_on_after_the_end_of_its_server() {
     // Its result is that of its playbook, and not of a signal or a closed pipe.
     assert!(std::fs::read_to_string(&path).unwrap().contains("\"code\":2"));
 
-    // A server that is killed ends no run either.
+    assert!(desk.records("ended").is_empty());
+
+    // The next server records the end. A server that is killed ends no run either.
     std::fs::remove_file(desk.site.path("go")).unwrap();
     let server = desk.serve();
+    let ended = &desk.wait_for("ended", 1)[0];
+    assert_eq!((&ended["run"], &ended["result"], &ended["code"]), (&run.as_str().into(), &"failed".into(), &2.into()));
     let ana = desk.sign_in(&server, "ana");
     ana.run_of(&ana.start("Wait", &[]));
     drop(server);
