@@ -1,4 +1,4 @@
-//! What forms and those who send them cannot do.
+//! Attacks by forms and by those who send them.
 
 use std::fs;
 use std::io::Write as _;
