@@ -321,7 +321,10 @@ pub(super) fn settle(audit: &Audit, state: &State) -> Result<()> {
     let open = records.iter().rev().filter(|one| one.event == Event::Recorded && !ended.contains(&one.start));
     for record in open {
         let Some(run) = runs.iter().find(|run| Some(&run.run) == record.run.as_ref()) else { continue };
-        let Some(summary) = Summary::read(&run.path).filter(|_| !run.is_alive()) else { continue };
+        // Asked before the journal is read: a run that ends in between is then complete.
+        let is_alive = run.is_alive();
+        let ended = Summary::read(&run.path).filter(|summary| summary.end.is_some() || !is_alive);
+        let Some(summary) = ended else { continue };
         let code = summary.end.as_ref().map(|(_, code)| *code);
         let settled = Record {
             event: Event::Ended,
