@@ -112,11 +112,16 @@ fn serve(arguments: &Arguments) -> Result<u8> {
             "listen on 127.0.0.1, and reach it from elsewhere by `ssh -L {port}:127.0.0.1:{port} USER@MACHINE`"
         )));
     }
-    let settings = Settings::from_config(&Config::find()?)?;
+    let config = Config::find()?;
+    let settings = Settings::from_config(&config)?;
     let printer = session::printer(&settings);
     let state = State::of(&settings)?;
     let scope = scope(arguments.all)?;
-    let setup = arguments.config.as_ref().map(|config| setup(config, arguments, &settings)).transpose()?;
+    let setup = arguments.config.as_ref().map(|file| {
+        refuse_prompts(&arguments.vault, &settings, &config)?;
+        setup(file, arguments, &settings)
+    });
+    let setup = setup.transpose()?;
     let (clusters, vault) = clusters(arguments, settings)?;
     let setup = setup.map(|setup| Setup { vault, ..setup });
     block_on(async {
@@ -148,14 +153,30 @@ fn serve(arguments: &Arguments) -> Result<u8> {
     })
 }
 
-/// The setup of pages with users, except for passwords of vaults.
-fn setup(config: &std::path::Path, arguments: &Arguments, settings: &Settings) -> Result<Setup> {
-    let vault = &arguments.vault;
-    let asks = vault.ask_vault_password || vault.vault_id.iter().any(|id| id.rsplit('@').next() == Some("prompt"));
-    if asks {
+/// Fails if a run would ask for a password: nobody is there to answer.
+fn refuse_prompts(vault: &super::options::VaultOptions, settings: &Settings, config: &Config) -> Result<()> {
+    let mut ids = settings.vault.ids.iter().chain(&vault.vault_id);
+    let has_source = ids.clone().next().is_some() || !vault.vault_password_file.is_empty();
+    if vault.ask_vault_password
+        || (settings.vault.ask_pass && !has_source)
+        || ids.any(|id| id.rsplit('@').next() == Some("prompt"))
+    {
         return Err(Error::usage("a run that a page starts cannot ask for the password of a vault")
             .hint("give the password in a file, by --vault-password-file or --vault-id"));
     }
+    match ["ask_pass", "become_ask_pass"].iter().find(|name| config.bool(name).unwrap_or(false)) {
+        None => Ok(()),
+        Some(name) => {
+            let message =
+                format!("a run that a page starts cannot ask for a password, which the setting `{name}` wants");
+            Err(Error::usage(message).hint("unset it, and use keys or variables of the inventory"))
+        }
+    }
+}
+
+/// The setup of pages with users, except for passwords of vaults.
+fn setup(config: &std::path::Path, arguments: &Arguments, settings: &Settings) -> Result<Setup> {
+    let vault = &arguments.vault;
     if !settings.journal.enabled {
         return Err(Error::usage("a run that a page starts needs the journal, which a setting disables")
             .hint("set WINDLASS_JOURNAL=true"));

@@ -89,7 +89,8 @@ impl ConfigFile {
     pub(super) fn current(&self) -> std::result::Result<Arc<Config>, String> {
         let stamp = std::fs::metadata(&self.path)
             .map(|found| (found.ino(), found.len(), found.modified().ok(), found.ctime(), found.ctime_nsec()));
-        let stamp = stamp.map_err(|error| format!("{} cannot be read: {error}", self.path.display()))?;
+        // A file that is missing is read too, so that the reason is printed, once.
+        let stamp = stamp.unwrap_or_default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, config)) = known.as_ref().filter(|(then, _)| *then == stamp) {
             return config.clone();

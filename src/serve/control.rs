@@ -15,7 +15,7 @@ use super::access::{self, cookie, cookie_header};
 use super::audit::{Audit, Event, Record};
 use super::cluster::Cluster;
 use super::config::{Config, ConfigFile, Startable};
-use super::fields::{Field, Origin};
+use super::fields::{Field, Origin, may_set};
 use super::sessions::{Session, Sessions};
 use super::starts::{Start, Starts, settle};
 use super::users::{self, Role, User};
@@ -118,10 +118,13 @@ impl Control {
     /// The user of a request; `None` if nobody has signed in. Fails with an answer if the configuration is not valid.
     pub(super) fn visitor(&self, request: &Request) -> std::result::Result<Option<Visitor>, Box<Answer>> {
         let config = self.configuration()?;
-        let known = request.cookies(&self.cookie).find_map(|word| {
+        let mut sessions = request.cookies(&self.cookie).filter_map(|word| {
             let (session, user) = self.sessions.find(word, &config.users)?;
             Some((session, user.clone(), word.to_owned()))
         });
+        // Of two sessions, one may be that of another user, whose server on this machine has set it.
+        let known = sessions.next();
+        let known = known.filter(|(.., word)| sessions.all(|(.., other)| other == *word));
         Ok(known.map(|(session, user, word)| Visitor { user, session, word, config }))
     }
 
@@ -199,8 +202,14 @@ impl Control {
             let specs = argument_specs(&folder, &files)?;
             let options = specs.as_ref().and_then(|specs| specs.get("main")?.get("options")).and_then(Node::as_map);
             for (key, spec) in options.into_iter().flat_map(|map| map.iter()) {
-                if !fields.iter().any(|field| Some(field.name.as_str()) == key.as_str()) {
-                    fields.push(Field::of(&key.as_node(), spec, Origin::Role)?);
+                // The role may take other variables too, but not from a form.
+                if !key.as_str().is_some_and(may_set) {
+                    continue;
+                }
+                let field = Field::of(&key.as_node(), spec, Origin::Role)?;
+                match fields.iter_mut().find(|known| known.name == field.name) {
+                    Some(known) => known.is_secret |= field.is_secret,
+                    None => fields.push(field),
                 }
             }
         }
@@ -228,5 +237,5 @@ impl Control {
 
 /// An answer that leads to another page of this server.
 pub(super) fn see_other(address: &str) -> Answer {
-    Answer::sentence(StatusCode::SEE_OTHER, "this page has moved").with("location", address)
+    Answer::sentence(StatusCode::SEE_OTHER, "see the other page").with("location", address)
 }

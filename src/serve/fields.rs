@@ -8,11 +8,14 @@ use windlass_yaml::Node;
 
 use crate::action::argument_problems;
 use crate::error::{Error, Result, did_you_mean};
+use crate::vars::is_protected;
 
 /// Keys of a specification.
 const KEYS: &[&str] = &["choices", "default", "description", "elements", "no_log", "options", "required", "type"];
 /// Types of values.
 const TYPES: &[&str] = &["bool", "dict", "float", "int", "list", "path", "raw", "str"];
+/// Maximum depth of a value. Readers of JSON refuse very deep records.
+const DEPTH: usize = 50;
 /// Start of the names of fields with variables.
 pub(super) const PREFIX: &str = "variable.";
 
@@ -88,6 +91,10 @@ impl Field {
                 items.iter().map(Node::to_json).collect()
             }
         };
+        if origin == Origin::Configuration {
+            flag("no_log")?;
+        }
+        let json = Node::map(std::sync::Arc::clone(map), spec.span.clone()).to_json();
         let field = Field {
             name: text.to_owned(),
             kind: kind("type")?,
@@ -96,9 +103,9 @@ impl Field {
             default: map.get("default").filter(|node| !node.is_null()).map(Node::to_json),
             origin,
             is_required: flag("required")?,
-            is_secret: flag("no_log")?,
+            is_secret: is_secret(&json),
             description: description(map.get("description")),
-            spec: Node::map(std::sync::Arc::clone(map), spec.span.clone()).to_json(),
+            spec: json,
         };
         if let Some(node) = map.get("default").filter(|_| origin == Origin::Configuration) {
             field.check_default(node)?;
@@ -119,22 +126,33 @@ impl Field {
             let message = "the default of a form is data, and no template is evaluated in it";
             return Err(Error::parse(message, &node.span));
         }
-        match self.problems(Some(default)).into_iter().next() {
-            Some(problem) => Err(Error::parse(format!("the default does not fit: {problem}"), &node.span)),
-            None => Ok(()),
-        }
+        self.value(Some(&self.text(default)))
+            .map(|_| ())
+            .map_err(|problems| Error::parse(format!("the default does not fit: {}", problems.join("; ")), &node.span))
     }
 
     /// The value that a text of the form stands for; `None` if the variable is not set. Fails with sentences.
     pub(super) fn value(&self, given: Option<&str>) -> std::result::Result<Option<Json>, Vec<String>> {
         let given = given.unwrap_or_default().replace("\r\n", "\n");
+        if let Some(choice) = self.choices.iter().find(|choice| self.is_choice() && self.text(choice) == given.trim()) {
+            return Ok(Some(choice.clone()));
+        }
         let value = match given.trim().is_empty() {
             true => None,
             false => Some(convert(&given, self.kind, self.elements)),
         };
         let problems = match (&value, self.kind) {
             (Some(Json::String(_)), Kind::Mapping) => vec![format!("`{}` is not a JSON object", self.name)],
-            (value, _) => self.problems(value.as_ref()),
+            (Some(value), _) if is_deeper(value, DEPTH) => {
+                vec![format!("`{}` has more than {DEPTH} levels", self.name)]
+            }
+            (value, _) => {
+                let mut problems = self.problems(value.as_ref());
+                if problems.is_empty() && !value.as_ref().is_none_or(|value| fits(value, self.kind, self.elements)) {
+                    problems.push(format!("`{}` has a text that is no value of its type", self.name));
+                }
+                problems
+            }
         };
         match problems.is_empty() {
             true => Ok(value),
@@ -144,6 +162,11 @@ impl Field {
             }
             false => Err(problems),
         }
+    }
+
+    /// Whether a value is one of the choices that the form offers.
+    fn is_choice(&self) -> bool {
+        !matches!(self.kind, Kind::Boolean | Kind::List | Kind::Mapping)
     }
 
     fn problems(&self, value: Option<&Json>) -> Vec<String> {
@@ -203,16 +226,58 @@ impl Field {
 
 /// Fails if a name is no name of a variable, or that of a variable of connections.
 fn check_name(name: &str, node: &Node) -> Result<()> {
-    let is_word = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !is_word {
+    if !is_word(name) {
         return Err(Error::parse(format!("`{name}` is not a name of a variable"), &node.span));
     }
-    if name.starts_with("ansible_") {
+    if chooses_connection(name) {
         let message = format!("`{name}` cannot be set by a form: it chooses connections or programs");
         return Err(Error::parse(message, &node.span));
     }
     Ok(())
+}
+
+fn is_word(name: &str) -> bool {
+    name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn chooses_connection(name: &str) -> bool {
+    name.starts_with("ansible_") || is_protected(name)
+}
+
+/// Whether a form may set a variable of this name.
+pub(super) fn may_set(name: &str) -> bool {
+    is_word(name) && !chooses_connection(name)
+}
+
+/// Whether a specification has `no_log` at any depth. A value that is unclear counts as true.
+fn is_secret(spec: &Json) -> bool {
+    match spec {
+        Json::Object(map) => {
+            map.iter().any(|(key, value)| (key == "no_log" && *value != Json::Bool(false)) || is_secret(value))
+        }
+        Json::Array(items) => items.iter().any(is_secret),
+        _ => false,
+    }
+}
+
+/// Whether a value has more than this number of levels.
+fn is_deeper(value: &Json, levels: usize) -> bool {
+    let Some(left) = levels.checked_sub(1) else { return true };
+    match value {
+        Json::Array(items) => items.iter().any(|item| is_deeper(item, left)),
+        Json::Object(map) => map.values().any(|item| is_deeper(item, left)),
+        _ => false,
+    }
+}
+
+/// Whether no text is left where the type is another.
+fn fits(value: &Json, kind: Kind, elements: Kind) -> bool {
+    match (kind, value) {
+        (Kind::Text, _) => true,
+        (Kind::List, Json::Array(items)) => items.iter().all(|item| fits(item, elements, Kind::Text)),
+        (_, value) => !value.is_string(),
+    }
 }
 
 fn kind(node: &Node, origin: Origin) -> Result<Kind> {

@@ -30,7 +30,13 @@ impl Given {
 
 fn leaves(value: &Json, found: &mut Vec<String>) {
     match value {
-        Json::String(text) => found.push(text.clone()),
+        Json::String(text) => {
+            found.push(text.clone());
+            // A playbook may trim it.
+            if text.trim() != text {
+                found.push(text.trim().to_owned());
+            }
+        }
         Json::Number(number) => found.push(number.to_string()),
         Json::Array(items) => items.iter().for_each(|item| leaves(item, found)),
         Json::Object(map) => map.values().for_each(|item| leaves(item, found)),

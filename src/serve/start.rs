@@ -10,7 +10,7 @@ use super::config::{Check, Startable};
 use super::control::{Control, Visitor, see_other};
 use super::fields::{Field, PREFIX};
 use super::given::Given;
-use super::starts::{Begun, Order, Start};
+use super::starts::{Begun, Cancel, Order, Start};
 use super::{View, address, choices};
 use crate::error::Result;
 use crate::http::server::{Answer, Request};
@@ -198,10 +198,8 @@ impl View<'_> {
             run: start.run(),
             ..Record::of(Event::Cancelled, request.peer)
         };
-        if start.end().is_none() {
-            control.audit.add(record)?;
-            start.cancel();
-        }
+        let how = if request.field("at_once").is_some() { Cancel::AtOnce } else { Cancel::InOrder };
+        start.cancel(how, &control.audit, record)?;
         Ok(see_other(&place(&start)))
     }
 
@@ -212,7 +210,10 @@ impl View<'_> {
     }
 
     fn cancel_form(&self, start: &Start) -> Option<Json> {
-        let visitor = self.visitor.as_ref().filter(|visitor| visitor.may_cancel(start) && start.end().is_none())?;
+        let visitor = self.visitor.as_ref().filter(|visitor| visitor.may_cancel(start))?;
+        if start.end().is_some() || start.cancels() > 1 {
+            return None;
+        }
         let mut form = Map::new();
         form.insert("start".to_owned(), start.id.as_str().into());
         form.insert("form_token".to_owned(), visitor.session.form_token.as_str().into());

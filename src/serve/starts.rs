@@ -71,6 +71,13 @@ struct Running {
     cancels: usize,
 }
 
+/// Way to stop a run.
+#[derive(Clone, Copy)]
+pub(super) enum Cancel {
+    InOrder,
+    AtOnce,
+}
+
 /// End of a run.
 #[derive(Clone, Copy)]
 pub(super) struct End {
@@ -103,19 +110,23 @@ impl Start {
         String::from_utf8_lossy(&self.running().errors).into_owned()
     }
 
-    /// Stops the run: the first time in order, as Ctrl-C does, and the second time at once. Returns the number of
-    /// requests, or `None` if it has ended. SIGTERM also stops a run that ignores SIGINT, as those do that a shell has
-    /// started in the background.
-    pub(super) fn cancel(&self) -> Option<usize> {
+    /// Stops the run and records that: the first time in order, as Ctrl-C does, and the second time at once. Another
+    /// request, such as the second press of one button, does nothing. SIGTERM also stops a run that ignores SIGINT, as
+    /// those do that a shell has started in the background.
+    pub(super) fn cancel(&self, how: Cancel, audit: &Audit, record: Record) -> Result<()> {
+        let earlier = match how {
+            Cancel::InOrder => 0,
+            Cancel::AtOnce => 1,
+        };
         let mut running = self.running();
-        if running.end.is_some() {
-            return None;
-        }
         // The process is reaped under the same lock, so its number belongs to no other.
-        let pid = Pid::from_child(&running.child);
-        let _ = kill_process(pid, Signal::TERM);
+        if running.end.is_some() || running.cancels != earlier || !matches!(running.child.try_wait(), Ok(None)) {
+            return Ok(());
+        }
+        audit.add(record)?;
+        let _ = kill_process(Pid::from_child(&running.child), Signal::TERM);
         running.cancels += 1;
-        Some(running.cancels)
+        Ok(())
     }
 }
 
