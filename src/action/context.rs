@@ -291,36 +291,11 @@ impl ActionContext {
         }
         let is_told = self.world.run.settings.verbosity > 2;
         let invocation = is_told.then(|| super::spec(name)).flatten().map(|spec| invocation(spec, &to_json(&args)));
-        let request = Request {
-            id: 0,
-            module: name.to_owned(),
-            args,
-            check: self.check,
-            dry_run: self.check && self.world.run.settings.check,
-            diff: self.diff,
-            max_diff: Some(self.world.run.settings.max_diff_size).filter(|_| self.diff),
-            environment: self.environment.clone(),
-            timeout: self.timeout,
-            become_user: connection.become_user.clone(),
-            contents: descriptions,
-            stream: !self.no_log,
-            detached,
-            turn,
-            // The pool sets the lock's terms.
-            lock: None,
-        };
+        let request = Request { turn, detached, ..self.request(connection, name, args, descriptions) };
         let target = Arc::new(connection.target.clone());
-        let (events, host) = (self.events.clone(), Arc::clone(&self.host));
-        let listener: Listener = Box::new(move |event| {
-            let _ = match event {
-                TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.to_string(), bytes }),
-                TaskEvent::Warning(sentence) | TaskEvent::Silent(sentence) => {
-                    events.send(Event::Warning(format!("{host}: {sentence}")))
-                }
-            };
-        });
         let departure = ahead.map(|ahead| ahead.departure());
-        let call = Call { request, sources, receive_into: folder, listener: Some(listener), departure, follows };
+        let listener = Some(self.listener());
+        let call = Call { request, sources, receive_into: folder, listener, departure, follows };
         let began = Instant::now();
         let answer = self.pool.run(&target, call).await;
         if let (Err(crate::executor::Error::NotRun), Some(ahead)) = (&answer, ahead) {
@@ -335,21 +310,66 @@ impl ActionContext {
                 on: Spending::Request(completed.cost),
             });
         }
-        let Some(answer) = HostResult::read(&completed.result, FactNames::of_module(name)) else {
-            return Err(Failure::Failed(format!(
-                "{name} on {} returned {} instead of a mapping, so its effects are unknown",
-                connection.target.name,
-                windlass_template::type_name(&completed.result)
-            )));
-        };
-        for sentence in answer.warnings() {
-            let _ = self.events.send(Event::Warning(format!("{}: {sentence}", connection.target.name)));
-        }
-        let mut result = TaskResult::from(answer).with_lines();
+        let mut result = self.result(&connection.target.name, name, &completed.result)?;
         if let Some(invocation) = invocation.filter(|_| result.get("invocation").is_none()) {
             result.set("invocation", from_json(&invocation));
         }
         Ok((result, completed.received))
+    }
+
+    /// Request for a module, for now and in no turn.
+    fn request(
+        &self,
+        connection: &ConnectionVariables,
+        name: &str,
+        args: Value,
+        contents: Vec<windlass_protocol::Content>,
+    ) -> Request<Value> {
+        Request {
+            id: 0,
+            module: name.to_owned(),
+            args,
+            check: self.check,
+            dry_run: self.check && self.world.run.settings.check,
+            diff: self.diff,
+            max_diff: Some(self.world.run.settings.max_diff_size).filter(|_| self.diff),
+            environment: self.environment.clone(),
+            timeout: self.timeout,
+            become_user: connection.become_user.clone(),
+            contents,
+            stream: !self.no_log,
+            detached: None,
+            turn: None,
+            // The pool sets the lock's terms.
+            lock: None,
+        }
+    }
+
+    /// Passes on what the host sends before its answer.
+    fn listener(&self) -> Listener {
+        let (events, host) = (self.events.clone(), Arc::clone(&self.host));
+        Box::new(move |event| {
+            let _ = match event {
+                TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.to_string(), bytes }),
+                TaskEvent::Warning(sentence) | TaskEvent::Silent(sentence) => {
+                    events.send(Event::Warning(format!("{host}: {sentence}")))
+                }
+            };
+        })
+    }
+
+    /// Result of the module `name` from what `host` answered.
+    fn result(&self, host: &str, name: &str, answer: &Value) -> Result<TaskResult, Failure> {
+        let Some(answer) = HostResult::read(answer, FactNames::of_module(name)) else {
+            return Err(Failure::Failed(format!(
+                "{name} on {host} returned {} instead of a mapping, so its effects are unknown",
+                windlass_template::type_name(answer)
+            )));
+        };
+        for sentence in answer.warnings() {
+            let _ = self.events.send(Event::Warning(format!("{host}: {sentence}")));
+        }
+        Ok(TaskResult::from(answer).with_lines())
     }
 
     /// Finds a file of the project: in the role's folder `kind`, beside the task, or beside the playbook.
