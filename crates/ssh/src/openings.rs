@@ -75,7 +75,7 @@ impl Openings {
         }
     }
 
-    /// Runs the part of a connection that needs a turn. `has_answered` tells whether the server has begun to speak.
+    /// Runs the part of a connection that needs a turn. `has_answered` is true once the server has spoken.
     pub(crate) async fn in_turn<T>(&self, work: impl Future<Output = T>, has_answered: impl Fn() -> bool) -> T {
         let turn = self.turn().await;
         let mut work = std::pin::pin!(work);
