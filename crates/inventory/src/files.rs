@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_vault::Secrets;
-use windlass_yaml::{DuplicateKeys, Mapping, Options, Source, Value};
+use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source, Value};
 
 use crate::{Error, Warning};
 
@@ -136,9 +136,7 @@ impl VariableFiles {
         for warning in &loaded.warnings {
             self.warn(warning.clone());
         }
-        let document = loaded.into_one(&source)?;
-        let plain = windlass_sops::decrypt(&document, &self.secrets);
-        let document = plain.map_err(|error| Error::at(&error.span, error.message))?.unwrap_or(document);
+        let document = without_sops(loaded.into_one(&source)?, &self.secrets)?;
         let vars = match &document.value {
             Value::Map(mapping) => Arc::clone(mapping),
             Value::Null => Arc::default(),
@@ -169,6 +167,12 @@ fn names(directory: &Path) -> Result<Vec<OsString>, Error> {
         names.push(entry.map_err(refused)?.file_name());
     }
     Ok(names)
+}
+
+/// Decrypts a document if sops has encrypted it.
+pub(crate) fn without_sops(document: Node, secrets: &Secrets) -> Result<Node, Error> {
+    let plain = windlass_sops::decrypt(&document, secrets);
+    Ok(plain.map_err(|error| Error::at(&error.span, error.message))?.unwrap_or(document))
 }
 
 /// Reads a file and decrypts it if it is a vault or of age.
