@@ -177,6 +177,10 @@ impl Fleet {
         let mut command = Command::new(super::own_program()?);
         command.args(own).args(["-i", &cluster.source]).args(rest).stdin(Stdio::null());
         command.env(SESSION, std::process::id().to_string());
+        if !self.arguments.quiet {
+            // This program logs the lines that it prints, with the cluster's name.
+            command.env("ANSIBLE_LOG_PATH", "");
+        }
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         Ok(command)
     }
