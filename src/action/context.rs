@@ -9,7 +9,7 @@ use windlass_modules::{has_secrets, invocation, secret_values};
 use windlass_protocol::{Delivery, Detached, Request};
 use windlass_template::{Compat, Context, Value, from_json, to_json};
 
-use super::hashes::{self, Hashes};
+use super::hashes::{self, Hashes, Senders};
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
 use crate::foreign::Modules;
@@ -155,7 +155,7 @@ impl Content {
     }
 
     /// Content of a file. Small files and vaults to decrypt are read at once; large files are hashed in chunks.
-    pub fn of_file(path: &Path, files: &Files, decrypt: bool) -> Result<Content, Failure> {
+    fn of_file(path: &Path, files: &Files, decrypt: bool, senders: Senders) -> Result<Content, Failure> {
         use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
         let fail = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
         let metadata = std::fs::metadata(path).map_err(fail)?;
@@ -171,7 +171,9 @@ impl Content {
             content.description.mode = mode;
             return Ok(content);
         }
-        let Hashes { sha1, sha256 } = hashes::of_file(path, &metadata).map_err(fail)?;
+        // Other hosts must not wait meanwhile.
+        let hashes = tokio::task::block_in_place(|| hashes::of_file(path, &metadata, senders));
+        let Hashes { sha1, sha256 } = hashes.map_err(fail)?;
         let description = windlass_protocol::Content {
             name: path.display().to_string(),
             size: metadata.len(),
@@ -185,6 +187,15 @@ impl Content {
 }
 
 impl ActionContext {
+    /// Content of a file of the project.
+    pub fn content_of(&self, path: &Path, decrypt: bool) -> Result<Content, Failure> {
+        let senders = match self.world.run.settings.connect.peer_transfer {
+            true => Senders::Hosts,
+            false => Senders::Controller,
+        };
+        Content::of_file(path, &self.files, decrypt, senders)
+    }
+
     /// Argument by name; `None` if it is absent or null.
     pub fn arg(&self, name: &str) -> Option<&Value> {
         self.args.get(name).filter(|value| !value.is_none())
@@ -431,7 +442,7 @@ mod tests {
         let mut secrets = windlass_vault::Secrets::new();
         secrets.push(secret);
         let files = Files::new(secrets, windlass_yaml::DuplicateKeys::Ignore);
-        let of_file = |path| Content::of_file(path, &files, true).unwrap().description;
+        let of_file = |path| Content::of_file(path, &files, true, Senders::Hosts).unwrap().description;
         assert!(of_file(&plain).sha256.is_some());
         let decrypted = of_file(&vault);
         assert_eq!((decrypted.size, decrypted.sha256), (hashes::PASSED_ON, None));
@@ -445,7 +456,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let hashes = |text: &str| {
             std::fs::write(file.path(), text).unwrap();
-            hashes::of_file(file.path(), &file.path().metadata().unwrap()).unwrap().sha1
+            hashes::of_file(file.path(), &file.path().metadata().unwrap(), Senders::Controller).unwrap().sha1
         };
         assert_ne!(hashes("first"), hashes("other"));
     }

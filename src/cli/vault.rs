@@ -427,11 +427,7 @@ fn inputs(files: &[PathBuf]) -> Result<Vec<Input>> {
 }
 
 /// Writes each input changed: to `--output`, in its place, or to the standard output.
-fn each(
-    arguments: &FileArguments,
-    inputs: Vec<Input>,
-    change: impl Fn(&[u8], &str) -> Result<Vec<u8>>,
-) -> Result<()> {
+fn each(arguments: &FileArguments, inputs: Vec<Input>, change: impl Fn(&[u8], &str) -> Result<Vec<u8>>) -> Result<()> {
     if inputs.len() > 1 && arguments.output.is_some() {
         return Err(Error::usage("At most one input file may be used with the --output option"));
     }

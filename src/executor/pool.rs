@@ -52,12 +52,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            uploads: 16,
-            heartbeat: Heartbeat::default(),
-            largest_file: LARGEST_FILE,
-            peer_port: None,
-        }
+        Self { uploads: 16, heartbeat: Heartbeat::default(), largest_file: LARGEST_FILE, peer_port: None }
     }
 }
 
