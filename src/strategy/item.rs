@@ -15,6 +15,8 @@ use super::unknown;
 use crate::action::{self, ActionContext, Arguments, Failure};
 use crate::outcome::TaskResult;
 use crate::output::{Event, Spending};
+use crate::playbook::On;
+use crate::playbook::keyword::{BOOLEANS, is_keyword};
 use crate::vars::{given, number, truth};
 
 /// Ansible's reason for a skipped task.
@@ -266,16 +268,12 @@ impl TaskOnHost {
         let task = &self.task;
         let flag = |name: &str| -> Result<Option<bool>, Failure> {
             let Some(node) = self.keyword(context, name) else { return Ok(None) };
-            let Some(value) = given(context, node)? else { return Ok(None) };
-            match value.as_str() {
-                Some(text) if !is_boolean(text) => Err(Failure::Failed(format!(
-                    "the field '{name}' has an invalid value ({text}): it is not a valid boolean"
-                ))),
-                _ => Ok(Some(truth(&value))),
-            }
+            given(context, node)?.map(|value| boolean(name, &value)).transpose()
         };
-        // `ignore_errors` must be known before the task starts.
-        flag("ignore_errors")?;
+        // A misspelt word must not count as false: the task would run as the wrong user, or show a secret.
+        for name in BOOLEANS.iter().filter(|name| is_keyword(name, On::Task)) {
+            flag(name)?;
+        }
         let whole = |name: &str, node: Option<&Node>| -> Result<Option<u64>, Failure> {
             let Some(node) = node else { return Ok(None) };
             let Some(value) = given(context, node)? else { return Ok(None) };
@@ -328,8 +326,18 @@ impl TaskOnHost {
     pub(super) fn no_log(&self, context: &Context) -> Result<bool, Failure> {
         match self.task.keyword("no_log") {
             None => Ok(self.shared.run.settings.no_log),
-            Some(node) => Ok(given(context, node)?.is_some_and(|value| truth(&value))),
+            Some(node) => given(context, node)?.map_or(Ok(false), |value| boolean("no_log", &value)),
         }
+    }
+}
+
+/// Converts the value of a boolean keyword. Fails for texts that mean neither true nor false.
+fn boolean(keyword: &str, value: &Value) -> Result<bool, Failure> {
+    match value.as_str() {
+        Some(text) if !is_boolean(text) => Err(Failure::Failed(format!(
+            "the field '{keyword}' has an invalid value ({text}): it is not a valid boolean"
+        ))),
+        _ => Ok(truth(value)),
     }
 }
 
