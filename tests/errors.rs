@@ -806,3 +806,13 @@ fn word_that_is_no_boolean_fails_its_task() {
         assert!(keyword != "no_log" || told.contains("censored"), "{told}");
     }
 }
+
+#[test]
+fn variable_that_is_no_boolean_neither_becomes_nor_trusts() {
+    let playbook = ("p.yml", "- hosts: all\n  gather_facts: false\n  tasks:\n    - command: echo shown\n");
+    for (name, field) in [("ansible_become", "become"), ("ansible_host_key_checking", "ansible_host_key_checking")] {
+        let inventory = format!("here ansible_host=127.0.0.1 ansible_port=1 ansible_ssh_retries=0 {name}=treu\n");
+        let told = told(&[playbook, ("hosts", &inventory)], &["-i", "hosts"]);
+        assert!(told.contains(&format!("'{field}' has an invalid value (treu)")), "{told}");
+    }
+}

@@ -17,7 +17,7 @@ use crate::outcome::TaskResult;
 use crate::output::{Event, Spending};
 use crate::playbook::On;
 use crate::playbook::keyword::{BOOLEANS, is_keyword};
-use crate::vars::{given, number, truth};
+use crate::vars::{boolean, given, number};
 
 /// Ansible's reason for a skipped task.
 pub const CONDITION_FALSE: &str = "Conditional result was False";
@@ -268,7 +268,7 @@ impl TaskOnHost {
         let task = &self.task;
         let flag = |name: &str| -> Result<Option<bool>, Failure> {
             let Some(node) = self.keyword(context, name) else { return Ok(None) };
-            given(context, node)?.map(|value| boolean(name, &value)).transpose()
+            given(context, node)?.map(|value| boolean(name, &value).map_err(Failure::Failed)).transpose()
         };
         // A misspelt word must not count as false: the task would run as the wrong user, or show a secret.
         for name in BOOLEANS.iter().filter(|name| is_keyword(name, On::Task)) {
@@ -326,25 +326,11 @@ impl TaskOnHost {
     pub(super) fn no_log(&self, context: &Context) -> Result<bool, Failure> {
         match self.task.keyword("no_log") {
             None => Ok(self.shared.run.settings.no_log),
-            Some(node) => given(context, node)?.map_or(Ok(false), |value| boolean("no_log", &value)),
+            Some(node) => {
+                given(context, node)?.map_or(Ok(false), |value| boolean("no_log", &value).map_err(Failure::Failed))
+            }
         }
     }
-}
-
-/// Converts the value of a boolean keyword. Fails for texts that mean neither true nor false.
-fn boolean(keyword: &str, value: &Value) -> Result<bool, Failure> {
-    match value.as_str() {
-        Some(text) if !is_boolean(text) => Err(Failure::Failed(format!(
-            "the field '{keyword}' has an invalid value ({text}): it is not a valid boolean"
-        ))),
-        _ => Ok(truth(value)),
-    }
-}
-
-/// Whether a text is one of YAML's or Ansible's words for true or false.
-pub(super) fn is_boolean(text: &str) -> bool {
-    let words = ["true", "yes", "on", "1", "y", "t", "false", "no", "off", "0", "n", "f", ""];
-    words.contains(&text.trim().to_lowercase().as_str())
 }
 
 /// Visible part of a hidden result.
