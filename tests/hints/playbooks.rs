@@ -176,7 +176,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         setup: &[("v.json", "{\"a\": [1, 2}\n")],
         fails: "windlass playbook -i hosts right.yml -e @v.json",
-        says: "It is not JSON either: ",
+        says: "It is not JSON either: expected `,` or `]` at line 1 column 12.",
         mended: &[("v.json", "{\"a\": [1, 2]}\n")],
         then: &["windlass playbook -i hosts right.yml -e @v.json"],
     },
