@@ -180,6 +180,13 @@ pub(crate) const CASES: &[Case] = &[
         mended: &[("v.json", "{\"a\": [1, 2]}\n")],
         then: &["windlass playbook -i hosts right.yml -e @v.json"],
     },
+    Case {
+        setup: &[],
+        fails: "windlass playbook -i hosts ping.yml -K",
+        says: "give it in a file: --become-password-file, --connection-password-file or --vault-password-file",
+        mended: &[],
+        then: &["windlass playbook -i hosts ping.yml --become-password-file password"],
+    },
     // Words at the wrong place, and words that Ansible replaced.
     tasks!(
         "    - debug:\n      msg: x\n",
