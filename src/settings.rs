@@ -28,6 +28,7 @@ pub use inventory::{InventorySettings, VaultSettings};
 pub use journal::{JournalSettings, LockSettings};
 pub(crate) use lookup::BaseSettings;
 pub use output::OutputSettings;
+pub(crate) use places::others;
 pub use plugins::{PluginSetting, of_plugins};
 pub use rejected::Rejected;
 pub use servers::{GalaxyServer, ServerOption, galaxy_servers};

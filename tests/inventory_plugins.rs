@@ -299,7 +299,7 @@ fn plugin_that_is_not_there_is_named_with_a_remedy() {
     assert!(said.contains("The inventory plugin `clod` failed: ansible-core does not find it."), "{said}");
     for name in ["../../x", "a..b", "a/b.c.d", "\"a\\0b\"", "''"] {
         let said = says(&format!("plugin: {name}\n"));
-        assert!(said.contains("this is no name of a plugin"), "{name}: {said}");
+        assert!(said.contains("this is not the name of a plugin"), "{name}: {said}");
     }
     let folder = project(&[("cloud", "pass")], &[("a.cloud.yml", "plugin: cloud\n")]);
     fs::remove_dir_all(folder.path().join("core")).unwrap();

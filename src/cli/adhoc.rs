@@ -135,7 +135,7 @@ fn settings_of(arguments: &Arguments, config: &Config) -> Result<Settings> {
         settings.playbook_dir = playbook_folder(dir)?;
     }
     let module = &arguments.module_name;
-    is_valid(module)?;
+    refuse_imports(module)?;
     let needs_text = matches!(crate::playbook::short_name(module), "command" | "shell" | "script" | "raw");
     if needs_text && !arguments.list_hosts && arguments.args.trim().is_empty() {
         return Err(Error::usage(format!("No argument passed to {module} module")));
@@ -230,7 +230,7 @@ pub(super) fn single_play(
 }
 
 /// Fails for actions that cannot run ad hoc.
-pub(super) fn is_valid(action: &str) -> Result<()> {
+pub(super) fn refuse_imports(action: &str) -> Result<()> {
     if crate::playbook::short_name(action) == "import_playbook" {
         return Err(Error::usage(format!("'{action}' is not a valid action for ad-hoc commands")));
     }

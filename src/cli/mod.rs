@@ -96,7 +96,7 @@ enum Verb {
     Lsp(lsp::Arguments),
     /// Show settings, their values and their sources
     Config(config::Arguments),
-    /// Install, create and inspect roles
+    /// Install, verify and build roles and collections, and make new ones
     Galaxy(galaxy::Arguments),
     /// Check this machine and this project
     Doctor(doctor::Arguments),

@@ -12,7 +12,7 @@ use super::listing::{Listings, with_subfolders};
 use super::module::Resolution;
 use super::plugins;
 use super::routing::{Route, route};
-use crate::error::did_you_mean;
+use crate::error::{did_you_mean, nearest};
 use crate::playbook::Files;
 use crate::settings::Rejected;
 
@@ -213,6 +213,12 @@ impl Modules {
 
     /// Suggests the module, or word of `other`, closest to a misspelt name.
     pub fn suggestion(&self, name: &str, other: impl IntoIterator<Item = &'static str>) -> Option<String> {
+        if let Some((collection, short)) = name.rsplit_once('.') {
+            // The collection is right, so only the last part may differ.
+            let specs = crate::action::specs().filter(|spec| spec.collection == collection);
+            let full: Vec<String> = specs.map(|spec| format!("{collection}.{}", spec.name)).collect();
+            return nearest(name, (short.chars().count() / 3).max(1), full.iter().map(String::as_str));
+        }
         let all: Vec<String> = self.names().into_iter().chain(other.into_iter().map(str::to_owned)).collect();
         did_you_mean(name, all.iter().map(String::as_str))
     }

@@ -145,7 +145,7 @@ async fn respond<S: Site>(
             .into_response(fixed);
     }
     let Some(request) = Request::of(&request) else {
-        let refusal = "the address, or one of the headers Host and Cookie, is no text";
+        let refusal = "the address, or one of the headers Host and Cookie, is not text";
         return Answer::sentence(StatusCode::BAD_REQUEST, refusal).into_response(fixed);
     };
     let work = async {

@@ -199,6 +199,16 @@ pub(super) fn has_effect(section: &str, key: &str) -> bool {
     index().values().any(|(_, ini)| ini.contains(&(section, key)))
 }
 
+/// Sections and keys of ansible.cfg that only Windlass has, or that ansible-core lists in no table.
+pub(crate) fn others() -> impl Iterator<Item = (&'static str, &'static str)> {
+    OTHERS.iter().flat_map(|(_, (_, ini))| ini.iter().copied())
+}
+
+/// Keys with an effect in a section of ansible.cfg.
+pub(super) fn keys_with_effect(section: &str) -> impl Iterator<Item = &'static str> {
+    index().values().flat_map(|(_, ini)| ini.iter()).filter(move |(other, _)| *other == section).map(|(_, key)| *key)
+}
+
 /// All settings with an effect by name. Cached, because every command reads most of them.
 fn index() -> &'static HashMap<&'static str, Places> {
     static INDEX: LazyLock<HashMap<&str, Places>> = LazyLock::new(|| {

@@ -15,7 +15,9 @@ use super::unknown;
 use crate::action::{self, ActionContext, Arguments, Failure};
 use crate::outcome::TaskResult;
 use crate::output::{Event, Spending};
-use crate::vars::{given, number, truth};
+use crate::playbook::On;
+use crate::playbook::keyword::{BOOLEANS, is_keyword};
+use crate::vars::{boolean, given, number};
 
 /// Ansible's reason for a skipped task.
 pub const CONDITION_FALSE: &str = "Conditional result was False";
@@ -258,8 +260,10 @@ impl TaskOnHost {
         };
         let args = action::checked(self.task.short_action(), &self.task.action, args)?;
         self.check_notify(context)?;
-        // `ignore_errors` must be known before the task starts.
-        self.flag(context, "ignore_errors")?;
+        // A misspelt word must not count as false: the task would run as the wrong user, or show a secret.
+        for name in BOOLEANS.iter().filter(|name| is_keyword(name, On::Task)) {
+            self.flag(context, name)?;
+        }
         let task = &self.task;
         let own = |name: &str| whole(context, name, task.keywords.get(name));
         let settings = &self.shared.run.settings;
@@ -309,20 +313,16 @@ impl TaskOnHost {
     /// Value of a keyword that is true or false, if it is given.
     fn flag(&self, context: &Context, name: &str) -> Result<Option<bool>, Failure> {
         let Some(node) = self.keyword(context, name) else { return Ok(None) };
-        let Some(value) = given(context, node)? else { return Ok(None) };
-        match value.as_str() {
-            Some(text) if !is_boolean(text) => Err(Failure::Failed(format!(
-                "the field '{name}' has an invalid value ({text}): it is not a valid boolean"
-            ))),
-            _ => Ok(Some(truth(&value))),
-        }
+        given(context, node)?.map(|value| boolean(name, &value).map_err(Failure::Failed)).transpose()
     }
 
     /// Whether the result is hidden.
     pub(super) fn no_log(&self, context: &Context) -> Result<bool, Failure> {
         match self.task.keyword("no_log") {
             None => Ok(self.shared.run.settings.no_log),
-            Some(node) => Ok(given(context, node)?.is_some_and(|value| truth(&value))),
+            Some(node) => {
+                given(context, node)?.map_or(Ok(false), |value| boolean("no_log", &value).map_err(Failure::Failed))
+            }
         }
     }
 }
@@ -334,12 +334,6 @@ fn whole(context: &Context, name: &str, node: Option<&Node>) -> Result<Option<u6
     number(&value).map(Some).ok_or_else(|| {
         Failure::Failed(format!("the field '{name}' has an invalid value ({value}): it must be a number"))
     })
-}
-
-/// Whether a text is one of YAML's or Ansible's words for true or false.
-pub(super) fn is_boolean(text: &str) -> bool {
-    let words = ["true", "yes", "on", "1", "y", "t", "false", "no", "off", "0", "n", "f", ""];
-    words.contains(&text.trim().to_lowercase().as_str())
 }
 
 /// Visible part of a hidden result.

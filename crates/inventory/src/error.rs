@@ -29,6 +29,12 @@ pub enum Error {
         /// The operating system's error.
         source: std::io::Error,
     },
+    /// A source is not a file, but could be the name of a host.
+    #[error("If `{name}` is a host, write a comma behind it: `{name},`.")]
+    NoComma {
+        /// Source as given.
+        name: String,
+    },
     /// A file is not UTF-8.
     #[error("{}: The file is not UTF-8 text.", path.display())]
     NotText {
@@ -162,7 +168,7 @@ pub enum Warning {
     #[error("No inventory was parsed, only implicit localhost is available. It does not match `all`.")]
     NoInventory,
     /// An enabled plugin does not exist.
-    #[error("The inventory plugin `{name}` of `enable_plugins` is not known and is passed over.")]
+    #[error("The inventory plugin `{name}` of `enable_plugins` is unknown and ignored.")]
     UnknownPlugin {
         /// Name in `enable_plugins`.
         name: String,

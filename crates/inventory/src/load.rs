@@ -202,7 +202,17 @@ impl Loader<'_> {
         if is_host_list(source) {
             return self.candidate(Candidate::new(source, Path::new(source)));
         }
-        self.path(&absolute(Path::new(source)))
+        let path = absolute(Path::new(source));
+        let is_read = self.path(&path)?;
+        // The warning about the source is the last one.
+        if !is_read
+            && !source.contains(['/', '.'])
+            && !path.exists()
+            && let Some(Warning::Unparsed { reasons, .. }) = self.warnings.last_mut()
+        {
+            reasons.push(("", Error::NoComma { name: source.to_owned() }));
+        }
+        Ok(is_read)
     }
 
     fn path(&mut self, path: &Path) -> Result<bool, Error> {

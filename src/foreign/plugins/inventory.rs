@@ -40,7 +40,7 @@ impl ForeignPlugins for PythonPlugins {
             return Err(format!("The inventory plugin `{name}` needs ansible-core, but {reason}."));
         }
         if name.split('.').any(|part| part.is_empty() || part.contains(['/', '\0'])) {
-            return Err(refuse("this is no name of a plugin, which is like `amazon.aws.aws_ec2`"));
+            return Err(refuse("this is not the name of a plugin, which looks like `amazon.aws.aws_ec2`"));
         }
         let mut parts = name.split('.');
         if let (Some(namespace), Some(collection), Some(_)) = (parts.next(), parts.next(), parts.next())
