@@ -137,7 +137,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
                 return Ok(0);
             }
             let path = "__adhoc_playbook__".to_owned();
-            let _ = session.shared.events.send(Event::PlaybookStart { path, plays: 1 });
+            session.begin(path, vec!["Ansible Ad-Hoc".to_owned()]).await;
             match until_signal(run.run(vec![play])).await {
                 Ok(outcome) => outcome?,
                 Err((signal, _handler)) => return Ok(session.interrupted(signal, &run).await),

@@ -144,6 +144,7 @@ pub(super) fn modules(settings: &Settings, files: Arc<Files>) -> Arc<Modules> {
         library: settings.code.library.clone(),
         module_utils: settings.code.module_utils.clone(),
         plugins: settings.code.plugins.clone(),
+        callbacks: settings.code.callbacks.clone(),
         collections: collections(settings),
         ansible_core: settings.code.ansible_core.clone(),
         rejected: settings.code.rejected.clone(),
@@ -203,7 +204,7 @@ async fn show(mut output: Box<dyn Output>, mut queue: EventQueue, mut masker: Ma
             output.event(&event);
             match &*event {
                 Event::End => return,
-                Event::Prompt { shown, .. } => drop(shown.send(())),
+                Event::Prompt { shown: done, .. } | Event::PlaybookStart { ready: done, .. } => drop(done.send(())),
                 _ => {}
             }
         }
@@ -246,6 +247,8 @@ impl Session {
         let modules = modules(&settings, Arc::clone(&files));
         let plugins = python_plugins(&settings, Arc::clone(&modules));
         let engine = engine(&settings, vault, Arc::clone(&plugins), &events);
+        let mut output = output;
+        output.plugins(&plugins)?;
         let show = show(output, queue, Masker::new(secrets.clone()));
         // Writing blocks while nobody reads, which must not keep a thread from signals and connections.
         let runtime = tokio::runtime::Handle::current();
@@ -313,6 +316,14 @@ impl Session {
         if let Some(cache) = FactCache::of(&self.shared.run.settings) {
             self.world.inventory.hosts().for_each(|host| cache.forget(host.name()));
             cache.forget("localhost");
+        }
+    }
+
+    /// Reports that a playbook starts, and waits until the outputs are ready for it.
+    pub(super) async fn begin(&self, path: String, plays: Vec<String>) {
+        let (ready, mut is_ready) = tokio::sync::mpsc::unbounded_channel();
+        if self.shared.events.send(Event::PlaybookStart { path, plays, ready }).is_ok() {
+            let _ = is_ready.recv().await;
         }
     }
 

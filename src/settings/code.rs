@@ -23,6 +23,8 @@ pub struct CodeSettings {
     pub module_utils: Vec<PathBuf>,
     /// Search paths for filters, tests and lookups in Python, after the project's own.
     pub plugins: HashMap<PluginKind, Vec<PathBuf>>,
+    /// Search path for callbacks in Python, after the project's own.
+    pub callbacks: Vec<PathBuf>,
     /// Modules that may not be used.
     pub rejected: Rejected,
     /// Path of Python on hosts, or `auto` to search for it.
@@ -70,6 +72,7 @@ impl CodeSettings {
             ]
             .map(|(kind, setting, folder)| (kind, config.paths(setting).unwrap_or_else(|| plugins(folder))))
             .into(),
+            callbacks: config.paths("callback_plugins").unwrap_or_else(|| plugins("callback")),
             rejected: Rejected::read(config, warnings)?,
             interpreter_python: config.get("interpreter_python").unwrap_or_else(|| "auto".to_owned()),
             interpreter_python_fallback: Some(config.list("interpreter_python_fallback"))

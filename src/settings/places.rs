@@ -25,6 +25,7 @@ const EFFECTIVE: &[&str] = &[
     "become_password_file",
     "become_user",
     "bin_ansible_callbacks",
+    "callback_plugins",
     "callbacks_enabled",
     "compat",
     "connection_password_file",

@@ -1,4 +1,5 @@
-# Runs filter, test, lookup and inventory plugins for Windlass. Requests and answers are JSON objects, one per line.
+# Runs filter, test, lookup, inventory and callback plugins for Windlass. Requests and answers are JSON objects, one per
+# line. The functions for callbacks stand before this file.
 import base64
 import importlib.util
 import json
@@ -343,6 +344,12 @@ def main():
                 answer = {'value': packed(lookup(request))}
             elif request['do'] == 'inventory':
                 answer = {'value': read_inventory(request)}
+            elif request['do'] == 'start callback':
+                answer = {'value': start_callback(request)}
+            elif request['do'] == 'event':
+                answer = {'value': call_back(request)}
+            elif request['do'] == 'end':
+                answer = {'value': end_callback()}
             else:
                 answer = {'value': packed(call(request))}
         except BaseException as error:

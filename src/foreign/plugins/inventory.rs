@@ -10,23 +10,7 @@ use super::PythonPlugins;
 
 impl ForeignPlugins for PythonPlugins {
     fn knows(&self, plugin: &str) -> bool {
-        let mut parts = plugin.splitn(3, '.');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(namespace), Some(collection), Some(name)) => {
-                let is_file = |path: std::path::PathBuf| path.join(format!("plugins/inventory/{name}.py")).is_file();
-                self.modules.collection(namespace, collection).is_some_and(is_file)
-                    || self.modules.route(&format!("{namespace}.{collection}"), "inventory", name).is_some()
-            }
-            _ => {
-                let file = format!("{plugin}.py");
-                self.basedir.join("inventory_plugins").join(&file).is_file()
-                    || self
-                        .modules
-                        .ansible_core()
-                        .is_some_and(|core| core.package.join("plugins/inventory").join(&file).is_file())
-                    || self.modules.route("ansible.builtin", "inventory", plugin).is_some()
-            }
-        }
+        self.finds("inventory", &[self.basedir.join("inventory_plugins")], plugin)
     }
 
     fn read(&self, configured: &Configured<'_>) -> Result<ForeignInventory, String> {

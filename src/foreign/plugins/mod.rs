@@ -1,6 +1,7 @@
-//! Filters, tests and lookups in Python from the project, roles, configured directories and collections. A Python
-//! process on the controller evaluates them; it is started on first use.
+//! Filters, tests, lookups, inventory plugins and callbacks in Python from the project, roles, configured directories
+//! and collections. Python processes on the controller run them; they are started on first use.
 
+mod callback;
 mod helper;
 mod inventory;
 mod uses;
@@ -20,6 +21,7 @@ use super::routing::Route;
 use helper::{Helper, Refusal, Setup};
 use wire::{packed, unpacked};
 
+pub use callback::{CallbackEvent, Launch, PythonCallback, Reply};
 pub use uses::unusable;
 
 /// Kinds of plugins, with their directories beside a playbook and in a collection.
@@ -97,6 +99,24 @@ impl PythonPlugins {
             Ok(Setup { python, paths, collections, basedir: self.basedir.clone(), limits: self.limits })
         });
         made.as_ref().map_err(String::as_str)
+    }
+
+    /// Whether ansible-core finds a plugin of this kind, in these directories, in a collection or among its own.
+    fn finds(&self, kind: &str, folders: &[PathBuf], plugin: &str) -> bool {
+        let mut parts = plugin.splitn(3, '.');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(namespace), Some(collection), Some(name)) => {
+                let is_file = |path: PathBuf| path.join(format!("plugins/{kind}/{name}.py")).is_file();
+                self.modules.collection(namespace, collection).is_some_and(is_file)
+                    || self.modules.route(&format!("{namespace}.{collection}"), kind, name).is_some()
+            }
+            _ => {
+                let file = format!("{plugin}.py");
+                let own = self.modules.ansible_core().map(|core| core.package.join("plugins").join(kind));
+                folders.iter().chain(&own).any(|folder| folder.join(&file).is_file())
+                    || self.modules.route("ansible.builtin", kind, plugin).is_some()
+            }
+        }
     }
 
     /// Finds a plugin by name that takes precedence over a built-in one.
