@@ -164,12 +164,16 @@ fn project(files: &[(&str, &str)]) -> TempDir {
 }
 
 fn windlass(folder: &Path, arguments: &[&str]) -> Output {
+    run(folder, &[&["playbook", "p.yml"], arguments].concat())
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
         command.env_remove(name);
     }
     command.env("NO_COLOR", "1").env("HOME", folder).env("WINDLASS_ANSIBLE_CORE", folder.join("core"));
-    command.args(["playbook", "p.yml"]).args(arguments).current_dir(folder).output().unwrap()
+    command.args(arguments).current_dir(folder).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -465,4 +469,25 @@ fn timings_show_the_cost_of_callbacks() {
     let line = stdout.lines().find(|line| line.ends_with("  mine")).unwrap_or_else(|| panic!("{stdout}"));
     let spent: f64 = line.split_whitespace().next().unwrap().parse().unwrap();
     assert!(spent >= 200.0, "{line}");
+}
+
+#[test]
+fn ad_hoc_command_runs_callbacks_only_if_set() {
+    let code = plugin("", "def v2_playbook_on_stats(self, stats):\n    say('ran')");
+    let folder = project(&[("callback_plugins/mine.py", &code)]);
+    for (settings, expected) in [("", false), ("[defaults]\nbin_ansible_callbacks = true\n", true)] {
+        fs::write(folder.path().join("ansible.cfg"), settings).unwrap();
+        let output = run(folder.path(), &["adhoc", "localhost", "-m", "ping"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(folder.path().join("log").exists(), expected, "{settings}");
+    }
+}
+
+#[test]
+fn standard_output_of_callback_that_ends_is_continued() {
+    let code = plugin("CALLBACK_TYPE = 'stdout'", "def v2_playbook_on_play_start(self, play):\n    os._exit(3)");
+    let settings = "[defaults]\nstdout_callback = mine\n";
+    let files = [("callback_plugins/mine.py", code.as_str()), ("p.yml", ONE_TASK), ("ansible.cfg", settings)];
+    let stdout = text(&windlass(project(&files).path(), &[]).stdout);
+    assert!(stdout.contains("TASK [one]") && stdout.contains("PLAY RECAP"), "{stdout}");
 }

@@ -107,6 +107,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         enabled.push("tree".to_owned());
         settings.output.tree = Some(crate::vars::absolute(folder));
     }
+    settings.output.own_callbacks = settings.output.adhoc_callbacks;
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
     block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;

@@ -385,7 +385,7 @@ impl Outputs {
                 }
             }
         }
-        let is_for_people = ["debug", "default", "yaml"].contains(&first.name);
+        let is_for_people = found.is_some() && ["debug", "default", "yaml"].contains(&first.name);
         if settings.output.shows_durations && settings.output.progress != Progress::None && is_for_people {
             outputs.push(Box::new(Durations::new(&rendered)));
         }

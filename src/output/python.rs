@@ -11,7 +11,7 @@ use super::document::value_of;
 use super::event::path_of;
 use super::masked::{Masked, Shown};
 use super::printer::Printer;
-use super::{Event, JobState, Output, ResultEvent, Status};
+use super::{Event, JobState, Output, Recap, ResultEvent, Status};
 use crate::error::{Error, Result, did_you_mean};
 use crate::foreign::{CallbackEvent, Launch, PythonCallback, PythonPlugins, Reply};
 use crate::playbook::Task;
@@ -57,6 +57,8 @@ pub(super) struct PythonCallbacks {
     printer: Printer,
     /// The one that writes the standard output, if that is in Python.
     stdout: Option<String>,
+    /// Whether those in the folders of the project run without a mention.
+    finds_own: bool,
     /// Names in `callbacks_enabled` that are not built in.
     enabled: Vec<String>,
     /// Options of the command line, which callbacks read.
@@ -64,8 +66,10 @@ pub(super) struct PythonCallbacks {
     plugins: Option<Arc<PythonPlugins>>,
     has_started: bool,
     running: Vec<PythonCallback>,
-    /// Takes the place of `stdout` where it cannot run.
-    instead: Option<Box<dyn Output>>,
+    /// Writes the standard output where `stdout` cannot.
+    usual: Option<Box<dyn Output>>,
+    /// Whether `stdout` runs.
+    replaces_usual: bool,
     costs: Costs,
     ids: Ids,
     play: Value,
@@ -95,22 +99,24 @@ impl Call {
 }
 
 impl PythonCallbacks {
-    /// Callbacks of these names; `instead` is used where `stdout` cannot run.
+    /// Callbacks; `usual` writes the standard output where `stdout` cannot.
     pub(super) fn new(
         printer: &Printer,
         settings: &Settings,
         stdout: Option<&str>,
-        instead: Option<Box<dyn Output>>,
+        usual: Option<Box<dyn Output>>,
     ) -> PythonCallbacks {
         PythonCallbacks {
             printer: printer.clone(),
             stdout: stdout.map(str::to_owned),
+            finds_own: settings.output.own_callbacks,
             enabled: Vec::new(),
             about: json!({ "cli": options(settings), "columns": super::footer::columns() }),
             plugins: None,
             has_started: false,
             running: Vec::new(),
-            instead,
+            usual,
+            replaces_usual: false,
             costs: Costs::default(),
             ids: Ids::new(),
             play: Value::Null,
@@ -134,7 +140,8 @@ impl PythonCallbacks {
     fn start(&mut self) {
         let Some(plugins) = self.plugins.clone().filter(|_| !self.has_started) else { return };
         self.has_started = true;
-        let mut launches = plugins.own_callbacks(self.stdout.as_deref(), &self.enabled);
+        let own = self.finds_own.then(|| plugins.own_callbacks(self.stdout.as_deref(), &self.enabled));
+        let mut launches = own.unwrap_or_default();
         let is_known = |launches: &[Launch], name: &str| launches.iter().any(|launch| launch.name == name);
         if let Some(name) = self.stdout.clone().filter(|name| !is_known(&launches, name)) {
             launches.push(Launch { name, enabled: false, stdout: true });
@@ -163,14 +170,9 @@ impl PythonCallbacks {
                 let error = error.trim_end_matches('.');
                 self.printer.warning(&format!("Failed to load callback plugin '{}': {error}", launch.name));
             }
-            match callback {
-                Some(callback) => {
-                    if launch.stdout {
-                        self.instead = None;
-                    }
-                    self.running.push(callback);
-                }
-                None => {}
+            if let Some(callback) = callback {
+                self.replaces_usual |= launch.stdout;
+                self.running.push(callback);
             }
         }
     }
@@ -190,8 +192,10 @@ impl PythonCallbacks {
                 continue;
             }
             let reply = callback.call(&event);
-            if let Some(callback) = settle(&self.printer, &self.costs, callback, call.method, reply) {
-                left.push(callback);
+            let is_stdout = self.stdout.as_deref() == Some(callback.name());
+            match settle(&self.printer, &self.costs, callback, call.method, reply) {
+                Some(callback) => left.push(callback),
+                None => self.replaces_usual &= !is_stdout,
             }
         }
         self.running = left;
@@ -289,23 +293,15 @@ impl PythonCallbacks {
                 self.learn_unless_known(event, task);
                 vec![of_job(task, host, id, state)]
             }
-            Event::Included { task, what, hosts, .. } => {
+            Event::Included { task, what, hosts, item } => {
                 self.learn_unless_known(event, task);
                 let is_role = task.short_action() == "include_role";
-                let included = json!({ "what": what, "args": {}, "hosts": hosts, "task": task.id, "is_role": is_role });
+                let vars = item.as_ref().map_or_else(|| json!({}), |item| json!({ "_ansible_item_label": item }));
+                let included =
+                    json!({ "what": what, "vars": vars, "hosts": hosts, "task": task.id, "is_role": is_role });
                 vec![Call::new("v2_playbook_on_include", json!([["include", included]])).about(task.id)]
             }
-            Event::Recap(recap) => {
-                let hosts: Map<String, Value> =
-                    recap.hosts.iter().map(|(host, stats)| (host.to_string(), stats.to_json())).collect();
-                let mut custom: Map<String, Value> =
-                    recap.custom.hosts.iter().map(|(host, values)| (host.clone(), json!(values))).collect();
-                if !recap.custom.run.is_empty() {
-                    custom.insert("_run".to_owned(), json!(recap.custom.run));
-                }
-                let stats = json!({ "hosts": hosts, "custom": custom });
-                vec![Call::new("v2_playbook_on_stats", json!([["stats", stats]]))]
-            }
+            Event::Recap(recap) => vec![of_recap(recap)],
             _ => Vec::new(),
         }
     }
@@ -313,8 +309,7 @@ impl PythonCallbacks {
     /// Does for a callback in Python what `default` does for the standard output: prints warnings of results.
     fn print_warnings(&self, event: &Masked) {
         if let Event::Result(result) = &**event
-            && self.stdout.is_some()
-            && self.instead.is_none()
+            && self.replaces_usual
             && result.result.has("warnings")
         {
             self.printer.result_warnings(result.result.json());
@@ -345,8 +340,8 @@ impl Output for PythonCallbacks {
                 self.call(&call);
             }
         }
-        if let Some(instead) = &mut self.instead {
-            instead.event(event);
+        if let Some(usual) = self.usual.as_mut().filter(|_| !self.replaces_usual) {
+            usual.event(event);
         }
         if let Event::End = &**event {
             self.end();
@@ -470,6 +465,18 @@ fn of_job(task: &Task, host: &str, id: &str, state: &JobState) -> Call {
     }
     let result = json!({ "host": host, "task": task.id, "result": result, "status": status, "fields": {} });
     Call::new(method, json!([["result", result]])).about(task.id)
+}
+
+fn of_recap(recap: &Recap) -> Call {
+    let hosts: Map<String, Value> =
+        recap.hosts.iter().map(|(host, stats)| (host.to_string(), stats.to_json())).collect();
+    let mut custom: Map<String, Value> =
+        recap.custom.hosts.iter().map(|(host, values)| (host.clone(), json!(values))).collect();
+    if !recap.custom.run.is_empty() {
+        custom.insert("_run".to_owned(), json!(recap.custom.run));
+    }
+    let stats = json!({ "hosts": hosts, "custom": custom });
+    Call::new("v2_playbook_on_stats", json!([["stats", stats]]))
 }
 
 /// A result without the keys that only Windlass reads.

@@ -63,7 +63,7 @@ pub struct CallbackEvent<'a> {
     pub play: Option<&'a Json>,
 }
 
-/// What a plugin did with an event.
+/// Answer of a plugin to an event.
 #[derive(Debug, Default)]
 pub struct Reply {
     /// Texts that it printed, and whether on standard error.

@@ -188,6 +188,18 @@ class Task(Fields):
         return 'TASK: ' + self.get_name()
 
 
+class IncludeTask(Task):
+    """A task that includes something: an instance of ansible-core's class for those who ask."""
+
+    @property
+    def __class__(self):
+        try:
+            from ansible.playbook.task_include import TaskInclude
+        except ImportError:
+            return IncludeTask
+        return TaskInclude
+
+
 class Playbook:
     """A playbook, as a callback sees it."""
 
@@ -252,7 +264,7 @@ class Included:
     """An included file or role, as a callback sees it."""
 
     def __init__(self, about):
-        self._filename, self._args, self._vars = about['what'], about['args'], {}
+        self._filename, self._args, self._vars = about['what'], {}, about['vars']
         self._hosts = [host_of(name) for name in about['hosts']]
         self._task, self._is_role, self._results = tasks[about['task']], about['is_role'], []
 
@@ -353,7 +365,9 @@ def call_back(request):
     if 'play' in request:
         active.play = plays[request['play']['id']] = Play(request['play'])
     if 'task' in request:
-        tasks[request['task']['id']] = Task(request['task'], active.play)
+        about = request['task']
+        is_include = about['fields']['action'].rsplit('.', 1)[-1] in ('include_tasks', 'include_role')
+        tasks[about['id']] = (IncludeTask if is_include else Task)(about, active.play)
     plugin, why = active.plugin, None
     if not getattr(plugin, 'disabled', False):
         for name in request['method'], 'v2_on_any':
