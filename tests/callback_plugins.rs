@@ -351,12 +351,12 @@ fn callback_that_hangs_or_ends_is_given_up() {
     for (work, expected) in [
         (
             "time.sleep(60)",
-            "v2_playbook_on_play_start failed: the Python process that runs it: it did not end within 2 s",
+            "v2_playbook_on_play_start failed: the Python process that runs it: it did not end within 15 s",
         ),
         ("os._exit(3)", "v2_playbook_on_play_start failed: the Python process that runs it has ended (exit status: 3)"),
     ] {
         let methods = format!("def v2_playbook_on_play_start(self, play):\n    {work}");
-        let (stdout, stderr) = said(&methods, "[windlass]\ncommand_timeout = 2\n");
+        let (stdout, stderr) = said(&methods, "[windlass]\ncommand_timeout = 15\n");
         assert!(stdout.contains("text of one"), "{stdout}");
         assert!(
             stderr.contains("the callback plugin 'mine' gets no more events") && stderr.contains(expected),
