@@ -122,7 +122,9 @@ fn inventory_by(
 /// Plugins in Python that the settings name.
 fn python_plugins(settings: &Settings, modules: Arc<Modules>) -> Arc<PythonPlugins> {
     let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
-    Arc::new(PythonPlugins::new(modules, settings.playbook_dir.clone()).with_limits(commands))
+    let code = &settings.code;
+    let plugins = PythonPlugins::new(modules, settings.playbook_dir.clone()).with_limits(commands);
+    Arc::new(plugins.with_vars(code.vars_plugins.clone(), code.vars_plugins_enabled.clone()))
 }
 
 /// Plugins for a verb that runs no tasks. `files` has the secrets that it knows.
@@ -145,6 +147,7 @@ pub(super) fn modules(settings: &Settings, files: Arc<Files>) -> Arc<Modules> {
         module_utils: settings.code.module_utils.clone(),
         plugins: settings.code.plugins.clone(),
         callbacks: settings.code.callbacks.clone(),
+        playbook_dir: settings.playbook_dir.clone(),
         collections: collections(settings),
         ansible_core: settings.code.ansible_core.clone(),
         rejected: settings.code.rejected.clone(),

@@ -33,6 +33,8 @@ pub struct ModulesOptions {
     pub plugins: HashMap<PluginKind, Vec<PathBuf>>,
     /// `callback_plugins`: searched after the project's own.
     pub callbacks: Vec<PathBuf>,
+    /// Directory of the first playbook.
+    pub playbook_dir: PathBuf,
     /// Directories that contain `ansible_collections`, or are named so.
     pub collections: Vec<PathBuf>,
     /// Directory of ansible-core, if it is set.
@@ -107,11 +109,13 @@ impl Modules {
                 self.has_plugins.store(true, Ordering::Relaxed);
             }
         }
-        for name in WITHOUT_EFFECT {
+        // Vars plugins beside the first playbook run, and those of a role do not.
+        let has_vars = folder == self.options.playbook_dir;
+        for name in WITHOUT_EFFECT.iter().filter(|name| !has_vars || **name != "vars_plugins") {
             for file in plugins::python_files(&folder.join(name)) {
                 self.files.warn(format!(
                     "{} has no effect: of Python plugins for Ansible itself, only filters, tests, lookups, inventory \
-                     plugins and callbacks are supported",
+                     plugins, vars plugins beside the first playbook, and callbacks are supported",
                     file.display()
                 ));
             }

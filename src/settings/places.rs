@@ -92,6 +92,8 @@ const EFFECTIVE: &[&str] = &[
     "vault_id_match",
     "vault_identity",
     "vault_identity_list",
+    "vars_plugins",
+    "vars_plugins_enabled",
     "vault_password_file",
     "verbosity",
 ];

@@ -5,6 +5,7 @@ mod callback;
 mod helper;
 mod inventory;
 mod uses;
+mod vars;
 mod wire;
 
 use std::collections::{HashMap, HashSet};
@@ -19,6 +20,7 @@ use windlass_template::{Context, Error, ErrorKind, LookupOptions, PluginKind, Pl
 use super::finder::Modules;
 use super::routing::Route;
 use helper::{Helper, Refusal, Setup};
+use vars::VarsProcess;
 use wire::{packed, unpacked};
 
 pub use callback::{CallbackEvent, Launch, PythonCallback, Reply};
@@ -45,6 +47,17 @@ pub struct PythonPlugins {
     mentioned: Mutex<HashMap<PathBuf, HashSet<String>>>,
     /// Limits on the time and size of a plugin's answer.
     limits: Limits,
+    vars: Vars,
+}
+
+/// Vars plugins.
+#[derive(Debug, Default)]
+struct Vars {
+    /// Configured directories (`vars_plugins`).
+    folders: Vec<PathBuf>,
+    /// Names in `vars_plugins_enabled`.
+    enabled: Vec<String>,
+    process: Mutex<VarsProcess>,
 }
 
 #[derive(Debug, Default)]
@@ -73,12 +86,18 @@ impl PythonPlugins {
             found: Mutex::default(),
             mentioned: Mutex::default(),
             limits: Limits::default(),
+            vars: Vars::default(),
         }
     }
 
     /// Sets the limits for each answer of a plugin.
     pub fn with_limits(self, limits: Limits) -> PythonPlugins {
         PythonPlugins { limits, ..self }
+    }
+
+    /// Sets the directories and the enabled names of vars plugins.
+    pub fn with_vars(self, folders: Vec<PathBuf>, enabled: Vec<String>) -> PythonPlugins {
+        PythonPlugins { vars: Vars { folders, enabled, process: Mutex::default() }, ..self }
     }
 
     /// Reason why Python plugins cannot run; `None` if they can.
