@@ -111,8 +111,7 @@ async fn run_play(session: &Session, play: Play, list: Option<&Printer>) -> Resu
     if hosts.is_empty() {
         return Ok(0);
     }
-    let path = "__adhoc_playbook__".to_owned();
-    let _ = session.shared.events.send(Event::PlaybookStart { path, plays: 1 });
+    session.begin("__adhoc_playbook__".to_owned(), vec!["Ansible Ad-Hoc".to_owned()]).await;
     match until_signal(run.run(vec![play])).await {
         Ok(outcome) => outcome?,
         Err((signal, _handler)) => return Ok(session.interrupted(signal, &run).await),
@@ -163,6 +162,7 @@ fn outputs(arguments: &Arguments, settings: &mut Settings, printer: &Printer, co
         enabled.push("tree".to_owned());
         settings.output.tree = Some(crate::vars::absolute(folder));
     }
+    settings.output.own_callbacks = settings.output.adhoc_callbacks;
     let live = arguments.options.is_live();
     Outputs::new(&stdout, &enabled, printer, settings, config, live)
 }

@@ -15,6 +15,8 @@ pub struct OutputSettings {
     pub stdout_callback: String,
     /// Names of additional callbacks.
     pub callbacks_enabled: Vec<String>,
+    /// Whether callbacks in the folders of the project run, which no setting names.
+    pub own_callbacks: bool,
     /// Whether ad-hoc commands use these callbacks too.
     pub adhoc_callbacks: bool,
     /// Whether banners show the arguments of tasks.
@@ -65,6 +67,7 @@ impl OutputSettings {
         Ok(OutputSettings {
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
             callbacks_enabled: config.list("callbacks_enabled"),
+            own_callbacks: true,
             adhoc_callbacks: config.bool("bin_ansible_callbacks").unwrap_or(false),
             display_args_to_stdout: config.bool("display_args_to_stdout").unwrap_or(false),
             show: if interactive { show } else { Show::All },

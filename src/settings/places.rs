@@ -25,6 +25,7 @@ const EFFECTIVE: &[&str] = &[
     "become_password_file",
     "become_user",
     "bin_ansible_callbacks",
+    "callback_plugins",
     "callbacks_enabled",
     "compat",
     "connection_password_file",
@@ -91,6 +92,8 @@ const EFFECTIVE: &[&str] = &[
     "vault_id_match",
     "vault_identity",
     "vault_identity_list",
+    "vars_plugins",
+    "vars_plugins_enabled",
     "vault_password_file",
     "verbosity",
 ];

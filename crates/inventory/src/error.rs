@@ -59,6 +59,12 @@ pub enum Error {
         /// The script's standard error.
         stderr: String,
     },
+    /// A vars plugin failed.
+    #[error("{message}")]
+    VarsPlugin {
+        /// The problem in one sentence.
+        message: String,
+    },
     /// No plugin could read a source, and the options make this fatal.
     #[error("{reasons}")]
     Unparsed {

@@ -106,7 +106,11 @@ impl Inventory {
     /// Loads sources in order: files, executable scripts, directories of these, and host lists such as `a,b,`. The
     /// enabled plugins try each source until one succeeds. Later sources win.
     pub fn load(sources: &[String], options: &LoadOptions) -> Result<(Self, Vec<Warning>), Error> {
-        let files = Arc::new(VariableFiles::new(options.secrets.clone(), options.duplicate_keys));
+        let files = Arc::new(VariableFiles::new(
+            options.secrets.clone(),
+            options.duplicate_keys,
+            options.foreign_plugins.clone(),
+        ));
         let mut inventory = Inventory::empty(files);
         inventory.group_names = options.group_names;
         inventory.merge_hashes = options.merge_hashes;
