@@ -304,6 +304,19 @@ const DOCUMENTED: &[Row] = &[
         "3 s",
         &[("crates/guard/src/run.rs", "const SUSPENDED: Duration = Duration::from_secs(3);")],
     ),
+    (
+        "Silent SSH server, before another host takes its turn",
+        "1 s",
+        &[("crates/ssh/src/openings.rs", "const PATIENCE: Duration = Duration::from_secs(1);")],
+    ),
+    (
+        "Connections to one network, after the first 64",
+        "4 ms apart",
+        &[
+            ("crates/ssh/src/openings.rs", "const BURST: u32 = 64;"),
+            ("crates/ssh/src/openings.rs", "const INTERVAL: Duration = Duration::from_millis(4);"),
+        ],
+    ),
     ("Executor that hangs", "15 s", &[("crates/guard/src/run.rs", "const HUNG: Duration = Duration::from_secs(15);")]),
     (
         "Processes of a stopped task, and programs of a killed controller",

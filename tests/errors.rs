@@ -795,6 +795,16 @@ fn misspelt_setting_gets_a_suggestion() {
 }
 
 #[test]
+fn misspelt_boolean_in_settings_does_not_turn_off_host_keys() {
+    let files = [
+        ("ansible.cfg", "[defaults]\nhost_key_checking = treu\n"),
+        ("p.yml", "- hosts: localhost\n  gather_facts: false\n"),
+    ];
+    let told = told(&files, LOCAL);
+    assert!(told.contains("the setting host_key_checking must be true or false, not 'treu'"), "{told}");
+}
+
+#[test]
 fn word_that_is_no_boolean_fails_its_task() {
     for keyword in ["any_errors_fatal", "become", "check_mode", "diff", "ignore_unreachable", "no_log", "run_once"] {
         let playbook = format!(

@@ -260,7 +260,6 @@ fn registry_servers_have_an_order_of_each_host() {
     }
 }
 
-/// kube-proxy of the first control plane watched the API while its etcd had no leader, and missed services.
 #[test]
 fn certificates_settings_valid_on_a_worker() {
     let folder = tempfile::tempdir().unwrap();
@@ -277,6 +276,7 @@ fn certificates_settings_valid_on_a_worker() {
     assert!(code == Some(0) && text.contains(" 03:10:00"), "{text}");
 }
 
+/// kube-proxy of the first control plane watched the API while its etcd had no leader, and missed services.
 #[test]
 fn kube_proxy_waits_for_members_of_etcd_in_pods() {
     let folder = tempfile::tempdir().unwrap();

@@ -77,9 +77,14 @@ impl Config {
         text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Value of a boolean setting.
-    pub fn bool(&self, name: &str) -> Option<bool> {
-        self.get(name).map(|text| is_true(&text))
+    /// Value of a boolean setting. Fails for other words: a misspelt one must not turn off the check of host keys.
+    pub fn bool(&self, name: &str) -> Result<Option<bool>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        match text.trim().to_lowercase().as_str() {
+            _ if is_true(&text) => Ok(Some(true)),
+            "false" | "no" | "off" | "0" | "0.0" | "f" | "n" | "" => Ok(Some(false)),
+            _ => Err(Error::usage(format!("the setting {name} must be true or false, not '{text}'"))),
+        }
     }
 
     /// Value of a numeric setting. Fails if it is not a number.

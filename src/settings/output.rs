@@ -68,8 +68,8 @@ impl OutputSettings {
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
             callbacks_enabled: config.list("callbacks_enabled"),
             own_callbacks: true,
-            adhoc_callbacks: config.bool("bin_ansible_callbacks").unwrap_or(false),
-            display_args_to_stdout: config.bool("display_args_to_stdout").unwrap_or(false),
+            adhoc_callbacks: config.bool("bin_ansible_callbacks")?.unwrap_or(false),
+            display_args_to_stdout: config.bool("display_args_to_stdout")?.unwrap_or(false),
             show: if interactive { show } else { Show::All },
             why: false,
             diff_context: config.number("diff.context")?.unwrap_or(3),
@@ -91,10 +91,10 @@ impl OutputSettings {
             tree: None,
             log_path: config.get("log_path").filter(|path| !path.is_empty()).map(|path| config.path(&path)),
             log_verbosity: config.number("log_verbosity")?,
-            retry_files: config.bool("retry_files_enabled").unwrap_or(false),
+            retry_files: config.bool("retry_files_enabled")?.unwrap_or(false),
             retry_folder: config.path_of("retry_files_save_path"),
             palette: Palette::of(config)?,
-            color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
+            color: config.bool("force_color")?.unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
         })
     }
 
