@@ -111,6 +111,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if let Some(file) = arguments.plan {
         return super::plan::to_file(arguments.playbooks, arguments.selection, arguments.ssh_options, file);
     }
+    let given = arguments.form.then(super::form::read).transpose()?;
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     let mut arguments = arguments;
@@ -132,8 +133,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.output.trace.clone_from(&arguments.trace);
     find_playbooks(&mut arguments.playbooks, &mut settings)?;
     let mut inputs = arguments.selection.inputs(&settings)?;
-    if arguments.form {
-        super::form::read(&mut inputs)?;
+    if let Some(given) = &given {
+        super::form::add(given, &mut inputs);
     }
     let printer = super::session::printer(&settings);
     super::session::tell_config(&settings, &printer);

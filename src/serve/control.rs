@@ -199,8 +199,11 @@ impl Control {
             let specs = argument_specs(&folder, &files)?;
             let options = specs.as_ref().and_then(|specs| specs.get("main")?.get("options")).and_then(Node::as_map);
             for (key, spec) in options.into_iter().flat_map(|map| map.iter()) {
-                if !fields.iter().any(|field| Some(field.name.as_str()) == key.as_str()) {
-                    fields.push(Field::of(&key.as_node(), spec, Origin::Role)?);
+                let field = Field::of(&key.as_node(), spec, Origin::Role)?;
+                match fields.iter_mut().find(|own| own.name == field.name) {
+                    // A secret of the role stays one.
+                    Some(own) => own.is_secret |= field.is_secret,
+                    None => fields.push(field),
                 }
             }
         }

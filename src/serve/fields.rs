@@ -88,6 +88,8 @@ impl Field {
                 items.iter().map(Node::to_json).collect()
             }
         };
+        let is_hidden = flag("no_log")?;
+        let whole = Node::map(std::sync::Arc::clone(map), spec.span.clone()).to_json();
         let field = Field {
             name: text.to_owned(),
             kind: kind("type")?,
@@ -96,9 +98,9 @@ impl Field {
             default: map.get("default").filter(|node| !node.is_null()).map(Node::to_json),
             origin,
             is_required: flag("required")?,
-            is_secret: flag("no_log")?,
+            is_secret: is_hidden || hides(&whole),
             description: description(map.get("description")),
-            spec: Node::map(std::sync::Arc::clone(map), spec.span.clone()).to_json(),
+            spec: whole,
         };
         if let Some(node) = map.get("default").filter(|_| origin == Origin::Configuration) {
             field.check_default(node)?;
@@ -199,6 +201,12 @@ impl Field {
             other => other.to_string(),
         }
     }
+}
+
+/// Whether a specification, or one of the options in it, is secret. The whole value is then.
+fn hides(spec: &Json) -> bool {
+    let own = spec.get("no_log").is_some_and(|hidden| *hidden != Json::Bool(false));
+    own || spec.get("options").and_then(Json::as_object).is_some_and(|options| options.values().any(hides))
 }
 
 /// Fails if a name is no name of a variable, or that of a variable of connections.

@@ -108,10 +108,10 @@ impl Start {
     /// started in the background.
     pub(super) fn cancel(&self) -> Option<usize> {
         let mut running = self.running();
-        if running.end.is_some() {
+        // The number of a process that has been reaped may belong to another.
+        if running.end.is_some() || !matches!(running.child.try_wait(), Ok(None)) {
             return None;
         }
-        // The process is reaped under the same lock, so its number belongs to no other.
         let pid = Pid::from_child(&running.child);
         let _ = kill_process(pid, Signal::TERM);
         running.cancels += 1;
