@@ -236,6 +236,21 @@ const DOCUMENTED: &[Row] = &[
         &[("src/http/server.rs", "const HEAD_DEADLINE: Duration = Duration::from_secs(10);")],
     ),
     (
+        "Form that a browser sends",
+        "10 s",
+        &[("src/http/server/form.rs", "const DEADLINE: Duration = Duration::from_secs(10);")],
+    ),
+    (
+        "Session of a user of `serve`",
+        "12 h",
+        &[("src/serve/sessions.rs", "const LIFE: Duration = Duration::from_secs(12 * 60 * 60);")],
+    ),
+    (
+        "Period in which `serve` records",
+        "60 s",
+        &[("src/serve/control.rs", "const WINDOW: Duration = Duration::from_secs(60);")],
+    ),
+    (
         "Preparation of an answer by `serve`",
         "60 s",
         &[("src/http/server.rs", "const ANSWER_DEADLINE: Duration = Duration::from_secs(60);")],
@@ -347,6 +362,7 @@ fn documented_deadlines_are_those_of_the_code() {
 /// Constants that bound no wait of a run, with their meaning.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("src/journal/log.rs", "INTERVAL", "lines of the journal are flushed that often"),
+    ("src/serve/starts.rs", "LOOK", "interval at which a run that a page has started is looked at"),
     ("src/output/footer/mod.rs", "PERIOD", "shortest time between two drawings of the footer"),
     ("src/output/footer/mod.rs", "TICK", "interval at which the footer is drawn"),
     ("src/output/footer/mod.rs", "DELAY", "runs that are shorter have no footer"),

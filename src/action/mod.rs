@@ -41,6 +41,7 @@ pub use arguments::checked;
 pub use context::{ActionContext, Content, Failure};
 pub use defaults::{Arguments, module_defaults};
 pub(crate) use engine::{INCLUDE_ROLE, INCLUDE_TASKS};
+pub(crate) use validate::problems as argument_problems;
 
 /// Future of an action's result. [`Failure`] includes unreachable hosts.
 pub type ActionFuture<'a> = Pin<Box<dyn Future<Output = Result<TaskResult, Failure>> + Send + 'a>>;

@@ -38,9 +38,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         return Err("missing required arguments: argument_spec".into());
     };
     let provided = context.arg("provided_arguments");
-    let mut found = Found::default();
     let compat = context.world.run.settings.compat;
-    check(options, "", &mut found, compat, &|name| match provided
+    let mut errors = problems(options, compat, &|name| match provided
         .and_then(|map| map.get_attr(name).ok())
         .filter(|value| !value.is_undefined())
     {
@@ -52,8 +51,6 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let given = provided.and_then(|map| map.try_iter().ok()).into_iter().flatten();
     let unknown: Vec<String> =
         given.map(|name| windlass_template::text(&name)).filter(|name| !supported.contains(name)).collect();
-    let Found { mut errors, unsupported } = found;
-    errors.extend(unsupported);
     if !unknown.is_empty() {
         errors.push(format!("{}. Supported parameters include: {}.", unknown.join(", "), supported.join(", ")));
     }
@@ -69,6 +66,14 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     result.set("argument_spec_data", options.clone());
     result.set("validate_args_context", described);
     Ok(result)
+}
+
+/// Errors in the values that `lookup` finds for the options of a specification, one sentence each.
+pub(crate) fn problems(options: &Value, compat: Compat, lookup: Lookup<'_>) -> Vec<String> {
+    let mut found = Found::default();
+    check(options, "", &mut found, compat, lookup);
+    found.errors.append(&mut found.unsupported);
+    found.errors
 }
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Result<Option<Value>, String>;

@@ -20,6 +20,7 @@ use super::session::{self, block_on};
 use super::signals::{self, until_signal};
 use crate::error::{Error, Result};
 use crate::output::{Color, Printer, table};
+use crate::own_program::SESSION;
 use crate::settings::{Config, Settings};
 
 /// Maximum length of a line that is printed as one, in bytes.
@@ -28,10 +29,6 @@ const LINE: u64 = 64 << 10;
 const REST: Duration = Duration::from_secs(2);
 /// Part of the command that stands for the name of the cluster.
 const NAME: &str = "{cluster}";
-
-/// Variable with the process id of the fleet that starts a run. Programs of that run inherit it, but not as children of
-/// that process.
-const SESSION: &str = "WINDLASS_FLEET";
 
 /// Run a command for several clusters, each with its own inventory
 #[derive(Debug, Args)]
@@ -82,7 +79,7 @@ struct Fleet {
     has_failed: AtomicBool,
 }
 
-/// Gives a run that a fleet has started a session of its own.
+/// Gives a run that this program has started for a fleet or a page a session of its own.
 pub(super) fn enter_session() {
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
     if parent.is_some() && std::env::var(SESSION).ok() == parent {

@@ -10,6 +10,7 @@ mod doc;
 mod doctor;
 mod explain;
 mod fleet;
+mod form;
 mod galaxy;
 mod hostkeys;
 mod init;
@@ -76,7 +77,7 @@ enum Verb {
     Runs(runs::Arguments),
     /// Write a report of a recorded run
     Report(report::Arguments),
-    /// Show runs, hosts and inventories in a browser on this machine, read only
+    /// Show runs, hosts and inventories in a browser on this machine, and start playbooks from forms
     Serve(serve::Arguments),
     /// Create, verify and unpack bundles of everything that a cluster needs
     Bundle(Box<bundle::Arguments>),

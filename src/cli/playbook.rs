@@ -92,6 +92,9 @@ pub(super) struct Arguments {
     /// Pass an option to SSH, like --ssh-option; repeatable
     #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
     ssh_options: Vec<String>,
+    /// Read variables of a form of `windlass serve` from standard input
+    #[arg(long, hide = true)]
+    form: bool,
     #[command(flatten)]
     journal: JournalOptions,
 }
@@ -108,6 +111,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if let Some(file) = arguments.plan {
         return super::plan::to_file(arguments.playbooks, arguments.selection, arguments.ssh_options, file);
     }
+    let given = arguments.form.then(super::form::read).transpose()?;
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     let mut arguments = arguments;
@@ -128,7 +132,10 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.output.events = arguments.events.as_deref().map(EventsTo::of);
     settings.output.trace.clone_from(&arguments.trace);
     find_playbooks(&mut arguments.playbooks, &mut settings)?;
-    let inputs = arguments.selection.inputs(&settings)?;
+    let mut inputs = arguments.selection.inputs(&settings)?;
+    if let Some(given) = &given {
+        super::form::add(given, &mut inputs);
+    }
     let printer = super::session::printer(&settings);
     super::session::tell_config(&settings, &printer);
     config.warnings.iter().for_each(|warning| printer.warning(warning));

@@ -1,11 +1,12 @@
 //! `windlass serve`: pages over runs and inventories for a browser on this machine.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
 use windlass_template::Engine;
 use windlass_vault::Secrets as VaultSecrets;
@@ -17,20 +18,31 @@ use crate::error::{Error, Result};
 use crate::journal::State;
 use crate::output::{Color, Secrets};
 use crate::playbook::Files;
-use crate::serve::{Cluster, Pages, Scope};
+use crate::serve::{Cluster, Pages, Role, Scope, Setup};
 use crate::settings::{Config, Settings};
 
-/// Show runs, hosts and inventories in a browser on this machine, read only
+/// Show runs, hosts and inventories in a browser on this machine, and start playbooks from forms
 ///
 /// Prints an address with a token, and serves pages until it is interrupted: the recorded runs with their reports, a
 /// running run as it goes on, inventories, hosts, and the last reports of playbooks/verify.yml side by side. Nothing
-/// can be started or changed. From another machine, use an SSH tunnel.
+/// can be started or changed, unless a configuration file lists users and the playbooks that they may start. From
+/// another machine, use an SSH tunnel.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   windlass serve                                       # runs of this directory, inventory of ansible.cfg
   windlass serve -i inventory/eu -i inventory/us       # two clusters
-  ssh -L 8470:127.0.0.1:8470 USER@MACHINE              # then open the printed address on your own machine")]
+  windlass serve -i inventory/eu --config serve.yml    # users sign in, and start playbooks
+  windlass serve token ana                             # a token for a user of serve.yml
+  ssh -L 8470:127.0.0.1:8470 USER@MACHINE              # then open the printed address on your own machine"
+)]
 pub(super) struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// File with users, and the playbooks that they may start
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Inventory of a cluster; its name is that of its folder or file, unless it is given; repeatable [default: the
     /// inventory of ansible.cfg]
     #[arg(short, long, value_name = "[NAME=]SOURCE")]
@@ -43,6 +55,18 @@ pub(super) struct Arguments {
     all: bool,
     #[command(flatten)]
     vault: super::options::VaultOptions,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make a token for a user, and the line of the configuration file with its hash
+    Token {
+        /// Name of the user
+        name: String,
+        /// Rights of the user: `viewer`, `operator` or `admin`
+        #[arg(long, value_name = "ROLE", value_enum, default_value = "viewer")]
+        role: Role,
+    },
 }
 
 /// Name of an inventory that suggests none.
@@ -60,6 +84,24 @@ struct Inputs {
 
 /// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    match &arguments.verb {
+        Some(Verb::Token { name, role }) => token(name, *role),
+        None => serve(arguments),
+    }
+}
+
+/// Prints a new token.
+fn token(name: &str, role: Role) -> Result<u8> {
+    let line = crate::serve::user_line(name, role)?;
+    // Printed unmasked, because the user requested it.
+    super::print(&format!(
+        "The token of {name}, which is shown only now:\n\n  {}\n\nThe line for `users` in the file of --config:\n\n  {}\n",
+        line.token, line.text
+    ))?;
+    Ok(0)
+}
+
+fn serve(arguments: &Arguments) -> Result<u8> {
     let listen = arguments.listen;
     if !listen.ip().is_loopback() {
         let port = if listen.port() == 0 { 8470 } else { listen.port() };
@@ -74,7 +116,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let printer = session::printer(&settings);
     let state = State::of(&settings)?;
     let scope = scope(arguments.all)?;
-    let clusters = clusters(arguments, settings)?;
+    let setup = arguments.config.as_ref().map(|config| setup(config, arguments, &settings)).transpose()?;
+    let (clusters, vault) = clusters(arguments, settings)?;
+    let setup = setup.map(|setup| Setup { vault, ..setup });
     block_on(async {
         let listener = TcpListener::bind(listen).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
@@ -83,17 +127,55 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
                 .then(|| format!("take any free port with `--listen {}`", SocketAddr::new(listen.ip(), 0)));
             Error::new(format!("`{listen}` cannot be listened on: {error}")).maybe_hint(hint)
         })?;
-        let pages = Pages::new(address, state, scope, clusters)?;
+        let pages = Arc::new(Pages::new(address, state, scope, clusters, setup)?);
         // Not by the printer, which masks passwords in addresses.
-        super::print(&format!("serving at http://{address}/?token={}\n", pages.token()))?;
-        printer.line("The address is a password. Ctrl-C ends the server.", Color::Plain);
-        match until_signal(pages.serve(listener)).await {
+        let (query, about) = match pages.token() {
+            Some(token) => (format!("?token={token}"), "The address is a password. Ctrl-C ends the server."),
+            None => (String::new(), "Users sign in with their tokens. Ctrl-C ends the server, and no run."),
+        };
+        super::print(&format!("serving at http://{address}/{query}\n"))?;
+        printer.line(about, Color::Plain);
+        match until_signal(Arc::clone(&pages).serve(listener)).await {
             Ok(()) => Ok(0),
             Err((signal, _handler)) => {
+                for run in pages.end() {
+                    printer.line(&format!("{} of {} goes on", run.name, run.user), Color::Plain);
+                }
                 printer.line(&format!("{}: ended", signal.name), Color::Plain);
                 Ok(signal.code)
             }
         }
+    })
+}
+
+/// The setup of pages with users, except for passwords of vaults.
+fn setup(config: &std::path::Path, arguments: &Arguments, settings: &Settings) -> Result<Setup> {
+    let vault = &arguments.vault;
+    let asks = vault.ask_vault_password || vault.vault_id.iter().any(|id| id.rsplit('@').next() == Some("prompt"));
+    if asks {
+        return Err(Error::usage("a run that a page starts cannot ask for the password of a vault")
+            .hint("give the password in a file, by --vault-password-file or --vault-id"));
+    }
+    if !settings.journal.enabled {
+        return Err(Error::usage("a run that a page starts needs the journal, which a setting disables")
+            .hint("set WINDLASS_JOURNAL=true"));
+    }
+    let directory = std::env::current_dir().and_then(|path| path.canonicalize());
+    let directory = directory.map_err(|error| Error::new(format!("the current directory cannot be found: {error}")))?;
+    let mut options: Vec<OsString> = Vec::new();
+    for id in &vault.vault_id {
+        options.extend(["--vault-id".into(), id.into()]);
+    }
+    for file in &vault.vault_password_file {
+        options.extend(["--vault-password-file".into(), file.into()]);
+    }
+    Ok(Setup {
+        config: config.to_owned(),
+        roles: std::iter::once(directory.join("roles")).chain(settings.code.roles_path.iter().cloned()).collect(),
+        directory,
+        options,
+        vault: VaultSecrets::default(),
+        duplicate_keys: settings.duplicate_keys,
     })
 }
 
@@ -105,8 +187,9 @@ fn scope(all: bool) -> Result<Scope> {
     here.map(Scope::Directory).map_err(|error| Error::new(format!("the current directory cannot be found: {error}")))
 }
 
-/// The inventories of the command line, each as a cluster of its own, or else those of the settings as one.
-fn clusters(arguments: &Arguments, settings: Settings) -> Result<Vec<Cluster>> {
+/// The inventories of the command line, each as a cluster of its own, or else those of the settings as one; and the
+/// passwords of vaults.
+fn clusters(arguments: &Arguments, settings: Settings) -> Result<(Vec<Cluster>, VaultSecrets)> {
     let masked = Secrets::of_process();
     let mut vault = arguments.vault.secrets(&settings)?;
     vault.iter().for_each(|secret| masked.add_password(&String::from_utf8_lossy(secret.password())));
@@ -122,17 +205,18 @@ fn clusters(arguments: &Arguments, settings: Settings) -> Result<Vec<Cluster>> {
         let sources = inputs.settings.inventory.sources.clone();
         let has_default = std::path::Path::new("/etc/ansible/hosts").exists();
         if sources.is_empty() && !has_default {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), inputs.vault));
         }
-        return Ok(vec![cluster(INVENTORY.to_owned(), sources, &inputs)]);
+        return Ok((vec![cluster(INVENTORY.to_owned(), sources, &inputs)], inputs.vault));
     }
-    Ok(given.into_iter().map(|given| cluster(given.name, vec![given.source], &inputs)).collect())
+    let clusters = given.into_iter().map(|given| cluster(given.name, vec![given.source], &inputs)).collect();
+    Ok((clusters, inputs.vault))
 }
 
 fn cluster(name: String, sources: Vec<String>, inputs: &Inputs) -> Cluster {
     let folders: Vec<PathBuf> = sources.iter().filter_map(|source| fleet::folder(source)).collect();
     let mut settings = inputs.settings.clone();
-    (settings.inventory.sources, settings.inventory.limit) = (sources, None);
+    (settings.inventory.sources, settings.inventory.limit) = (sources.clone(), None);
     let names = Arc::clone(&inputs.names);
     let engine = Engine::new(windlass_template::Options {
         compat: settings.compat,
@@ -152,7 +236,7 @@ fn cluster(name: String, sources: Vec<String>, inputs: &Inputs) -> Cluster {
         warnings.extend(inventory.take_warnings().iter().map(ToString::to_string));
         Ok((inventory, warnings))
     };
-    Cluster::new(name, folders, Box::new(read))
+    Cluster::new(name, sources, folders, Box::new(read))
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
-//! The HTTP server of all verbs that serve something. It reads only, and bounds what a client can take: connections,
-//! the size and time of a request's head, the time of its answer, and the time of a client that stops reading.
+//! The HTTP server of all verbs that serve something. It reads, and takes forms where its site does. It bounds what a
+//! client can take: connections, the size and time of a request's head and of its form, the time of its answer, and the
+//! time of a client that stops reading.
 
 mod body;
+mod form;
 mod request;
 mod stalled;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,8 +42,13 @@ const REST: Duration = Duration::from_millis(100);
 
 /// The contents of a server.
 pub(crate) trait Site: Send + Sync + 'static {
-    /// Answers a request to read something. May block its thread.
+    /// Answers a request. May block its thread.
     fn answer(&self, request: &Request) -> Answer;
+
+    /// Whether clients may send forms by POST.
+    fn takes_forms(&self) -> bool {
+        false
+    }
 
     /// Headers of every answer.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
@@ -95,13 +103,13 @@ pub(crate) async fn serve<S: Site>(listener: TcpListener, site: Arc<S>) -> Infal
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     let workers = Arc::new(Semaphore::new(WORKERS));
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(REST).await;
             continue;
         };
         match Arc::clone(&connections).try_acquire_owned() {
             Ok(permit) => {
-                tokio::spawn(connection(stream, Arc::clone(&site), Arc::clone(&workers), permit));
+                tokio::spawn(connection(stream, peer, Arc::clone(&site), Arc::clone(&workers), permit));
             }
             Err(_) => turn_away(&stream),
         }
@@ -115,10 +123,23 @@ fn turn_away(stream: &TcpStream) {
     let _ = stream.try_write(format!("{head}Content-Length: {}\r\n\r\n{text}", text.len()).as_bytes());
 }
 
-async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, workers: Arc<Semaphore>, _permit: OwnedSemaphorePermit) {
+async fn connection<S: Site>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    site: Arc<S>,
+    workers: Arc<Semaphore>,
+    _permit: OwnedSemaphorePermit,
+) {
     let answer = service_fn(move |request| {
         let (site, workers) = (Arc::clone(&site), Arc::clone(&workers));
-        async move { Ok::<_, Infallible>(respond(site, workers, request).await) }
+        async move {
+            let fixed = site.headers();
+            let answer = match read(&*site, request, peer).await {
+                Ok(request) => respond(site, workers, request).await,
+                Err(refusal) => refusal,
+            };
+            Ok::<_, Infallible>(answer.into_response(fixed))
+        }
     });
     let mut builder = http1::Builder::new();
     builder
@@ -132,22 +153,32 @@ async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, workers: Arc<Semap
     let _ = builder.serve_connection(TokioIo::new(Stalled::new(stream)), answer).await;
 }
 
-async fn respond<S: Site>(
-    site: Arc<S>,
-    workers: Arc<Semaphore>,
+/// Reads a request, with its form. Fails with the answer to one that is not served.
+async fn read<S: Site>(
+    site: &S,
     request: hyper::Request<hyper::body::Incoming>,
-) -> hyper::Response<Body> {
-    let fixed = site.headers();
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let refusal = "only GET and HEAD are served: nothing can be changed here";
-        return Answer::sentence(StatusCode::METHOD_NOT_ALLOWED, refusal)
-            .with("allow", "GET, HEAD")
-            .into_response(fixed);
+    peer: SocketAddr,
+) -> Result<Request, Answer> {
+    let takes_forms = site.takes_forms();
+    let is_form = takes_forms && *request.method() == Method::POST;
+    if !is_form && !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let (refusal, allowed) = match takes_forms {
+            true => ("only GET, HEAD and POST are served", "GET, HEAD, POST"),
+            false => ("only GET and HEAD are served: nothing can be changed here", "GET, HEAD"),
+        };
+        return Err(Answer::sentence(StatusCode::METHOD_NOT_ALLOWED, refusal).with("allow", allowed));
     }
-    let Some(request) = Request::of(&request) else {
-        let refusal = "the address, or one of the headers Host and Cookie, is not text";
-        return Answer::sentence(StatusCode::BAD_REQUEST, refusal).into_response(fixed);
+    let Some(mut read) = Request::of(&request, peer) else {
+        let refusal = "the address, or one of the headers Host, Cookie and Origin, is not text";
+        return Err(Answer::sentence(StatusCode::BAD_REQUEST, refusal));
     };
+    if is_form {
+        read.form = Some(form::read(request).await?);
+    }
+    Ok(read)
+}
+
+async fn respond<S: Site>(site: Arc<S>, workers: Arc<Semaphore>, request: Request) -> Answer {
     let work = async {
         let permit = workers.acquire_owned().await.ok()?;
         let work = tokio::task::spawn_blocking(move || {
@@ -157,15 +188,14 @@ async fn respond<S: Site>(
         });
         work.await.ok()
     };
-    let answer = match tokio::time::timeout(ANSWER_DEADLINE, work).await {
+    match tokio::time::timeout(ANSWER_DEADLINE, work).await {
         Ok(Some(answer)) => answer,
         Ok(None) => Answer::sentence(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be prepared"),
         Err(_) => {
             let late = format!("the answer takes more than {} s; try again later", ANSWER_DEADLINE.as_secs());
             Answer::sentence(StatusCode::SERVICE_UNAVAILABLE, &late)
         }
-    };
-    answer.into_response(fixed)
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,9 @@ impl Inputs<'_> {
             machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             pid: std::process::id(),
             check: self.settings.check,
-            whole: argv.iter().eq(std::env::args().collect::<Vec<_>>().iter()),
+            // Variables of a form are not on the command line.
+            whole: argv.iter().eq(std::env::args().collect::<Vec<_>>().iter())
+                && !argv.iter().any(|word| word == "--form"),
             directory: std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default(),
             argv,
             playbooks: self.playbook_names(),

@@ -84,23 +84,17 @@ impl State {
     /// Creates the directories with access for their owner only.
     pub(super) fn prepare(&self) -> Result<()> {
         for path in [self.root.clone(), self.runs_dir(), self.root.join("handlers")] {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-            let fail = |why: String| {
-                Error::new(format!("the state directory {} cannot be used: {why}", path.display()))
-                    .hint("set WINDLASS_JOURNAL_DIR to a directory of yours, or use --no-journal")
-            };
-            made.map_err(|error| fail(error.to_string()))?;
-            let metadata = fs::symlink_metadata(&path).map_err(|error| fail(error.to_string()))?;
-            let own = rustix::process::geteuid().as_raw();
-            if !metadata.is_dir() || metadata.uid() != own {
-                return Err(fail("it is not a directory of this user".to_owned()));
-            }
-            if metadata.mode() & 0o077 != 0 {
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
-                    .map_err(|error| fail(error.to_string()))?;
-            }
+            private(&path)?;
         }
         Ok(())
+    }
+
+    /// Path of another directory here, which is created with access for its owner only.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.root.join(name);
+        private(&self.root)?;
+        private(&path)?;
+        Ok(path)
     }
 
     /// Creates the journal of a new run, locked while it is open.
@@ -132,6 +126,25 @@ impl State {
         runs.sort_by(|a, b| a.path.cmp(&b.path));
         runs
     }
+}
+
+/// Creates a directory with access for its owner only. Fails if it is not this user's.
+fn private(path: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let fail = |why: String| {
+        Error::new(format!("the state directory {} cannot be used: {why}", path.display()))
+            .hint("set WINDLASS_JOURNAL_DIR to a directory of yours, or use --no-journal")
+    };
+    made.map_err(|error| fail(error.to_string()))?;
+    let metadata = fs::symlink_metadata(path).map_err(|error| fail(error.to_string()))?;
+    let own = rustix::process::geteuid().as_raw();
+    if !metadata.is_dir() || metadata.uid() != own {
+        return Err(fail("it is not a directory of this user".to_owned()));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(|error| fail(error.to_string()))?;
+    }
+    Ok(())
 }
 
 fn run_file(path: PathBuf) -> Option<RunFile> {

@@ -19,5 +19,6 @@ pub use keyword::{Keywords, On, is_keyword};
 pub use load::{Loader, TaskFile};
 pub use model::{BeforeHosts, Block, Frame, FrameKind, Item, Play, Role, Task, short_name};
 pub use role::RoleRequest;
+pub(crate) use role::argument_specs;
 pub use source::{Files, StaticScope, VarsFile};
 pub(crate) use task::split_action;

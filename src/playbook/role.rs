@@ -14,6 +14,7 @@ use super::model::{Block, Dependent, Frame, FrameKind, Item, Role};
 use super::task::collections_of;
 use crate::error::{Error, Result, did_you_mean};
 use files::{is_inside, main_file};
+pub(crate) use validation::argument_specs;
 
 /// Request for a role at one position.
 #[derive(Debug, Clone)]

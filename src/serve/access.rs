@@ -3,25 +3,22 @@
 use std::net::{IpAddr, SocketAddr};
 
 use hyper::StatusCode;
-use subtle::ConstantTimeEq as _;
 
-use super::address;
-use crate::error::{Error, Result};
+use super::{address, users};
+use crate::error::Result;
 use crate::http::server::{Answer, Request};
 
 /// The right to read.
 pub(super) struct Access {
     token: String,
-    /// Name of the cookie. Browsers send cookies to all ports of a machine, so each server needs a name of its own.
+    /// Name of the cookie.
     cookie: String,
 }
 
 impl Access {
     /// A right with a new token, for the server at this address.
     pub(super) fn new(address: SocketAddr) -> Result<Access> {
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).map_err(|error| Error::new(format!("no token can be made: {error}")))?;
-        Ok(Access { token: hex::encode(bytes), cookie: format!("windlass-{}", address.port()) })
+        Ok(Access { token: users::random()?, cookie: cookie(address) })
     }
 
     /// The token.
@@ -31,28 +28,46 @@ impl Access {
 
     /// The answer to a request that is not to be served, or whose token is to become a cookie.
     pub(super) fn answer(&self, request: &Request) -> Option<Answer> {
-        if !request.host.as_deref().is_some_and(is_loopback) {
-            let refusal = "the name by which this server was called is not one of this machine: \
-                           use 127.0.0.1 or localhost";
-            return Some(Answer::sentence(StatusCode::MISDIRECTED_REQUEST, refusal));
-        }
         if let Some(given) = request.value("token") {
-            return Some(match self.is_token(given) {
+            return Some(match users::is_same(given, &self.token) {
                 // The address with the token leaves the history and the bar of the browser.
                 true => Answer::sentence(StatusCode::SEE_OTHER, "the token is a cookie now")
                     .with("location", address::without_token(request))
-                    .with("set-cookie", format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie, self.token)),
+                    .with("set-cookie", cookie_header(&self.cookie, &self.token)),
                 false => refusal(),
             });
         }
-        let is_known = request.cookies(&self.cookie).any(|given| self.is_token(given));
+        let is_known = request.cookies(&self.cookie).any(|given| users::is_same(given, &self.token));
         (!is_known).then(refusal)
     }
+}
 
-    /// Compares a word with the token in a time that depends on neither.
-    fn is_token(&self, given: &str) -> bool {
-        given.as_bytes().ct_eq(self.token.as_bytes()).into()
+/// Name of the cookie. Browsers send cookies to all ports of a machine, so each server needs a name of its own.
+pub(super) fn cookie(address: SocketAddr) -> String {
+    format!("windlass-{}", address.port())
+}
+
+/// The header that sets the cookie, which scripts cannot read and other sites cannot send.
+pub(super) fn cookie_header(name: &str, value: &str) -> String {
+    format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/")
+}
+
+/// The answer to a request by another name than one of this machine.
+pub(super) fn refused_name(request: &Request) -> Option<Answer> {
+    if request.host.as_deref().is_some_and(is_loopback) {
+        return None;
     }
+    let refusal = "the name by which this server was called is not one of this machine: use 127.0.0.1 or localhost";
+    Some(Answer::sentence(StatusCode::MISDIRECTED_REQUEST, refusal))
+}
+
+/// Whether a page of this server sent a form. Browsers state that in headers that no page can set; a client that states
+/// nothing is refused.
+pub(super) fn is_own_form(request: &Request) -> bool {
+    let own = request.host.as_ref().map(|host| format!("http://{host}"));
+    let of_origin = request.origin.as_ref().zip(own).map(|(origin, own)| origin.eq_ignore_ascii_case(&own));
+    let of_site = request.fetch_site.as_deref().map(|site| site == "same-origin");
+    [of_origin, of_site].contains(&Some(true)) && ![of_origin, of_site].contains(&Some(false))
 }
 
 fn refusal() -> Answer {

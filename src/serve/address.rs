@@ -27,6 +27,16 @@ pub(super) fn runs_of(name: &str) -> String {
     format!("/?host={}", encoded(name))
 }
 
+/// The form that starts a playbook.
+pub(super) fn start(name: &str) -> String {
+    format!("/start?playbook={}", encoded(name))
+}
+
+/// A start, which leads to its run.
+pub(super) fn started(id: &str) -> String {
+    format!("/started/{}", encoded(id))
+}
+
 /// The address of a request without its token. It leads nowhere but to this server, whatever the request is.
 pub(super) fn without_token(request: &Request) -> String {
     let path: Vec<String> = request.path.trim_start_matches('/').split('/').map(encoded).collect();

@@ -17,6 +17,8 @@ const FRESH: Duration = Duration::from_secs(30);
 /// An inventory that is read when a page needs it.
 pub struct Cluster {
     pub(super) name: String,
+    /// Its sources, as `-i` names them.
+    pub(super) sources: Vec<String>,
     /// Folders of its sources, where `playbooks/verify.yml` writes its report.
     pub(super) folders: Vec<PathBuf>,
     read: Reader,
@@ -33,9 +35,9 @@ pub(super) struct Loaded {
 }
 
 impl Cluster {
-    /// A cluster with the name, the folders and the reader of its inventory.
-    pub fn new(name: String, folders: Vec<PathBuf>, read: Reader) -> Cluster {
-        Cluster { name, folders, read, known: Mutex::default() }
+    /// A cluster with the name, the sources, their folders and the reader of its inventory.
+    pub fn new(name: String, sources: Vec<String>, folders: Vec<PathBuf>, read: Reader) -> Cluster {
+        Cluster { name, sources, folders, read, known: Mutex::default() }
     }
 
     /// The inventory, read again if that was some time ago.

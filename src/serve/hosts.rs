@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use windlass_inventory::{Host, Inventory, LayerOrigin, Place};
 
 use super::cluster::{Cluster, Loaded};
-use super::{Pages, address, choices};
+use super::{View, address, choices};
 use crate::error::Result;
 use crate::html::Html;
 use crate::http::server::{Answer, Request};
@@ -67,11 +67,11 @@ fn link(host: &Host) -> Json {
     json!({"label": &**host.name(), "href": address::host(host.name())})
 }
 
-impl Pages {
+impl View<'_> {
     /// An inventory: its groups as a tree, or the hosts that a search finds.
     pub(super) fn inventory(&self, request: &Request) -> Result<Html> {
         let wanted = request.value("cluster").unwrap_or_default();
-        let cluster = self.clusters.iter().find(|cluster| cluster.name == wanted).or(self.clusters.first());
+        let cluster = self.pages.clusters.iter().find(|cluster| cluster.name == wanted).or(self.pages.clusters.first());
         let Some(cluster) = cluster else {
             let sentence = "No inventory was given: start windlass serve with -i.";
             return self.render("message", "/inventory", json!({"title": "Inventory", "sentence": sentence}));
@@ -81,7 +81,7 @@ impl Pages {
         let mut page = json!({
             "title": "Inventory",
             "cluster": cluster.name,
-            "clusters": choices(self.clusters.iter().map(|other| other.name.as_str()), &cluster.name),
+            "clusters": choices(self.pages.clusters.iter().map(|other| other.name.as_str()), &cluster.name),
             "query": query,
             "read": loaded.at,
             "warnings": loaded.warnings,
@@ -102,11 +102,11 @@ impl Pages {
     pub(super) fn host(&self, request: &Request) -> Result<Answer> {
         let name = request.value("name").unwrap_or_default();
         let mut parts = Vec::new();
-        for cluster in &self.clusters {
+        for cluster in &self.pages.clusters {
             let loaded = cluster.loaded();
             parts.extend(self.part(cluster, &loaded, name));
         }
-        let runs = self.index.runs();
+        let runs = self.pages.index.runs();
         let touched = runs.iter().filter_map(|run| Some((run, run.outcome(name)?)));
         let rows: Vec<Json> = touched
             .take(RUNS)

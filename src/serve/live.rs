@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::index::Run;
 use super::watch::Watch;
-use super::{LIVE, Pages, STREAMS, address};
+use super::{LIVE, STREAMS, View, address};
 use crate::error::Result;
 use crate::html::make_harmless;
 use crate::http::server::{Answer, Content};
@@ -24,7 +24,7 @@ const QUIET: Duration = Duration::from_secs(15);
 /// Events that wait for the client.
 const AHEAD: usize = 4;
 
-impl Pages {
+impl View<'_> {
     /// The state of a run now. A script keeps it up to date.
     pub(super) fn live(&self, run: &Run) -> Result<Answer> {
         let mut watch = Watch::of(&run.file)?;
@@ -47,18 +47,20 @@ impl Pages {
             "problem": problem,
             "report": address::run(&run.file.run),
             "events": (result == "running").then(|| address::events(&run.file.run)),
+            "cancel": self.cancel_of(&run.file.run),
+            "referrer": self.referrer(),
         });
-        Ok(self.html(StatusCode::OK, LIVE.render("live", page, &self.secrets)?))
+        Ok(self.html(StatusCode::OK, LIVE.render("live", page, &self.pages.secrets)?))
     }
 
     /// The changes of a run until its end, as server-sent events.
     pub(super) fn events(&self, run: Run) -> Answer {
-        let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.pages.streams).try_acquire_owned() else {
             let refusal = format!("{STREAMS} views of running runs are open, which is the limit; close one of them");
             return Answer::sentence(StatusCode::SERVICE_UNAVAILABLE, &refusal);
         };
         let (sender, events) = mpsc::channel(AHEAD);
-        let stream = Stream { file: run.file, secrets: self.secrets.clone(), sender, _permit: permit };
+        let stream = Stream { file: run.file, secrets: self.pages.secrets.clone(), sender, _permit: permit };
         tokio::task::spawn_blocking(move || stream.run());
         Answer {
             status: StatusCode::OK,

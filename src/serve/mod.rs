@@ -1,15 +1,27 @@
-//! Pages over recorded runs, running ones and inventories, for a browser on this machine. Nothing can be changed.
+//! Pages over recorded runs, running ones and inventories, for a browser on this machine. With a configuration file,
+//! its users sign in, and some of them start playbooks; without one, nothing can be changed.
 //!
 //! Texts from journals, inventories and hosts are hostile: they become HTML in one place only ([`crate::html`]), and
 //! paths of a request choose among fixed pages and known names; none becomes the path of a file.
 
 mod access;
 mod address;
+mod audit;
 mod cluster;
+mod config;
+mod control;
+mod fields;
+pub(crate) mod given;
 mod hosts;
 mod index;
 mod live;
 mod runs;
+mod sessions;
+mod sign_in;
+mod start;
+mod starts;
+mod trail;
+mod users;
 mod verify;
 mod watch;
 
@@ -22,8 +34,11 @@ use tokio::sync::Semaphore;
 
 use self::access::Access;
 pub use self::cluster::{Cluster, Reader};
+use self::control::{Control, Visitor};
+pub use self::control::{Ending, Setup};
 use self::index::Index;
 pub use self::index::Scope;
+pub use self::users::{Line, Role, user_line};
 use crate::error::Result;
 use crate::html::{Design, Html, NAVIGATION};
 use crate::http::server::{self, Answer, Request, Site};
@@ -43,6 +58,13 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("host", include_str!("pages/host.html")),
     ("verify", include_str!("pages/verify.html")),
     ("message", include_str!("pages/message.html")),
+    ("sign-in", include_str!("pages/sign-in.html")),
+    ("sign-out", include_str!("pages/sign-out.html")),
+    ("startables", include_str!("pages/startables.html")),
+    ("start", include_str!("pages/start.html")),
+    ("started", include_str!("pages/started.html")),
+    ("cancel", include_str!("pages/cancel.html")),
+    ("audit", include_str!("pages/audit.html")),
 ];
 const STILL: Design = Design { templates: TEMPLATES, style: STYLE, script: "" };
 const LIVE: Design = Design { templates: TEMPLATES, style: STYLE, script: include_str!("pages/live.js") };
@@ -50,9 +72,17 @@ const LIVE: Design = Design { templates: TEMPLATES, style: STYLE, script: includ
 /// Pages of the navigation.
 const MAIN: [(&str, &str); 3] = [("/", "Runs"), ("/inventory", "Inventory"), ("/verify", "Verify")];
 
+/// Who is let in.
+enum Entry {
+    /// Everybody with the token of this process, to read.
+    Token(Access),
+    /// Users of a configuration.
+    Users(Box<Control>),
+}
+
 /// The pages and what they show.
 pub struct Pages {
-    access: Access,
+    entry: Entry,
     index: Index,
     clusters: Vec<Cluster>,
     secrets: Secrets,
@@ -62,11 +92,28 @@ pub struct Pages {
     reading: Mutex<()>,
 }
 
+/// The pages for one request.
+struct View<'a> {
+    pages: &'a Pages,
+    /// The user who has signed in; `None` without a configuration.
+    visitor: Option<Visitor>,
+}
+
 impl Pages {
-    /// Pages for a server at this address, with a new token.
-    pub fn new(address: SocketAddr, state: State, scope: Scope, clusters: Vec<Cluster>) -> Result<Pages> {
+    /// Pages for a server at this address: with a configuration for its users, or else with a new token.
+    pub fn new(
+        address: SocketAddr,
+        state: State,
+        scope: Scope,
+        clusters: Vec<Cluster>,
+        setup: Option<Setup>,
+    ) -> Result<Pages> {
+        let entry = match setup {
+            None => Entry::Token(Access::new(address)?),
+            Some(setup) => Entry::Users(Box::new(Control::new(address, setup, &state, &clusters)?)),
+        };
         Ok(Pages {
-            access: Access::new(address)?,
+            entry,
             index: Index::new(state, scope),
             clusters,
             secrets: Secrets::of_process(),
@@ -75,16 +122,52 @@ impl Pages {
         })
     }
 
-    /// The token that a request needs.
-    pub fn token(&self) -> &str {
-        self.access.token()
+    /// The token that a request needs; `None` if users sign in with their own.
+    pub fn token(&self) -> Option<&str> {
+        match &self.entry {
+            Entry::Token(access) => Some(access.token()),
+            Entry::Users(_) => None,
+        }
     }
 
     /// Serves the pages until the future is dropped.
-    pub async fn serve(self, listener: tokio::net::TcpListener) {
-        match server::serve(listener, Arc::new(self)).await {}
+    pub async fn serve(self: Arc<Self>, listener: tokio::net::TcpListener) {
+        match server::serve(listener, self).await {}
     }
 
+    /// Records the end of the server. Returns the runs that go on without it.
+    pub fn end(&self) -> Vec<Ending> {
+        match &self.entry {
+            Entry::Token(_) => Vec::new(),
+            Entry::Users(control) => control.end(),
+        }
+    }
+
+    fn control(&self) -> Option<&Control> {
+        match &self.entry {
+            Entry::Token(_) => None,
+            Entry::Users(control) => Some(control),
+        }
+    }
+
+    fn answered(&self, request: &Request) -> Result<Answer> {
+        if let Some(refusal) = access::refused_name(request) {
+            return Ok(refusal);
+        }
+        match &self.entry {
+            Entry::Token(access) => match access.answer(request) {
+                Some(answer) => Ok(answer),
+                None => View { pages: self, visitor: None }.page(request),
+            },
+            Entry::Users(control) => match control.visitor(request) {
+                Ok(visitor) => View { pages: self, visitor }.of_user(control, request),
+                Err(refusal) => Ok(*refusal),
+            },
+        }
+    }
+}
+
+impl View<'_> {
     fn page(&self, request: &Request) -> Result<Answer> {
         let html = match request.path.as_str() {
             "/" => self.list(request)?,
@@ -102,7 +185,7 @@ impl Pages {
     /// A page about one run.
     fn of_run(&self, rest: &str) -> Result<Answer> {
         let (id, part) = rest.split_once('/').unwrap_or((rest, ""));
-        let Some(run) = self.index.find(id) else { return self.missing() };
+        let Some(run) = self.pages.index.find(id) else { return self.missing() };
         match part {
             "" => self.report(&run),
             "live" => self.live(&run),
@@ -125,31 +208,49 @@ impl Pages {
     }
 
     fn navigation(&self, current: &str) -> Vec<Json> {
-        let link = |(href, label)| json!({"href": href, "label": label, "current": href == current});
-        MAIN.into_iter().map(link).collect()
+        let link = |(href, label): &(&str, &str)| json!({"href": href, "label": label, "current": *href == current});
+        let mut links: Vec<Json> = MAIN.iter().map(link).collect();
+        if let Some(visitor) = &self.visitor {
+            let further = [(Role::Operator, "/start", "Start"), (Role::Admin, "/audit", "Audit")];
+            let own = further.iter().filter(|(role, ..)| visitor.user.role >= *role);
+            links.extend(own.map(|(_, href, label)| link(&(*href, *label))));
+            links.push(link(&("/sign-out", "Sign out")));
+        } else if self.pages.control().is_some() {
+            links.clear();
+        }
+        links
+    }
+
+    /// Policy about referrers. A form states its origin only if the policy lets it.
+    fn referrer(&self) -> &'static str {
+        if self.pages.control().is_some() { "same-origin" } else { "no-referrer" }
     }
 
     /// Renders a template without a script. `current` is the page of the navigation.
     fn render(&self, template: &str, current: &str, mut page: Json) -> Result<Html> {
         page["navigation"] = self.navigation(current).into();
-        STILL.render(template, page, &self.secrets)
+        page["referrer"] = self.referrer().into();
+        STILL.render(template, page, &self.pages.secrets)
     }
 
     fn html(&self, status: StatusCode, html: Html) -> Answer {
         let policy = format!("{}; connect-src 'self'; form-action 'self'; frame-ancestors 'none'", html.policy);
-        Answer::text(status, "text/html; charset=utf-8", html.text).with("content-security-policy", policy)
+        Answer::text(status, "text/html; charset=utf-8", html.text)
+            .with("content-security-policy", policy)
+            .with("referrer-policy", self.referrer())
     }
 }
 
 impl Site for Pages {
     fn answer(&self, request: &Request) -> Answer {
-        if let Some(answer) = self.access.answer(request) {
-            return answer;
-        }
-        self.page(request).unwrap_or_else(|error| {
+        self.answered(request).unwrap_or_else(|error| {
             let sentence = self.secrets.mask(&error.to_string());
             Answer::sentence(StatusCode::INTERNAL_SERVER_ERROR, &crate::output::printable(&sentence))
         })
+    }
+
+    fn takes_forms(&self) -> bool {
+        self.control().is_some()
     }
 
     fn headers(&self) -> &'static [(&'static str, &'static str)] {

@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use serde_json::{Value as Json, json};
 
 use super::index::Run;
-use super::{Pages, address, choices};
+use super::{View, address, choices};
 use crate::error::Result;
 use crate::html::Html;
 use crate::http::server::{Answer, Request, encoded};
@@ -66,10 +66,10 @@ impl<'a> Filter<'a> {
     }
 }
 
-impl Pages {
+impl View<'_> {
     /// The list of runs.
     pub(super) fn list(&self, request: &Request) -> Result<Html> {
-        let runs = self.index.runs();
+        let runs = self.pages.index.runs();
         let filter = Filter::of(request);
         let mut titles: Vec<String> = runs.iter().map(Run::title).collect();
         titles.sort();
@@ -112,7 +112,7 @@ impl Pages {
             return self.message(StatusCode::PAYLOAD_TOO_LARGE, &sentence);
         }
         // A large journal takes much memory, so only one is read at a time.
-        let _one = self.reading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one = self.pages.reading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let is_alive = run.file.is_alive();
         let journal = match read_file(&run.file.path) {
             Ok(journal) => journal,
@@ -123,7 +123,7 @@ impl Pages {
             navigation: self.navigation(""),
             live: (report.result == "running").then(|| address::live(&run.file.run)),
             host: Some(address::host),
-            secrets: self.secrets.clone(),
+            secrets: self.pages.secrets.clone(),
         };
         Ok(self.html(StatusCode::OK, report::page(&report, &around)?))
     }

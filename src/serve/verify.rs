@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::cluster::Cluster;
-use super::{Pages, address};
+use super::{View, address};
 use crate::error::Result;
 use crate::html::Html;
 use crate::output::clipped;
@@ -56,12 +56,12 @@ struct Column {
     verified: std::result::Result<Verified, String>,
 }
 
-impl Pages {
+impl View<'_> {
     /// The reports of all clusters side by side.
     pub(super) fn verify(&self) -> Result<Html> {
-        let columns: Vec<Column> = self.clusters.iter().map(column).collect();
+        let columns: Vec<Column> = self.pages.clusters.iter().map(column).collect();
         let heads: Vec<Json> =
-            self.clusters.iter().zip(&columns).map(|(cluster, column)| head(cluster, column)).collect();
+            self.pages.clusters.iter().zip(&columns).map(|(cluster, column)| head(cluster, column)).collect();
         // Checks in the order of the reports; clusters of several releases may have different ones.
         let mut checks: IndexMap<&str, Vec<Option<&Check>>> = IndexMap::new();
         for (index, column) in columns.iter().enumerate() {

@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 const ELEMENTS: &[&str] = &[
     "a", "article", "bdi", "body", "br", "button", "caption", "code", "dd", "details", "div", "dl", "dt", "footer",
     "form", "h1", "h2", "h3", "head", "header", "html", "input", "label", "li", "main", "meta", "nav", "option", "p",
-    "pre", "rect", "section", "select", "span", "summary", "svg", "table", "tbody", "td", "th", "thead", "title", "tr",
-    "ul",
+    "pre", "rect", "section", "select", "span", "summary", "svg", "table", "tbody", "td", "textarea", "th", "thead",
+    "title", "tr", "ul",
 ];
 
 /// The policy allows the page's own script and style, by their hashes, and nothing else. Returns its start.

@@ -27,6 +27,10 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
+/// Starts and ends a server with users.
+const SERVES: &str = "windlass serve --listen 127.0.0.1:0 -i hosts --config serve.yml > out & pid=$!; \
+                      until grep serving out; do sleep 0.1; done; kill $pid";
+
 pub(crate) const CASES: &[Case] = &[
     case(
         "mkdir -p a/x b/x && cp hosts a/x && cp hosts b/x && windlass fleet -i a/x -i b/x inventory --list",
@@ -145,6 +149,30 @@ pub(crate) const CASES: &[Case] = &[
         "windlass explain var other x -i two",
         "the inventory sets it for one",
         &["windlass explain var one x -i two"],
+    ),
+    case(
+        "windlass serve token ana > made; (echo users:; tail -n 1 made) > serve.yml; chmod 666 serve.yml; \
+         windlass serve --listen 127.0.0.1:0 -i hosts --config serve.yml",
+        "own it, and run `chmod go-w serve.yml`",
+        &["chmod go-w serve.yml", SERVES],
+    ),
+    case(
+        "echo 'users: []' > serve.yml; windlass serve --listen 127.0.0.1:0 -i hosts --config serve.yml",
+        "`windlass serve token NAME` makes the line of a user",
+        &["windlass serve token ana > made; (echo users:; tail -n 1 made) > serve.yml", SERVES],
+    ),
+    case(
+        "echo 'users: [{name: ana, role: admin, token: x}]' > serve.yml; \
+         windlass serve --listen 127.0.0.1:0 -i hosts --config serve.yml",
+        "`windlass serve token ana` makes a token and its hash",
+        &["windlass serve token ana > made; (echo users:; tail -n 1 made) > serve.yml", SERVES],
+    ),
+    case(
+        "windlass serve token ana > made; (echo users:; tail -n 1 made) > serve.yml; \
+         windlass serve --listen 127.0.0.1:0 -i hosts --config serve.yml --ask-vault-password",
+        "give the password in a file, by --vault-password-file or --vault-id",
+        &["windlass serve --listen 127.0.0.1:0 -i hosts --config serve.yml --vault-password-file password > out & \
+           pid=$!; until grep serving out; do sleep 0.1; done; kill $pid"],
     ),
     // The servers.
     case(

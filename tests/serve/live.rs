@@ -5,11 +5,12 @@ use std::io::Write as _;
 
 use crate::site::Site;
 
-/// Waits until the run has a journal with the start of its second task.
-pub(crate) fn begun(site: &Site) -> String {
+/// Waits until the run has a journal with the start of its second task on this number of hosts.
+pub(crate) fn begun(site: &Site, hosts: usize) -> String {
     loop {
         let journal = site.journals().pop().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        if journal.contains("\"t\":\"sent\"") && journal.contains("Second") {
+        let starts = journal.lines().filter(|line| line.contains("\"t\":\"sent\"") && line.contains("Second"));
+        if starts.count() >= hosts {
             return site.last();
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -20,7 +21,7 @@ pub(crate) fn begun(site: &Site) -> String {
 fn events_follow_a_run_until_its_end() {
     let site = Site::new();
     let mut run = site.wait();
-    let id = begun(&site);
+    let id = begun(&site, 2);
     let server = site.serve(&["-i", "hosts"]);
     assert!(server.get("/").body.contains(&format!("<a href=\"/runs/{id}/live\">Watch</a>")));
     assert!(server.get(&format!("/runs/{id}")).body.contains(&format!("/runs/{id}/live")));
@@ -55,7 +56,7 @@ fn events_follow_a_run_until_its_end() {
 fn killed_run_ends_its_events() {
     let site = Site::new();
     let mut run = site.wait();
-    let id = begun(&site);
+    let id = begun(&site, 2);
     let server = site.serve(&["-i", "hosts"]);
     let mut events = server.events(&id);
     assert_eq!(events.next().unwrap().0, "state");
@@ -71,7 +72,7 @@ fn killed_run_ends_its_events() {
 fn number_of_watched_runs_is_limited() {
     let site = Site::new();
     let mut run = site.wait();
-    let id = begun(&site);
+    let id = begun(&site, 2);
     let server = site.serve(&["-i", "hosts"]);
     let mut open: Vec<_> = (0..16).map(|_| server.events(&id)).collect();
     assert!(open.iter_mut().all(|events| events.next().is_some()));

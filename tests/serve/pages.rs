@@ -14,7 +14,7 @@ fn is_own(address: &str) -> bool {
 
 /// Checks the policy, the elements and the secrets of a page.
 #[track_caller]
-fn check(answer: &Answer) {
+pub(crate) fn check(answer: &Answer) {
     let policy = check_policy(&answer.raw);
     assert!(answer.head.contains(&policy), "{policy}\n{}", answer.head);
     assert!(check_elements(&answer.raw, is_own) > 5);
@@ -262,7 +262,7 @@ fn browser_runs_own_script_and_none_of_hosts() {
 
     // The run ends once the script of its page has opened the events.
     let mut waiting = site.wait();
-    let live = format!("runs/{}/live?token={}", crate::live::begun(&site), server.token);
+    let live = format!("runs/{}/live?token={}", crate::live::begun(&site, 2), server.token);
     let go = site.path("go");
     let tunnel = server.tunnel(move |head| {
         if head.contains("/events ") {

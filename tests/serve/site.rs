@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use crate::project;
 
@@ -65,6 +65,8 @@ pub(crate) struct Answer {
 
 pub(crate) struct Server {
     child: Child,
+    /// The rest of its output.
+    output: BufReader<ChildStdout>,
     /// Address and port.
     pub(crate) address: String,
     pub(crate) token: String,
@@ -144,10 +146,14 @@ impl Site {
             command.args(["--vault-password-file", "pass"]);
         }
         let mut child = command.args(more).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = lines.next().unwrap().unwrap();
-        let (address, token) = line.strip_prefix("serving at http://").unwrap().split_once("/?token=").unwrap();
-        Server { child, address: address.to_owned(), token: token.to_owned() }
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let line = line.trim_end();
+        let rest = line.strip_prefix("serving at http://").unwrap();
+        // Users sign in with tokens of their own.
+        let (address, token) = rest.split_once("/?token=").unwrap_or((rest.trim_end_matches('/'), ""));
+        Server { child, output, address: address.to_owned(), token: token.to_owned() }
     }
 }
 
@@ -199,10 +205,17 @@ impl Server {
     }
 
     /// Sends a signal and returns the exit code.
-    pub(crate) fn stop(mut self, signal: rustix::process::Signal) -> Option<i32> {
+    pub(crate) fn stop(self, signal: rustix::process::Signal) -> Option<i32> {
+        self.end(signal).0
+    }
+
+    /// Sends a signal and returns the exit code and the rest of the output.
+    pub(crate) fn end(mut self, signal: rustix::process::Signal) -> (Option<i32>, String) {
         let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
-        self.child.wait().unwrap().code()
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Pages about roles, from `meta/argument_specs.yml`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::playbook::Files;
+use crate::playbook::{Files, argument_specs};
 
 /// A role with argument specs.
 pub(super) struct RoleDoc {
@@ -26,28 +26,13 @@ pub(super) fn all(folders: &[PathBuf], files: &Files) -> Result<Vec<RoleDoc>> {
             if roles.iter().any(|role| role.name == name) {
                 continue;
             }
-            if let Some(entries) = specs(&path, files)? {
+            if let Some(Value::Object(entries)) = argument_specs(&path, files)?.map(|specs| specs.to_json()) {
                 roles.push(RoleDoc { name, path: crate::vars::absolute(&path), entries });
             }
         }
     }
     roles.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(roles)
-}
-
-/// Argument specs of a role, from their own file or from the role's metadata.
-fn specs(role: &Path, files: &Files) -> Result<Option<Map<String, Value>>> {
-    for name in ["argument_specs.yml", "argument_specs.yaml", "main.yml", "main.yaml"] {
-        let path = role.join("meta").join(name);
-        if !path.is_file() {
-            continue;
-        }
-        let content = files.variables(&path)?;
-        if let Some(Value::Object(specs)) = content.get("argument_specs").map(windlass_yaml::Node::to_json) {
-            return Ok(Some(specs));
-        }
-    }
-    Ok(None)
 }
 
 impl RoleDoc {

@@ -1,11 +1,13 @@
-//! A request to read something, as data that anybody may have sent.
+//! A request, as data that anybody may have sent.
+
+use std::net::SocketAddr;
 
 use hyper::header;
 
 /// Maximum number of values in the query of an address.
 const VALUES: usize = 32;
 
-/// A request to read something.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     /// Path with its percent escapes decoded.
@@ -14,26 +16,35 @@ pub(crate) struct Request {
     pub(crate) query: Vec<(String, String)>,
     /// Host that the client wants, with its port.
     pub(crate) host: Option<String>,
+    /// Address of the client.
+    pub(crate) peer: SocketAddr,
+    /// Fields of the form that was sent by POST, decoded, in their order; `None` for a request to read something.
+    pub(crate) form: Option<Vec<(String, String)>>,
+    /// Origin of the page that sent a form, as its browser states it.
+    pub(crate) origin: Option<String>,
+    /// `Sec-Fetch-Site`: relation of that page to this server, as its browser states it.
+    pub(crate) fetch_site: Option<String>,
     cookies: String,
 }
 
 impl Request {
-    /// The parts of a request that are needed. `None` if one is no text, or if it names several hosts.
-    pub(super) fn of<B>(request: &hyper::Request<B>) -> Option<Request> {
+    /// The parts of a request that are needed, without its form. `None` if one is no text, or repeats where only one
+    /// may be.
+    pub(super) fn of<B>(request: &hyper::Request<B>, peer: SocketAddr) -> Option<Request> {
         let uri = request.uri();
-        let mut hosts = request.headers().get_all(header::HOST).iter();
-        let named = hosts.next().map(header::HeaderValue::to_str).transpose().ok()?;
-        if hosts.next().is_some() {
-            return None;
-        }
+        let named = only(request.headers(), "host")?;
         // An absolute address outranks the header.
         let host = uri.authority().map(|authority| authority.as_str()).or(named);
         let cookies = request.headers().get_all(header::COOKIE).iter().map(header::HeaderValue::to_str);
         let cookies = cookies.collect::<Result<Vec<_>, _>>().ok()?.join("; ");
         Some(Request {
             path: decoded(uri.path(), Plus::Literal),
-            query: uri.query().map(values).unwrap_or_default(),
+            query: uri.query().map(|query| values(query).take(VALUES).collect()).unwrap_or_default(),
             host: host.map(str::to_owned),
+            peer,
+            form: None,
+            origin: only(request.headers(), "origin")?.map(str::to_owned),
+            fetch_site: only(request.headers(), "sec-fetch-site")?.map(str::to_owned),
             cookies,
         })
     }
@@ -43,6 +54,11 @@ impl Request {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// First field of the form with this name.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.form.as_ref()?.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// Values of the cookies with this name.
     pub(crate) fn cookies<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let pairs = self.cookies.split(';').filter_map(|pair| pair.trim().split_once('='));
@@ -50,12 +66,20 @@ impl Request {
     }
 }
 
-fn values(query: &str) -> Vec<(String, String)> {
+/// The value of a header; `None` if it is no text, or is given more than once.
+fn only<'a>(headers: &'a header::HeaderMap, name: &str) -> Option<Option<&'a str>> {
+    let mut all = headers.get_all(name).iter();
+    let value = all.next().map(header::HeaderValue::to_str).transpose().ok()?;
+    all.next().is_none().then_some(value)
+}
+
+/// Names and values of a query, or of a form.
+pub(super) fn values(text: &str) -> impl Iterator<Item = (String, String)> {
     let pair = |text: &str| {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         (decoded(name, Plus::Space), decoded(value, Plus::Space))
     };
-    query.split('&').filter(|text| !text.is_empty()).take(VALUES).map(pair).collect()
+    text.split('&').filter(|text| !text.is_empty()).map(pair)
 }
 
 /// Meaning of `+`.
@@ -109,7 +133,7 @@ mod tests {
         for (name, value) in headers {
             builder = builder.header(*name, *value);
         }
-        Request::of(&builder.body(()).unwrap())
+        Request::of(&builder.body(()).unwrap(), SocketAddr::from(([127, 0, 0, 1], 1)))
     }
 
     #[test]

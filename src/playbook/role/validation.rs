@@ -7,8 +7,23 @@ use windlass_yaml::{Mapping, Node};
 
 use super::RoleRequest;
 use crate::error::Result;
+use crate::playbook::Files;
 use crate::playbook::load::Loader;
 use crate::playbook::model::{Frame, Task};
+
+/// Argument specifications of a role by entry point, from their own file or from its metadata.
+pub(crate) fn argument_specs(role: &Path, files: &Files) -> Result<Option<Node>> {
+    for name in ["argument_specs.yml", "argument_specs.yaml", "argument_specs.json", "main.yml", "main.yaml"] {
+        let path = role.join("meta").join(name);
+        if !path.is_file() {
+            continue;
+        }
+        if let Some(specs) = files.variables(&path)?.get("argument_specs").filter(|specs| specs.as_map().is_some()) {
+            return Ok(Some(specs.clone()));
+        }
+    }
+    Ok(None)
+}
 
 impl Loader {
     /// Builds the task that checks a role's variables; `None` if the role has no specification.
