@@ -57,12 +57,14 @@ demo: build artifacts
 demo-down:
 	target/debug/windlass lab down
 
-# The lab mostly waits for Kubernetes, so the other tests run beside it; its output follows theirs. Some tests need the API
-# server in the artifacts. `make` by its variable would run this recipe even with `make -n`.
+# The lab mostly waits for Kubernetes, so the other tests run beside it, at last the attacks on the release build; its
+# output follows theirs. Some tests need the API server in the artifacts. `make` by its variable would run this recipe
+# even with `make -n`.
 test: check compiled artifacts
 	@tests/lab/run > target/lab-test.log 2>&1 & lab=$$!; \
 	trap 'kill $$lab 2> /dev/null' EXIT; \
 	make unit || failed=1; \
+	make hostile-release || failed=1; \
 	wait $$lab || failed=1; \
 	trap - EXIT; cat target/lab-test.log; [ -z "$${failed:-}" ]
 

@@ -28,6 +28,7 @@ pub use inventory::{InventorySettings, VaultSettings};
 pub use journal::{JournalSettings, LockSettings};
 pub(crate) use lookup::BaseSettings;
 pub use output::OutputSettings;
+pub(crate) use places::others;
 pub use plugins::{PluginSetting, of_plugins};
 pub use rejected::Rejected;
 pub use servers::{GalaxyServer, ServerOption, galaxy_servers};
@@ -144,11 +145,11 @@ impl Settings {
                 Some(dir) => expand_home(&dir),
                 None => std::env::current_dir().unwrap_or_default(),
             },
-            inventory: InventorySettings::from_config(config),
-            vault: VaultSettings::from_config(config),
+            inventory: InventorySettings::from_config(config)?,
+            vault: VaultSettings::from_config(config)?,
             code,
             connect: ConnectSettings::from_config(config)?,
-            r#become: BecomeSettings::from_config(config),
+            r#become: BecomeSettings::from_config(config)?,
             facts: FactSettings::from_config(config)?,
             journal: JournalSettings::from_config(config)?,
             lock: LockSettings::from_config(config)?,
@@ -157,7 +158,7 @@ impl Settings {
             forks: config.number("forks")?.unwrap_or(50),
             verbosity: config.number("verbosity")?.unwrap_or(0),
             check: false,
-            diff: config.bool("diff.always").unwrap_or(false),
+            diff: config.bool("diff.always")?.unwrap_or(false),
             max_diff_size: config.number("max_diff_size")?.unwrap_or(104_448),
             tags: if tags.is_empty() { vec!["all".to_owned()] } else { tags },
             skip_tags: config.list("tags.skip"),
@@ -167,21 +168,21 @@ impl Settings {
             plans: false,
             run_name: String::new(),
             strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
-            stream: config.bool("stream").unwrap_or(true),
+            stream: config.bool("stream")?.unwrap_or(true),
             task_timeout: config.number("task_timeout")?.unwrap_or(0),
             command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
             poll_interval: config.number("poll_interval")?.unwrap_or(15),
             async_dir: config.get("async_dir").unwrap_or_else(|| "~/.ansible_async".to_owned()),
             results_on_disk: config.number("results_on_disk")?.unwrap_or(32 << 30),
-            task_debugger: config.bool("enable_task_debugger").unwrap_or(false),
-            task_debugger_ignore_errors: config.bool("task_debugger_ignore_errors").unwrap_or(true),
-            force_handlers: config.bool("force_handlers").unwrap_or(false),
-            error_on_missing_handler: config.bool("error_on_missing_handler").unwrap_or(true),
-            any_errors_fatal: config.bool("any_errors_fatal").unwrap_or(false),
-            no_log: config.bool("no_log").unwrap_or(false),
-            jinja2_native: config.bool("jinja2_native").unwrap_or(false),
-            allow_broken_conditionals: config.bool("allow_broken_conditionals").unwrap_or(false),
-            private_role_vars: config.bool("private_role_vars"),
+            task_debugger: config.bool("enable_task_debugger")?.unwrap_or(false),
+            task_debugger_ignore_errors: config.bool("task_debugger_ignore_errors")?.unwrap_or(true),
+            force_handlers: config.bool("force_handlers")?.unwrap_or(false),
+            error_on_missing_handler: config.bool("error_on_missing_handler")?.unwrap_or(true),
+            any_errors_fatal: config.bool("any_errors_fatal")?.unwrap_or(false),
+            no_log: config.bool("no_log")?.unwrap_or(false),
+            jinja2_native: config.bool("jinja2_native")?.unwrap_or(false),
+            allow_broken_conditionals: config.bool("allow_broken_conditionals")?.unwrap_or(false),
+            private_role_vars: config.bool("private_role_vars")?,
             merge_hashes: config.get("hash_behaviour").is_some_and(|word| word == "merge"),
             duplicate_keys: match config.get("duplicate_dict_key").as_deref() {
                 Some("error") => windlass_yaml::DuplicateKeys::Error,
@@ -189,7 +190,7 @@ impl Settings {
                 _ => windlass_yaml::DuplicateKeys::Warn,
             },
             ansible_managed: config.get("ansible_managed").unwrap_or_else(|| "Ansible managed".to_owned()),
-            deprecation_warnings: config.bool("deprecation_warnings").unwrap_or(true),
+            deprecation_warnings: config.bool("deprecation_warnings")?.unwrap_or(true),
             unsupported: config.unsupported(),
             warnings,
         })

@@ -260,6 +260,11 @@ const DOCUMENTED: &[Row] = &[
         "30 s",
         &[("src/http/server/stalled.rs", "const SILENCE: Duration = Duration::from_secs(30);")],
     ),
+    (
+        "A callback in Python",
+        "60 s",
+        &[("src/foreign/plugins/callback.rs", "const EVENT_DEADLINE: Duration = Duration::from_secs(60);")],
+    ),
     ("Pause of `serve`", "100 ms", &[("src/http/server.rs", "const REST: Duration = Duration::from_millis(100);")]),
     (
         "Lock of a new journal",
@@ -314,6 +319,19 @@ const DOCUMENTED: &[Row] = &[
         "3 s",
         &[("crates/guard/src/run.rs", "const SUSPENDED: Duration = Duration::from_secs(3);")],
     ),
+    (
+        "Silent SSH server, before another host takes its turn",
+        "1 s",
+        &[("crates/ssh/src/openings.rs", "const PATIENCE: Duration = Duration::from_secs(1);")],
+    ),
+    (
+        "Connections to one network, after the first 64",
+        "4 ms apart",
+        &[
+            ("crates/ssh/src/openings.rs", "const BURST: u32 = 64;"),
+            ("crates/ssh/src/openings.rs", "const INTERVAL: Duration = Duration::from_millis(4);"),
+        ],
+    ),
     ("Executor that hangs", "15 s", &[("crates/guard/src/run.rs", "const HUNG: Duration = Duration::from_secs(15);")]),
     (
         "Processes of a stopped task, and programs of a killed controller",
@@ -350,6 +368,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("src/output/footer/mod.rs", "DELAY", "runs that are shorter have no footer"),
     ("src/output/footer/progress.rs", "SLOW", "age of a task from which its host is named"),
     ("src/output/footer/keys.rs", "WATCH", "interval at which the mode of the terminal is checked"),
+    ("src/foreign/plugins/helper.rs", "ENDING", "interval at which the end of a plugin's process is looked for"),
     ("src/output/screen.rs", "WATCH", "interval at which the silence of a run is measured"),
     ("src/output/durations.rs", "SHORTEST", "shorter plays are not listed"),
     ("src/executor/pool.rs", "REFUSED_PAUSE", "a refused login is not repeated earlier, and fails at once meanwhile"),

@@ -441,10 +441,25 @@ fn unclosed_quote_reported() {
 }
 
 #[test]
+fn single_equals_sign_in_condition_reported() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debug:
+      when: inventory_hostname = 'localhost'
+"#,
+    )];
+    let told = told(&files, LOCAL);
+    assert!(told.contains("the end of the expression is expected here, not `=`; `==` compares"), "{told}");
+}
+
+#[test]
 fn empty_playbook_reported() {
     let files = [("p.yml", r#""#)];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    [ERROR]: p.yml must be a list of plays, not nothing (null)
+    [ERROR]: p.yml is empty: a playbook is a list of plays
       at p.yml:1:1
 
     1 |
@@ -750,4 +765,64 @@ fn settings_of_world_writable_directory_ignored() {
     fs::write(project.join("p.yml"), "- hosts: all\n").unwrap();
     let warned = answer(0o777, &["playbook", "-i", "localhost,", "--list-hosts", "p.yml"]);
     assert!(warned.contains("run in a world writable directory"), "{warned}");
+}
+
+#[test]
+fn every_setting_of_windlass_is_known_to_config_validate() {
+    let folder = tempfile::tempdir().unwrap();
+    let validate = |settings: &str| {
+        fs::write(folder.path().join("ansible.cfg"), settings).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["config", "validate"]).current_dir(&folder).env_remove("ANSIBLE_CONFIG");
+        let output = command.env("HOME", folder.path()).output().unwrap();
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat()
+    };
+    let valid = validate("[windlass]\nlock = fail\njournal = false\nage_identities = keys.txt\ncompat = 2.18\n");
+    assert!(valid.contains("All configurations seem valid!"), "{valid}");
+    let refused = validate("[windlass]\nlokc = fail\n");
+    assert!(refused.contains("Found unknown key 'lokc' in section 'windlass'"), "{refused}");
+}
+
+#[test]
+fn misspelt_setting_gets_a_suggestion() {
+    let files = [
+        ("ansible.cfg", "[defaults]\nhost_key_cheking = false\n[windlass]\nlokc = fail\n"),
+        ("p.yml", "- hosts: localhost\n  gather_facts: false\n"),
+    ];
+    let told = told(&files, LOCAL);
+    assert!(told.contains("host_key_cheking (did you mean `host_key_checking`?) has no effect here"), "{told}");
+    assert!(told.contains("lokc (did you mean `lock`?) has no effect here"), "{told}");
+}
+
+#[test]
+fn misspelt_boolean_in_settings_does_not_turn_off_host_keys() {
+    let files = [
+        ("ansible.cfg", "[defaults]\nhost_key_checking = treu\n"),
+        ("p.yml", "- hosts: localhost\n  gather_facts: false\n"),
+    ];
+    let told = told(&files, LOCAL);
+    assert!(told.contains("the setting host_key_checking must be true or false, not 'treu'"), "{told}");
+}
+
+#[test]
+fn word_that_is_no_boolean_fails_its_task() {
+    for keyword in ["any_errors_fatal", "become", "check_mode", "diff", "ignore_unreachable", "no_log", "run_once"] {
+        let playbook = format!(
+            "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - command: echo shown\n      {keyword}: yess\n"
+        );
+        let told = told(&[("p.yml", &playbook)], LOCAL);
+        assert!(told.ends_with("[exit 2]") && !told.contains("changed: "), "{keyword}: {told}");
+        assert!(keyword == "no_log" || told.contains(&format!("'{keyword}' has an invalid value (yess)")), "{told}");
+        assert!(keyword != "no_log" || told.contains("censored"), "{told}");
+    }
+}
+
+#[test]
+fn variable_that_is_no_boolean_neither_becomes_nor_trusts() {
+    let playbook = ("p.yml", "- hosts: all\n  gather_facts: false\n  tasks:\n    - command: echo shown\n");
+    for (name, field) in [("ansible_become", "become"), ("ansible_host_key_checking", "ansible_host_key_checking")] {
+        let inventory = format!("here ansible_host=127.0.0.1 ansible_port=1 ansible_ssh_retries=0 {name}=treu\n");
+        let told = told(&[playbook, ("hosts", &inventory)], &["-i", "hosts"]);
+        assert!(told.contains(&format!("'{field}' has an invalid value (treu)")), "{told}");
+    }
 }

@@ -435,7 +435,7 @@ Guarded (site.yml:10:11)
         false: domain == 'example.com'
           domain = \"example.org\"  (group all in the inventory, hosts.yml:3:5)
         false: mode is defined
-          mode = it is not defined  (not defined)
+          mode = undefined  (not defined)
   when at site.yml:14:15: unknown: facts, which a run gathers
     unknown: ansible_facts.os_family == 'Debian'
       ansible_facts.os_family = unknown: facts, which a run gathers

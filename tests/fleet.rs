@@ -124,6 +124,20 @@ fn command_gets_name_and_log_of_its_cluster() {
 }
 
 #[test]
+fn log_path_gets_each_line_once() {
+    let fleet = Fleet::new(&[("eu", "")]);
+    fs::write(fleet.path("ansible.cfg"), "[defaults]\nlog_path = log\n").unwrap();
+    let words = ["-i", "eu", "adhoc", "all", "-m", "debug", "-a", "msg=there"];
+    for options in [&[][..], &["--quiet"]] {
+        let (code, text) = fleet.call(&[options, &words].concat());
+        assert_eq!(code, Some(0), "{text}");
+        let log = fs::read_to_string(fleet.path("log")).unwrap();
+        assert_eq!(log.matches("\"msg\": \"there\"").count(), 1, "{log}");
+        fs::remove_file(fleet.path("log")).unwrap();
+    }
+}
+
+#[test]
 fn inventories_of_one_name_or_one_folder_refused() {
     let fleet = Fleet::new(&[("eu", "")]);
     fs::copy(fleet.path("eu/hosts"), fleet.path("eu/other")).unwrap();

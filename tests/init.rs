@@ -107,6 +107,15 @@ fn doctor_names_each_problem_with_its_remedy() {
     let shown = text(folder.path(), &["doctor"]);
     assert!(shown.contains("ok       inventory     1 host in"), "{shown}");
 
+    std::fs::write(folder.path().join("ansible.cfg"), "[defaults]\nfroks = 3\n").unwrap();
+    let shown = text(folder.path(), &["doctor"]);
+    assert!(shown.contains("without effect: setting [defaults] froks (did you mean `forks`?)"), "{shown}");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let output = windlass(folder.path(), &["doctor"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("-> `chmod o-w .` lets it count"), "{output:?}");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::remove_file(folder.path().join("ansible.cfg")).unwrap();
+
     std::fs::create_dir(folder.path().join(".ssh")).unwrap();
     let key = folder.path().join(".ssh/id_ed25519");
     std::fs::write(&key, "a key").unwrap();

@@ -1,4 +1,4 @@
-//! Inventory plugins in Python.
+//! Inventory plugins and vars plugins in Python.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -112,7 +112,38 @@ class Loader:
 
 
 inventory_loader = Loader()
+
+
+class VarsLoader:
+    folders = []
+
+    def add_directory(self, folder):
+        self.folders.append(folder)
+
+    def get(self, name):
+        for folder in self.folders:
+            path = os.path.join(folder, name + '.py')
+            if os.path.exists(path):
+                spec = importlib.util.spec_from_file_location(name, path)
+                module = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+                return module.VarsModule()
+
+
+vars_loader = VarsLoader()
 "#,
+    ),
+    (
+        "core/ansible/inventory/group.py",
+        "class Group:\n    def __init__(self, name):\n        self.name, self.kind = name, 'group'\n",
+    ),
+    (
+        "core/ansible/inventory/host.py",
+        "class Host:\n    def __init__(self, name):\n        self.name, self.kind = name, 'host'\n",
+    ),
+    (
+        "core/ansible/_internal/_datatag/_tags.py",
+        "class TrustedAsTemplate:\n    @staticmethod\n    def is_tagged_on(text):\n        return type(text).__name__ == 'Trusted'\n",
     ),
 ];
 
@@ -299,7 +330,7 @@ fn plugin_that_is_not_there_is_named_with_a_remedy() {
     assert!(said.contains("The inventory plugin `clod` failed: ansible-core does not find it."), "{said}");
     for name in ["../../x", "a..b", "a/b.c.d", "\"a\\0b\"", "''"] {
         let said = says(&format!("plugin: {name}\n"));
-        assert!(said.contains("this is no name of a plugin"), "{name}: {said}");
+        assert!(said.contains("this is not the name of a plugin"), "{name}: {said}");
     }
     let folder = project(&[("cloud", "pass")], &[("a.cloud.yml", "plugin: cloud\n")]);
     fs::remove_dir_all(folder.path().join("core")).unwrap();
@@ -330,4 +361,95 @@ fn only_enabled_plugins_run() {
     fs::write(folder.path().join("a.cloud.yml"), "plugin: other\n").unwrap();
     let output = windlass(folder.path(), &["inventory", "-i", "a.cloud.yml", "--list"]);
     assert!(text(&output.stdout).contains("vm1"), "{}", text(&output.stderr));
+}
+
+/// A vars plugin whose `get_vars` has these lines for each entity.
+fn vars_plugin(lines: &str) -> String {
+    format!(
+        r#"import os
+
+from ansible.parsing.vault import EncryptedString
+
+
+class Trusted(str):
+    pass
+
+
+class VarsModule:
+    def get_vars(self, loader, path, entities):
+        found = {{}}
+        for entity in entities:
+            {}
+        return found
+"#,
+        lines.trim().replace('\n', "\n            ")
+    )
+}
+
+/// Standard output and standard error of a play that prints `text`.
+fn printed(plugin: &str, printed: &str, files: &[(&str, &str)]) -> (String, String) {
+    let play = format!(
+        "- hosts: web\n  connection: local\n  gather_facts: false\n  tasks:\n    - debug: {{msg: \"{printed}\"}}\n"
+    );
+    let code = vars_plugin(plugin);
+    let own = [("p.yml", play.as_str()), ("hosts", "[web]\nw1\n"), ("vars_plugins/mine.py", code.as_str())];
+    let folder = project(&[], &[&own, files].concat());
+    let output = windlass(folder.path(), &["playbook", "-i", "hosts", "p.yml"]);
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn vars_plugin_gives_variables_below_files_of_the_same_owner() {
+    let plugin = r#"
+found.update(of=entity.kind + ' ' + entity.name, place=os.path.basename(path), file='plugin', number=6)
+if entity.name == 'all':
+    found['only_all'] = [1, {'k': None}]
+"#;
+    let files = [("group_vars/web.yml", "of: a file of the group\n"), ("host_vars/w1.yml", "file: file\n")];
+    let (stdout, stderr) = printed(plugin, "{{ of }}, {{ file }}, {{ number + 1 }}, {{ only_all }}", &files);
+    assert!(stdout.contains(r"host w1, file, 7, [1, {'k': None}]"), "{stdout}{stderr}");
+}
+
+#[test]
+fn text_of_vars_plugin_is_a_template_only_if_tagged() {
+    let mark = "found['x'] = '{{ 6 * 7 }}'";
+    let (stdout, stderr) = printed(mark, "x={{ x }}", &[]);
+    assert!(stdout.contains("x={{ 6 * 7 }}"), "{stdout}{stderr}");
+    let (stdout, stderr) = printed("found['x'] = Trusted('{{ 6 * 7 }}')", "x={{ x }}", &[]);
+    assert!(stdout.contains("x=42"), "{stdout}{stderr}");
+}
+
+#[test]
+fn vars_plugin_that_must_be_enabled_runs_only_then() {
+    let plugin = "found['x'] = 1";
+    let code = vars_plugin(plugin).replace("class VarsModule:", "class VarsModule:\n    REQUIRES_ENABLED = True\n");
+    let files = [("elsewhere/other.py", code.as_str())];
+    let with = |enabled: &str| {
+        let settings = format!("[defaults]\nvars_plugins = elsewhere\nvars_plugins_enabled = {enabled}\n");
+        let files = [&files[..], &[("ansible.cfg", settings.as_str())]].concat();
+        printed("found['y'] = 1", "x={{ x | default('none') }} y={{ y }}", &files)
+    };
+    let (stdout, stderr) = with("host_group_vars");
+    assert!(stdout.contains("x=none y=1"), "{stdout}{stderr}");
+    let (stdout, stderr) = with("host_group_vars, other");
+    assert!(stdout.contains("x=1 y=1"), "{stdout}{stderr}");
+}
+
+#[test]
+fn secret_of_vars_plugin_is_masked() {
+    let (stdout, stderr) = printed("found['x'] = EncryptedString('harbour-7')", "x={{ x }} {{ x | length }}", &[]);
+    assert!(stdout.contains("x=******** 9"), "{stdout}{stderr}");
+}
+
+#[test]
+fn vars_plugin_that_fails_ends_the_run() {
+    for (plugin, expected) in [
+        ("raise ValueError('no such store')", "A vars plugin failed: mine: no such store."),
+        ("import time; time.sleep(60)", "A vars plugin failed: the Python process that runs it: it did not end"),
+        ("return [1]", "A vars plugin failed: mine: it must return a mapping, and not list."),
+    ] {
+        let files = [("ansible.cfg", "[windlass]\ncommand_timeout = 3\n")];
+        let (stdout, stderr) = printed(plugin, "x", &files);
+        assert!(stderr.contains(expected) && !stdout.contains("ok: [w1]"), "{plugin}: {stdout}{stderr}");
+    }
 }

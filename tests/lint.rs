@@ -117,6 +117,7 @@ fn every_rule_finds_its_mistake_at_its_place() {
         ("duplicate-key", "    - ping:\n      name: A\n      name: B\n", "6:7 warning"),
         ("syntax-error", "    - name: Nothing\n", "4:7 error"),
         ("syntax-error", "    - ping:\n      loop_control: {loopvar: x}\n", "5:22 error"),
+        ("syntax-error", "    - ping:\n      become: yess\n", "5:15 error"),
     ];
     let found = |rule, tasks| (rule, tasks, in_tasks(rule, tasks));
     let wrong = |(rule, tasks, place): &(&'static str, &'static str, &str)| {

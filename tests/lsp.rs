@@ -603,7 +603,7 @@ fn rename_refused_where_it_would_break_something() {
         let text = format!("- name: Check\n  ping:\n  when: {text}\n  notify: Restart nginx\n");
         renamed(&mut editor, "roles/web/tasks/main.yml", &text, new).unwrap_err()
     };
-    assert!(refused("web_p^ort > 1", "web-port").contains("is no name of a variable"));
+    assert!(refused("web_p^ort > 1", "web-port").contains("is not a variable name"));
     assert!(refused("web_p^ort > 1", "url").contains("has a variable `url` already"));
     assert!(refused("web_port^_tls > 1", "tls").contains("broken.j2 mentions `web_port_tls`"));
     assert!(refused("of_inv^entory > 1", "other").contains("the inventory itself sets"));

@@ -260,6 +260,22 @@ fn registry_servers_have_an_order_of_each_host() {
     }
 }
 
+#[test]
+fn certificates_settings_valid_on_a_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: k8s_cluster
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: certificates, tasks_from: validate}
+    - ansible.builtin.debug: {var: auto_renew_certificates_systemd_calendar}
+";
+    // Only cp1 is a control plane.
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\n", playbook, &[]);
+    assert!(code == Some(0) && text.matches(" 03:00:00").count() == 2, "{text}");
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &[]);
+    assert!(code == Some(0) && text.contains(" 03:10:00"), "{text}");
+}
+
 /// kube-proxy of the first control plane watched the API while its etcd had no leader, and missed services.
 #[test]
 fn kube_proxy_waits_for_members_of_etcd_in_pods() {

@@ -111,6 +111,31 @@ fn files_of_sops_and_age_read_wherever_variables_are() {
 }
 
 #[test]
+fn inventory_of_sops_is_read() {
+    let project = Project::new();
+    fs::remove_file(project.path("group_vars/all.sops.yml")).unwrap();
+    fs::copy(fixture("hosts.sops.yml"), project.path("hosts.yml")).unwrap();
+    let words = ["adhoc", "-i", "hosts.yml", "web1", "-m", "copy", "-a", "dest=found content={{api_token}}", "--diff"];
+    let (code, text) = project.call(&words, true);
+    assert!(code == Some(0) && !text.contains("60417"), "{text}");
+    assert_eq!(fs::read_to_string(project.path("found")).unwrap(), "tok-60417-uvw");
+    let (_, text) = project.call(&words, false);
+    assert!(text.contains("hosts.yml:7:3: sops has encrypted this file") && text.contains("age_identities"), "{text}");
+}
+
+#[test]
+fn decrypt_asks_for_no_password_where_none_is_needed() {
+    let project = Project::new();
+    fs::copy(fixture("vars.yml.age"), project.path("vars.yml.age")).unwrap();
+    let (code, text) = project.call(&["vault", "decrypt", "group_vars/all.sops.yml"], true);
+    assert!(code == Some(1) && text.contains("encrypted by sops, and stays as it is"), "{text}");
+    assert!(fs::read_to_string(project.path("group_vars/all.sops.yml")).unwrap().contains("ENC["));
+    let (code, text) = project.call(&["vault", "decrypt", "vars.yml.age"], true);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(fs::read_to_string(project.path("vars.yml.age")).unwrap(), "api_key: k-7731-opal\n");
+}
+
+#[test]
 fn identities_come_from_settings_or_where_sops_looks() {
     let project = Project::new();
     let words = ["inventory", "-i", "hosts", "--host", "web1"];

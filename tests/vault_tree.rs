@@ -134,7 +134,7 @@ fn text_about_vaults_is_left_and_values_elsewhere_rekeyed() {
     project.write("broken.j2", &format!("{{% if x %}}\n{value}"));
     let (code, _, text) = project.call(REKEY);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("broken.j2: left as it is, because it is no YAML"), "{text}");
+    assert!(text.contains("broken.j2: left as it is, because it is not YAML"), "{text}");
     assert!(project.read("vars.file").contains(&example), "the example in the text is not a value");
     let words = ["vault", "textconv", "vars.file", "--vault-password-file", "new"];
     assert!(project.call(&words).1.contains("real: !vault |\n          r-1\n"));

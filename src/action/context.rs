@@ -9,7 +9,7 @@ use windlass_modules::{has_secrets, invocation, secret_values};
 use windlass_protocol::{Delivery, Detached, Request};
 use windlass_template::{Compat, Context, Value, from_json, to_json};
 
-use super::hashes::{self, Hashes};
+use super::hashes::{self, Hashes, Senders};
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
 use crate::foreign::Modules;
@@ -155,7 +155,7 @@ impl Content {
     }
 
     /// Content of a file. Small files and vaults to decrypt are read at once; large files are hashed in chunks.
-    pub fn of_file(path: &Path, files: &Files, decrypt: bool) -> Result<Content, Failure> {
+    fn of_file(path: &Path, files: &Files, decrypt: bool, senders: Senders) -> Result<Content, Failure> {
         use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
         let fail = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
         let metadata = std::fs::metadata(path).map_err(fail)?;
@@ -171,7 +171,9 @@ impl Content {
             content.description.mode = mode;
             return Ok(content);
         }
-        let Hashes { sha1, sha256 } = hashes::of_file(path, &metadata).map_err(fail)?;
+        // Other hosts must not wait meanwhile.
+        let hashes = tokio::task::block_in_place(|| hashes::of_file(path, &metadata, senders));
+        let Hashes { sha1, sha256 } = hashes.map_err(fail)?;
         let description = windlass_protocol::Content {
             name: path.display().to_string(),
             size: metadata.len(),
@@ -185,6 +187,15 @@ impl Content {
 }
 
 impl ActionContext {
+    /// Content of a file of the project.
+    pub fn content_of(&self, path: &Path, decrypt: bool) -> Result<Content, Failure> {
+        let senders = match self.world.run.settings.connect.peer_transfer {
+            true => Senders::Hosts,
+            false => Senders::Controller,
+        };
+        Content::of_file(path, &self.files, decrypt, senders)
+    }
+
     /// Argument by name; `None` if it is absent or null.
     pub fn arg(&self, name: &str) -> Option<&Value> {
         self.args.get(name).filter(|value| !value.is_none())
@@ -291,36 +302,11 @@ impl ActionContext {
         }
         let is_told = self.world.run.settings.verbosity > 2;
         let invocation = is_told.then(|| super::spec(name)).flatten().map(|spec| invocation(spec, &to_json(&args)));
-        let request = Request {
-            id: 0,
-            module: name.to_owned(),
-            args,
-            check: self.check,
-            dry_run: self.check && self.world.run.settings.check,
-            diff: self.diff,
-            max_diff: Some(self.world.run.settings.max_diff_size).filter(|_| self.diff),
-            environment: self.environment.clone(),
-            timeout: self.timeout,
-            become_user: connection.become_user.clone(),
-            contents: descriptions,
-            stream: !self.no_log,
-            detached,
-            turn,
-            // The pool sets the lock's terms.
-            lock: None,
-        };
+        let request = Request { turn, detached, ..self.request(connection, name, args, descriptions) };
         let target = Arc::new(connection.target.clone());
-        let (events, host) = (self.events.clone(), Arc::clone(&self.host));
-        let listener: Listener = Box::new(move |event| {
-            let _ = match event {
-                TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.to_string(), bytes }),
-                TaskEvent::Warning(sentence) | TaskEvent::Silent(sentence) => {
-                    events.send(Event::Warning(format!("{host}: {sentence}")))
-                }
-            };
-        });
         let departure = ahead.map(|ahead| ahead.departure());
-        let call = Call { request, sources, receive_into: folder, listener: Some(listener), departure, follows };
+        let listener = Some(self.listener());
+        let call = Call { request, sources, receive_into: folder, listener, departure, follows };
         let began = Instant::now();
         let answer = self.pool.run(&target, call).await;
         if let (Err(crate::executor::Error::NotRun), Some(ahead)) = (&answer, ahead) {
@@ -335,21 +321,66 @@ impl ActionContext {
                 on: Spending::Request(completed.cost),
             });
         }
-        let Some(answer) = HostResult::read(&completed.result, FactNames::of_module(name)) else {
-            return Err(Failure::Failed(format!(
-                "{name} on {} returned {} instead of a mapping, so its effects are unknown",
-                connection.target.name,
-                windlass_template::type_name(&completed.result)
-            )));
-        };
-        for sentence in answer.warnings() {
-            let _ = self.events.send(Event::Warning(format!("{}: {sentence}", connection.target.name)));
-        }
-        let mut result = TaskResult::from(answer).with_lines();
+        let mut result = self.result(&connection.target.name, name, &completed.result)?;
         if let Some(invocation) = invocation.filter(|_| result.get("invocation").is_none()) {
             result.set("invocation", from_json(&invocation));
         }
         Ok((result, completed.received))
+    }
+
+    /// Request for a module, for now and in no turn.
+    fn request(
+        &self,
+        connection: &ConnectionVariables,
+        name: &str,
+        args: Value,
+        contents: Vec<windlass_protocol::Content>,
+    ) -> Request<Value> {
+        Request {
+            id: 0,
+            module: name.to_owned(),
+            args,
+            check: self.check,
+            dry_run: self.check && self.world.run.settings.check,
+            diff: self.diff,
+            max_diff: Some(self.world.run.settings.max_diff_size).filter(|_| self.diff),
+            environment: self.environment.clone(),
+            timeout: self.timeout,
+            become_user: connection.become_user.clone(),
+            contents,
+            stream: !self.no_log,
+            detached: None,
+            turn: None,
+            // The pool sets the lock's terms.
+            lock: None,
+        }
+    }
+
+    /// Passes on what the host sends before its answer.
+    fn listener(&self) -> Listener {
+        let (events, host) = (self.events.clone(), Arc::clone(&self.host));
+        Box::new(move |event| {
+            let _ = match event {
+                TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.to_string(), bytes }),
+                TaskEvent::Warning(sentence) | TaskEvent::Silent(sentence) => {
+                    events.send(Event::Warning(format!("{host}: {sentence}")))
+                }
+            };
+        })
+    }
+
+    /// Result of the module `name` from what `host` answered.
+    fn result(&self, host: &str, name: &str, answer: &Value) -> Result<TaskResult, Failure> {
+        let Some(answer) = HostResult::read(answer, FactNames::of_module(name)) else {
+            return Err(Failure::Failed(format!(
+                "{name} on {host} returned {} instead of a mapping, so its effects are unknown",
+                windlass_template::type_name(answer)
+            )));
+        };
+        for sentence in answer.warnings() {
+            let _ = self.events.send(Event::Warning(format!("{host}: {sentence}")));
+        }
+        Ok(TaskResult::from(answer).with_lines())
     }
 
     /// Finds a file of the project: in the role's folder `kind`, beside the task, or beside the playbook.
@@ -411,7 +442,7 @@ mod tests {
         let mut secrets = windlass_vault::Secrets::new();
         secrets.push(secret);
         let files = Files::new(secrets, windlass_yaml::DuplicateKeys::Ignore);
-        let of_file = |path| Content::of_file(path, &files, true).unwrap().description;
+        let of_file = |path| Content::of_file(path, &files, true, Senders::Hosts).unwrap().description;
         assert!(of_file(&plain).sha256.is_some());
         let decrypted = of_file(&vault);
         assert_eq!((decrypted.size, decrypted.sha256), (hashes::PASSED_ON, None));
@@ -425,7 +456,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let hashes = |text: &str| {
             std::fs::write(file.path(), text).unwrap();
-            hashes::of_file(file.path(), &file.path().metadata().unwrap()).unwrap().sha1
+            hashes::of_file(file.path(), &file.path().metadata().unwrap(), Senders::Controller).unwrap().sha1
         };
         assert_ne!(hashes("first"), hashes("other"));
     }

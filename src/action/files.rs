@@ -54,7 +54,7 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
     if path.is_dir() {
         return tree(context, args, &path, src.ends_with('/'), decrypt).await;
     }
-    let content = Content::of_file(&path, &context.files, decrypt)?;
+    let content = context.content_of(&path, decrypt)?;
     args.insert("_original_basename".into(), Value::from(file_name(&path)));
     copy_content(context, args, content).await
 }
@@ -158,7 +158,7 @@ pub(super) fn walk(
         } else if is_folder {
             walk(context, &child, &relative, reading, above, entries, contents)?;
         } else {
-            let content = Content::of_file(&child, &context.files, reading.decrypt)?;
+            let content = context.content_of(&child, reading.decrypt)?;
             let details = vec![
                 ("content", Value::from(contents.len())),
                 ("mode", Value::from(format!("{:04o}", content.description.mode))),
@@ -179,7 +179,7 @@ pub(super) async fn script(context: &ActionContext) -> Result<TaskResult, Failur
     };
     let (name, rest) = first_word(command.trim())?;
     let path = context.find("files", &name)?;
-    let content = Content::of_file(&path, &context.files, context.flag("decrypt").unwrap_or(true))?;
+    let content = context.content_of(&path, context.flag("decrypt").unwrap_or(true))?;
     args.shift_remove("decrypt");
     args.shift_remove("cmd");
     args.insert("_raw_params".into(), Value::from(rest.trim()));
@@ -220,7 +220,7 @@ pub(super) async fn unarchive(context: &ActionContext) -> Result<TaskResult, Fai
         return context.module("ansible.builtin.unarchive", value_of(args), Vec::new()).await;
     }
     let path = context.find("files", &src)?;
-    let content = Content::of_file(&path, &context.files, decrypt)?;
+    let content = context.content_of(&path, decrypt)?;
     args.insert("_content".into(), Value::from(0));
     context.module("ansible.builtin.unarchive", value_of(args), vec![content]).await
 }

@@ -22,11 +22,20 @@ pub(super) struct Hashes {
     pub(super) sha256: Option<String>,
 }
 
+/// Who may send a file to hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Senders {
+    /// This program alone.
+    Controller,
+    /// Hosts that have it, too.
+    Hosts,
+}
+
 /// A file in one state: its path, device, inode, size, and the times at which its content and inode changed.
 type State = (PathBuf, [i64; 7]);
 
 /// Hashes of a large file, which every host of a task asks for. It is read again only after a change.
-pub(super) fn of_file(path: &Path, metadata: &Metadata) -> io::Result<Hashes> {
+pub(super) fn of_file(path: &Path, metadata: &Metadata, senders: Senders) -> io::Result<Hashes> {
     static KNOWN: Memory<State, Arc<Mutex<Option<Hashes>>>> = Memory::new();
     let numbers = [metadata.dev().cast_signed(), metadata.ino().cast_signed(), metadata.len().cast_signed()];
     let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
@@ -43,7 +52,7 @@ pub(super) fn of_file(path: &Path, metadata: &Metadata) -> io::Result<Hashes> {
     if let Some(hashes) = &*slot {
         return Ok(hashes.clone());
     }
-    let hashes = read(path, metadata.len() >= PASSED_ON)?;
+    let hashes = read(path, senders == Senders::Hosts && metadata.len() >= PASSED_ON)?;
     Ok(slot.insert(hashes).clone())
 }
 

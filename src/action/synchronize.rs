@@ -8,7 +8,7 @@ use tokio::net::UnixListener;
 use windlass_template::Value;
 
 use super::files::{Reading, file_name, value_of, walk};
-use super::{ActionContext, Arguments, Content, Failure};
+use super::{ActionContext, Arguments, Failure};
 use crate::connection::{Kind, Target, relay};
 use crate::executor::RawCommand;
 use crate::outcome::TaskResult;
@@ -203,7 +203,7 @@ async fn natively(
         walk(context, path, Path::new(""), reading, &mut Vec::new(), &mut entries, &mut contents)?;
         args.extend([("dest", Value::from(dest)), ("_entries", entries.into_iter().collect())]);
     } else {
-        contents.push(Content::of_file(path, &context.files, false)?);
+        contents.push(context.content_of(path, false)?);
         args.extend([("dest", Value::from(dest)), ("_content", Value::from(0))]);
         args.push(("_original_basename", Value::from(file_name(path))));
     }

@@ -1,5 +1,7 @@
 //! `template`: renders on the controller, and writes on the host like `copy`.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use windlass_modules::files::write::{BACKUP, VALIDATE};
 use windlass_modules::{Kind, Opt, Return, Spec, with_attributes};
 use windlass_template::{TemplateOptions, Value, about};
@@ -111,8 +113,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let encoding = context.text("output_encoding").unwrap_or_default();
     let bytes = windlass_template::encode(&rendered, &encoding).map_err(|error| format!("output_encoding: {error}"))?;
     let mut content = Content::of_bytes(&path.display().to_string(), bytes);
-    content.description.mode =
-        Content::of_file(&path, &context.files, false).map(|file| file.description.mode).unwrap_or(0o644);
+    content.description.mode = std::fs::metadata(&path).map_or(0o644, |metadata| metadata.mode() & 0o7777);
     copy_content(context, args, content).await
 }
 

@@ -18,7 +18,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         if let Some(src) = context.text("src") {
             let path = context.find("files", &src)?;
             args.insert("_content".into(), Value::from(contents.len()));
-            contents.push(Content::of_file(&path, &context.files, true)?);
+            contents.push(context.content_of(&path, true)?);
         }
         if context.text("body_format").is_some_and(|format| format == "form-multipart")
             && let Some(body) = context.arg("body")
@@ -46,7 +46,7 @@ fn form(context: &ActionContext, body: &Value, contents: &mut Vec<Content>) -> R
             Some(filename) => {
                 let path = context.find("files", &windlass_template::text(filename))?;
                 let index = Value::from(contents.len());
-                contents.push(Content::of_file(&path, &context.files, true)?);
+                contents.push(context.content_of(&path, true)?);
                 Value::from_pairs(file.into_iter().chain([("_content".to_owned(), index)]))
             }
         };

@@ -40,8 +40,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     if !judgement.refusals.is_empty() {
         let sentences = judgement.refusals.join("\n- ");
         return Ok(TaskResult::failure(format!(
-            "The inventory sets variables that would have no effect:\n- {sentences}\ndocs/kubespray-variables.md has the state of every \
-             variable of Kubespray."
+            "The inventory sets variables that would have no effect:\n- {sentences}\nIn Windlass' repository, docs/kubespray-variables.md \
+             has the state of every variable of Kubespray."
         ))
         .with("refusals", listed(&judgement.refusals))
         .with("not_needed", not_needed));

@@ -12,7 +12,7 @@ use super::signals::until_signal;
 use crate::error::{Error, Result};
 use crate::executor::LockPolicy;
 use crate::foreign::Resolution;
-use crate::output::{Color, Event, EventsTo, Outputs};
+use crate::output::{Color, Event, EventsTo, Outputs, Printer};
 use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task, check_end_role};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
@@ -67,8 +67,64 @@ pub(super) struct Arguments {
 /// Runs the subcommand.
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
-    let mut settings = Settings::from_config(&config)?;
-    arguments.options.apply(&mut settings, &config)?;
+    let mut settings = settings_of(&arguments, &config)?;
+    let play = play_of(&arguments)?;
+    let inputs = arguments.options.inputs(&settings)?;
+    let printer = super::session::printer(&settings);
+    super::session::tell_config(&settings, &printer);
+    config.warnings.iter().for_each(|warning| printer.warning(warning));
+    let output = Box::new(outputs(&arguments, &mut settings, &printer, &config)?);
+    block_on(async {
+        let session = Session::start(settings, inputs, output, &printer)?;
+        let modules = &session.shared.loader.modules;
+        if let Some(dir) = &arguments.playbook_dir {
+            modules.add_folder(dir);
+        }
+        let module = &arguments.module_name;
+        if let Resolution::Unknown(reason) = modules.resolve(module, &[]) {
+            let error = Error::new(format!("The module {module} was not found."));
+            return Err(error.maybe_hint(reason.or_else(|| modules.suggestion(module, []))));
+        }
+        if arguments.flush_cache {
+            session.flush_cache();
+        }
+        let outcome = run_play(&session, play, arguments.list_hosts.then_some(&printer)).await;
+        session.exits(&outcome);
+        session.end().await;
+        outcome
+    })
+}
+
+/// Runs the play, or lists its hosts on `list`, and returns the exit code.
+async fn run_play(session: &Session, play: Play, list: Option<&Printer>) -> Result<u8> {
+    let mut run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
+    let hosts = run.hosts_of(&play)?;
+    // An empty inventory was already reported.
+    if hosts.is_empty() && session.world.inventory.hosts().next().is_some() {
+        session.shared.warn("No hosts matched, nothing to do");
+    }
+    if let Some(printer) = list {
+        printer.line(&format!("  hosts ({}):", hosts.len()), Color::Plain);
+        hosts.iter().for_each(|host| printer.line(&format!("    {host}"), Color::Plain));
+        return Ok(0);
+    }
+    if hosts.is_empty() {
+        return Ok(0);
+    }
+    session.begin("__adhoc_playbook__".to_owned(), vec!["Ansible Ad-Hoc".to_owned()]).await;
+    match until_signal(run.run(vec![play])).await {
+        Ok(outcome) => outcome?,
+        Err((signal, _handler)) => return Ok(session.interrupted(signal, &run).await),
+    };
+    let summary = run.summary();
+    let _ = session.shared.events.send(Event::Recap(summary.recap));
+    Ok(summary.exit_code)
+}
+
+/// Settings of the run, of the configuration and the command line.
+fn settings_of(arguments: &Arguments, config: &Config) -> Result<Settings> {
+    let mut settings = Settings::from_config(config)?;
+    arguments.options.apply(&mut settings, config)?;
     settings.output.events = arguments.events.as_deref().map(EventsTo::of);
     settings.output.footer = true;
     if let Some(timeout) = arguments.task_timeout {
@@ -78,7 +134,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         settings.playbook_dir = playbook_folder(dir)?;
     }
     let module = &arguments.module_name;
-    is_valid(module)?;
+    refuse_imports(module)?;
     let needs_text = matches!(crate::playbook::short_name(module), "command" | "shell" | "script" | "raw");
     if needs_text && !arguments.list_hosts && arguments.args.trim().is_empty() {
         return Err(Error::usage(format!("No argument passed to {module} module")));
@@ -90,12 +146,11 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     }
     // A user who names this machine expects it to be the only host.
     settings.inventory.localhost_warning &= !["localhost", "127.0.0.1", "::1"].contains(&arguments.pattern.as_str());
-    let play = play_of(&arguments)?;
-    let inputs = arguments.options.inputs(&settings)?;
-    let printer = super::session::printer(&settings);
-    super::session::tell_config(&settings, &printer);
-    config.warnings.iter().for_each(|warning| printer.warning(warning));
-    let live = arguments.options.is_live();
+    Ok(settings)
+}
+
+/// Output of the run: Ansible prints ad-hoc results by a callback of its own.
+fn outputs(arguments: &Arguments, settings: &mut Settings, printer: &Printer, config: &Config) -> Result<Outputs> {
     let stdout = match (arguments.one_line, settings.output.adhoc_callbacks) {
         (true, _) => "oneline".to_owned(),
         (false, true) => settings.output.stdout_callback.clone(),
@@ -107,50 +162,9 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         enabled.push("tree".to_owned());
         settings.output.tree = Some(crate::vars::absolute(folder));
     }
-    let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
-    block_on(async {
-        let session = Session::start(settings, inputs, output, &printer)?;
-        let modules = &session.shared.loader.modules;
-        if let Some(dir) = &arguments.playbook_dir {
-            modules.add_folder(dir);
-        }
-        if let Resolution::Unknown(reason) = modules.resolve(module, &[]) {
-            let error = Error::new(format!("The module {module} was not found."));
-            return Err(error.maybe_hint(reason.or_else(|| modules.suggestion(module, []))));
-        }
-        if arguments.flush_cache {
-            session.flush_cache();
-        }
-        let mut run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
-        let outcome = async {
-            let hosts = run.hosts_of(&play)?;
-            // An empty inventory was already reported.
-            if hosts.is_empty() && session.world.inventory.hosts().next().is_some() {
-                session.shared.warn("No hosts matched, nothing to do");
-            }
-            if arguments.list_hosts {
-                printer.line(&format!("  hosts ({}):", hosts.len()), Color::Plain);
-                hosts.iter().for_each(|host| printer.line(&format!("    {host}"), Color::Plain));
-                return Ok(0);
-            }
-            if hosts.is_empty() {
-                return Ok(0);
-            }
-            let path = "__adhoc_playbook__".to_owned();
-            let _ = session.shared.events.send(Event::PlaybookStart { path, plays: 1 });
-            match until_signal(run.run(vec![play])).await {
-                Ok(outcome) => outcome?,
-                Err((signal, _handler)) => return Ok(session.interrupted(signal, &run).await),
-            };
-            let summary = run.summary();
-            let _ = session.shared.events.send(Event::Recap(summary.recap));
-            Ok(summary.exit_code)
-        }
-        .await;
-        session.exits(&outcome);
-        session.end().await;
-        outcome
-    })
+    settings.output.own_callbacks = settings.output.adhoc_callbacks;
+    let live = arguments.options.is_live();
+    Outputs::new(&stdout, &enabled, printer, settings, config, live)
 }
 
 /// Builds the play that the command line describes.
@@ -216,7 +230,7 @@ pub(super) fn single_play(
 }
 
 /// Fails for actions that cannot run ad hoc.
-pub(super) fn is_valid(action: &str) -> Result<()> {
+pub(super) fn refuse_imports(action: &str) -> Result<()> {
     if crate::playbook::short_name(action) == "import_playbook" {
         return Err(Error::usage(format!("'{action}' is not a valid action for ad-hoc commands")));
     }

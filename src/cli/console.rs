@@ -11,7 +11,7 @@ use windlass_yaml::{Mapping, Node, Span, Value};
 
 use self::command::Command;
 use self::editor::{LineEditor, Names};
-use super::adhoc::{self, is_valid};
+use super::adhoc::{self, refuse_imports};
 use super::options::{Inputs, TaskOptions, module_arguments, playbook_folder};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result};
@@ -276,7 +276,7 @@ impl Console {
     }
 
     async fn run_task(&mut self, module: &str, args: &str) -> Result<()> {
-        is_valid(module)?;
+        refuse_imports(module)?;
         let args = module_arguments(module, args)?;
         let play =
             adhoc::single_play("Ansible Shell", &self.pattern, (module, args), self.keywords(), Keywords::default());

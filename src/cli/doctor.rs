@@ -109,7 +109,14 @@ fn configuration(config: &Config, settings: &Settings) -> Finding {
         return Finding::problem(
             "settings",
             warning.clone(),
-            "`windlass config dump --only-changed` lists what is in force",
+            "`chmod o-w .` lets it count, and so does naming it: `ANSIBLE_CONFIG=ansible.cfg`",
+        );
+    }
+    if !settings.unsupported.is_empty() {
+        return Finding::note(
+            "settings",
+            format!("without effect: {}", settings.unsupported.join(", ")),
+            "remove or correct them; `windlass config dump --only-changed` lists what is in force",
         );
     }
     match &settings.config_file {

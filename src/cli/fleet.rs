@@ -174,6 +174,10 @@ impl Fleet {
         let mut command = Command::new(super::own_program()?);
         command.args(own).args(["-i", &cluster.source]).args(rest).stdin(Stdio::null());
         command.env(SESSION, std::process::id().to_string());
+        if !self.arguments.quiet {
+            // This program logs the lines that it prints, with the cluster's name.
+            command.env("ANSIBLE_LOG_PATH", "");
+        }
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         Ok(command)
     }
@@ -284,9 +288,7 @@ fn cluster(word: &str, other: Option<&str>) -> Result<Cluster> {
     };
     if let Some((name, source)) = word.split_once('=').filter(|_| !Path::new(word).exists()) {
         if !is_name(name) {
-            return Err(Error::usage(format!(
-                "`{name}` is no name of a cluster: use letters, digits, `.`, `_` and `-`"
-            )));
+            return Err(Error::usage(format!("`{name}` is not a cluster name: use letters, digits, `.`, `_` and `-`")));
         }
         return Ok(Cluster { name: name.to_owned(), source: source.to_owned() });
     }
@@ -317,7 +319,7 @@ fn check(command: &[String]) -> Result<()> {
     match found {
         Some(found) if has_inventory(found) || found.get_subcommands().any(has_inventory) => Ok(()),
         Some(_) => Err(Error::usage(format!("`windlass {verb}` reads no inventory"))),
-        None => Err(Error::usage(format!("`{verb}` is no command for a fleet"))
+        None => Err(Error::usage(format!("`{verb}` is not a command for a fleet"))
             .hint("write a command without `windlass`, such as `playbook playbooks/verify.yml`")),
     }
 }
@@ -340,7 +342,7 @@ mod tests {
         assert_eq!(named(&path("eu/inventory.ini")), "eu");
         assert_eq!(named(&path("us.yml")), "us");
         assert_eq!(named(&format!("prod={}", path("eu"))), "prod");
-        assert_eq!(named("a/b=x"), "`a/b` is no name of a cluster: use letters, digits, `.`, `_` and `-`");
+        assert_eq!(named("a/b=x"), "`a/b` is not a cluster name: use letters, digits, `.`, `_` and `-`");
         assert_eq!(named("web1,web2"), "the cluster of the inventory `web1,web2` has no name");
     }
 

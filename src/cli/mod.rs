@@ -97,7 +97,7 @@ enum Verb {
     Lsp(lsp::Arguments),
     /// Show settings, their values and their sources
     Config(config::Arguments),
-    /// Install, create and inspect roles
+    /// Install, verify and build roles and collections, and make new ones
     Galaxy(galaxy::Arguments),
     /// Check this machine and this project
     Doctor(doctor::Arguments),
@@ -160,27 +160,51 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     if let Some((_, verb)) = name {
         arguments.insert(1, OsString::from(verb));
     }
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(error) => {
-            if let (clap::error::ErrorKind::DisplayVersion, Some((name, _))) = (error.kind(), name) {
+    let verb = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.verb,
+        Err(error) => match (error.kind(), name) {
+            (clap::error::ErrorKind::DisplayVersion, Some((name, _))) => {
                 return print_version(name, Path::new(&program));
             }
-            // Help and version succeed; other errors are usage errors with Ansible's exit code.
-            use std::io::Write as _;
-            let printed = error.print().and_then(|()| std::io::stdout().flush());
-            return ExitCode::from(match printed {
-                _ if error.use_stderr() => 2,
-                Err(lost) if lost.kind() != std::io::ErrorKind::BrokenPipe => 1,
-                _ => 0,
-            });
-        }
+            _ => return print_usage(&error),
+        },
     };
-    let compat = cli.verb.compat().map(str::to_owned);
-    if !matches!(cli.verb, Verb::Executor { .. } | Verb::Guard { .. }) {
+    let compat = verb.compat().map(str::to_owned);
+    if !matches!(verb, Verb::Executor { .. } | Verb::Guard { .. }) {
         windlass_guard::install(crate::connection::GUARD_COMMAND, None);
     }
-    let outcome = match cli.verb {
+    let outcome = run(verb);
+    // A verb that fails before it starts its run may leave one.
+    crate::output::end_footer();
+    windlass_guard::end();
+    match outcome {
+        // Lost output is not a success.
+        Ok(0) if crate::output::has_failed() => ExitCode::from(1),
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            if !error.is_interruption() {
+                report(&error, compat.as_deref());
+            }
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Prints help, the version or a usage error, as clap found it. Help and version succeed; other errors have Ansible's
+/// exit code for them.
+fn print_usage(answer: &clap::Error) -> ExitCode {
+    use std::io::Write as _;
+    let printed = answer.print().and_then(|()| std::io::stdout().flush());
+    ExitCode::from(match printed {
+        _ if answer.use_stderr() => 2,
+        Err(lost) if lost.kind() != std::io::ErrorKind::BrokenPipe => 1,
+        _ => 0,
+    })
+}
+
+/// Runs a verb and returns its exit code.
+fn run(verb: Verb) -> Result<u8> {
+    match verb {
         Verb::Init(arguments) => init::run(arguments),
         Verb::Playbook(arguments) => playbook::run(*arguments),
         Verb::Plan(arguments) => plan::run(*arguments),
@@ -216,20 +240,6 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Executor { word } => windlass_modules::serve(&word, crate::connection::GUARD_COMMAND)
             .map(|()| 0)
             .map_err(|error| Error::new(format!("the executor cannot answer: {error}"))),
-    };
-    // A verb that fails before it starts its run may leave one.
-    crate::output::end_footer();
-    windlass_guard::end();
-    match outcome {
-        // Lost output is not a success.
-        Ok(0) if crate::output::has_failed() => ExitCode::from(1),
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            if !error.is_interruption() {
-                report(&error, compat.as_deref());
-            }
-            ExitCode::from(error.exit_code())
-        }
     }
 }
 

@@ -293,7 +293,7 @@ impl ConnectOptions {
         settings.unsupported.extend(given.map(|(name, _)| format!("option {name}")));
         if let Some(file) = &self.connection_password_file {
             settings.connect.password = Some(Secret::new(password_from(file)?));
-        } else if self.ask_pass || config.bool("ask_pass").unwrap_or(false) {
+        } else if self.ask_pass || config.bool("ask_pass")?.unwrap_or(false) {
             settings.connect.password = Some(Secret::new(ask("SSH password: ")?));
         }
         Ok(())
@@ -311,7 +311,7 @@ impl BecomeOptions {
         }
         if let Some(file) = &self.become_password_file {
             settings.r#become.password = Some(Secret::new(password_from(file)?));
-        } else if self.ask_become_pass || config.bool("become_ask_pass").unwrap_or(false) {
+        } else if self.ask_become_pass || config.bool("become_ask_pass")?.unwrap_or(false) {
             let default = settings.connect.password.clone();
             let prompt =
                 if default.is_some() { "BECOME password[defaults to SSH password]: " } else { "BECOME password: " };

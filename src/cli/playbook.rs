@@ -291,7 +291,8 @@ pub(super) async fn run_all(
 ) -> Result<u8> {
     let shared = &session.shared;
     for (path, plays) in loaded {
-        let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string(), plays: plays.len() });
+        let names = plays.iter().map(|play| play.name.clone()).collect();
+        session.begin(path.display().to_string(), names).await;
         let text = format!("{} plays in {}", plays.len(), path.display());
         let _ = shared.events.send(Event::Verbose { level: 2, text });
         match until_signal(run.run(plays)).await {

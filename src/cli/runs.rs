@@ -13,7 +13,7 @@ use super::session;
 use crate::error::{Error, Result};
 use crate::journal::{Journal, Ledger, Pending, RunFile, State, read_file, read_header};
 use crate::output::{Color, Printer, table};
-use crate::report::Kind;
+use crate::report::{Kind, to_second};
 use crate::settings::{Config, Settings};
 
 /// List recorded runs; show, compare, repeat and remove them
@@ -137,9 +137,9 @@ fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Printer) {
     let header = &journal.header;
     line(format!("run        {}", run.run));
     line(format!("result     {}", result(run, journal)));
-    line(format!("started    {} by {} on {}", header.started, header.user, header.machine));
+    line(format!("started    {} by {} on {}", to_second(&header.started), header.user, header.machine));
     if let Some(end) = &journal.end {
-        line(format!("ended      {}", end.ended));
+        line(format!("ended      {}", to_second(&end.ended)));
     }
     if let Some(former) = &header.resumes {
         line(format!("resumes    {former}"));

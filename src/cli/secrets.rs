@@ -17,7 +17,10 @@ pub(super) fn ask(prompt: &str) -> Result<String> {
     if std::fs::File::open("/dev/tty").is_ok() {
         return rpassword::prompt_password(prompt).map_err(|error| failed(error.to_string()));
     }
-    line(prompt).map_err(|error| failed(error.to_string()))?.ok_or_else(|| failed("there is no terminal".to_owned()))
+    line(prompt).map_err(|error| failed(error.to_string()))?.ok_or_else(|| {
+        failed("there is no terminal".to_owned())
+            .hint("give it in a file: --become-password-file, --connection-password-file or --vault-password-file")
+    })
 }
 
 /// Asks on standard error, with echo, to keep standard output clean. Returns `None` at the end of input.

@@ -164,7 +164,7 @@ fn refuse_prompts(vault: &super::options::VaultOptions, settings: &Settings, con
         return Err(Error::usage("a run that a page starts cannot ask for the password of a vault")
             .hint("give the password in a file, by --vault-password-file or --vault-id"));
     }
-    match ["ask_pass", "become_ask_pass"].iter().find(|name| config.bool(name).unwrap_or(false)) {
+    match ["ask_pass", "become_ask_pass"].iter().find(|name| matches!(config.bool(name), Ok(Some(true)))) {
         None => Ok(()),
         Some(name) => {
             let message =

@@ -122,7 +122,9 @@ fn inventory_by(
 /// Plugins in Python that the settings name.
 fn python_plugins(settings: &Settings, modules: Arc<Modules>) -> Arc<PythonPlugins> {
     let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
-    Arc::new(PythonPlugins::new(modules, settings.playbook_dir.clone()).with_limits(commands))
+    let code = &settings.code;
+    let plugins = PythonPlugins::new(modules, settings.playbook_dir.clone()).with_limits(commands);
+    Arc::new(plugins.with_vars(code.vars_plugins.clone(), code.vars_plugins_enabled.clone()))
 }
 
 /// Plugins for a verb that runs no tasks. `files` has the secrets that it knows.
@@ -144,6 +146,8 @@ pub(super) fn modules(settings: &Settings, files: Arc<Files>) -> Arc<Modules> {
         library: settings.code.library.clone(),
         module_utils: settings.code.module_utils.clone(),
         plugins: settings.code.plugins.clone(),
+        callbacks: settings.code.callbacks.clone(),
+        playbook_dir: settings.playbook_dir.clone(),
         collections: collections(settings),
         ansible_core: settings.code.ansible_core.clone(),
         rejected: settings.code.rejected.clone(),
@@ -203,7 +207,7 @@ async fn show(mut output: Box<dyn Output>, mut queue: EventQueue, mut masker: Ma
             output.event(&event);
             match &*event {
                 Event::End => return,
-                Event::Prompt { shown, .. } => drop(shown.send(())),
+                Event::Prompt { shown: done, .. } | Event::PlaybookStart { ready: done, .. } => drop(done.send(())),
                 _ => {}
             }
         }
@@ -246,6 +250,8 @@ impl Session {
         let modules = modules(&settings, Arc::clone(&files));
         let plugins = python_plugins(&settings, Arc::clone(&modules));
         let engine = engine(&settings, vault, Arc::clone(&plugins), &events);
+        let mut output = output;
+        output.plugins(&plugins)?;
         let show = show(output, queue, Masker::new(secrets.clone()));
         // Writing blocks while nobody reads, which must not keep a thread from signals and connections.
         let runtime = tokio::runtime::Handle::current();
@@ -313,6 +319,14 @@ impl Session {
         if let Some(cache) = FactCache::of(&self.shared.run.settings) {
             self.world.inventory.hosts().for_each(|host| cache.forget(host.name()));
             cache.forget("localhost");
+        }
+    }
+
+    /// Reports that a playbook starts, and waits until the outputs are ready for it.
+    pub(super) async fn begin(&self, path: String, plays: Vec<String>) {
+        let (ready, mut is_ready) = tokio::sync::mpsc::unbounded_channel();
+        if self.shared.events.send(Event::PlaybookStart { path, plays, ready }).is_ok() {
+            let _ = is_ready.recv().await;
         }
     }
 

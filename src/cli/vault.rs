@@ -137,32 +137,19 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let settings = Settings::from_config(&Config::find()?)?;
     match arguments.verb {
         Verb::View(view) => {
-            let needs_password = |file: &PathBuf| {
-                let data = windlass_bounds::read(file).unwrap_or_default();
-                !windlass_vault::is_age(&data) && sops(&data, file).is_none()
-            };
-            let secrets = match view.files.is_empty() || view.files.iter().any(needs_password) {
-                true => known(&view.common.vault, &settings)?,
-                false => view.common.vault.secrets(&settings)?,
-            };
-            for file in &view.files {
-                let is_input = file == Path::new("-");
-                let data = if is_input { input()? } else { read(file)? };
-                let name = if is_input { "the standard input".to_owned() } else { file.display().to_string() };
-                let plain = match sops(&data, file) {
+            let inputs = inputs(&view.files)?;
+            let secrets = secrets_for(&inputs, &view.common.vault, &settings)?;
+            for Input { name, data, .. } in &inputs {
+                let plain = match sops(data, name) {
                     Some(document) => plain_sops(&document, &secrets)?.into_bytes(),
-                    None if windlass_vault::is_age(&data) => {
-                        let plain = windlass_vault::decrypt_variables(&data, &secrets);
-                        plain.map_err(|error| Error::new(format!("{name}: {error}")))?.unwrap_or_default()
-                    }
-                    None => open(&data, &secrets, &name)?,
+                    None => open(data, &secrets, name)?,
                 };
                 super::print(&String::from_utf8_lossy(&plain))?;
             }
         }
         Verb::Encrypt(files) => {
             let secret = to_encrypt_with(&files.common.vault, files.encrypt_vault_id.as_deref(), &settings)?;
-            each(&files, |plain, name| {
+            each(&files, inputs(&files.files)?, |plain, name| {
                 if windlass_vault::is_encrypted(plain) {
                     return Err(Error::new(format!("{name} is already encrypted")));
                 }
@@ -171,8 +158,14 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             note("Encryption successful");
         }
         Verb::Decrypt(files) => {
-            let secrets = known(&files.common.vault, &settings)?;
-            each(&files, |cipher, name| open(cipher, &secrets, name))?;
+            let inputs = inputs(&files.files)?;
+            let secrets = secrets_for(&inputs, &files.common.vault, &settings)?;
+            each(&files, inputs, |cipher, name| match sops(cipher, name) {
+                // Its comments and its layout would be lost.
+                Some(_) => Err(Error::new(format!("{name} is encrypted by sops, and stays as it is"))
+                    .hint("`windlass vault view` prints it decrypted, and `sops decrypt` writes it")),
+                None => open(cipher, &secrets, name),
+            })?;
             note("Decryption successful");
         }
         Verb::Create(create) => {
@@ -274,8 +267,8 @@ fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
 }
 
 /// The document in a file, if sops has encrypted it.
-fn sops(data: &[u8], file: &Path) -> Option<Node> {
-    let source = Source::new(file.display().to_string(), std::str::from_utf8(data).ok()?);
+fn sops(data: &[u8], name: &str) -> Option<Node> {
+    let source = Source::new(name, std::str::from_utf8(data).ok()?);
     let loaded = windlass_yaml::parse(Arc::clone(&source), &Options::default()).ok()?;
     loaded.into_one(&source).ok().filter(windlass_sops::is_encrypted)
 }
@@ -294,7 +287,8 @@ fn textconv(arguments: &TextconvArguments, mut settings: Settings) -> Result<()>
     let given = arguments.common.vault.secrets(&settings);
     let secrets = given.or_else(|_| VaultOptions::default().secrets(&without_sources(settings)))?;
     let data = read(&arguments.file)?;
-    if let Some(plain) = sops(&data, &arguments.file).and_then(|document| plain_sops(&document, &secrets).ok()) {
+    let document = sops(&data, &arguments.file.display().to_string());
+    if let Some(plain) = document.and_then(|document| plain_sops(&document, &secrets).ok()) {
         return put(plain.as_bytes(), "-");
     }
     let opened = |data: &[u8]| windlass_vault::decrypt_variables(data, &secrets).ok().flatten();
@@ -372,6 +366,13 @@ fn encrypt_string(arguments: &StringArguments, settings: &Settings) -> Result<()
     Ok(())
 }
 
+/// Secrets that decrypt the inputs. They include a password only if one of the inputs needs it.
+fn secrets_for(inputs: &[Input], options: &VaultOptions, settings: &Settings) -> Result<Secrets> {
+    let needs_password =
+        |input: &Input| !windlass_vault::is_age(&input.data) && sops(&input.data, &input.name).is_none();
+    if inputs.iter().any(needs_password) { known(options, settings) } else { options.secrets(settings) }
+}
+
 /// Passwords for decryption. Fails if none is given.
 fn known(options: &VaultOptions, settings: &Settings) -> Result<Secrets> {
     let secrets = options.secrets_or(settings, Some(Prompt::Known))?;
@@ -408,19 +409,34 @@ fn to_encrypt_with(options: &VaultOptions, label: Option<&str>, settings: &Setti
     found.cloned()
 }
 
-fn each(arguments: &FileArguments, change: impl Fn(&[u8], &str) -> Result<Vec<u8>>) -> Result<()> {
-    let is_input = |file: &Path| file == Path::new("-");
-    if arguments.files.is_empty() || arguments.files.iter().all(|file| is_input(file)) {
-        return put(&change(&input()?, "the standard input")?, arguments.output.as_deref().unwrap_or("-"));
-    }
-    if arguments.files.len() > 1 && arguments.output.is_some() {
+/// A file, or the standard input.
+struct Input {
+    name: String,
+    file: Option<PathBuf>,
+    data: Vec<u8>,
+}
+
+/// Reads the files; no file, or `-`, is the standard input.
+fn inputs(files: &[PathBuf]) -> Result<Vec<Input>> {
+    let standard = || Ok(Input { name: "the standard input".to_owned(), file: None, data: input()? });
+    let named = |file: &PathBuf| match file == Path::new("-") {
+        true => standard(),
+        false => Ok(Input { name: file.display().to_string(), file: Some(file.clone()), data: read(file)? }),
+    };
+    if files.is_empty() { Ok(vec![standard()?]) } else { files.iter().map(named).collect() }
+}
+
+/// Writes each input changed: to `--output`, in its place, or to the standard output.
+fn each(arguments: &FileArguments, inputs: Vec<Input>, change: impl Fn(&[u8], &str) -> Result<Vec<u8>>) -> Result<()> {
+    if inputs.len() > 1 && arguments.output.is_some() {
         return Err(Error::usage("At most one input file may be used with the --output option"));
     }
-    for file in &arguments.files {
-        let changed = change(&read(file)?, &file.display().to_string())?;
-        match &arguments.output {
-            Some(output) => put(&changed, output)?,
-            None => {
+    for Input { name, file, data } in inputs {
+        let changed = change(&data, &name)?;
+        match (&arguments.output, &file) {
+            (Some(output), _) => put(&changed, output)?,
+            (None, None) => put(&changed, "-")?,
+            (None, Some(file)) => {
                 write_file(&std::fs::canonicalize(file).unwrap_or_else(|_| file.clone()), &changed, Access::Private)?
             }
         }
@@ -450,7 +466,11 @@ fn read(file: &Path) -> Result<Vec<u8>> {
 }
 
 fn open(data: &[u8], secrets: &Secrets, name: &str) -> Result<Vec<u8>> {
-    windlass_vault::decrypt(data, secrets).map_err(|error| Error::new(format!("{name}: {error}")))
+    let plain = match windlass_vault::is_age(data) {
+        true => windlass_vault::decrypt_variables(data, secrets).map(Option::unwrap_or_default),
+        false => windlass_vault::decrypt(data, secrets),
+    };
+    plain.map_err(|error| Error::new(format!("{name}: {error}")))
 }
 
 fn encrypted(plain: &[u8], secret: &Secret, settings: &Settings) -> Result<String> {

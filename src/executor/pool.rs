@@ -39,8 +39,6 @@ pub(crate) const LARGEST_FILE: u64 = 64 << 30;
 /// Limits on the pool's parallel work and on data of a host. They are independent of `forks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections being established at once.
-    pub connecting: usize,
     /// Executors being uploaded at once.
     pub uploads: usize,
     /// Limits on a host's silence while a request is pending.
@@ -54,13 +52,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            connecting: 64,
-            uploads: 16,
-            heartbeat: Heartbeat::default(),
-            largest_file: LARGEST_FILE,
-            peer_port: None,
-        }
+        Self { uploads: 16, heartbeat: Heartbeat::default(), largest_file: LARGEST_FILE, peer_port: None }
     }
 }
 
@@ -77,7 +69,6 @@ impl<V> Clone for Pool<V> {
 
 struct Inner<V> {
     connector: Connector,
-    connecting: Semaphore,
     uploads: Arc<Semaphore>,
     images: Vec<Image>,
     packer: Packer,
@@ -135,7 +126,6 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         Self {
             inner: Arc::new(Inner {
                 connector,
-                connecting: Semaphore::new(limits.connecting.max(1)),
                 uploads: Arc::new(Semaphore::new(limits.uploads.max(1))),
                 images,
                 packer: Packer::default(),
@@ -434,8 +424,6 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     }
 
     async fn connection(&self, target: &Target) -> Result<Arc<dyn Connection>, connection::Error> {
-        // Fails only if the semaphore is closed, which never happens.
-        let _permit = self.inner.connecting.acquire().await;
         let connection = connection::connect(target, &self.inner.connector).await?;
         add(&self.inner.counters.connections, 1);
         Ok(connection)

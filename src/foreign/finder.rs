@@ -12,20 +12,13 @@ use super::listing::{Listings, with_subfolders};
 use super::module::Resolution;
 use super::plugins;
 use super::routing::{Route, route};
-use crate::error::did_you_mean;
+use crate::error::{did_you_mean, nearest};
 use crate::playbook::Files;
 use crate::settings::Rejected;
 
 /// Directories of plugins that run inside of Ansible and have no effect here.
-const WITHOUT_EFFECT: &[&str] = &[
-    "action_plugins",
-    "become_plugins",
-    "cache_plugins",
-    "callback_plugins",
-    "connection_plugins",
-    "strategy_plugins",
-    "vars_plugins",
-];
+const WITHOUT_EFFECT: &[&str] =
+    &["action_plugins", "become_plugins", "cache_plugins", "connection_plugins", "strategy_plugins", "vars_plugins"];
 
 /// Search paths for modules and plugins.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +31,10 @@ pub struct ModulesOptions {
     pub module_utils: Vec<PathBuf>,
     /// `filter_plugins`, `test_plugins` and `lookup_plugins`: searched after the project's own.
     pub plugins: HashMap<PluginKind, Vec<PathBuf>>,
+    /// `callback_plugins`: searched after the project's own.
+    pub callbacks: Vec<PathBuf>,
+    /// Directory of the first playbook.
+    pub playbook_dir: PathBuf,
     /// Directories that contain `ansible_collections`, or are named so.
     pub collections: Vec<PathBuf>,
     /// Directory of ansible-core, if it is set.
@@ -66,6 +63,7 @@ pub(super) struct Folders {
     pub(super) modules: Vec<PathBuf>,
     module_utils: Vec<PathBuf>,
     plugins: HashMap<PluginKind, Vec<PathBuf>>,
+    callbacks: Vec<PathBuf>,
     /// Action plugins, which Windlass cannot run.
     pub(super) actions: Vec<PathBuf>,
 }
@@ -91,7 +89,7 @@ impl Modules {
     pub fn add_folder(&self, folder: &Path) {
         let folder = crate::vars::absolute(folder);
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        let Folders { modules, module_utils, plugins, actions } = &mut *folders;
+        let Folders { modules, module_utils, plugins, callbacks, actions } = &mut *folders;
         let add = |list: &mut Vec<PathBuf>, name: &str| {
             let path = folder.join(name);
             let is_new = path.is_dir() && !list.contains(&path);
@@ -104,17 +102,20 @@ impl Modules {
             self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
         add(module_utils, "module_utils");
+        add(callbacks, "callback_plugins");
         add(actions, "action_plugins");
         for (kind, name, _) in plugins::KINDS {
             if add(plugins.entry(kind).or_default(), name) {
                 self.has_plugins.store(true, Ordering::Relaxed);
             }
         }
-        for name in WITHOUT_EFFECT {
+        // Vars plugins beside the first playbook run, and those of a role do not.
+        let has_vars = folder == self.options.playbook_dir;
+        for name in WITHOUT_EFFECT.iter().filter(|name| !has_vars || **name != "vars_plugins") {
             for file in plugins::python_files(&folder.join(name)) {
                 self.files.warn(format!(
-                    "{} has no effect: of Python plugins for Ansible itself, only filters, tests, lookups and \
-                     inventory plugins are supported",
+                    "{} has no effect: of Python plugins for Ansible itself, only filters, tests, lookups, inventory \
+                     plugins, vars plugins beside the first playbook, and callbacks are supported",
                     file.display()
                 ));
             }
@@ -131,6 +132,13 @@ impl Modules {
         let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).plugins.get(&kind).cloned();
         let set = self.options.plugins.get(&kind).into_iter().flatten().filter(|folder| folder.is_dir());
         own.into_iter().flatten().chain(set.flat_map(|folder| with_subfolders(folder))).collect()
+    }
+
+    /// Directories of callback plugins, in search order.
+    pub(super) fn callback_folders(&self) -> Vec<PathBuf> {
+        let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).callbacks.clone();
+        let set = self.options.callbacks.iter().filter(|folder| folder.is_dir());
+        own.into_iter().chain(set.flat_map(|folder| with_subfolders(folder))).collect()
     }
 
     /// Directories that contain `ansible_collections`.
@@ -213,6 +221,12 @@ impl Modules {
 
     /// Suggests the module, or word of `other`, closest to a misspelt name.
     pub fn suggestion(&self, name: &str, other: impl IntoIterator<Item = &'static str>) -> Option<String> {
+        if let Some((collection, short)) = name.rsplit_once('.') {
+            // The collection is right, so only the last part may differ.
+            let specs = crate::action::specs().filter(|spec| spec.collection == collection);
+            let full: Vec<String> = specs.map(|spec| format!("{collection}.{}", spec.name)).collect();
+            return nearest(name, (short.chars().count() / 3).max(1), full.iter().map(String::as_str));
+        }
         let all: Vec<String> = self.names().into_iter().chain(other.into_iter().map(str::to_owned)).collect();
         did_you_mean(name, all.iter().map(String::as_str))
     }

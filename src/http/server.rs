@@ -169,7 +169,7 @@ async fn read<S: Site>(
         return Err(Answer::sentence(StatusCode::METHOD_NOT_ALLOWED, refusal).with("allow", allowed));
     }
     let Some(mut read) = Request::of(&request, peer) else {
-        let refusal = "the address, or one of the headers Host, Cookie and Origin, is no text or is repeated";
+        let refusal = "the address, or one of the headers Host, Cookie and Origin, is not text or is repeated";
         return Err(Answer::sentence(StatusCode::BAD_REQUEST, refusal));
     };
     if is_form {

@@ -126,7 +126,8 @@ rules! {
     SYNTAX_ERROR: "syntax-error", Error, false, ["load-failure", "syntax-check", "parser-error", "schema"],
         "A file with invalid syntax or structure",
         "The file is not valid YAML, or a play, block or task does not have the structure that a run needs. These are the \
-         checks of `windlass playbook --syntax-check` that need no other file.";
+         checks of `windlass playbook --syntax-check` that need no other file, and keywords such as `become` whose value \
+         is neither true nor false.";
     TEMPLATE_SYNTAX: "template-syntax", Error, false, ["jinja[invalid]"],
         "A template or condition with a syntax error",
         "The text cannot be parsed. It is found everywhere, also in tasks that no host would run.";

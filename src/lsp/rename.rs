@@ -122,7 +122,7 @@ fn accept(symbol: Symbol<'_>, new: &str, index: &Index, names: &Names) -> Result
                 .enumerate()
                 .all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit());
             if new.is_empty() || !is_name {
-                return Err(format!("`{new}` is no name of a variable: those have letters, digits and underscores"));
+                return Err(format!("`{new}` is not a variable name: those have letters, digits and underscores"));
             }
             if index.variables.contains_key(new)
                 || index.uses.contains_key(new)

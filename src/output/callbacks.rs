@@ -1,5 +1,6 @@
 //! Callbacks by name. One writes the standard output; others may run as well.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Output;
@@ -15,12 +16,14 @@ use super::minimal::MinimalOutput;
 use super::oneline::OneLineOutput;
 use super::printer::Printer;
 use super::profile::{ProfileRoles, ProfileTasks};
+use super::python::PythonCallbacks;
 use super::screen::Screen;
 use super::timer::Timer;
 use super::timings::Timings;
 use super::trace::Trace;
 use super::tree::Tree;
-use crate::error::{Error, Result, did_you_mean};
+use crate::error::{Error, Result};
+use crate::foreign::PythonPlugins;
 use crate::playbook::Task;
 use crate::settings::{Config, Progress, Settings};
 
@@ -351,20 +354,28 @@ impl Outputs {
             config,
             options: callback.options,
         };
-        let Some(first) = find_callback(stdout) else {
-            let names = CALLBACKS.iter().map(|callback| callback.name);
-            return Err(Error::new(format!("Could not load '{stdout}' callback plugin."))
-                .maybe_hint(did_you_mean(stdout, names)));
-        };
+        // A file of the project outranks a callback of ours, as it outranks ansible-core's.
+        let native = |name: &str| find_callback(name).filter(|_| !has_file(settings, name));
+        let found = native(stdout);
+        let usual = find_callback("default").ok_or_else(|| Error::new("There is no callback `default`."))?;
+        let first = found.unwrap_or(usual);
         let screen = Screen::new(rendered.clone(), settings, live);
         // These print JSON for programs, or nothing.
         let is_text = !["json", "jsonl", "null"].contains(&first.name);
         let screen = if is_text && wants_footer(settings) { screen.with_footer() } else { screen };
-        let mut outputs: Vec<Box<dyn Output>> = vec![Box::new(screen), (first.make)(&setup(first))?];
+        let mut outputs: Vec<Box<dyn Output>> = vec![Box::new(screen)];
+        let made = (first.make)(&setup(first))?;
+        let mut python = match found {
+            Some(_) => {
+                outputs.push(made);
+                PythonCallbacks::new(printer, settings, None, None)
+            }
+            None => PythonCallbacks::new(printer, settings, Some(stdout), Some(made)),
+        };
         let mut seen = vec![first.full_name()];
         for name in enabled {
-            match find_callback(name) {
-                None => printer.warning(&format!("Skipping callback plugin '{name}', unable to load")),
+            match native(name) {
+                None => python.enable(name),
                 // Only one callback writes the standard output.
                 Some(callback) if callback.role == Role::Stdout => {}
                 Some(callback) if seen.contains(&callback.full_name()) => {}
@@ -374,15 +385,18 @@ impl Outputs {
                 }
             }
         }
-        let is_for_people = ["debug", "default", "yaml"].contains(&first.name);
+        let is_for_people = found.is_some() && ["debug", "default", "yaml"].contains(&first.name);
         if settings.output.shows_durations && settings.output.progress != Progress::None && is_for_people {
             outputs.push(Box::new(Durations::new(&rendered)));
         }
         if settings.output.readable_failures && is_for_people {
             outputs.push(Box::new(Failures::new(&rendered)));
         }
+        let costs = python.costs();
+        // Before it end the callbacks of which it shows the cost.
+        outputs.push(Box::new(python));
         if settings.output.timings {
-            outputs.push(Box::new(Timings::new(&rendered)));
+            outputs.push(Box::new(Timings::new(&rendered, costs)));
         }
         if let Some(to) = &settings.output.events {
             outputs.push(Box::new(EventLines::new(to, settings.check)?));
@@ -409,7 +423,18 @@ fn wants_footer(settings: &Settings) -> bool {
     settings.output.footer && settings.output.progress == Progress::Auto && !is_taken
 }
 
+/// Whether a file of the project or of the settings is a callback of this name.
+fn has_file(settings: &Settings, name: &str) -> bool {
+    let own = settings.playbook_dir.join("callback_plugins");
+    let file = format!("{name}.py");
+    std::iter::once(&own).chain(&settings.code.callbacks).any(|folder| folder.join(&file).is_file())
+}
+
 impl Output for Outputs {
+    fn plugins(&mut self, plugins: &Arc<PythonPlugins>) -> Result<()> {
+        self.0.iter_mut().try_for_each(|output| output.plugins(plugins))
+    }
+
     fn wants_live(&self) -> bool {
         self.0.iter().any(|output| output.wants_live())
     }

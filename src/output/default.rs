@@ -365,14 +365,14 @@ impl Output for DefaultOutput {
                 self.printer.line(&format!(" [started {kind}: {name} on {host}]"), Color::Ok);
             }
             Event::Result(result) => self.result(result, event),
-            Event::Retry { host, task, left, result } => {
+            Event::Retry { host, task, left, result, .. } => {
                 let mut line = format!("FAILED - RETRYING: [{host}]: {task} ({left} retries left).");
                 if self.verbosity() > 1 || result.is_always_shown() {
                     line.push_str(&format!("Result was: {}", self.format.dump(result.json(), None)));
                 }
                 self.printer.line(&line, Color::Debug);
             }
-            Event::Job { host, id, state } => {
+            Event::Job { host, id, state, .. } => {
                 let line = match state {
                     JobState::Polled { started, finished } => {
                         format!("ASYNC POLL on {host}: jid={id} started={started} finished={finished}")

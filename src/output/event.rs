@@ -63,8 +63,10 @@ pub enum Event<R = Arc<TaskResult>> {
     PlaybookStart {
         /// Path as given on the command line.
         path: String,
-        /// Number of its plays.
-        plays: usize,
+        /// Names of its plays, as written.
+        plays: Vec<String>,
+        /// Notified once the outputs are ready. Its sender waits for callbacks in Python, which measure time.
+        ready: mpsc::UnboundedSender<()>,
     },
     /// A play starts, or its next batch (`serial`).
     PlayStart {
@@ -76,6 +78,8 @@ pub enum Event<R = Arc<TaskResult>> {
         check: bool,
         /// Number of the batch, from 0.
         batch: u32,
+        /// Patterns of its hosts.
+        hosts: Arc<[String]>,
     },
     /// A play has no hosts.
     NoHostsMatched,
@@ -114,6 +118,13 @@ pub enum Event<R = Arc<TaskResult>> {
         /// Id of the task.
         task: u64,
     },
+    /// A handler will run on a host.
+    Notified {
+        /// Name of the host.
+        host: Arc<str>,
+        /// The handler.
+        handler: Arc<Task>,
+    },
     /// Time spent on a part of a task (`--timings`, `--trace`).
     Spent {
         /// Name of the host.
@@ -127,6 +138,8 @@ pub enum Event<R = Arc<TaskResult>> {
     },
     /// A task is retried.
     Retry {
+        /// The task.
+        of: Arc<Task>,
         /// Name of the host.
         host: String,
         /// Label of the task.
@@ -138,6 +151,8 @@ pub enum Event<R = Arc<TaskResult>> {
     },
     /// A background job was polled or has ended.
     Job {
+        /// The task that started it.
+        task: Arc<Task>,
         /// Name of the host.
         host: String,
         /// The job's id.

@@ -207,11 +207,11 @@ impl Output for EventLines {
             }
             Event::Result(result) => self.result(result, event.label_of(&result.task)),
             Event::Rescued { host, task } => self.write("rescued", json!({"host": &**host, "task": task})),
-            Event::Retry { host, task, left, result } => {
+            Event::Retry { host, task, left, result, .. } => {
                 let result = shown(result.json(), false);
                 self.write("retry", json!({"host": host, "name": task, "left": left, "result": result}));
             }
-            Event::Job { host, id, state } => {
+            Event::Job { host, id, state, .. } => {
                 let state = match state {
                     JobState::Polled { .. } => "polled",
                     JobState::Ok => "ok",
@@ -235,6 +235,7 @@ impl Output for EventLines {
             }
             Event::Exit { code } => self.write("end", json!({"code": code})),
             Event::Spent { .. }
+            | Event::Notified { .. }
             | Event::Forecast(_)
             | Event::Notice(_)
             | Event::Verbose { .. }

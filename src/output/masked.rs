@@ -88,6 +88,11 @@ impl Masked {
         self.secrets.mask(text)
     }
 
+    /// Masks a value that belongs to the event.
+    pub(super) fn mask_json(&self, value: &mut Value) {
+        self.secrets.mask_json(value);
+    }
+
     /// Name of a task as written.
     pub(crate) fn label_of(&self, task: &Arc<Task>) -> String {
         let label = crate::strategy::task_label(task);
@@ -140,8 +145,12 @@ impl Masker {
     fn masked(&mut self, event: Event) -> Option<Event<Shown>> {
         let text = |text: String| self.secrets.mask(&text);
         Some(match event {
-            Event::PlaybookStart { path, plays } => Event::PlaybookStart { path, plays },
-            Event::PlayStart { name, path, check, batch } => Event::PlayStart { name: text(name), path, check, batch },
+            Event::PlaybookStart { path, plays, ready } => {
+                Event::PlaybookStart { path, plays: plays.into_iter().map(text).collect(), ready }
+            }
+            Event::PlayStart { name, path, check, batch, hosts } => {
+                Event::PlayStart { name: text(name), path, check, batch, hosts }
+            }
             Event::NoHostsMatched => Event::NoHostsMatched,
             Event::NoHostsLeft => Event::NoHostsLeft,
             Event::TaskStart { task, name, check, lazy } => {
@@ -157,11 +166,12 @@ impl Masker {
             Event::Result(result) => Event::Result(self.result(result)),
             Event::IncludeResult(result) => Event::IncludeResult(self.result(result)),
             Event::Rescued { host, task } => Event::Rescued { host, task },
+            Event::Notified { host, handler } => Event::Notified { host, handler },
             Event::Spent { host, task, start, on } => Event::Spent { host, task, start, on },
-            Event::Retry { host, task, left, result } => {
-                Event::Retry { host, task: self.name(task), left, result: self.shown(result) }
+            Event::Retry { of, host, task, left, result } => {
+                Event::Retry { of, host, task: self.name(task), left, result: self.shown(result) }
             }
-            Event::Job { host, id, state } => Event::Job { host, id, state },
+            Event::Job { task, host, id, state } => Event::Job { task, host, id, state },
             Event::Included { task, what, hosts, item } => {
                 let (what, item) = (text(what), item.map(text));
                 Event::Included { task, what, hosts, item }

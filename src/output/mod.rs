@@ -23,6 +23,7 @@ mod palette;
 mod printable;
 mod printer;
 mod profile;
+mod python;
 mod queue;
 mod screen;
 mod secrets;
@@ -56,12 +57,21 @@ pub use secrets::Secrets;
 pub(crate) use table::table;
 pub(crate) use verbose::tell_details;
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::error::Result;
+use crate::foreign::PythonPlugins;
 
 /// Renders events as text.
 pub trait Output: Send {
     /// Handles a masked event.
     fn event(&mut self, event: &Masked);
+
+    /// Passes the plugins in Python, before the first event.
+    fn plugins(&mut self, _plugins: &Arc<PythonPlugins>) -> Result<()> {
+        Ok(())
+    }
 
     /// Whether it prints live output of commands, which is otherwise dropped.
     fn wants_live(&self) -> bool {

@@ -228,6 +228,13 @@ impl Printer {
         show(Stream::Stdout, &self.safe(text));
     }
 
+    /// Prints text of a plugin, which need not end with a line end.
+    pub(super) fn text(&self, is_error: bool, text: &str) {
+        let text = self.safe(text);
+        self.logged(text.strip_suffix('\n').unwrap_or(&text));
+        show(if is_error { Stream::Stderr } else { Stream::Stdout }, &text);
+    }
+
     /// Prints a line on standard error.
     pub fn error_line(&self, text: &str, color: Color) {
         let text = self.safe(text);

@@ -1,7 +1,7 @@
 //! `--timings`: prints a per-task breakdown of time at the end.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use super::masked::Masked;
 use super::palette::Color;
 use super::printer::Printer;
+use super::python::Costs;
 use super::{Event, Output, Spending};
 use crate::executor::Cost;
 
@@ -21,6 +22,8 @@ pub(super) struct Timings {
     tasks: IndexMap<u64, Row>,
     /// Start of each host's running task, and how much of its time is accounted for.
     running: HashMap<Arc<str>, (Instant, Duration)>,
+    /// Time spent in callbacks in Python.
+    callbacks: Costs,
 }
 
 /// Sums over the hosts of a task, except for the total, which is wall-clock time.
@@ -73,8 +76,8 @@ fn milliseconds(time: Duration) -> String {
 }
 
 impl Timings {
-    pub(super) fn new(printer: &Printer) -> Timings {
-        Timings { printer: printer.clone(), tasks: IndexMap::new(), running: HashMap::new() }
+    pub(super) fn new(printer: &Printer, callbacks: Costs) -> Timings {
+        Timings { printer: printer.clone(), tasks: IndexMap::new(), running: HashMap::new(), callbacks }
     }
 
     fn show(&mut self) {
@@ -98,6 +101,20 @@ impl Timings {
         for [name @ .., task] in &rows {
             let line: String = name.iter().map(|cell| format!("{cell:>10} ")).collect();
             self.printer.line(&format!("{line} {task}"), Color::Plain);
+        }
+        self.show_callbacks();
+    }
+
+    /// Prints the cost of callbacks in Python. Tasks do not wait for them.
+    fn show_callbacks(&self) {
+        let callbacks = self.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
+        if callbacks.is_empty() {
+            return;
+        }
+        self.printer.line("\ncallbacks in Python, beside the tasks; milliseconds with their start", Color::Plain);
+        self.printer.line(&format!("{:>10} {:>10}  callback", "time", "events"), Color::Plain);
+        for (name, spent, events) in &*callbacks {
+            self.printer.line(&format!("{:>10} {events:>10}  {name}", milliseconds(*spent)), Color::Plain);
         }
     }
 }

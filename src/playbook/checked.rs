@@ -108,7 +108,8 @@ pub(super) fn sections(keywords: &Keywords) -> Result<()> {
         let given = node.scalar_text().unwrap_or_else(|| node.kind().to_string());
         let message =
             format!("A malformed block was encountered while loading {name}: {given} should be a list or None");
-        return Err(Error::parse(message, &node.span));
+        let error = Error::parse(message, &node.span);
+        return Err(if node.as_map().is_some() { error.hint("begin each task with `- `") } else { error });
     }
     match malformed("roles") {
         Some(node) => Err(Error::parse(

@@ -162,8 +162,15 @@ pub fn is_keyword_anywhere(word: &str) -> bool {
 /// Error for an unknown keyword, with a suggestion.
 pub fn unknown(word: &str, on: On, node: &Node) -> Error {
     let names = KEYWORDS.iter().filter(|(_, places)| places & on.bit() != 0).map(|(name, _)| *name);
-    Error::parse(format!("'{word}' is not a valid attribute for a {}", on.title()), &node.span)
-        .maybe_hint(did_you_mean(word, names))
+    let error = Error::parse(format!("'{word}' is not a valid attribute for a {}", on.title()), &node.span);
+    match word {
+        "sudo" | "su" => error.hint("use `become`"),
+        "sudo_user" | "su_user" => error.hint("use `become_user`"),
+        _ if matches!(on, On::Play) && crate::action::is_known(word) => {
+            error.hint(format!("`{word}` is a module: put it into a task of the list `tasks`"))
+        }
+        _ => error.maybe_hint(did_you_mean(word, names)),
+    }
 }
 
 /// Keywords of an object as written.

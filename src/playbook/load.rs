@@ -91,11 +91,11 @@ impl Loader {
                 .hint("a playbook starts with `- hosts: ...`"));
         }
         let Some(entries) = node.as_list() else {
-            return Err(Error::parse(
-                format!("{} must be a list of plays, not {}", path.display(), node.kind()),
-                &node.span,
-            )
-            .hint("a playbook starts with `- hosts: ...`"));
+            let message = match node.is_null() {
+                true => format!("{} is empty: a playbook is a list of plays", path.display()),
+                false => format!("{} must be a list of plays, not {}", path.display(), node.kind()),
+            };
+            return Err(Error::parse(message, &node.span).hint("a playbook starts with `- hosts: ...`"));
         };
         let dir = path.parent().map(Path::to_path_buf).unwrap_or_default();
         for entry in entries {

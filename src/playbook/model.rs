@@ -134,12 +134,17 @@ impl Frame {
         })
     }
 
-    /// Innermost role that contains the frame.
-    pub fn role(self: &Arc<Frame>) -> Option<&Arc<Role>> {
-        self.chain().find_map(|frame| match &frame.kind {
+    /// Roles that contain the frame, innermost first.
+    pub fn roles(self: &Arc<Frame>) -> impl Iterator<Item = &Arc<Role>> {
+        self.chain().filter_map(|frame| match &frame.kind {
             FrameKind::Role(role) => Some(role),
             _ => None,
         })
+    }
+
+    /// Innermost role that contains the frame.
+    pub fn role(self: &Arc<Frame>) -> Option<&Arc<Role>> {
+        self.roles().next()
     }
 
     /// Nearest value of an inherited keyword.

@@ -219,14 +219,7 @@ impl Loader {
     }
 
     fn role_within(&self, request: &RoleRequest, from: &TaskFile<'_>, chain: &mut Vec<PathBuf>) -> Result<LoadedRole> {
-        let parents: Vec<Arc<Role>> = from
-            .frame
-            .chain()
-            .filter_map(|frame| match &frame.kind {
-                FrameKind::Role(role) => Some(Arc::clone(role)),
-                _ => None,
-            })
-            .collect();
+        let parents: Vec<Arc<Role>> = from.frame.roles().cloned().collect();
         let path = self.find_role(request, parents.first(), &collections_of(&request.keywords, from.frame))?;
         if chain.contains(&path) {
             return Err(Error::parse(format!("the role '{}' depends on itself", request.name), &request.span));
@@ -295,20 +288,22 @@ impl Loader {
         if let Some(task) = self.argument_validation(request, &meta, &path, &frame, &entry_when)? {
             body.push(Item::Task(Arc::new(task)));
         }
-        match (main_file(&path.join("tasks"), request.tasks_from.as_deref()), &request.tasks_from) {
-            (Some(file), _) => body.extend(self.task_file(&file, &TaskFile { handlers: false, ..within })?),
-            (None, Some(name)) => {
-                return Err(Error::parse(
-                    format!("Could not find specified file in role: tasks/{name}"),
-                    &request.span,
-                ));
-            }
-            (None, None) => {}
-        }
+        body.extend(self.tasks_in(&path, request, &within)?);
         handlers.extend(self.handlers_in(&path, request.handlers_from.as_deref(), &within)?);
         chain.pop();
         let block = Block { frame, body, rescue: Vec::new(), always: Vec::new(), role: Some(Arc::clone(&role)) };
         Ok(LoadedRole { role, tasks: Item::Block(Arc::new(block)), handlers })
+    }
+
+    /// Reads the role's own tasks. Only a file that the request names must exist.
+    fn tasks_in(&self, path: &Path, request: &RoleRequest, within: &TaskFile<'_>) -> Result<Vec<Item>> {
+        match (main_file(&path.join("tasks"), request.tasks_from.as_deref()), &request.tasks_from) {
+            (Some(file), _) => self.task_file(&file, &TaskFile { handlers: false, ..*within }),
+            (None, Some(name)) => {
+                Err(Error::parse(format!("Could not find specified file in role: tasks/{name}"), &request.span))
+            }
+            (None, None) => Ok(Vec::new()),
+        }
     }
 
     /// Reads the roles that `dependencies` of `meta` lists.

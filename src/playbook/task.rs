@@ -149,7 +149,12 @@ impl Loader {
         let known = |name: &str| !matches!(self.modules.resolve(name, collections), Resolution::Unknown(_));
         let one_known = actions.len() > 1 && actions.iter().filter(|(name, _)| known(name)).count() == 1;
         if let Some((name, node)) = actions.iter().find(|(name, _)| one_known && !known(name)) {
-            return Err(unknown(name, on, node));
+            let action = actions.iter().find(|(name, _)| known(name));
+            return Err(match action.filter(|(action, value)| value.is_null() && has_option(action, name)) {
+                Some((action, _)) => unknown(name, on, node)
+                    .hint(format!("`{name}` is an option of `{action}`: indent it below `{action}:`")),
+                None => unknown(name, on, node),
+            });
         }
         if actions.len() > 1 {
             let names: Vec<_> = actions.iter().map(|(name, _)| name.as_str()).collect();
@@ -182,6 +187,11 @@ impl Loader {
         }
         Ok((name, node))
     }
+}
+
+/// Whether a built-in module has an option of this name.
+fn has_option(module: &str, option: &str) -> bool {
+    crate::action::spec(module).is_some_and(|spec| spec.options.iter().any(|known| known.name == option))
 }
 
 /// Collections in which short names are searched: the role's own, then `collections`.

@@ -184,12 +184,18 @@ pub(crate) fn instant(time: &str) -> Option<u64> {
     u64::try_from(time.parse::<jiff::Timestamp>().ok()?.as_millisecond()).ok()
 }
 
+/// A time in UTC for people; other texts stay as they are.
+pub(crate) fn to_second(time: &str) -> String {
+    time.parse::<jiff::Timestamp>()
+        .map_or_else(|_| time.to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
 impl Report {
     /// Times of the run by name; values may be empty.
     pub(super) fn times(&self) -> [(&'static str, String); 3] {
         [
-            ("Started", format!("{} by {} on {}", self.started, self.user, self.machine)),
-            ("Ended", self.ended.clone().unwrap_or_default()),
+            ("Started", format!("{} by {} on {}", to_second(&self.started), self.user, self.machine)),
+            ("Ended", self.ended.as_deref().map(to_second).unwrap_or_default()),
             ("Duration", self.took.map(super::millis).unwrap_or_default()),
         ]
     }
@@ -331,4 +337,15 @@ fn unanswered(journal: &Journal, done: &[&Done], budget: &mut Budget) -> Vec<Una
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_to_the_second() {
+        assert_eq!(to_second("2026-11-27T07:16:30.118288881Z"), "2026-11-27 07:16:30 UTC");
+        assert_eq!(to_second("yesterday"), "yesterday");
+    }
 }

@@ -23,6 +23,12 @@ pub struct CodeSettings {
     pub module_utils: Vec<PathBuf>,
     /// Search paths for filters, tests and lookups in Python, after the project's own.
     pub plugins: HashMap<PluginKind, Vec<PathBuf>>,
+    /// Search path for callbacks in Python, after the project's own.
+    pub callbacks: Vec<PathBuf>,
+    /// Search path for vars plugins in Python, after the project's own.
+    pub vars_plugins: Vec<PathBuf>,
+    /// Names of vars plugins to run.
+    pub vars_plugins_enabled: Vec<String>,
     /// Modules that may not be used.
     pub rejected: Rejected,
     /// Path of Python on hosts, or `auto` to search for it.
@@ -70,6 +76,9 @@ impl CodeSettings {
             ]
             .map(|(kind, setting, folder)| (kind, config.paths(setting).unwrap_or_else(|| plugins(folder))))
             .into(),
+            callbacks: config.paths("callback_plugins").unwrap_or_else(|| plugins("callback")),
+            vars_plugins: config.paths("vars_plugins").unwrap_or_else(|| plugins("vars")),
+            vars_plugins_enabled: config.list("vars_plugins_enabled"),
             rejected: Rejected::read(config, warnings)?,
             interpreter_python: config.get("interpreter_python").unwrap_or_else(|| "auto".to_owned()),
             interpreter_python_fallback: Some(config.list("interpreter_python_fallback"))

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::base::{Setting, base, set_value, value_of};
-use super::places::{WITHOUT_MEANING, has_effect, places};
+use super::places::{WITHOUT_MEANING, has_effect, keys_with_effect, places};
 use super::{expand_home, is_true};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, did_you_mean};
 
 /// Settings from the environment and one ansible.cfg, without the command line.
 #[derive(Debug, Default)]
@@ -77,9 +77,14 @@ impl Config {
         text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Value of a boolean setting.
-    pub fn bool(&self, name: &str) -> Option<bool> {
-        self.get(name).map(|text| is_true(&text))
+    /// Value of a boolean setting. Fails for other words: a misspelt one must not turn off the check of host keys.
+    pub fn bool(&self, name: &str) -> Result<Option<bool>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        match text.trim().to_lowercase().as_str() {
+            _ if is_true(&text) => Ok(Some(true)),
+            "false" | "no" | "off" | "0" | "0.0" | "f" | "n" | "" => Ok(Some(false)),
+            _ => Err(Error::usage(format!("the setting {name} must be true or false, not '{text}'"))),
+        }
     }
 
     /// Value of a numeric setting. Fails if it is not a number.
@@ -183,7 +188,13 @@ impl Config {
             let setting = base().iter().find(|setting| setting.ini.contains(&(section, key)));
             let harmless = setting.is_some_and(is_default);
             if SECTIONS.contains(&section) && !is_supported(section, key) && !harmless {
-                names.push(format!("setting [{section}] {key}"));
+                // A setting that Ansible knows is spelt right.
+                let suggestion = match setting {
+                    Some(_) => None,
+                    None => did_you_mean(key, keys_with_effect(section)),
+                };
+                let suggestion = suggestion.map(|words| format!(" ({words})")).unwrap_or_default();
+                names.push(format!("setting [{section}] {key}{suggestion}"));
             }
         }
         for setting in base() {

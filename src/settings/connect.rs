@@ -62,12 +62,12 @@ impl ConnectSettings {
             ssh_common_args: config.get("ssh_common_args"),
             ssh_extra_args: config.get("ssh_extra_args"),
             ssh_options: Vec::new(),
-            host_key_checking: config.bool("host_key_checking").unwrap_or(true),
-            accept_new_host_keys: config.bool("accept_new_host_keys").unwrap_or(false),
+            host_key_checking: config.bool("host_key_checking")?.unwrap_or(true),
+            accept_new_host_keys: config.bool("accept_new_host_keys")?.unwrap_or(false),
             remote_tmp: config.get("remote_tmp"),
             heartbeat_timeout: seconds(config, "heartbeat_timeout", Duration::from_secs(120))?,
             max_fetch_size: config.number("max_fetch_size")?.unwrap_or(crate::executor::LARGEST_FILE),
-            peer_transfer: config.bool("peer_transfer").unwrap_or(false),
+            peer_transfer: config.bool("peer_transfer")?.unwrap_or(false),
             peer_port: config.number("peer_port")?.unwrap_or(0),
         })
     }
@@ -91,14 +91,14 @@ pub struct BecomeSettings {
 }
 
 impl BecomeSettings {
-    pub(super) fn from_config(config: &Config) -> BecomeSettings {
-        BecomeSettings {
-            enabled: config.bool("become").unwrap_or(false),
+    pub(super) fn from_config(config: &Config) -> Result<BecomeSettings> {
+        Ok(BecomeSettings {
+            enabled: config.bool("become")?.unwrap_or(false),
             method: config.get("become_method").unwrap_or_else(|| "sudo".to_owned()),
             user: config.get("become_user").unwrap_or_else(|| "root".to_owned()),
             exe: config.get("become_exe"),
             flags: config.get("become_flags"),
             password: None,
-        }
+        })
     }
 }

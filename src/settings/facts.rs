@@ -24,7 +24,7 @@ impl FactSettings {
     pub(super) fn from_config(config: &Config) -> Result<FactSettings> {
         Ok(FactSettings {
             gathering: config.get("gathering").unwrap_or_else(|| "implicit".to_owned()),
-            inject: config.bool("inject_facts_as_vars").unwrap_or(true),
+            inject: config.bool("inject_facts_as_vars")?.unwrap_or(true),
             cache: cache(config)?,
             cache_prefix: config.get("fact_caching_prefix").unwrap_or_default(),
             cache_timeout: config.number("fact_caching_timeout")?.unwrap_or(86_400),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use windlass_inventory::GroupNames;
 
 use super::Config;
+use crate::error::Result;
 
 /// Settings of the inventory.
 #[derive(Debug, Clone)]
@@ -36,8 +37,8 @@ pub struct InventorySettings {
 }
 
 impl InventorySettings {
-    pub(super) fn from_config(config: &Config) -> InventorySettings {
-        InventorySettings {
+    pub(super) fn from_config(config: &Config) -> Result<InventorySettings> {
+        Ok(InventorySettings {
             sources: match config.get("inventory") {
                 None => Vec::new(),
                 Some(text) if text.contains(',') => vec![text],
@@ -47,10 +48,10 @@ impl InventorySettings {
             plugins: config.list("enable_plugins"),
             ignore_patterns: config.list("ignore_patterns"),
             ignore_extensions: config.list("ignore_extensions"),
-            any_unparsed_is_failed: config.bool("any_unparsed_is_failed").unwrap_or(false),
-            unparsed_is_failed: config.bool("unparsed_is_failed").unwrap_or(false),
-            use_extra_vars: config.bool("use_extra_vars").unwrap_or(false),
-            export: config.bool("inventory.export").unwrap_or(false),
+            any_unparsed_is_failed: config.bool("any_unparsed_is_failed")?.unwrap_or(false),
+            unparsed_is_failed: config.bool("unparsed_is_failed")?.unwrap_or(false),
+            use_extra_vars: config.bool("use_extra_vars")?.unwrap_or(false),
+            export: config.bool("inventory.export")?.unwrap_or(false),
             group_names: match config.get("force_valid_group_names").as_deref() {
                 Some("always") => GroupNames::Always,
                 Some("silently") => GroupNames::Silently,
@@ -58,8 +59,8 @@ impl InventorySettings {
                 _ => GroupNames::Never,
             },
             host_pattern_mismatch: config.get("host_pattern_mismatch").unwrap_or_else(|| "warning".to_owned()),
-            localhost_warning: config.bool("localhost_warning").unwrap_or(true),
-        }
+            localhost_warning: config.bool("localhost_warning")?.unwrap_or(true),
+        })
     }
 }
 
@@ -81,16 +82,16 @@ pub struct VaultSettings {
 }
 
 impl VaultSettings {
-    pub(super) fn from_config(config: &Config) -> VaultSettings {
+    pub(super) fn from_config(config: &Config) -> Result<VaultSettings> {
         let mut ids = config.list("vault_identity_list");
         ids.extend(config.path_of("vault_password_file").map(|file| file.display().to_string()));
-        VaultSettings {
+        Ok(VaultSettings {
             ids,
-            id_match: config.bool("vault_id_match").unwrap_or(false),
+            id_match: config.bool("vault_id_match")?.unwrap_or(false),
             encrypt_identity: config.get("vault_encrypt_identity"),
             encrypt_salt: config.get("vault_encrypt_salt"),
-            ask_pass: config.bool("ask_vault_pass").unwrap_or(false),
+            ask_pass: config.bool("ask_vault_pass")?.unwrap_or(false),
             age_identities: config.paths("age_identities"),
-        }
+        })
     }
 }

@@ -25,7 +25,7 @@ pub struct JournalSettings {
 impl JournalSettings {
     pub(super) fn from_config(config: &Config) -> Result<JournalSettings> {
         Ok(JournalSettings {
-            enabled: config.bool("journal").unwrap_or(true),
+            enabled: config.bool("journal")?.unwrap_or(true),
             dir: config.path_of("journal_dir").map(|path| crate::vars::absolute(&path)),
             runs: config.number("journal_runs")?.unwrap_or(100),
             days: config.number("journal_days")?.unwrap_or(90),

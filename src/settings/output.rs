@@ -15,6 +15,8 @@ pub struct OutputSettings {
     pub stdout_callback: String,
     /// Names of additional callbacks.
     pub callbacks_enabled: Vec<String>,
+    /// Whether callbacks in the folders of the project run, which no setting names.
+    pub own_callbacks: bool,
     /// Whether ad-hoc commands use these callbacks too.
     pub adhoc_callbacks: bool,
     /// Whether banners show the arguments of tasks.
@@ -65,8 +67,9 @@ impl OutputSettings {
         Ok(OutputSettings {
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
             callbacks_enabled: config.list("callbacks_enabled"),
-            adhoc_callbacks: config.bool("bin_ansible_callbacks").unwrap_or(false),
-            display_args_to_stdout: config.bool("display_args_to_stdout").unwrap_or(false),
+            own_callbacks: true,
+            adhoc_callbacks: config.bool("bin_ansible_callbacks")?.unwrap_or(false),
+            display_args_to_stdout: config.bool("display_args_to_stdout")?.unwrap_or(false),
             show: if interactive { show } else { Show::All },
             why: false,
             diff_context: config.number("diff.context")?.unwrap_or(3),
@@ -88,10 +91,10 @@ impl OutputSettings {
             tree: None,
             log_path: config.get("log_path").filter(|path| !path.is_empty()).map(|path| config.path(&path)),
             log_verbosity: config.number("log_verbosity")?,
-            retry_files: config.bool("retry_files_enabled").unwrap_or(false),
+            retry_files: config.bool("retry_files_enabled")?.unwrap_or(false),
             retry_folder: config.path_of("retry_files_save_path"),
             palette: Palette::of(config)?,
-            color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
+            color: config.bool("force_color")?.unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
         })
     }
 

@@ -25,6 +25,7 @@ const EFFECTIVE: &[&str] = &[
     "become_password_file",
     "become_user",
     "bin_ansible_callbacks",
+    "callback_plugins",
     "callbacks_enabled",
     "compat",
     "connection_password_file",
@@ -91,6 +92,8 @@ const EFFECTIVE: &[&str] = &[
     "vault_id_match",
     "vault_identity",
     "vault_identity_list",
+    "vars_plugins",
+    "vars_plugins_enabled",
     "vault_password_file",
     "verbosity",
 ];
@@ -197,6 +200,16 @@ pub(super) fn places(name: &str) -> Option<Places> {
 /// Whether a key of ansible.cfg has an effect.
 pub(super) fn has_effect(section: &str, key: &str) -> bool {
     index().values().any(|(_, ini)| ini.contains(&(section, key)))
+}
+
+/// Sections and keys of ansible.cfg that only Windlass has, or that ansible-core lists in no table.
+pub(crate) fn others() -> impl Iterator<Item = (&'static str, &'static str)> {
+    OTHERS.iter().flat_map(|(_, (_, ini))| ini.iter().copied())
+}
+
+/// Keys with an effect in a section of ansible.cfg.
+pub(super) fn keys_with_effect(section: &str) -> impl Iterator<Item = &'static str> {
+    index().values().flat_map(|(_, ini)| ini.iter()).filter(move |(other, _)| *other == section).map(|(_, key)| *key)
 }
 
 /// All settings with an effect by name. Cached, because every command reads most of them.

@@ -98,6 +98,7 @@ impl TaskOnHost {
             }
             result.set("retries", retries + 1);
             let _ = self.events.send(Event::Retry {
+                of: Arc::clone(task),
                 host: self.host.to_string(),
                 task: super::label::of_task(task, Some(context)),
                 left: retries - attempt + 1,

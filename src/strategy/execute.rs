@@ -8,7 +8,7 @@ use windlass_inventory::Inventory;
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::Node;
 
-use super::item::{ItemOutcome, censored, is_boolean};
+use super::item::{ItemOutcome, censored};
 use super::items::Items;
 use super::kept::{self, Counted, Kept};
 use super::label;
@@ -20,7 +20,7 @@ use crate::journal::{Place, Recorder};
 use crate::outcome::{Size, TaskResult};
 use crate::output::{Event, Events, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
-use crate::vars::{Run, TaskScope, World, given, truth};
+use crate::vars::{Run, TaskScope, World, given, is_boolean, truth};
 
 /// State that all tasks of a run share.
 pub struct Shared {

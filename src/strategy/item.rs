@@ -15,7 +15,9 @@ use super::unknown;
 use crate::action::{self, ActionContext, Arguments, Failure};
 use crate::outcome::TaskResult;
 use crate::output::{Event, Spending};
-use crate::vars::{given, number, truth};
+use crate::playbook::On;
+use crate::playbook::keyword::{BOOLEANS, is_keyword};
+use crate::vars::{boolean, given, number};
 
 /// Ansible's reason for a skipped task.
 pub const CONDITION_FALSE: &str = "Conditional result was False";
@@ -250,12 +252,7 @@ impl TaskOnHost {
         *delegate = self.delegate(context)?;
         let context = &match delegate {
             None => context.clone(),
-            Some(other) => {
-                let theirs = crate::vars::variables_of(&self.world, &Arc::from(other.as_str()));
-                let vars = Value::from_pairs([(Value::from(other.as_str()), theirs)]);
-                self.with_connection(plain, other)
-                    .with(IndexMap::from([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
-            }
+            Some(other) => self.with_delegate(plain, other),
         };
         let args = match self.arguments(context) {
             Ok(args) => args,
@@ -263,38 +260,19 @@ impl TaskOnHost {
         };
         let args = action::checked(self.task.short_action(), &self.task.action, args)?;
         self.check_notify(context)?;
+        // A misspelt word must not count as false: the task would run as the wrong user, or show a secret.
+        for name in BOOLEANS.iter().filter(|name| is_keyword(name, On::Task)) {
+            self.flag(context, name)?;
+        }
         let task = &self.task;
-        let flag = |name: &str| -> Result<Option<bool>, Failure> {
-            let Some(node) = self.keyword(context, name) else { return Ok(None) };
-            let Some(value) = given(context, node)? else { return Ok(None) };
-            match value.as_str() {
-                Some(text) if !is_boolean(text) => Err(Failure::Failed(format!(
-                    "the field '{name}' has an invalid value ({text}): it is not a valid boolean"
-                ))),
-                _ => Ok(Some(truth(&value))),
-            }
-        };
-        // `ignore_errors` must be known before the task starts.
-        flag("ignore_errors")?;
-        let whole = |name: &str, node: Option<&Node>| -> Result<Option<u64>, Failure> {
-            let Some(node) = node else { return Ok(None) };
-            let Some(value) = given(context, node)? else { return Ok(None) };
-            number(&value).map(Some).ok_or_else(|| {
-                Failure::Failed(format!("the field '{name}' has an invalid value ({value}): it must be a number"))
-            })
-        };
-        let own = |name: &str| whole(name, task.keywords.get(name));
+        let own = |name: &str| whole(context, name, task.keywords.get(name));
         let settings = &self.shared.run.settings;
         let connection = self.connection(plain, delegate.as_deref())?;
-        for secret in connection
-            .target
-            .password
-            .iter()
-            .chain(connection.become_user.iter().filter_map(|user| user.password.as_ref()))
-        {
+        let become_password = connection.become_user.iter().filter_map(|user| user.password.as_ref());
+        for secret in connection.target.password.iter().chain(become_password) {
             self.shared.secrets.add_password(secret.expose());
         }
-        let check = flag("check_mode")?.unwrap_or(settings.check);
+        let check = self.flag(context, "check_mode")?.unwrap_or(settings.check);
         let detach = own("async")?.unwrap_or(0);
         if detach > 0 && !action::supports_async(task.short_action()) {
             return Err(Failure::Failed(format!("This action ({}) does not support async.", task.action)));
@@ -308,9 +286,9 @@ impl TaskOnHost {
             args,
             connection,
             check,
-            diff: flag("diff")?.unwrap_or(settings.diff),
+            diff: self.flag(context, "diff")?.unwrap_or(settings.diff),
             environment: self.environment(context)?,
-            timeout: whole("timeout", task.keyword("timeout"))?.unwrap_or(settings.task_timeout),
+            timeout: whole(context, "timeout", task.keyword("timeout"))?.unwrap_or(settings.task_timeout),
             detach,
             no_log: self.no_log(context)?,
             files: Arc::clone(&self.shared.files),
@@ -324,19 +302,38 @@ impl TaskOnHost {
         Ok(Prepared::Ready { action: Box::new(action), retries: own("retries")?, poll })
     }
 
+    /// Adds the variables of the host that the task is delegated to.
+    fn with_delegate(&self, plain: &Context, other: &str) -> Context {
+        let theirs = crate::vars::variables_of(&self.world, &Arc::from(other));
+        let vars = Value::from_pairs([(Value::from(other), theirs)]);
+        self.with_connection(plain, other)
+            .with(IndexMap::from([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
+    }
+
+    /// Value of a keyword that is true or false, if it is given.
+    fn flag(&self, context: &Context, name: &str) -> Result<Option<bool>, Failure> {
+        let Some(node) = self.keyword(context, name) else { return Ok(None) };
+        given(context, node)?.map(|value| boolean(name, &value).map_err(Failure::Failed)).transpose()
+    }
+
     /// Whether the result is hidden.
     pub(super) fn no_log(&self, context: &Context) -> Result<bool, Failure> {
         match self.task.keyword("no_log") {
             None => Ok(self.shared.run.settings.no_log),
-            Some(node) => Ok(given(context, node)?.is_some_and(|value| truth(&value))),
+            Some(node) => {
+                given(context, node)?.map_or(Ok(false), |value| boolean("no_log", &value).map_err(Failure::Failed))
+            }
         }
     }
 }
 
-/// Whether a text is one of YAML's or Ansible's words for true or false.
-pub(super) fn is_boolean(text: &str) -> bool {
-    let words = ["true", "yes", "on", "1", "y", "t", "false", "no", "off", "0", "n", "f", ""];
-    words.contains(&text.trim().to_lowercase().as_str())
+/// Value of a keyword that is a number, if it is given.
+fn whole(context: &Context, name: &str, node: Option<&Node>) -> Result<Option<u64>, Failure> {
+    let Some(node) = node else { return Ok(None) };
+    let Some(value) = given(context, node)? else { return Ok(None) };
+    number(&value).map(Some).ok_or_else(|| {
+        Failure::Failed(format!("the field '{name}' has an invalid value ({value}): it must be a number"))
+    })
 }
 
 /// Visible part of a hidden result.

@@ -1,5 +1,6 @@
 //! Waits for background jobs on a host: `async` with `poll`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::execute::TaskOnHost;
@@ -53,6 +54,11 @@ impl TaskOnHost {
     }
 
     fn tell(&self, job: &str, state: JobState) {
-        let _ = self.events.send(Event::Job { host: self.host.to_string(), id: job.to_owned(), state });
+        let _ = self.events.send(Event::Job {
+            task: Arc::clone(&self.task),
+            host: self.host.to_string(),
+            id: job.to_owned(),
+            state,
+        });
     }
 }

@@ -223,10 +223,11 @@ fn not_done(action: &str, task: &Task, host: &str) -> (String, String) {
     (message, format!("{action} conditional evaluated to False{rest}"))
 }
 
-/// Reports at `-vv` that a handler will run on a host.
-pub(super) fn notified(shared: &Shared, handler: &Arc<Task>, host: &str) {
+/// Reports that a handler will run on a host.
+pub(super) fn notified(shared: &Shared, handler: &Arc<Task>, host: &Arc<str>) {
     let text = format!("NOTIFIED HANDLER {} for {host}", label::of_task(handler, None));
     let _ = shared.events.send(Event::Verbose { level: 2, text });
+    let _ = shared.events.send(Event::Notified { host: Arc::clone(host), handler: Arc::clone(handler) });
 }
 
 /// Message for an action that was carried out.

@@ -214,14 +214,18 @@ impl PlaybookRun {
     async fn play(&mut self, play: Arc<Play>) -> Result<bool> {
         self.stand_beside(&play);
         let answers = super::prompt::answers(&play, &self.context(&[]), &self.shared).await?;
-        let all = self.matching(&play, &self.patterns_with(&play, &answers)?)?;
+        let patterns: Arc<[String]> = self.patterns_with(&play, &answers)?.into();
+        let all = self.matching(&play, &patterns)?;
         let before = self.before_hosts(&play, &answers);
         let mut ordered = in_order(&play, &all, &before)?;
         let name = play_name(&play, &before);
         let number = self.record_play(&play, &name, &mut ordered);
         let (path, check) = (crate::output::place(&play.span), self.shared.run.settings.check);
         let check = play.frame.keywords.get("check_mode").map_or(check, |node| node.as_bool().unwrap_or(check));
-        let started = |batch| Event::PlayStart { name: name.clone(), path: path.clone(), check, batch };
+        let started = |batch| {
+            let (name, path, hosts) = (name.clone(), path.clone(), Arc::clone(&patterns));
+            Event::PlayStart { name, path, check, batch, hosts }
+        };
         let _ = self.shared.events.send(started(0));
         if all.is_empty() {
             let _ = self.shared.events.send(Event::NoHostsMatched);

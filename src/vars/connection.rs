@@ -131,7 +131,7 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
     }
     let wanted = match resolver.value(&["ansible_become"], Some("become"))? {
         None => settings.r#become.enabled,
-        Some(value) => truth(&value),
+        Some(value) => boolean("become", &value).map_err(Error::new)?,
     };
     let become_user = if wanted { Some(become_of(resolver, settings, timeout)?) } else { None };
     let async_dir = resolver.text(&["ansible_async_dir"], None)?.unwrap_or_else(|| settings.async_dir.clone());
@@ -161,7 +161,7 @@ fn ssh_arguments(resolver: &Resolver<'_>, settings: &Settings) -> Result<Vec<Str
 fn host_key_checking(resolver: &Resolver<'_>, settings: &Settings) -> Result<Option<HostKeyChecking>> {
     let checking = match resolver.value(&["ansible_ssh_host_key_checking", "ansible_host_key_checking"], None)? {
         None => settings.connect.host_key_checking,
-        Some(value) => truth(&value),
+        Some(value) => boolean("ansible_host_key_checking", &value).map_err(Error::new)?,
     };
     let is_checking = |option: &String| option.to_lowercase().trim_start().starts_with("stricthostkeychecking");
     Ok(match () {
@@ -299,6 +299,22 @@ pub(crate) fn truth(value: &Value) -> bool {
         Some(text) => matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "y" | "t"),
         None => value.is_true(),
     }
+}
+
+/// Like [`truth`], but fails for texts that mean neither true nor false.
+pub(crate) fn boolean(keyword: &str, value: &Value) -> std::result::Result<bool, String> {
+    match value.as_str() {
+        Some(text) if !is_boolean(text) => {
+            Err(format!("the field '{keyword}' has an invalid value ({text}): it is not a valid boolean"))
+        }
+        _ => Ok(truth(value)),
+    }
+}
+
+/// Whether a text is one of YAML's or Ansible's words for true or false.
+pub(crate) fn is_boolean(text: &str) -> bool {
+    let words = ["true", "yes", "on", "1", "y", "t", "false", "no", "off", "0", "n", "f", ""];
+    words.contains(&text.trim().to_lowercase().as_str())
 }
 
 /// Converts a value for a numeric keyword.

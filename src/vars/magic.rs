@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 use windlass_inventory::Inventory;
 use windlass_template::Value;
 
-use super::scope::{TaskScope, roles_around};
+use super::scope::TaskScope;
 use crate::playbook::Role;
 
 /// Names that [`get`] supports.
@@ -119,11 +119,11 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         "ansible_role_name" => Value::from(scope.task.as_ref()?.frame.role()?.name.as_str()),
         "role_path" => path(&absolute(&scope.task.as_ref()?.frame.role()?.path)),
         "ansible_parent_role_names" => {
-            let names = roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| Value::from(role.name.as_str()));
+            let names = scope.task.as_ref()?.frame.roles().skip(1).map(|role| Value::from(role.name.as_str()));
             unless_empty(names.collect())?
         }
         "ansible_parent_role_paths" => {
-            let paths = roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| path(&absolute(&role.path)));
+            let paths = scope.task.as_ref()?.frame.roles().skip(1).map(|role| path(&absolute(&role.path)));
             unless_empty(paths.collect())?
         }
         "ansible_search_path" => search_paths(scope).iter().map(|folder| path(folder)).collect(),
@@ -193,7 +193,7 @@ pub(super) fn search_paths(scope: &TaskScope) -> Vec<PathBuf> {
         }
     };
     if let Some(task) = &scope.task {
-        for role in roles_around(&task.frame) {
+        for role in task.frame.roles() {
             add(role.path.clone());
         }
         if let Some(folder) = Path::new(&task.span.source.name).parent().filter(|_| task.span.is_located()) {

@@ -18,7 +18,7 @@ mod world;
 
 pub use cache::FactCache;
 pub use connection::{Choice, ConnectionVariables, Source, connection_choices, connection_variables};
-pub(crate) use connection::{float, given, number, render, seconds, truth, unless_omitted};
+pub(crate) use connection::{boolean, float, given, is_boolean, number, render, seconds, truth, unless_omitted};
 pub use expressions::InventoryExpressions;
 pub(crate) use facts::is_protected;
 pub use facts::{FactNames, Facts, HostFacts};

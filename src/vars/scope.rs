@@ -216,14 +216,6 @@ impl TaskScope {
     }
 }
 
-/// Roles that enclose a frame, innermost first.
-pub(super) fn roles_around(frame: &Arc<Frame>) -> impl Iterator<Item = &Arc<Role>> {
-    frame.chain().filter_map(|frame| match &frame.kind {
-        FrameKind::Role(role) => Some(role),
-        _ => None,
-    })
-}
-
 #[derive(Default)]
 struct Layers(Vec<Layer>);
 

@@ -176,11 +176,37 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         setup: &[("v.json", "{\"a\": [1, 2}\n")],
         fails: "windlass playbook -i hosts right.yml -e @v.json",
-        says: "It is no JSON either. JSON: ",
+        says: "It is not JSON either: expected `,` or `]` at line 1 column 12.",
         mended: &[("v.json", "{\"a\": [1, 2]}\n")],
         then: &["windlass playbook -i hosts right.yml -e @v.json"],
     },
+    Case {
+        setup: &[],
+        fails: "windlass playbook -i hosts ping.yml -K",
+        says: "give it in a file: --become-password-file, --connection-password-file or --vault-password-file",
+        mended: &[],
+        then: &["windlass playbook -i hosts ping.yml --become-password-file password"],
+    },
+    // Words at the wrong place, and words that Ansible replaced.
+    tasks!(
+        "    - debug:\n      msg: x\n",
+        "`msg` is an option of `debug`: indent it below `debug:`",
+        "    - debug:\n        msg: x\n"
+    ),
+    play!(
+        "  debug: msg=x\n",
+        "`debug` is a module: put it into a task of the list `tasks`",
+        "  tasks:\n    - debug: msg=x\n"
+    ),
+    play!("  tasks:\n    debug: msg=x\n", "begin each task with `- `", "  tasks:\n    - debug: msg=x\n"),
+    tasks!("    - ping:\n      sudo: true\n", "use `become`", "    - ping:\n      become: false\n"),
+    tasks!("    - ping:\n      sudo_user: root\n", "use `become_user`", "    - ping:\n      become_user: root\n"),
     // The nearest name, for each kind of name.
+    tasks!(
+        "    - ansible.builtin.debgu: msg=x\n",
+        "did you mean `ansible.builtin.debug`?",
+        "    - ansible.builtin.debug: msg=x\n"
+    ),
     tasks!("    - debgu: msg=x\n", "did you mean `debug`?", "    - debug: msg=x\n"),
     tasks!("    - debug: msg=x\n      wehn: true\n", "did you mean `when`?", "    - debug: msg=x\n      when: true\n"),
     tasks!("    - meta: nop\n", "did you mean `noop`?", "    - meta: noop\n"),

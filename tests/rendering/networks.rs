@@ -182,6 +182,26 @@ fn calico_with_bgp_has_every_field() {
 }
 
 #[test]
+fn calico_restarts_the_nodes_whose_bgp_differs() {
+    let pod = |name: &str, probes: Value| {
+        let containers = json!([{"readinessProbe": {"exec": {"command": probes}}}]);
+        json!({"metadata": {"name": name}, "spec": {"containers": containers}})
+    };
+    let pods = json!({"resources": [
+        pod("with", json!(["/bin/calico-node", "-felix-ready", "-bird-ready"])),
+        pod("without", json!(["/bin/calico-node", "-felix-ready"])),
+    ]});
+    let restarted = |variables: Value| {
+        let rendered =
+            render(&["network/calico"], &[("pods.json", "{{ calico_pods_to_restart | to_json }}")], &variables);
+        serde_json::from_str::<Value>(&rendered[0]).unwrap()
+    };
+    assert_eq!(restarted(json!({"calico_node_pods": pods, "calico_network_backend": "bird"})), json!(["without"]));
+    assert_eq!(restarted(json!({"calico_node_pods": pods})), json!(["with"]));
+    assert_eq!(restarted(json!({"calico_network_backend": "bird"})), json!([]));
+}
+
+#[test]
 fn calico_with_ebpf_typha_and_both_families_has_every_field() {
     let object = calico_objects(&json!({
         "kube_proxy_remove": true, "calico_bpf_enabled": true, "calico_bpf_service_mode": "DSR", "calico_bpf_log_level": "Debug",
@@ -193,7 +213,6 @@ fn calico_with_ebpf_typha_and_both_families_has_every_field() {
         ("bpfExternalServiceMode", json!("DSR")),
         ("bpfLogLevel", json!("Debug")),
         ("ipv6Support", json!(true)),
-        ("kubeNodePortRanges", json!(["31000:31999"])),
     ] {
         has(&felix, &format!("/spec/{name}"), &value);
     }
@@ -204,6 +223,7 @@ fn calico_with_ebpf_typha_and_both_families_has_every_field() {
     assert_eq!(calico_env(&node, "IP6"), "autodetect");
     assert_eq!(calico_env(&node, "USE_POD_CIDR"), "true");
     assert_eq!(calico_env(&node, "FELIX_TYPHACN"), "typha-server");
+    assert_eq!(calico_env(&node, "FELIX_KUBENODEPORTRANGES"), "31000:31999");
     has(&node, "/spec/template/spec/initContainers/0/name", &json!("install-cni"));
     has(
         &node,

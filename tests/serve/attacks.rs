@@ -233,3 +233,26 @@ fn run_that_cannot_be_recorded_is_not_started() {
     wait("no run", || desk.site.journals().is_empty());
     assert!(!desk.site.path("out-a").exists());
 }
+
+#[test]
+fn secret_option_within_a_variable_is_masked_and_password_program_reads_no_form() {
+    let desk = Desk::new();
+    desk.site.write("script", "#!/bin/sh\ncat > FOLDER/stolen\necho w0rd-of-the-vault\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(desk.site.path("script"), mode).unwrap();
+    let text = "- hosts: a\n  gather_facts: false\n  tasks: [{debug: {msg: '{{ login.word }} {{ secret }}'}}]\n";
+    desk.site.write("form.yml", text);
+    let sources = ["-i", "one=hosts", "-i", "two=hosts", "-i", "three=hosts", "--config", "serve.yml"];
+    let server = desk.site.serve(&[&sources[..], &["--vault-password-file", "./script"]].concat());
+    let (ada, ana) = (desk.sign_in(&server, "ada"), desk.sign_in(&server, "ana"));
+    let login = "{\"user\": \"u\", \"word\": \"nested-w0rd-of-a-form\"}";
+    let run = ana.run_of(&ana.start("Form", &[("limit", "a"), ("variable.login", login)]));
+    assert_eq!(desk.wait_for("ended", 1)[0]["result"], "ok");
+    let found = files_with(&desk.site.path(""), "nested-w0rd-of-a-form");
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(desk.records("started")[0]["variables"]["login"], "********");
+    for path in [format!("/runs/{run}"), "/audit".to_owned()] {
+        assert!(!ada.get(&path).body.contains("nested-w0rd"), "{path}");
+    }
+    assert_eq!(fs::read_to_string(desk.site.path("stolen")).unwrap(), "");
+}

@@ -38,6 +38,7 @@ playbooks:
       note: {description: "Text of <b>any</b> kind"}
       items: {type: list, elements: int}
       map: {type: dict}
+      login: {type: dict, options: {user: {}, word: {no_log: true}}}
       password: {no_log: true}
   - name: Wait
     playbook: waiting.yml

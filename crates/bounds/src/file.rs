@@ -40,7 +40,7 @@ impl Read for Source {
                 Ok(0) => {
                     return Err(io::Error::new(
                         ErrorKind::TimedOut,
-                        "it is no regular file, and its content did not arrive in time",
+                        "it is not a regular file, and its content did not arrive in time",
                     ));
                 }
                 Ok(_) => {}

@@ -29,6 +29,12 @@ pub enum Error {
         /// The operating system's error.
         source: std::io::Error,
     },
+    /// A source is not a file, but could be the name of a host.
+    #[error("If `{name}` is a host, write a comma behind it: `{name},`.")]
+    NoComma {
+        /// Source as given.
+        name: String,
+    },
     /// A file is not UTF-8.
     #[error("{}: The file is not UTF-8 text.", path.display())]
     NotText {
@@ -52,6 +58,12 @@ pub enum Error {
         message: String,
         /// The script's standard error.
         stderr: String,
+    },
+    /// A vars plugin failed.
+    #[error("{message}")]
+    VarsPlugin {
+        /// The problem in one sentence.
+        message: String,
     },
     /// No plugin could read a source, and the options make this fatal.
     #[error("{reasons}")]
@@ -162,7 +174,7 @@ pub enum Warning {
     #[error("No inventory was parsed, only implicit localhost is available. It does not match `all`.")]
     NoInventory,
     /// An enabled plugin does not exist.
-    #[error("The inventory plugin `{name}` of `enable_plugins` is not known and is passed over.")]
+    #[error("The inventory plugin `{name}` of `enable_plugins` is unknown and ignored.")]
     UnknownPlugin {
         /// Name in `enable_plugins`.
         name: String,

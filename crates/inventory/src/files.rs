@@ -1,4 +1,4 @@
-//! Files of `group_vars` and `host_vars`, and reading of files that may be encrypted.
+//! Files of `group_vars` and `host_vars`, variables of vars plugins, and reading of files that may be encrypted.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_vault::Secrets;
-use windlass_yaml::{DuplicateKeys, Mapping, Options, Source, Value};
+use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source, Value};
 
+use crate::foreign::{ForeignPlugins, VarsOwner};
 use crate::{Error, Warning};
 
 /// Directory in which to look for a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Group,
     Host,
@@ -35,6 +36,10 @@ pub(crate) type File = (Arc<Path>, Arc<Mapping>);
 pub(crate) struct VariableFiles {
     secrets: Secrets,
     duplicate_keys: DuplicateKeys,
+    /// Runs vars plugins.
+    plugins: Option<Arc<dyn ForeignPlugins>>,
+    /// Variables of vars plugins, by directory, kind and name.
+    of_plugins: Mutex<HashMap<(PathBuf, Kind, String), Vec<File>>>,
     /// Names in each directory, so that hosts without files cost nothing; `None` if the directory does not exist.
     listings: Mutex<HashMap<PathBuf, Option<Arc<HashSet<OsString>>>>>,
     read: Mutex<HashMap<PathBuf, Arc<Mapping>>>,
@@ -44,8 +49,12 @@ pub(crate) struct VariableFiles {
 const EXTENSIONS: [&str; 3] = ["yml", "yaml", "json"];
 
 impl VariableFiles {
-    pub(crate) fn new(secrets: Secrets, duplicate_keys: DuplicateKeys) -> Self {
-        Self { secrets, duplicate_keys, ..Self::default() }
+    pub(crate) fn new(
+        secrets: Secrets,
+        duplicate_keys: DuplicateKeys,
+        plugins: Option<Arc<dyn ForeignPlugins>>,
+    ) -> Self {
+        Self { secrets, duplicate_keys, plugins, ..Self::default() }
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<Warning> {
@@ -56,15 +65,16 @@ impl VariableFiles {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning.into());
     }
 
-    /// Files of a group or host beside an inventory or playbook: `NAME`, otherwise `NAME.yml`, `NAME.yaml` or
-    /// `NAME.json`. For a directory, all files in it.
+    /// Variables of a group or host beside an inventory or playbook. Those of vars plugins come before its files:
+    /// `NAME`, otherwise `NAME.yml`, `NAME.yaml` or `NAME.json`. For a directory, all files in it.
     pub(crate) fn find(&self, base: &Path, kind: Kind, name: &str) -> Result<Vec<File>, Error> {
         // Names may come from a host (`group_by` over facts) and must not escape the directory.
         if name.starts_with('/') || name.split('/').any(|part| part == "..") || name.contains('\0') {
             return Ok(Vec::new());
         }
+        let mut files = self.of_plugins(base, kind, name)?;
         let directory = base.join(kind.directory());
-        let Some(listing) = self.listing(&directory)? else { return Ok(Vec::new()) };
+        let Some(listing) = self.listing(&directory)? else { return Ok(files) };
         // The listing only has plain names, so a name with a slash needs a lookup.
         let is_there = |candidate: &str| {
             if name.contains('/') {
@@ -82,11 +92,28 @@ impl VariableFiles {
         for path in found.map(|name| directory.join(name)) {
             if path.is_dir() { self.collect(&path, &mut paths)? } else { paths.push(path) }
         }
-        let mut files = Vec::new();
         for path in paths {
             let vars = self.variables(&path)?;
             files.push((Arc::from(path), vars));
         }
+        Ok(files)
+    }
+
+    /// Variables that vars plugins give to a group or host, with the file of each plugin.
+    fn of_plugins(&self, base: &Path, kind: Kind, name: &str) -> Result<Vec<File>, Error> {
+        let Some(plugins) = &self.plugins else { return Ok(Vec::new()) };
+        let key = (base.to_owned(), kind, name.to_owned());
+        if let Some(known) = self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(known.clone());
+        }
+        let owner = VarsOwner { directory: base, is_group: kind == Kind::Group, name, secrets: &self.secrets };
+        let found = plugins.vars(&owner).map_err(|message| Error::VarsPlugin { message })?;
+        let mut files = Vec::new();
+        for vars in found {
+            let mapping = vars.mapping(&self.options())?;
+            files.push((Arc::from(vars.plugin), mapping));
+        }
+        self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner).insert(key, files.clone());
         Ok(files)
     }
 
@@ -136,9 +163,7 @@ impl VariableFiles {
         for warning in &loaded.warnings {
             self.warn(warning.clone());
         }
-        let document = loaded.into_one(&source)?;
-        let plain = windlass_sops::decrypt(&document, &self.secrets);
-        let document = plain.map_err(|error| Error::at(&error.span, error.message))?.unwrap_or(document);
+        let document = without_sops(loaded.into_one(&source)?, &self.secrets)?;
         let vars = match &document.value {
             Value::Map(mapping) => Arc::clone(mapping),
             Value::Null => Arc::default(),
@@ -169,6 +194,12 @@ fn names(directory: &Path) -> Result<Vec<OsString>, Error> {
         names.push(entry.map_err(refused)?.file_name());
     }
     Ok(names)
+}
+
+/// Decrypts a document if sops has encrypted it.
+pub(crate) fn without_sops(document: Node, secrets: &Secrets) -> Result<Node, Error> {
+    let plain = windlass_sops::decrypt(&document, secrets);
+    Ok(plain.map_err(|error| Error::at(&error.span, error.message))?.unwrap_or(document))
 }
 
 /// Reads a file and decrypts it if it is a vault or of age.

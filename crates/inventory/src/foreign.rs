@@ -1,22 +1,73 @@
-//! Inventory plugins beyond those of this crate, such as the plugins of clouds.
+//! Inventory plugins beyond those of this crate, such as the plugins of clouds, and vars plugins.
 
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use windlass_vault::Secrets;
-use windlass_yaml::{Mapping, Node, Source, Value};
+use windlass_yaml::{Mapping, Node, Options, Source, Span, Value};
 
 use crate::load::Loader;
 use crate::plugin::Candidate;
 use crate::{Error, script};
 
-/// Runs inventory plugins that this crate lacks.
+/// Runs inventory and vars plugins that this crate lacks.
 pub trait ForeignPlugins: Debug + Send + Sync {
     /// Whether a plugin of that name is installed.
     fn knows(&self, plugin: &str) -> bool;
 
     /// Reads a source. The error is a sentence, with advice in a second one.
     fn read(&self, configured: &Configured<'_>) -> Result<ForeignInventory, String>;
+
+    /// Variables that vars plugins give to a group or host. The error is a sentence.
+    fn vars(&self, owner: &VarsOwner<'_>) -> Result<Vec<ForeignVars>, String>;
+}
+
+/// A group or host whose variables are looked for.
+#[derive(Debug)]
+pub struct VarsOwner<'a> {
+    /// Directory of an inventory source, or of the playbook.
+    pub directory: &'a Path,
+    /// Whether it is a group.
+    pub is_group: bool,
+    /// Its name.
+    pub name: &'a str,
+    /// Secrets for what is encrypted.
+    pub secrets: &'a Secrets,
+}
+
+/// Variables that a vars plugin gives to a group or host.
+#[derive(Debug)]
+pub struct ForeignVars {
+    /// File of the plugin.
+    pub plugin: PathBuf,
+    /// The variables, a mapping.
+    pub vars: serde_json::Value,
+    /// Whether its strings are templates, because the plugin has read them as such. Otherwise they are data.
+    pub is_trusted: bool,
+}
+
+impl ForeignVars {
+    pub(crate) fn mapping(&self, options: &Options) -> Result<Arc<Mapping>, Error> {
+        let name = format!("output of the vars plugin {}", self.plugin.display());
+        let source = Source::new(name, self.vars.to_string());
+        let node = if self.is_trusted {
+            windlass_yaml::load_one(source, options)?
+        } else {
+            Node::from_json(&self.vars, &Span::none())
+        };
+        match node.value {
+            Value::Map(mapping) => Ok(mapping),
+            _ => {
+                let message = format!(
+                    "The vars plugin {} must return a mapping, and not {}.",
+                    self.plugin.display(),
+                    node.kind()
+                );
+                Err(Error::VarsPlugin { message })
+            }
+        }
+    }
 }
 
 /// A file that configures an inventory plugin.

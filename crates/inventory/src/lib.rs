@@ -35,7 +35,7 @@ mod yaml;
 pub use address::parse as parse_address;
 pub use error::{Error, Warning};
 pub use expressions::Expressions;
-pub use foreign::{Configured, ForeignInventory, ForeignPlugins};
+pub use foreign::{Configured, ForeignInventory, ForeignPlugins, ForeignVars, VarsOwner};
 pub use layers::{Layer, LayerOrigin, Place};
 pub use literal::python_literal;
 pub use load::{DirectoryFilter, LoadOptions};

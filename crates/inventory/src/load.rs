@@ -106,7 +106,11 @@ impl Inventory {
     /// Loads sources in order: files, executable scripts, directories of these, and host lists such as `a,b,`. The
     /// enabled plugins try each source until one succeeds. Later sources win.
     pub fn load(sources: &[String], options: &LoadOptions) -> Result<(Self, Vec<Warning>), Error> {
-        let files = Arc::new(VariableFiles::new(options.secrets.clone(), options.duplicate_keys));
+        let files = Arc::new(VariableFiles::new(
+            options.secrets.clone(),
+            options.duplicate_keys,
+            options.foreign_plugins.clone(),
+        ));
         let mut inventory = Inventory::empty(files);
         inventory.group_names = options.group_names;
         inventory.merge_hashes = options.merge_hashes;
@@ -202,7 +206,17 @@ impl Loader<'_> {
         if is_host_list(source) {
             return self.candidate(Candidate::new(source, Path::new(source)));
         }
-        self.path(&absolute(Path::new(source)))
+        let path = absolute(Path::new(source));
+        let is_read = self.path(&path)?;
+        // The warning about the source is the last one.
+        if !is_read
+            && !source.contains(['/', '.'])
+            && !path.exists()
+            && let Some(Warning::Unparsed { reasons, .. }) = self.warnings.last_mut()
+        {
+            reasons.push(("", Error::NoComma { name: source.to_owned() }));
+        }
+        Ok(is_read)
     }
 
     fn path(&mut self, path: &Path) -> Result<bool, Error> {

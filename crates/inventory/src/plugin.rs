@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use windlass_yaml::{Node, Source};
 
+use crate::files::without_sops;
 use crate::load::Loader;
 use crate::{Error, Warning, constructed, foreign, generator, host_list, ini, script, toml, yaml};
 
@@ -113,7 +114,7 @@ impl Candidate {
         let content = self.content(loader)?;
         let loaded = windlass_yaml::parse(Arc::clone(&content), &loader.yaml_options())?;
         loader.warnings.extend(loaded.warnings.iter().cloned().map(Warning::Yaml));
-        let document = loaded.into_one(&content)?;
+        let document = without_sops(loaded.into_one(&content)?, &loader.options.secrets)?;
         self.document = Some(document.clone());
         Ok(document)
     }

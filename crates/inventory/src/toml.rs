@@ -74,7 +74,7 @@ impl Reader<'_> {
     fn group(&self, key: &Key, group: &Node, statements: &mut Statements) -> Result<(), Error> {
         let name: Arc<str> = key.to_text().into();
         let Some(sections) = group.as_map() else {
-            let message = format!("`{name}` is passed over, because a group is a table and this is {}.", group.kind());
+            let message = format!("`{name}` is ignored, because a group is a table and this is {}.", group.kind());
             statements.warnings.push(Warning::Ignored { message, span: group.span.clone() });
             return Ok(());
         };
@@ -111,7 +111,7 @@ impl Reader<'_> {
                 }
                 other => {
                     let message = format!(
-                        "`{other}` in the group `{name}` is passed over; a group has only `hosts`, `vars` and `children`."
+                        "`{other}` in the group `{name}` is ignored; a group has only `hosts`, `vars` and `children`."
                     );
                     statements.warnings.push(Warning::Ignored { message, span: section_key.span.clone() });
                 }

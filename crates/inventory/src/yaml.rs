@@ -16,7 +16,7 @@ pub(crate) fn read(document: &Node) -> Result<Statements, Error> {
     if let Some((key, plugin)) = groups.get_entry("plugin")
         && let Some(name) = plugin.as_str()
     {
-        let message = format!("This file configures the inventory plugin `{name}`, so it is no YAML inventory.");
+        let message = format!("This file configures the inventory plugin `{name}`, so it is not a YAML inventory.");
         return Err(Error::at(&key.span, message).with_hint("Add `auto` to `enable_plugins`."));
     }
     let mut statements = Statements::default();
@@ -43,7 +43,7 @@ fn read_group(key: &Key, group: &Node, statements: &mut Statements, depth: usize
     let name: Arc<str> = name.into();
     let ignored = |message: String, span: &Span| Warning::Ignored { message, span: span.clone() };
     if !matches!(group.value, Value::Map(_) | Value::Null) {
-        let message = format!("`{name}` is passed over, because a group is a mapping and this is {}.", group.kind());
+        let message = format!("`{name}` is ignored, because a group is a mapping and this is {}.", group.kind());
         statements.warnings.push(ignored(message, &group.span));
         return Ok(None);
     }
@@ -55,7 +55,7 @@ fn read_group(key: &Key, group: &Node, statements: &mut Statements, depth: usize
             "vars" | "children" | "hosts" => entries(section_name, &name, section)?,
             _ => {
                 let message = format!(
-                    "`{}` in the group `{name}` is passed over; a group has only `hosts`, `vars` and `children`.",
+                    "`{}` in the group `{name}` is ignored; a group has only `hosts`, `vars` and `children`.",
                     section_key.to_text()
                 );
                 statements.warnings.push(ignored(message, &section_key.span));

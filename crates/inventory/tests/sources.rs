@@ -237,7 +237,7 @@ fn yaml_mistake_reported_with_position() {
     }
     let files = directory(&[("hosts.yml", "all:\n  hosts: {h1: }\n  host: {h2: }\nweb: 5\n")]);
     let (inventory, warnings) = load(&files.path().join("hosts.yml"));
-    assert!(only_warning(&warnings).contains("hosts.yml:3:3: `host` in the group `all` is passed over"));
+    assert!(only_warning(&warnings).contains("hosts.yml:3:3: `host` in the group `all` is ignored"));
     assert_eq!((inventory.hosts().len(), warnings.len()), (1, 2));
 }
 
@@ -247,6 +247,15 @@ fn missing_source_warns() {
     assert_eq!(inventory.hosts().len(), 0);
     assert!(only_warning(&warnings).contains("/nonexistent/hosts"));
     assert!(matches!(warnings.last(), Some(Warning::NoInventory)));
+}
+
+#[test]
+fn host_without_comma_gets_one() {
+    let load = |source: &str| Inventory::load(&[source.to_owned()], &LoadOptions::default()).unwrap().1;
+    let shown = load("web1").iter().map(ToString::to_string).collect::<String>();
+    assert!(shown.contains("If `web1` is a host, write a comma behind it: `web1,`."), "{shown}");
+    let shown = load("inventories/web1").iter().map(ToString::to_string).collect::<String>();
+    assert!(!shown.contains("comma"), "{shown}");
 }
 
 #[test]

@@ -22,7 +22,8 @@ impl Rules {
     pub(crate) fn of(metadata: &Node) -> Result<Option<Rules>, Error> {
         let field = |name: &str| metadata.get(name).and_then(Node::as_str).filter(|text| !text.is_empty());
         let regex = |text: &str| {
-            let invalid = |_| Error::new(&metadata.span, format!("the rule `{text}` of sops is no regular expression"));
+            let invalid =
+                |_| Error::new(&metadata.span, format!("the rule `{text}` of sops is not a regular expression"));
             Regex::new(text).map_err(invalid)
         };
         if field("encrypted_comment_regex").or_else(|| field("unencrypted_comment_regex")).is_some() {

@@ -102,7 +102,7 @@ fn changed_moved_and_missing_values_refused() {
         ("type:str", "type:time", "user does not fit the type"),
         ("nothing: null", "nothing: null\nadded: x", "added is not encrypted, although"),
         ("data:", "data:AAAA", "user was changed or moved without sops"),
-        ("iv:", "iv:!", "user is no value that sops has written"),
+        ("iv:", "iv:!", "user is not a value that sops has written"),
         (MODIFIED, "2026-01-31T10:00:01Z", "its MAC differs"),
     ] {
         let error = decrypted(&good.replacen(from, to, 1), &identity).unwrap_err();

@@ -22,7 +22,7 @@ impl Encrypted {
     /// Reads a value; `None` if it does not look like an encrypted one.
     pub(crate) fn parse(text: &str) -> Option<Result<Encrypted, &'static str>> {
         let fields = text.strip_prefix("ENC[AES256_GCM,")?.strip_suffix(']')?;
-        Some(Self::of_fields(fields).ok_or("is no value that sops has written"))
+        Some(Self::of_fields(fields).ok_or("is not a value that sops has written"))
     }
 
     fn of_fields(fields: &str) -> Option<Encrypted> {

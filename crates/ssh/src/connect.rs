@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use russh::Limits;
 use russh::client::{Config, Handle, connect_stream};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -16,6 +17,7 @@ use crate::authentication::Authentication;
 use crate::client::{Client, Failure, Shared, lost_reason};
 use crate::error::Phase;
 use crate::keys::KeyStore;
+use crate::openings::{Network, Openings};
 use crate::resolved::{Resolved, Route};
 use crate::session::Session;
 use crate::stream::{self, Meter, Metered, ProxyCommand, Transport};
@@ -47,6 +49,7 @@ pub struct Connector {
     keys: Arc<KeyStore>,
     dialogue: Dialogue,
     jumps: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Weak<Session>>>>>,
+    openings: Openings,
 }
 
 /// Connects and authenticates without sharing anything with other connections.
@@ -165,8 +168,21 @@ impl Connector {
         via: Option<Arc<Session>>,
     ) -> Result<Session, Error> {
         tracing::debug!(host = resolved.peer(), "ESTABLISH SSH CONNECTION FOR USER: {}", resolved.user);
-        let Way { transport, address, via, complaints } = self.transport(resolved, settings, via).await?;
+        let way = self.transport(resolved, settings, via).await?;
         let meter = Arc::new(Meter::default());
+        let answered = || !meter.head().is_empty();
+        self.openings.in_turn(self.log_in(resolved, settings, way, meter.clone()), answered).await
+    }
+
+    /// Exchanges keys and authenticates.
+    async fn log_in(
+        &self,
+        resolved: &Resolved,
+        settings: &Settings,
+        way: Way,
+        meter: Arc<Meter>,
+    ) -> Result<Session, Error> {
+        let Way { transport, address, via, complaints } = way;
         let shared = Shared::default();
         let client = Client::new(resolved.policy.clone(), shared.clone());
         let mut handle =
@@ -213,12 +229,7 @@ impl Connector {
                 .await
                 .map_err(|source| Error::Jump { peer: resolved.peer(), source: Box::new(source) })?,
             (None, Route::Direct) => {
-                let after = resolved.connect_timeout;
-                let stream = timeout(after, stream::tcp(resolved)).await.map_err(|_| Error::Timeout {
-                    peer: resolved.peer(),
-                    phase: Phase::Connect,
-                    after,
-                })??;
+                let stream = self.tcp(resolved).await?;
                 let address = stream.peer_addr().ok().map(|address| address.ip().to_canonical());
                 return Ok(Way { transport: Box::new(stream), address, via: None, complaints: None });
             }
@@ -233,6 +244,7 @@ impl Connector {
                 return Ok(Way { transport, address: None, via: None, complaints });
             }
         };
+        self.openings.pace(Network::Behind(via.peer().to_owned())).await;
         let stream = via.direct_tcpip(&resolved.host, resolved.port).await.map_err(|error| match error {
             Error::ChannelRefused { reason, .. } => {
                 Error::JumpRefused { jump: via.peer().to_owned(), peer: resolved.peer(), reason }
@@ -240,6 +252,18 @@ impl Connector {
             error => error,
         })?;
         Ok(Way { transport: Box::new(stream), address: None, via: Some(via), complaints: None })
+    }
+
+    /// Opens a TCP connection. Time in which others have their turn does not count.
+    async fn tcp(&self, resolved: &Resolved) -> Result<TcpStream, Error> {
+        let (after, began) = (resolved.connect_timeout, Instant::now());
+        let late = |_| Error::Timeout { peer: resolved.peer(), phase: Phase::Connect, after };
+        let addresses = timeout(after, stream::addresses(resolved)).await.map_err(late)??;
+        let left = after.saturating_sub(began.elapsed());
+        if let Some(address) = addresses.first() {
+            self.openings.pace(address.ip().into()).await;
+        }
+        timeout(left, stream::tcp(resolved, &addresses)).await.map_err(late)?
     }
 
     /// A session to the last of the hops, shared by all hosts behind it.

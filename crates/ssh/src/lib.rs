@@ -18,6 +18,7 @@ mod host_key;
 mod keys;
 mod known_hosts;
 mod known_lines;
+mod openings;
 mod pattern;
 mod resolved;
 mod scan;

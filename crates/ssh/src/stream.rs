@@ -1,6 +1,7 @@
 //! The byte stream below SSH, with its bytes counted: TCP, a ProxyCommand or a channel of a jump host.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,29 +101,32 @@ impl AsyncWrite for Metered {
     }
 }
 
-/// Opens a TCP connection to the first address that accepts one.
-pub(crate) async fn tcp(resolved: &Resolved) -> Result<TcpStream, Error> {
+/// Addresses of the wanted family, at least one.
+pub(crate) async fn addresses(resolved: &Resolved) -> Result<Vec<SocketAddr>, Error> {
     let unresolved = |reason: String| Error::Resolve { host: resolved.host.clone(), reason };
-    let addresses =
+    let found =
         lookup_host((resolved.host.as_str(), resolved.port)).await.map_err(|error| unresolved(error.to_string()))?;
-    let family = resolved.options.address_family.unwrap_or(AddressFamily::Any);
+    let usable: Vec<SocketAddr> = found
+        .filter(|address| match resolved.options.address_family.unwrap_or(AddressFamily::Any) {
+            AddressFamily::Any => true,
+            AddressFamily::V4 => address.is_ipv4(),
+            AddressFamily::V6 => address.is_ipv6(),
+        })
+        .collect();
+    if usable.is_empty() { Err(unresolved("it has no address of the wanted family".into())) } else { Ok(usable) }
+}
+
+/// Opens a TCP connection to the first address that accepts one.
+pub(crate) async fn tcp(resolved: &Resolved, addresses: &[SocketAddr]) -> Result<TcpStream, Error> {
     let failed = |reason: String| Error::Tcp { peer: resolved.peer(), reason };
-    let mut last = unresolved("it has no address of the wanted family".into());
+    let mut last = failed("it has no address".into());
     for address in addresses {
-        let (usable, socket) = if address.is_ipv4() {
-            (family != AddressFamily::V6, TcpSocket::new_v4())
-        } else {
-            (family != AddressFamily::V4, TcpSocket::new_v6())
-        };
-        if !usable {
-            continue;
-        }
         let attempt = async {
-            let socket = socket?;
+            let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
             if let Some(source) = resolved.options.bind_address.as_deref().and_then(|text| text.parse().ok()) {
-                socket.bind(std::net::SocketAddr::new(source, 0))?;
+                socket.bind(SocketAddr::new(source, 0))?;
             }
-            socket.connect(address).await
+            socket.connect(*address).await
         };
         match attempt.await {
             Ok(stream) => {

@@ -308,5 +308,5 @@ fn has_tags(text: &str) -> bool {
 
 /// Sentence with the position of the condition.
 fn place(node: &Node) -> String {
-    if node.span.is_located() { format!(" It stands at {}.", node.span) } else { String::new() }
+    if node.span.is_located() { format!(" It is at {}.", node.span) } else { String::new() }
 }

@@ -116,6 +116,17 @@ fn missing_file_reported_with_searched_directories() {
 }
 
 #[test]
+fn combinations_without_lists_name_their_lookup() {
+    let context = context(Path::new("."), Secrets::new());
+    for (lookup, list) in [("nested", "the nested list"), ("community.general.cartesian", "each list")] {
+        let failed = ask(&context, &format!("query('{lookup}')"));
+        let short = lookup.rsplit('.').next().unwrap_or(lookup);
+        let sentence = format!("with_{short} requires at least one element in {list}");
+        assert!(failed.contains(&sentence), "{failed}");
+    }
+}
+
+#[test]
 fn random_string_keeps_minimums() {
     let directory = tempfile::tempdir().unwrap();
     let context = context(directory.path(), Secrets::new());

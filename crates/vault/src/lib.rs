@@ -77,7 +77,7 @@ pub enum Error {
         reason: String,
     },
     /// Data of age is damaged or of an unsupported kind.
-    #[error("The data of age cannot be decrypted: {reason}.")]
+    #[error("The data of age is damaged, or of a kind that is not supported: {reason}.")]
     Age {
         /// Description of the error.
         reason: String,

@@ -83,7 +83,7 @@ fn with_json_error(error: Error, source: &Arc<Source>) -> Error {
     }
     match serde_json::from_str::<serde_json::Value>(&source.text) {
         Ok(_) => error,
-        Err(json) => error.with_hint(Some(format!("It is no JSON either. JSON: {json}."))),
+        Err(json) => error.with_hint(Some(format!("It is not JSON either: {json}."))),
     }
 }
 

@@ -329,7 +329,7 @@ impl<'a> Dialogue<'a> {
 
     fn tail(&self) -> String {
         let said = self.words();
-        if said.is_empty() { String::new() } else { format!("; it said: {}", said.trim_end_matches('.')) }
+        if said.is_empty() { String::new() } else { format!("; it printed: {}", said.trim_end_matches('.')) }
     }
 }
 

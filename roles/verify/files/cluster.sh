@@ -15,7 +15,7 @@ list() {
 among() { [[ " $2 " == *" $1 "* ]]; }
 
 nodes() {
-  local node cordoned version runtime conditions condition wanted
+  local node cordoned version runtime built conditions condition wanted
   while IFS=';' read -r node cordoned version runtime conditions; do
     case " $conditions " in
       *' Ready=True '*) say cluster.nodes pass "$node" ;;
@@ -28,8 +28,10 @@ nodes() {
     among "$node" "${inventory[*]}" || say cluster.nodes warn "$node is not in the inventory"
     say cluster.versions "$(judge [ "$version" = "v$KUBE_VERSION" ])" \
       "$node runs kubelet ${version#v}, the inventory wants $KUBE_VERSION"
-    wanted=${RUNTIME_VERSION:-${runtime#*://}}
-    say cluster.versions "$(judge [ "${runtime#*://}" = "$wanted" ])" "$node runs $runtime, the inventory wants $wanted"
+    # Programs that were not built upstream may add metadata after a plus sign, such as 2.1.9+unknown.
+    built=${runtime#*://} wanted=${RUNTIME_VERSION:-${runtime#*://}}
+    say cluster.versions "$(judge [ "${built%%+*}" = "${wanted%%+*}" ])" \
+      "$node runs $runtime, the inventory wants $wanted"
   done
 }
 found=$(list cluster.nodes "{.metadata.name};{.spec.unschedulable};{.status.nodeInfo.kubeletVersion};\

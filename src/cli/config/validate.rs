@@ -4,7 +4,7 @@ use super::{Described, Validate, Which};
 use crate::cli::print;
 use crate::error::Result;
 use crate::output::{Color, Printer, Secrets};
-use crate::settings::{base, galaxy_servers};
+use crate::settings::{base, galaxy_servers, others};
 
 /// Runs the subcommand. Returns the exit code.
 pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
@@ -22,15 +22,17 @@ pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
     match (format, &config.file) {
         (Validate::Ini, Some(file)) => {
             let file = file.display();
+            let mut keys: Vec<(&str, &str)> = Vec::new();
+            settings.iter().flat_map(|setting| setting.ini.iter()).for_each(|key| keys.push(*key));
+            let of_servers = servers.iter().flat_map(|server| &server.options);
+            keys.extend(of_servers.map(|option| (option.section.as_str(), option.name)));
+            if which.base() {
+                others().for_each(|key| keys.push(key));
+            }
             for (section, key) in config.keys() {
-                let keys = || {
-                    let keys = settings.iter().flat_map(|setting| setting.ini.iter().copied());
-                    let of_servers = servers.iter().flat_map(|server| &server.options);
-                    keys.chain(of_servers.map(|option| (option.section.as_str(), option.name)))
-                };
-                if !keys().any(|(known, _)| known == section) {
+                if !keys.iter().any(|(known, _)| *known == section) {
                     wrong.push(format!("Found unknown section '{section}' in '{file}'."));
-                } else if !keys().any(|known| known == (section, key)) {
+                } else if !keys.contains(&(section, key)) {
                     wrong.push(format!("Found unknown key '{key}' in section '{section}' in '{file}'."));
                 }
             }

@@ -141,7 +141,7 @@ impl<'a> Steps<'a> {
         let (mut is_unknown, value) = match rendered {
             Ok(Some(_)) if LARGE.contains(&name) => (false, Err(TOO_LARGE.to_owned())),
             Ok(Some(value)) => (false, Ok(windlass_template::to_json(&value))),
-            Ok(None) => (false, Err("it is not defined".to_owned())),
+            Ok(None) => (false, Err("undefined".to_owned())),
             Err(error) => match error.kind() {
                 ErrorKind::Unknown { reason } => (true, Err(reason.clone())),
                 _ => (false, Err(error.to_string())),

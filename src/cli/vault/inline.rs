@@ -29,10 +29,9 @@ pub(super) fn replaced<E>(text: &str, mut change: impl FnMut(&str, usize) -> Res
             envelope.push_str(line.trim());
             envelope.push('\n');
         }
+        let end = if line.ends_with("\r\n") { "\r\n" } else { "\n" };
         for line in change(&envelope, number + 1)?.lines() {
-            changed.push_str(indent);
-            changed.push_str(line);
-            changed.push('\n');
+            changed.extend([indent, line, end]);
         }
     }
     Ok(changed)
@@ -65,5 +64,12 @@ mod tests {
         assert_eq!(changed.as_deref(), Ok(expected));
         let seen: Vec<_> = seen.iter().map(|(envelope, line)| (envelope.as_str(), *line)).collect();
         assert_eq!(seen, [("$ANSIBLE_VAULT;1.1;AES256\n6162\n63\n", 3), ("$ANSIBLE_VAULT;1.2;AES256;x\n64\n", 9)]);
+    }
+
+    #[test]
+    fn lines_end_as_in_the_rest_of_the_file() {
+        let text = "a: !vault |\r\n  $ANSIBLE_VAULT;1.1;AES256\r\n  6162\r\nb: 1\r\n";
+        let changed = replaced(text, |_, _| Ok::<_, ()>("new\nlines\n".to_owned()));
+        assert_eq!(changed.as_deref(), Ok("a: !vault |\r\n  new\r\n  lines\r\nb: 1\r\n"));
     }
 }

@@ -99,7 +99,7 @@ impl Rekey<'_> {
         let place = path.display();
         // Text with templates, or about vaults, may have what looks like a value.
         let Some(mut values) = lines_of_values(path, text) else {
-            rekeyed.left.push(format!("{place}: left as it is, because it is no YAML"));
+            rekeyed.left.push(format!("{place}: left as it is, because it is not YAML"));
             return Ok(());
         };
         let before = rekeyed.values;

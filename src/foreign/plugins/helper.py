@@ -1,4 +1,5 @@
-# Runs filter, test, lookup and inventory plugins for Windlass. Requests and answers are JSON objects, one per line.
+# Runs filter, test, lookup, inventory, vars and callback plugins for Windlass. Requests and answers are JSON objects,
+# one per line. The functions for vars plugins and callbacks stand before this file.
 import base64
 import importlib.util
 import json
@@ -254,26 +255,33 @@ def lookup(request):
     return list(plugin.run(unpacked(request['terms']), variables=variables, **unpacked(request['named'])))
 
 
+def data_loader(request):
+    """The loader of files, with the vault passwords of the run."""
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.parsing import vault
+
+    files = DataLoader()
+    files.set_basedir(setup['basedir'])
+    passwords = [(label, vault.VaultSecret(base64.b64decode(password))) for label, password in request['secrets']]
+    files.set_vault_secrets(passwords)
+    # Since 2.19, encrypted options of plugins are decrypted with these.
+    if hasattr(vault, 'VaultSecretsContext'):
+        vault.VaultSecretsContext.initialize(vault.VaultSecretsContext(passwords))
+    return files
+
+
 def read_inventory(request):
     """Runs an inventory plugin. Returns groups and hosts as an inventory script prints them."""
     from ansible import context
     from ansible.inventory.data import InventoryData
     from ansible.module_utils.common.collections import ImmutableDict
-    from ansible.parsing.dataloader import DataLoader
-    from ansible.parsing import vault
     from ansible.plugins import loader
 
     find_collections()
     loader.add_all_plugin_dirs(setup['basedir'])
     # Read by plugins with the option use_extra_vars.
     context.CLIARGS = ImmutableDict(extra_vars=(json.dumps(request['extra_vars']),))
-    files = DataLoader()
-    files.set_basedir(setup['basedir'])
-    passwords = [(label, vault.VaultSecret(base64.b64decode(password))) for label, password in request['secrets']]
-    files.set_vault_secrets(passwords)
-    # Since 2.19, encrypted options of the plugin are decrypted with these.
-    if hasattr(vault, 'VaultSecretsContext'):
-        vault.VaultSecretsContext.initialize(vault.VaultSecretsContext(passwords))
+    files = data_loader(request)
     plugin = loader.inventory_loader.get(request['name'])
     if plugin is None:
         raise LookupError('ansible-core does not find it')
@@ -343,6 +351,16 @@ def main():
                 answer = {'value': packed(lookup(request))}
             elif request['do'] == 'inventory':
                 answer = {'value': read_inventory(request)}
+            elif request['do'] == 'start vars':
+                answer = {'value': start_vars(request)}
+            elif request['do'] == 'vars':
+                answer = {'value': variables_of(request)}
+            elif request['do'] == 'start callback':
+                answer = {'value': start_callback(request)}
+            elif request['do'] == 'event':
+                answer = {'value': call_back(request)}
+            elif request['do'] == 'end':
+                answer = {'value': end_callback()}
             else:
                 answer = {'value': packed(call(request))}
         except BaseException as error:

@@ -6,13 +6,17 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::process::Pid;
 use serde_json::{Value as Json, json};
 use windlass_bounds::child::{Error as ChildError, Limits, kill_tree, remaining};
 use windlass_guard::Watched;
 
 /// Program that the process runs.
-const PROGRAM: &str = include_str!("helper.py");
+const PROGRAM: &str = concat!(include_str!("callbacks.py"), include_str!("vars.py"), include_str!("helper.py"));
+
+/// Interval at which the end of a process is looked for.
+const ENDING: Duration = Duration::from_millis(5);
 
 /// Parameters to start the process.
 #[derive(Debug, Clone)]
@@ -35,7 +39,8 @@ pub(super) struct Helper {
     child: Child,
     /// Stops it should this program die first.
     _watched: Watched,
-    input: ChildStdin,
+    /// `None` once it is closed.
+    input: Option<ChildStdin>,
     output: ChildStdout,
     /// Bytes read beyond the last answer.
     read: Vec<u8>,
@@ -71,7 +76,11 @@ impl Helper {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(refuse(&"it has no standard streams"));
         };
-        let mut helper = Helper { child, _watched: watched, input, output, read: Vec::new(), limits: setup.limits };
+        // A process that does not read must not keep its writer.
+        let flags = rustix::fs::fcntl_getfl(&input).map_err(|error| refuse(&error))?;
+        rustix::fs::fcntl_setfl(&input, flags | OFlags::NONBLOCK).map_err(|error| refuse(&error))?;
+        let mut helper =
+            Helper { child, _watched: watched, input: Some(input), output, read: Vec::new(), limits: setup.limits };
         helper.send(&json!({ "paths": setup.paths, "collections": setup.collections, "basedir": setup.basedir }))?;
         Ok(helper)
     }
@@ -133,7 +142,7 @@ impl Helper {
             if searched as u64 > self.limits.output {
                 return Err(ChildError::TooMuch(self.limits.output));
             }
-            self.wait(until).map_err(|error| match error.kind() {
+            wait(PollFd::new(&self.output, PollFlags::IN), until).map_err(|error| match error.kind() {
                 ErrorKind::TimedOut => ChildError::Late(deadline.unwrap_or_default()),
                 _ => error.into(),
             })?;
@@ -147,20 +156,35 @@ impl Helper {
         }
     }
 
-    /// Waits for output or its end.
-    fn wait(&self, until: Option<Instant>) -> io::Result<()> {
-        loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            let timeout = left.map(Timespec::try_from).and_then(Result::ok);
-            match poll(&mut [PollFd::new(&self.output, PollFlags::IN)], timeout.as_ref()) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
+    /// Writes a request. A process that does not read it in time is an error.
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let until = remaining(self.limits.deadline).map(|deadline| Instant::now() + deadline);
+        let Some(input) = &mut self.input else { return Err(ErrorKind::BrokenPipe.into()) };
+        while !bytes.is_empty() {
+            wait(PollFd::new(input, PollFlags::OUT), until)?;
+            match input.write(bytes) {
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    /// Ends the process, and waits until it has stopped its threads. One that does not end in time is killed.
+    pub(super) fn finish(mut self) -> Result<(), ChildError> {
+        let Helper { child, input, limits, .. } = &mut self;
+        // It ends with its input.
+        drop(input.take());
+        let until = limits.deadline.map(|deadline| Instant::now() + deadline);
+        while child.try_wait()?.is_none() {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                kill_tree(child);
+                return Err(ChildError::Late(limits.deadline.unwrap_or_default()));
+            }
+            std::thread::sleep(ENDING);
+        }
+        Ok(())
     }
 
     /// Whether the process can take another request.
@@ -171,8 +195,27 @@ impl Helper {
     fn send(&mut self, message: &Json) -> Result<(), Refusal> {
         let mut line = message.to_string();
         line.push('\n');
-        let written = self.input.write_all(line.as_bytes()).and_then(|()| self.input.flush());
-        written.map_err(|error| Refusal::new(format!("the Python process that runs it is gone: {error}")))
+        self.write(line.as_bytes()).map_err(|error| {
+            kill_tree(&mut self.child);
+            Refusal::new(format!("the Python process that runs it takes no request: {error}"))
+        })
+    }
+}
+
+/// Waits until a pipe is ready or closed.
+fn wait(pipe: PollFd<'_>, until: Option<Instant>) -> io::Result<()> {
+    let mut pipes = [pipe];
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let timeout = left.map(Timespec::try_from).and_then(Result::ok);
+        match poll(&mut pipes, timeout.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -3,30 +3,14 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value as Json, json};
-use windlass_inventory::{Configured, ForeignInventory, ForeignPlugins};
+use windlass_inventory::{Configured, ForeignInventory, ForeignPlugins, ForeignVars, VarsOwner};
 
 use super::super::not_installed;
 use super::PythonPlugins;
 
 impl ForeignPlugins for PythonPlugins {
     fn knows(&self, plugin: &str) -> bool {
-        let mut parts = plugin.splitn(3, '.');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(namespace), Some(collection), Some(name)) => {
-                let is_file = |path: std::path::PathBuf| path.join(format!("plugins/inventory/{name}.py")).is_file();
-                self.modules.collection(namespace, collection).is_some_and(is_file)
-                    || self.modules.route(&format!("{namespace}.{collection}"), "inventory", name).is_some()
-            }
-            _ => {
-                let file = format!("{plugin}.py");
-                self.basedir.join("inventory_plugins").join(&file).is_file()
-                    || self
-                        .modules
-                        .ansible_core()
-                        .is_some_and(|core| core.package.join("plugins/inventory").join(&file).is_file())
-                    || self.modules.route("ansible.builtin", "inventory", plugin).is_some()
-            }
-        }
+        self.finds("inventory", &[self.basedir.join("inventory_plugins")], plugin)
     }
 
     fn read(&self, configured: &Configured<'_>) -> Result<ForeignInventory, String> {
@@ -40,7 +24,7 @@ impl ForeignPlugins for PythonPlugins {
             return Err(format!("The inventory plugin `{name}` needs ansible-core, but {reason}."));
         }
         if name.split('.').any(|part| part.is_empty() || part.contains(['/', '\0'])) {
-            return Err(refuse("this is no name of a plugin, which is like `amazon.aws.aws_ec2`"));
+            return Err(refuse("this is not the name of a plugin, which looks like `amazon.aws.aws_ec2`"));
         }
         let mut parts = name.split('.');
         if let (Some(namespace), Some(collection), Some(_)) = (parts.next(), parts.next(), parts.next())
@@ -49,15 +33,10 @@ impl ForeignPlugins for PythonPlugins {
         {
             return Err(refuse(&not_installed(&format!("{namespace}.{collection}"))));
         }
-        let secrets: Vec<Json> = configured
-            .secrets
-            .iter()
-            .map(|secret| json!([secret.label(), BASE64_STANDARD.encode(secret.password())]))
-            .collect();
         let extra_vars: serde_json::Map<String, Json> =
             configured.extra_vars.iter().map(|(key, value)| (key.to_text(), value.to_json())).collect();
         let request = json!({
-            "do": "inventory", "name": name, "path": configured.path, "secrets": secrets, "extra_vars": extra_vars,
+            "do": "inventory", "name": name, "path": configured.path, "secrets": encoded(configured.secrets), "extra_vars": extra_vars,
             "cache": configured.use_cache,
         });
         let mut answer = self.request_alone(&request).map_err(|refusal| refuse(&refusal.message))?;
@@ -68,4 +47,13 @@ impl ForeignPlugins for PythonPlugins {
         let is_trusted = answer.get("trusted").and_then(Json::as_bool).unwrap_or(false);
         Ok(ForeignInventory { groups, is_trusted })
     }
+
+    fn vars(&self, owner: &VarsOwner<'_>) -> Result<Vec<ForeignVars>, String> {
+        self.vars_of(owner)
+    }
+}
+
+/// Vault passwords with their labels.
+pub(super) fn encoded(secrets: &windlass_vault::Secrets) -> Vec<Json> {
+    secrets.iter().map(|secret| json!([secret.label(), BASE64_STANDARD.encode(secret.password())])).collect()
 }

@@ -1,9 +1,11 @@
-//! Filters, tests and lookups in Python from the project, roles, configured directories and collections. A Python
-//! process on the controller evaluates them; it is started on first use.
+//! Filters, tests, lookups, inventory plugins and callbacks in Python from the project, roles, configured directories
+//! and collections. Python processes on the controller run them; they are started on first use.
 
+mod callback;
 mod helper;
 mod inventory;
 mod uses;
+mod vars;
 mod wire;
 
 use std::collections::{HashMap, HashSet};
@@ -18,8 +20,10 @@ use windlass_template::{Context, Error, ErrorKind, LookupOptions, PluginKind, Pl
 use super::finder::Modules;
 use super::routing::Route;
 use helper::{Helper, Refusal, Setup};
+use vars::VarsProcess;
 use wire::{packed, unpacked};
 
+pub use callback::{CallbackEvent, Launch, PythonCallback, Reply};
 pub use uses::unusable;
 
 /// Kinds of plugins, with their directories beside a playbook and in a collection.
@@ -43,6 +47,17 @@ pub struct PythonPlugins {
     mentioned: Mutex<HashMap<PathBuf, HashSet<String>>>,
     /// Limits on the time and size of a plugin's answer.
     limits: Limits,
+    vars: Vars,
+}
+
+/// Vars plugins.
+#[derive(Debug, Default)]
+struct Vars {
+    /// Configured directories (`vars_plugins`).
+    folders: Vec<PathBuf>,
+    /// Names in `vars_plugins_enabled`.
+    enabled: Vec<String>,
+    process: Mutex<VarsProcess>,
 }
 
 #[derive(Debug, Default)]
@@ -71,12 +86,18 @@ impl PythonPlugins {
             found: Mutex::default(),
             mentioned: Mutex::default(),
             limits: Limits::default(),
+            vars: Vars::default(),
         }
     }
 
     /// Sets the limits for each answer of a plugin.
     pub fn with_limits(self, limits: Limits) -> PythonPlugins {
         PythonPlugins { limits, ..self }
+    }
+
+    /// Sets the directories and the enabled names of vars plugins.
+    pub fn with_vars(self, folders: Vec<PathBuf>, enabled: Vec<String>) -> PythonPlugins {
+        PythonPlugins { vars: Vars { folders, enabled, process: Mutex::default() }, ..self }
     }
 
     /// Reason why Python plugins cannot run; `None` if they can.
@@ -97,6 +118,24 @@ impl PythonPlugins {
             Ok(Setup { python, paths, collections, basedir: self.basedir.clone(), limits: self.limits })
         });
         made.as_ref().map_err(String::as_str)
+    }
+
+    /// Whether ansible-core finds a plugin of this kind, in these directories, in a collection or among its own.
+    fn finds(&self, kind: &str, folders: &[PathBuf], plugin: &str) -> bool {
+        let mut parts = plugin.splitn(3, '.');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(namespace), Some(collection), Some(name)) => {
+                let is_file = |path: PathBuf| path.join(format!("plugins/{kind}/{name}.py")).is_file();
+                self.modules.collection(namespace, collection).is_some_and(is_file)
+                    || self.modules.route(&format!("{namespace}.{collection}"), kind, name).is_some()
+            }
+            _ => {
+                let file = format!("{plugin}.py");
+                let own = self.modules.ansible_core().map(|core| core.package.join("plugins").join(kind));
+                folders.iter().chain(&own).any(|folder| folder.join(&file).is_file())
+                    || self.modules.route("ansible.builtin", kind, plugin).is_some()
+            }
+        }
     }
 
     /// Finds a plugin by name that takes precedence over a built-in one.

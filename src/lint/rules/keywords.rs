@@ -6,10 +6,11 @@ use super::Context;
 use crate::error::nearest;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{DEPRECATED, Rule, SYNTAX_ERROR, Severity, UNKNOWN_KEYWORD};
-use crate::lint::source::{SourceFile, place_of};
+use crate::lint::source::{SourceFile, is_template, place_of};
 use crate::lint::walk::Task;
-use crate::playbook::keyword::{KEYWORDS, is_keyword};
+use crate::playbook::keyword::{BOOLEANS, KEYWORDS, is_keyword};
 use crate::playbook::{Keywords, On};
+use crate::vars::is_boolean;
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for file in context.files {
@@ -75,8 +76,15 @@ fn title(on: On) -> &'static str {
     }
 }
 
-/// Checks values as a run does before it begins.
+/// Checks values as a run does before it begins, and booleans, which it checks at each task.
 fn values(file: &SourceFile, map: &Mapping, on: On, findings: &mut Vec<Finding>) {
+    for name in BOOLEANS.iter().filter(|name| is_keyword(name, On::Task)) {
+        let Some(node) = map.get(name) else { continue };
+        if let Some(text) = node.as_str().filter(|text| !is_template(text) && !is_boolean(text)) {
+            let message = format!("`{name}` must be true or false, not '{text}'");
+            findings.push(Finding::new(&SYNTAX_ERROR, file, place_of(&node.span), message));
+        }
+    }
     let Err(error) = Keywords::read(map, on, |_, _| Ok(())) else { return };
     let Some(span) = error.span().filter(|span| span.source.name == file.source.name) else { return };
     let rule: &'static Rule = &SYNTAX_ERROR;

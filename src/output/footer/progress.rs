@@ -80,7 +80,7 @@ impl Progress {
     pub(crate) fn event(&mut self, event: &Masked) {
         match &**event {
             Event::PlaybookStart { plays, .. } => {
-                (self.start, self.plays, self.play) = (Some(Instant::now()), *plays, 0);
+                (self.start, self.plays, self.play) = (Some(Instant::now()), plays.len(), 0);
                 (self.task, self.done) = (None, 0);
                 self.running.clear();
                 self.failed.clear();

@@ -142,7 +142,7 @@ impl Call<'_> {
         };
         let text = match encoding.to_lowercase().replace(['-', '_', ' '], "").as_str() {
             "utf8" | "utf8sig" | "u8" | "ascii" | "usascii" => String::from_utf8(bytes)
-                .map_err(|_| self.error(format!("cannot use '{}', which is no UTF-8 text", path.display())))?,
+                .map_err(|_| self.error(format!("cannot use '{}', which is not UTF-8 text", path.display())))?,
             "latin1" | "iso88591" | "l1" | "8859" | "cp819" => bytes.into_iter().map(char::from).collect(),
             _ => {
                 return Err(self.error(format!("does not know the encoding '{encoding}'; there are utf-8 and latin-1")));

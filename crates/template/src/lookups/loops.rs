@@ -23,19 +23,16 @@ fn flattened_once(items: &[Value]) -> Vec<Value> {
     flat
 }
 
-/// The terms as lists.
-fn lists(call: &Call<'_>) -> Result<Vec<Vec<Value>>, crate::Error> {
+/// The terms as lists; without terms, an error with this sentence of Ansible's.
+fn lists(call: &Call<'_>, without_terms: &str) -> Result<Vec<Vec<Value>>, crate::Error> {
     if call.terms.is_empty() {
-        return Err(crate::Error::lookup("with_nested requires at least one element in the nested list"));
+        return Err(crate::Error::lookup(without_terms));
     }
-    Ok(call
-        .terms
-        .iter()
-        .map(|term| match is_list(term) {
-            true => term.try_iter().into_iter().flatten().collect(),
-            false => vec![term.clone()],
-        })
-        .collect())
+    let list = |term: &Value| match is_list(term) {
+        true => term.try_iter().into_iter().flatten().collect(),
+        false => vec![term.clone()],
+    };
+    Ok(call.terms.iter().map(list).collect())
 }
 
 pub(super) fn items(call: &Call<'_>) -> Answer {
@@ -76,9 +73,9 @@ pub(super) fn dict(call: &Call<'_>) -> Answer {
 }
 
 /// Every combination of one item from each list; the last list varies fastest.
-fn combinations(call: &Call<'_>) -> Result<Vec<Vec<Value>>, crate::Error> {
+fn combinations(call: &Call<'_>, lists: &[Vec<Value>]) -> Result<Vec<Vec<Value>>, crate::Error> {
     let mut rows: Vec<Vec<Value>> = vec![Vec::new()];
-    for list in &lists(call)? {
+    for list in lists {
         if rows.len().saturating_mul(list.len()) > MOST_RESULTS {
             return Err(call.error(format!("will not make more than {MOST_RESULTS} items")));
         }
@@ -91,18 +88,17 @@ fn combinations(call: &Call<'_>) -> Result<Vec<Vec<Value>>, crate::Error> {
 }
 
 pub(super) fn nested(call: &Call<'_>) -> Answer {
-    Ok(combinations(call)?.iter().map(|row| list_value(flattened_once(row))).collect())
+    let lists = lists(call, "with_nested requires at least one element in the nested list")?;
+    Ok(combinations(call, &lists)?.iter().map(|row| list_value(flattened_once(row))).collect())
 }
 
 pub(super) fn cartesian(call: &Call<'_>) -> Answer {
-    Ok(combinations(call)?.into_iter().map(list_value).collect())
+    let lists = lists(call, "with_cartesian requires at least one element in each list")?;
+    Ok(combinations(call, &lists)?.into_iter().map(list_value).collect())
 }
 
 pub(super) fn together(call: &Call<'_>) -> Answer {
-    if call.terms.is_empty() {
-        return Err(crate::Error::lookup("with_together requires at least one element in each list"));
-    }
-    let lists = lists(call)?;
+    let lists = lists(call, "with_together requires at least one element in each list")?;
     let rows = lists.iter().map(Vec::len).max().unwrap_or_default();
     let cell = |list: &Vec<Value>, row: usize| list.get(row).cloned().unwrap_or_else(|| Value::from(()));
     let row = |row| list_value(flattened_once(&lists.iter().map(|list| cell(list, row)).collect::<Vec<_>>()));

@@ -109,7 +109,14 @@ impl<'a> Parser<'a> {
 
     /// Fails unless all tokens are consumed.
     pub(super) fn end(&self) -> Result<(), Error> {
-        if self.position < self.tokens.len() { Err(self.unexpected("the end of the expression")) } else { Ok(()) }
+        match self.peek() {
+            None => Ok(()),
+            Some(token) if &self.text[token.start..token.end] == "=" => {
+                let message = "the end of the expression is expected here, not `=`; `==` compares";
+                Err(error_at(self.text, token.start, message.to_owned()))
+            }
+            Some(_) => Err(self.unexpected("the end of the expression")),
+        }
     }
 
     pub(super) fn at_end(&self) -> bool {

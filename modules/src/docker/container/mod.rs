@@ -1,9 +1,9 @@
 //! `docker_container`: containers of Docker.
 //!
 //! `prepare` turns the options into the engine's values, `state` compares them with a container, `request` builds
-//! requests, and `deeds` performs the operations.
+//! requests, and `calls` sends them.
 
-mod deeds;
+mod calls;
 mod fields;
 mod mounts;
 mod networks;
@@ -18,7 +18,7 @@ pub(super) use self::prepare::bytes;
 use serde_json::{Value, json};
 
 use self::{
-    deeds::Awaited,
+    calls::Awaited,
     fields::Comparisons,
     state::{Surroundings, compare},
 };
@@ -185,10 +185,10 @@ fn absent(task: &mut Task) -> Result<(), Failure> {
     }
     if container.runs() {
         task.differences.add("running", false, true);
-        deeds::stop(task, &container.id())?;
+        calls::stop(task, &container.id())?;
     }
     task.differences.add("exists", false, true);
-    deeds::remove(task, &container.id(), false)
+    calls::remove(task, &container.id(), false)
 }
 
 /// Brings the container to the requested state, and returns it.
@@ -213,9 +213,9 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
         };
         task.differences.add("exists", true, false);
         if container.is_removing() && !task.check {
-            deeds::wait(task, &container.id(), &Awaited::Removal, task.args.float("removal_wait_timeout"), host)?;
+            calls::wait(task, &container.id(), &Awaited::Removal, task.args.float("removal_wait_timeout"), host)?;
         }
-        if let Some(made) = deeds::create(task, &name, request::create(&values, image), wanted_networks.as_deref())? {
+        if let Some(made) = calls::create(task, &name, request::create(&values, image), wanted_networks.as_deref())? {
             container = made;
         }
         created = true;
@@ -248,14 +248,14 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
                 ));
             }
             if container.runs() {
-                deeds::stop(task, &container.id())?;
+                calls::stop(task, &container.id())?;
             }
-            deeds::remove(task, &container.id(), false)?;
+            calls::remove(task, &container.id(), false)?;
             if !task.check {
-                deeds::wait(task, &container.id(), &Awaited::Removal, task.args.float("removal_wait_timeout"), host)?;
+                calls::wait(task, &container.id(), &Awaited::Removal, task.args.float("removal_wait_timeout"), host)?;
             }
             if let Some(made) =
-                deeds::create(task, &name, request::create(&values, &image), wanted_networks.as_deref())?
+                calls::create(task, &name, request::create(&values, &image), wanted_networks.as_deref())?
             {
                 container = made;
             }
@@ -277,7 +277,7 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
     }
     if state == "healthy" && !task.check {
         let limit = task.args.float("healthy_wait_timeout").filter(|limit| *limit > 0.0);
-        return deeds::wait(task, &container.id(), &Awaited::Health, limit, host);
+        return calls::wait(task, &container.id(), &Awaited::Health, limit, host);
     }
     Ok(container.raw)
 }
@@ -293,21 +293,21 @@ fn set_state(
     let running = matches!(state, "started" | "healthy");
     if running && !container.runs() {
         task.differences.add("running", true, was_running);
-        container = deeds::start(task, &container.id())?;
+        container = calls::start(task, &container.id())?;
     } else if running && task.args.bool("restart") {
         task.differences.add("running", true, was_running);
         task.differences.add("restarted", true, false);
-        container = deeds::restart(task, &container.id())?;
+        container = calls::restart(task, &container.id())?;
     } else if state == "stopped" && container.runs() {
         task.differences.add("running", false, was_running);
-        deeds::stop(task, &container.id())?;
+        calls::stop(task, &container.id())?;
         container = Container::find(&task.engine, &container.id())?;
     }
     let compatible = task.args.str("container_default_behavior") == Some("compatibility");
     let paused = task.args.maybe_bool("paused").or(compatible.then_some(false));
     if let Some(paused) = paused.filter(|paused| running && *paused != container.is_paused()) {
         task.differences.add("paused", paused, was_paused);
-        deeds::pause(task, &container.id(), paused)?;
+        calls::pause(task, &container.id(), paused)?;
         if !task.check {
             container = Container::find(&task.engine, &container.id())?;
         }
@@ -334,7 +334,7 @@ fn update_limits(
         return Ok(container);
     }
     task.differences.extend(&limits);
-    deeds::update(task, &container.id(), request::update(values))?;
+    calls::update(task, &container.id(), request::update(values))?;
     Container::find(&task.engine, &container.id())
 }
 

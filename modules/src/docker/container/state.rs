@@ -195,7 +195,7 @@ fn exposed(ports: &Value) -> Value {
         let (numbers, protocol) = full.split_once('/').unwrap_or((&full, "tcp"));
         let range = numbers
             .split_once('-')
-            .and_then(|(first, last)| Some((first.parse::<u32>().ok()?, last.parse::<u32>().ok()?)));
+            .and_then(|(first, last)| Some((first.parse::<u16>().ok()?, last.parse::<u16>().ok()?)));
         match range {
             Some((first, last)) => all.extend((first..=last).map(|number| format!("{number}/{protocol}"))),
             None => all.push(full.clone()),
@@ -221,4 +221,15 @@ fn sorted(shape: Shape, value: &Value) -> Value {
     let mut all = items(value);
     all.sort_by_cached_key(key);
     all.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_of_ports_listed_and_impossible_one_left_as_it_is() {
+        assert_eq!(exposed(&json!({"80-82/udp": {}})), json!(["80/udp", "81/udp", "82/udp"]));
+        assert_eq!(exposed(&json!({"0-4294967295/tcp": {}})), json!(["0-4294967295/tcp"]));
+    }
 }

@@ -49,12 +49,12 @@ fn write(document: &Document<'_>, node: NodeId, pretty: bool, level: usize, text
                     true => text.push_str(" xmlns=\""),
                     false => text.extend([" xmlns:", prefix, "=\""]),
                 }
-                escape(uri, true, text);
+                escape(uri, Within::Attribute, text);
                 text.push('"');
             }
             for attribute in &element.attributes {
                 text.extend([" ", &attribute.name.prefixed_name(), "=\""]);
-                escape(&attribute.value, true, text);
+                escape(&attribute.value, Within::Attribute, text);
                 text.push('"');
             }
             let children = document.children(node);
@@ -72,7 +72,7 @@ fn write(document: &Document<'_>, node: NodeId, pretty: bool, level: usize, text
             indent(pretty, level, text);
             text.extend(["</", &name, ">"]);
         }
-        Some(NodeKind::Text(content)) => escape(content, false, text),
+        Some(NodeKind::Text(content)) => escape(content, Within::Element, text),
         Some(NodeKind::CData(content)) => {
             // A CDATA section cannot contain its own end marker.
             text.extend(["<![CDATA[", &content.replace("]]>", "]]]]><![CDATA[>"), "]]>"]);
@@ -96,7 +96,15 @@ fn indent(pretty: bool, level: usize, text: &mut String) {
     }
 }
 
-fn escape(content: &str, attribute: bool, text: &mut String) {
+/// Place of a text, which determines the characters to escape.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Element,
+    Attribute,
+}
+
+fn escape(content: &str, within: Within, text: &mut String) {
+    let attribute = within == Within::Attribute;
     for character in content.chars() {
         match character {
             '&' => text.push_str("&amp;"),

@@ -33,7 +33,7 @@ fn name_of<R: Read>(entry: &tar::Entry<'_, R>) -> io::Result<PathBuf> {
 
 /// Reads the manifest of an archive.
 pub(super) fn read(path: &Path) -> Result<Manifest> {
-    let fail = |error: io::Error| Error::new(format!("{} is no archive of a collection: {error}", path.display()));
+    let fail = |error: io::Error| Error::new(format!("{} is not an archive of a collection: {error}", path.display()));
     let (mut manifest, mut files) = (None, None);
     let mut archive = open(path).map_err(fail)?;
     for entry in archive.entries().map_err(fail)? {

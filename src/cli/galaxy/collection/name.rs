@@ -76,7 +76,7 @@ impl Range {
             }
             let Some(version) = loose(version) else {
                 return Err(Error::new(format!(
-                    "`{condition}` is no version requirement: write a version such as 1.2.0, or conditions such as >=1.0.0,<2.0.0"
+                    "`{condition}` is not a version requirement: write a version such as 1.2.0, or conditions such as >=1.0.0,<2.0.0"
                 )));
             };
             versions = versions.intersection(&match operator {

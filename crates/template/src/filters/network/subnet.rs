@@ -15,7 +15,7 @@ const MOST_ADDRESSES: u128 = 1 << 20;
 fn network(args: &Arguments, value: &Value) -> Result<Network, minijinja::Error> {
     read(value, None)
         .map(|(network, _, _)| network)
-        .ok_or_else(|| args.failed(format!("{} is no IP address or network", shown(value))))
+        .ok_or_else(|| args.failed(format!("{} is not an IP address or network", shown(value))))
 }
 
 fn no() -> Outcome {
@@ -234,7 +234,7 @@ pub(in crate::filters) fn slaac(_: &mut State<'_, '_>, args: &Arguments) -> Outc
 
 fn need_address(args: &Arguments) -> Result<Network, minijinja::Error> {
     let shown = args.text();
-    Network::parse_address(&shown).ok_or_else(|| args.failed(format!("'{shown}' is no IP address")))
+    Network::parse_address(&shown).ok_or_else(|| args.failed(format!("'{shown}' is not an IP address")))
 }
 
 pub(in crate::filters) fn ipv6form(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -274,7 +274,7 @@ pub(in crate::filters) fn ipcut(_: &mut State<'_, '_>, args: &Arguments) -> Outc
 pub(in crate::filters) fn ip4_hex(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let shown = args.text();
     let Some(address) = Network::parse_address(&shown).filter(|address| !address.is_v6) else {
-        return Err(args.failed(format!("'{shown}' is no IPv4 address")));
+        return Err(args.failed(format!("'{shown}' is not an IPv4 address")));
     };
     let delimiter = args.get("delimiter").map(text).unwrap_or_default();
     let bytes: Vec<String> =

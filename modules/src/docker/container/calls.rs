@@ -1,4 +1,4 @@
-//! Container operations; check mode only records them.
+//! Calls of the engine that change containers; check mode only records them.
 
 use std::{io::Read, thread, time::Duration};
 
