@@ -168,8 +168,8 @@ fn refuse_prompts(vault: &super::options::VaultOptions, settings: &Settings, con
         None => Ok(()),
         Some(name) => {
             let message =
-                format!("a run that a page starts cannot ask for a password, which the setting `{name}` wants");
-            Err(Error::usage(message).hint("unset it, and use keys or variables of the inventory"))
+                format!("a run that a page starts cannot ask for a password: unset the setting `{name}`, and use keys");
+            Err(Error::usage(message))
         }
     }
 }

@@ -162,8 +162,9 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             let secrets = secrets_for(&inputs, &files.common.vault, &settings)?;
             each(&files, inputs, |cipher, name| match sops(cipher, name) {
                 // Its comments and its layout would be lost.
-                Some(_) => Err(Error::new(format!("{name} is encrypted by sops, and stays as it is"))
-                    .hint("`windlass vault view` prints it decrypted, and `sops decrypt` writes it")),
+                Some(_) => Err(Error::new(format!(
+                    "{name} is encrypted by sops, and stays as it is: `windlass vault view` prints it decrypted"
+                ))),
                 None => open(cipher, &secrets, name),
             })?;
             note("Decryption successful");
