@@ -219,7 +219,16 @@ fn seconds(config: &Config, name: &str, default: Duration) -> Result<Option<Dura
 
 /// Whether the text of a setting means true.
 pub fn is_true(text: &str) -> bool {
-    matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "1.0" | "t" | "y")
+    boolean(text) == Some(true)
+}
+
+/// Value of a word for true or false; `None` for any other word.
+fn boolean(text: &str) -> Option<bool> {
+    match text.trim().to_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" | "1.0" | "t" | "y" => Some(true),
+        "false" | "no" | "off" | "0" | "0.0" | "f" | "n" | "" => Some(false),
+        _ => None,
+    }
 }
 
 /// Expands a leading `~`.

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/stand_ins.rs"]
+mod stand_ins;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use tempfile::TempDir;
 
@@ -154,13 +157,7 @@ const ONE_TASK: &str =
     "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - name: one\n      debug: {msg: 'text of one'}\n";
 
 fn project(files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, content) in CORE.iter().chain(files) {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-    folder
+    stand_ins::project(CORE.iter().chain(files))
 }
 
 fn windlass(folder: &Path, arguments: &[&str]) -> Output {
@@ -168,12 +165,7 @@ fn windlass(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
-        command.env_remove(name);
-    }
-    command.env("NO_COLOR", "1").env("HOME", folder).env("WINDLASS_ANSIBLE_CORE", folder.join("core"));
-    command.args(arguments).current_dir(folder).output().unwrap()
+    stand_ins::windlass(folder, arguments).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {

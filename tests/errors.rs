@@ -7,6 +7,9 @@ use std::process::Command;
 
 const LOCAL: &[&str] = &["-i", "localhost,", "-c", "local"];
 
+/// A playbook without a task.
+const NOTHING: (&str, &str) = ("p.yml", "- hosts: localhost\n  gather_facts: false\n");
+
 /// Runs `p.yml` with these files. Returns the output without banners, and the exit code.
 fn told(files: &[(&str, &str)], arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
@@ -785,10 +788,7 @@ fn every_setting_of_windlass_is_known_to_config_validate() {
 
 #[test]
 fn misspelt_setting_gets_a_suggestion() {
-    let files = [
-        ("ansible.cfg", "[defaults]\nhost_key_cheking = false\n[windlass]\nlokc = fail\n"),
-        ("p.yml", "- hosts: localhost\n  gather_facts: false\n"),
-    ];
+    let files = [("ansible.cfg", "[defaults]\nhost_key_cheking = false\n[windlass]\nlokc = fail\n"), NOTHING];
     let told = told(&files, LOCAL);
     assert!(told.contains("host_key_cheking (did you mean `host_key_checking`?) has no effect here"), "{told}");
     assert!(told.contains("lokc (did you mean `lock`?) has no effect here"), "{told}");
@@ -796,10 +796,7 @@ fn misspelt_setting_gets_a_suggestion() {
 
 #[test]
 fn misspelt_boolean_in_settings_does_not_turn_off_host_keys() {
-    let files = [
-        ("ansible.cfg", "[defaults]\nhost_key_checking = treu\n"),
-        ("p.yml", "- hosts: localhost\n  gather_facts: false\n"),
-    ];
+    let files = [("ansible.cfg", "[defaults]\nhost_key_checking = treu\n"), NOTHING];
     let told = told(&files, LOCAL);
     assert!(told.contains("the setting host_key_checking must be true or false, not 'treu'"), "{told}");
 }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/stand_ins.rs"]
+mod stand_ins;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -44,22 +47,11 @@ struct Run {
 }
 
 fn project(files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, content) in CORE.iter().chain(files) {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-    folder
+    stand_ins::project(CORE.iter().chain(files))
 }
 
 fn run(folder: &Path, arguments: &[&str]) -> Run {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
-        command.env_remove(name);
-    }
-    command.env("NO_COLOR", "1").env("HOME", folder).env("WINDLASS_ANSIBLE_CORE", folder.join("core"));
-    let output = command.args(arguments).current_dir(folder).output().unwrap();
+    let output = stand_ins::windlass(folder, arguments).output().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     Run { text: text.replace(&folder.display().to_string(), "DIR"), code: output.status.code().unwrap() }
 }

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/stand_ins.rs"]
+mod stand_ins;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -171,26 +174,14 @@ class InventoryModule:
 }
 
 fn project(plugins: &[(&str, &str)], files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, content: &str| {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    };
-    CORE.iter().chain(files).for_each(|(name, content)| write(name, content));
-    for (name, parse) in plugins {
-        write(&format!("inventory_plugins/{name}.py"), &plugin(parse));
-    }
-    folder
+    let plugins: Vec<(String, String)> =
+        plugins.iter().map(|(name, parse)| (format!("inventory_plugins/{name}.py"), plugin(parse))).collect();
+    let plugins: Vec<(&str, &str)> = plugins.iter().map(|(name, code)| (name.as_str(), code.as_str())).collect();
+    stand_ins::project(CORE.iter().chain(files).chain(&plugins))
 }
 
 fn windlass(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
-        command.env_remove(name);
-    }
-    command.env("NO_COLOR", "1").env("HOME", folder).env("WINDLASS_ANSIBLE_CORE", folder.join("core"));
-    command.args(arguments).current_dir(folder).output().unwrap()
+    stand_ins::windlass(folder, arguments).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {

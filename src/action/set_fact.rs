@@ -69,10 +69,7 @@ fn origins(context: &ActionContext, facts: &[(Arc<str>, Value)]) -> Vec<(Arc<str
 
 /// Fails if a name is not valid for a variable.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
-    let mut characters = name.chars();
-    let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if valid {
+    if crate::vars::is_identifier(name) {
         return Ok(());
     }
     Err(format!(

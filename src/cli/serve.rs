@@ -164,14 +164,14 @@ fn refuse_prompts(vault: &super::options::VaultOptions, settings: &Settings, con
         return Err(Error::usage("a run that a page starts cannot ask for the password of a vault")
             .hint("give the password in a file, by --vault-password-file or --vault-id"));
     }
-    match ["ask_pass", "become_ask_pass"].iter().find(|name| matches!(config.bool(name), Ok(Some(true)))) {
-        None => Ok(()),
-        Some(name) => {
-            let message =
-                format!("a run that a page starts cannot ask for a password: unset the setting `{name}`, and use keys");
-            Err(Error::usage(message))
+    for name in ["ask_pass", "become_ask_pass"] {
+        if config.bool(name)? == Some(true) {
+            return Err(Error::usage(format!(
+                "a run that a page starts cannot ask for a password: unset the setting `{name}`, and use keys"
+            )));
         }
     }
+    Ok(())
 }
 
 /// The setup of pages with users, except for passwords of vaults.

@@ -117,11 +117,7 @@ fn accept(symbol: Symbol<'_>, new: &str, index: &Index, names: &Names) -> Result
     let old = symbol.name();
     match symbol {
         Symbol::Variable(_) => {
-            let is_name = new
-                .chars()
-                .enumerate()
-                .all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit());
-            if new.is_empty() || !is_name {
+            if !crate::vars::is_identifier(new) {
                 return Err(format!("`{new}` is not a variable name: those have letters, digits and underscores"));
             }
             if index.variables.contains_key(new)

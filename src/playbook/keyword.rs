@@ -1,6 +1,6 @@
 //! Table of the keywords of plays, roles, blocks, tasks and handlers.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -73,6 +73,10 @@ pub const BOOLEANS: &[&str] = &[
     "no_log",
     "run_once",
 ];
+
+/// Keywords of tasks whose value is true or false.
+pub static TASK_BOOLEANS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| BOOLEANS.iter().copied().filter(|name| is_keyword(name, On::Task)).collect());
 
 /// Every keyword with the objects that accept it, sorted.
 pub const KEYWORDS: &[(&str, u8)] = &[

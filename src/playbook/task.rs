@@ -11,6 +11,7 @@ use super::model::{Frame, Item, Task};
 use super::{arguments, checked, inclusion};
 use crate::error::{Error, Result, did_you_mean};
 use crate::foreign::Resolution;
+use crate::vars::is_identifier;
 
 /// The words of a task, by their kind.
 struct Words {
@@ -264,10 +265,7 @@ const RESERVED: &[&str] = &["False", "None", "True", "false", "none", "not", "tr
 
 /// Whether a text is a valid name of a variable.
 pub(super) fn is_variable_name(text: &str) -> bool {
-    let mut characters = text.chars();
-    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !RESERVED.contains(&text)
+    is_identifier(text) && !RESERVED.contains(&text)
 }
 
 /// Checks the name of a variable.

@@ -8,7 +8,7 @@ use windlass_yaml::Node;
 
 use crate::action::argument_problems;
 use crate::error::{Error, Result, did_you_mean};
-use crate::vars::is_protected;
+use crate::vars::{is_identifier, is_protected};
 
 /// Keys of a specification.
 const KEYS: &[&str] = &["choices", "default", "description", "elements", "no_log", "options", "required", "type"];
@@ -226,7 +226,7 @@ impl Field {
 
 /// Fails if a name is no name of a variable, or that of a variable of connections.
 fn check_name(name: &str, node: &Node) -> Result<()> {
-    if !is_word(name) {
+    if !is_identifier(name) {
         return Err(Error::parse(format!("`{name}` is not a name of a variable"), &node.span));
     }
     if chooses_connection(name) {
@@ -236,18 +236,13 @@ fn check_name(name: &str, node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn is_word(name: &str) -> bool {
-    name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
 fn chooses_connection(name: &str) -> bool {
     name.starts_with("ansible_") || is_protected(name)
 }
 
 /// Whether a form may set a variable of this name.
 pub(super) fn may_set(name: &str) -> bool {
-    is_word(name) && !chooses_connection(name)
+    is_identifier(name) && !chooses_connection(name)
 }
 
 /// Whether a specification has `no_log` at any depth. A value that is unclear counts as true.

@@ -128,9 +128,7 @@ impl Start {
         running.cancels += 1;
         Ok(())
     }
-}
 
-impl Start {
     /// Ends a run that has not begun, because nothing would notice its end.
     fn abandon(&self) {
         let mut running = self.running();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::base::{Setting, base, set_value, value_of};
 use super::places::{WITHOUT_MEANING, has_effect, keys_with_effect, places};
-use super::{expand_home, is_true};
+use super::{boolean, expand_home};
 use crate::error::{Error, Result, did_you_mean};
 
 /// Settings from the environment and one ansible.cfg, without the command line.
@@ -80,11 +80,8 @@ impl Config {
     /// Value of a boolean setting. Fails for other words: a misspelt one must not turn off the check of host keys.
     pub fn bool(&self, name: &str) -> Result<Option<bool>> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        match text.trim().to_lowercase().as_str() {
-            _ if is_true(&text) => Ok(Some(true)),
-            "false" | "no" | "off" | "0" | "0.0" | "f" | "n" | "" => Ok(Some(false)),
-            _ => Err(Error::usage(format!("the setting {name} must be true or false, not '{text}'"))),
-        }
+        let problem = || Error::usage(format!("the setting {name} must be true or false, not '{text}'"));
+        boolean(&text).map(Some).ok_or_else(problem)
     }
 
     /// Value of a numeric setting. Fails if it is not a number.

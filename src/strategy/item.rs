@@ -15,8 +15,7 @@ use super::unknown;
 use crate::action::{self, ActionContext, Arguments, Failure};
 use crate::outcome::TaskResult;
 use crate::output::{Event, Spending};
-use crate::playbook::On;
-use crate::playbook::keyword::{BOOLEANS, is_keyword};
+use crate::playbook::keyword::TASK_BOOLEANS;
 use crate::vars::{boolean, given, number};
 
 /// Ansible's reason for a skipped task.
@@ -261,7 +260,7 @@ impl TaskOnHost {
         let args = action::checked(self.task.short_action(), &self.task.action, args)?;
         self.check_notify(context)?;
         // A misspelt word must not count as false: the task would run as the wrong user, or show a secret.
-        for name in BOOLEANS.iter().filter(|name| is_keyword(name, On::Task)) {
+        for name in TASK_BOOLEANS.iter() {
             self.flag(context, name)?;
         }
         let task = &self.task;

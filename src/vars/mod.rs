@@ -25,6 +25,7 @@ pub use facts::{FactNames, Facts, HostFacts};
 pub(crate) use hostvars::variables_of;
 pub(crate) use magic::{ANSIBLE_VERSION, absolute, without_parents};
 pub(crate) use merge::all as merged;
+pub(crate) use reserved::is_identifier;
 pub use scope::{Definition, Level, TaskScope};
 pub(crate) use world::world_knows;
 pub use world::{FindPython, HostList, HostState, PlayState, Run, VarMap, World};

@@ -9,9 +9,8 @@ use regex::Regex;
 use serde_json::{Value as Json, json};
 use windlass_bounds::child::Limits;
 
-use super::super::not_installed;
 use super::helper::{Helper, Refusal, Setup};
-use super::{PythonPlugins, python_files};
+use super::{PythonPlugins, is_plugin_name, python_files};
 
 /// Time that a callback gets for one event.
 const EVENT_DEADLINE: Duration = Duration::from_secs(60);
@@ -105,7 +104,7 @@ impl PythonPlugins {
 
     /// Reason why there is no callback of this name; `None` if there is one that ansible-core can load.
     pub fn without_callback(&self, name: &str) -> Option<String> {
-        if name.split('.').any(|part| part.is_empty() || part.contains(['/', '\0'])) {
+        if !is_plugin_name(name) {
             return Some("this is no name of a plugin, which is like `community.general.slack`".to_owned());
         }
         if self.modules.ansible_core().is_none() && self.has_own_callback(name) {
@@ -114,16 +113,8 @@ impl PythonPlugins {
         if self.finds("callback", &self.callback_folders(), name) {
             return None;
         }
-        let mut parts = name.split('.');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(namespace), Some(collection), Some(_))
-                if self.modules.collection(namespace, collection).is_none()
-                    && (namespace, collection) != ("ansible", "builtin") =>
-            {
-                Some(not_installed(&format!("{namespace}.{collection}")))
-            }
-            _ => Some("neither the project nor ansible-core has a callback of this name".to_owned()),
-        }
+        let reason = self.without_collection(name);
+        Some(reason.unwrap_or_else(|| "neither the project nor ansible-core has a callback of this name".to_owned()))
     }
 
     /// Callbacks in the known directories, except those that their text shows to be not enabled.

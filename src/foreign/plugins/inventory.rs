@@ -5,8 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value as Json, json};
 use windlass_inventory::{Configured, ForeignInventory, ForeignPlugins, ForeignVars, VarsOwner};
 
-use super::super::not_installed;
-use super::PythonPlugins;
+use super::{PythonPlugins, is_plugin_name, note_secrets};
 
 impl ForeignPlugins for PythonPlugins {
     fn knows(&self, plugin: &str) -> bool {
@@ -23,15 +22,11 @@ impl ForeignPlugins for PythonPlugins {
             let reason = self.modules.without_core();
             return Err(format!("The inventory plugin `{name}` needs ansible-core, but {reason}."));
         }
-        if name.split('.').any(|part| part.is_empty() || part.contains(['/', '\0'])) {
+        if !is_plugin_name(name) {
             return Err(refuse("this is not the name of a plugin, which looks like `amazon.aws.aws_ec2`"));
         }
-        let mut parts = name.split('.');
-        if let (Some(namespace), Some(collection), Some(_)) = (parts.next(), parts.next(), parts.next())
-            && self.modules.collection(namespace, collection).is_none()
-            && (namespace, collection) != ("ansible", "builtin")
-        {
-            return Err(refuse(&not_installed(&format!("{namespace}.{collection}"))));
+        if let Some(reason) = self.without_collection(name) {
+            return Err(refuse(&reason));
         }
         let extra_vars: serde_json::Map<String, Json> =
             configured.extra_vars.iter().map(|(key, value)| (key.to_text(), value.to_json())).collect();
@@ -40,9 +35,7 @@ impl ForeignPlugins for PythonPlugins {
             "cache": configured.use_cache,
         });
         let mut answer = self.request_alone(&request).map_err(|refusal| refuse(&refusal.message))?;
-        for secret in answer.get("secrets").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str) {
-            configured.secrets.decrypted(secret.as_bytes());
-        }
+        note_secrets(&answer, configured.secrets);
         let groups = answer.get_mut("groups").map(Json::take).unwrap_or_default();
         let is_trusted = answer.get("trusted").and_then(Json::as_bool).unwrap_or(false);
         Ok(ForeignInventory { groups, is_trusted })

@@ -16,8 +16,10 @@ use minijinja::value::Kwargs;
 use serde_json::{Map, Value as Json, json};
 use windlass_bounds::child::Limits;
 use windlass_template::{Context, Error, ErrorKind, LookupOptions, PluginKind, Plugins, Value};
+use windlass_vault::Secrets;
 
 use super::finder::Modules;
+use super::not_installed;
 use super::routing::Route;
 use helper::{Helper, Refusal, Setup};
 use vars::VarsProcess;
@@ -136,6 +138,17 @@ impl PythonPlugins {
                     || self.modules.route("ansible.builtin", kind, plugin).is_some()
             }
         }
+    }
+
+    /// Reason why the collection of a plugin cannot be used; `None` if it is installed, or the name has none.
+    fn without_collection(&self, plugin: &str) -> Option<String> {
+        let mut parts = plugin.split('.');
+        let (Some(namespace), Some(collection), Some(_)) = (parts.next(), parts.next(), parts.next()) else {
+            return None;
+        };
+        let is_there = (namespace, collection) == ("ansible", "builtin")
+            || self.modules.collection(namespace, collection).is_some();
+        (!is_there).then(|| not_installed(&format!("{namespace}.{collection}")))
     }
 
     /// Finds a plugin by name that takes precedence over a built-in one.
@@ -350,4 +363,16 @@ fn answer_to(question: &Json, context: &Context) -> Result<Json, String> {
         return context.render(&node).map(|value| packed(&value)).map_err(|error| error.to_string());
     }
     Ok(context.names().iter().map(|name| Json::from(&**name)).collect())
+}
+
+/// Whether a text can be the name of a plugin, with or without a collection.
+fn is_plugin_name(text: &str) -> bool {
+    text.split('.').all(|part| !part.is_empty() && !part.contains(['/', '\0']))
+}
+
+/// Notes the secrets that ansible-core has decrypted for an answer.
+fn note_secrets(answer: &Json, secrets: &Secrets) {
+    for secret in answer.get("secrets").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str) {
+        secrets.decrypted(secret.as_bytes());
+    }
 }

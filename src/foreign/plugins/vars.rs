@@ -8,7 +8,7 @@ use windlass_inventory::{ForeignVars, VarsOwner};
 
 use super::helper::{Helper, Refusal};
 use super::inventory::encoded;
-use super::{PythonPlugins, python_files};
+use super::{PythonPlugins, note_secrets, python_files};
 
 /// Names in `vars_plugins_enabled` that are built in.
 const NATIVE: &[&str] =
@@ -72,9 +72,7 @@ impl PythonPlugins {
             *process = VarsProcess::Failed(reason.clone());
         })?;
         drop(process);
-        for secret in answer.get("secrets").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str) {
-            owner.secrets.decrypted(secret.as_bytes());
-        }
+        note_secrets(&answer, owner.secrets);
         let of = |given: &Json| {
             Some(ForeignVars {
                 plugin: PathBuf::from(given.get("plugin")?.as_str()?),

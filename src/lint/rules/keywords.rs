@@ -8,7 +8,7 @@ use crate::lint::finding::Finding;
 use crate::lint::rule::{DEPRECATED, Rule, SYNTAX_ERROR, Severity, UNKNOWN_KEYWORD};
 use crate::lint::source::{SourceFile, is_template, place_of};
 use crate::lint::walk::Task;
-use crate::playbook::keyword::{BOOLEANS, KEYWORDS, is_keyword};
+use crate::playbook::keyword::{KEYWORDS, TASK_BOOLEANS, is_keyword};
 use crate::playbook::{Keywords, On};
 use crate::vars::is_boolean;
 
@@ -78,7 +78,7 @@ fn title(on: On) -> &'static str {
 
 /// Checks values as a run does before it begins, and booleans, which it checks at each task.
 fn values(file: &SourceFile, map: &Mapping, on: On, findings: &mut Vec<Finding>) {
-    for name in BOOLEANS.iter().filter(|name| is_keyword(name, On::Task)) {
+    for name in TASK_BOOLEANS.iter() {
         let Some(node) = map.get(name) else { continue };
         if let Some(text) = node.as_str().filter(|text| !is_template(text) && !is_boolean(text)) {
             let message = format!("`{name}` must be true or false, not '{text}'");
