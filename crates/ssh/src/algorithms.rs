@@ -56,6 +56,23 @@ const HOST_KEYS: &[Algorithm] = &[
     Algorithm::Rsa { hash: None },
 ];
 
+// SHA-1 is missing, as in ssh's own list.
+const AUTHORITIES: &[Algorithm] = &[
+    Algorithm::Ed25519,
+    Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 },
+    Algorithm::Ecdsa { curve: EcdsaCurve::NistP384 },
+    Algorithm::Ecdsa { curve: EcdsaCurve::NistP521 },
+    Algorithm::SkEd25519,
+    Algorithm::SkEcdsaSha2NistP256,
+    Algorithm::Rsa { hash: Some(HashAlg::Sha512) },
+    Algorithm::Rsa { hash: Some(HashAlg::Sha256) },
+];
+
+/// Algorithms by which an authority may sign certificates of hosts (`CASignatureAlgorithms`).
+pub(crate) fn of_authorities(list: Option<&str>) -> Result<Vec<Algorithm>, Error> {
+    select("CASignatureAlgorithms", list, AUTHORITIES, Algorithm::as_str, |name| Algorithm::new(name).ok())
+}
+
 /// Kinds of host keys, each as a list for HostKeyAlgorithms. A server has at most one key of each.
 pub(crate) fn key_kinds() -> [&'static str; 5] {
     [

@@ -101,10 +101,23 @@ pub enum Error {
     },
     /// The host's key was revoked.
     #[error(
-        "the host key of {}, {} {}, is marked @revoked in {}:{}; no user name and no password was sent to it",
+        "the host key of {}, {} {}, is revoked in {}:{}; no user name and no password was sent to it",
         .0.host, .0.algorithm, .0.fingerprint, .0.file.display(), .0.line
     )]
     HostKeyRevoked(Box<PresentedKey>),
+    /// The RSA key of the host or of its authority is shorter than the configuration permits.
+    #[error(
+        "the host key of {}, {} {}, has {bits} bits, and RequiredRSASize is {least}; no user name and no password was sent to it",
+        .presented.host, .presented.algorithm, .presented.fingerprint
+    )]
+    HostKeyShort {
+        /// The presented key.
+        presented: Box<PresentedKey>,
+        /// Its length in bits.
+        bits: u32,
+        /// Least length in bits that is accepted.
+        least: u32,
+    },
     /// No authentication method worked.
     #[error("{user}@{peer} was refused: {tried}{hint}")]
     Authentication {
@@ -190,7 +203,8 @@ impl Error {
             Self::HostKeyUnknown(_)
             | Self::HostKeyDeclined(_)
             | Self::HostKeyChanged { .. }
-            | Self::HostKeyRevoked(_) => true,
+            | Self::HostKeyRevoked(_)
+            | Self::HostKeyShort { .. } => true,
             Self::Jump { source, .. } => source.is_host_key(),
             _ => false,
         }

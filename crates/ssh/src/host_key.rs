@@ -5,9 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use russh::keys::PublicKeyOrCertificate;
 use ssh_key::certificate::CertType;
-use ssh_key::{Certificate, HashAlg, PublicKey};
+use ssh_key::public::RsaPublicKey;
+use ssh_key::{Algorithm, Certificate, HashAlg, PublicKey};
 
-use crate::known_hosts::{self, HostName, Known, Marker};
+use crate::known_hosts::{self, Entry, HostName, Known, Marker};
 use crate::{Error, HostKeyChecking, PresentedKey, pattern};
 
 /// The known keys of a host, and the policy for unknown ones.
@@ -25,6 +26,12 @@ pub(crate) struct HostKeyPolicy {
     pub(crate) checking: HostKeyChecking,
     /// File that new keys are written to.
     pub(crate) user_file: PathBuf,
+    /// Keys of RevokedHostKeys.
+    pub(crate) revoked: Vec<Entry>,
+    /// Length from which an RSA key is accepted (RequiredRSASize).
+    pub(crate) least_rsa_bits: u32,
+    /// Algorithms by which an authority may sign.
+    pub(crate) authority_algorithms: Vec<Algorithm>,
     /// Whether to hash the names of new keys.
     pub(crate) hash_names: bool,
 }
@@ -73,8 +80,11 @@ impl HostKeyPolicy {
     pub(crate) fn judge(&self, presented: &PublicKeyOrCertificate) -> Result<Accepted, Error> {
         let key = presented.public_key();
         self.refuse_revoked(&key)?;
+        self.refuse_short(&key)?;
         if let Some(certificate) = presented.certificate() {
-            self.refuse_revoked(&PublicKey::new(certificate.signature_key().clone(), ""))?;
+            let authority = PublicKey::new(certificate.signature_key().clone(), "");
+            self.refuse_revoked(&authority)?;
+            self.refuse_short(&authority)?;
             if self.certified(certificate) {
                 return Ok(Accepted::default());
             }
@@ -109,7 +119,7 @@ impl HostKeyPolicy {
     pub(crate) fn verdict(&self, key: &PublicKey) -> Verdict {
         let place = |entry: &known_hosts::Entry| (entry.file.clone(), entry.line);
         let is_key = |entry: &&known_hosts::Entry| entry.key.key_data() == key.key_data();
-        if let Some((file, line)) = self.known.of(Marker::Revoked).find(is_key).map(place) {
+        if let Some((file, line)) = self.all_revoked().find(is_key).map(place) {
             return Verdict::Revoked { file, line };
         }
         if let Some((file, line)) = self.known.of(Marker::Host).find(is_key).map(place) {
@@ -126,8 +136,23 @@ impl HostKeyPolicy {
     }
 
     fn refuse_revoked(&self, key: &PublicKey) -> Result<(), Error> {
-        match self.known.of(Marker::Revoked).find(|entry| entry.key.key_data() == key.key_data()) {
+        match self.all_revoked().find(|entry| entry.key.key_data() == key.key_data()) {
             Some(entry) => Err(Error::HostKeyRevoked(self.presented(key, &entry.file, entry.line))),
+            None => Ok(()),
+        }
+    }
+
+    fn all_revoked(&self) -> impl Iterator<Item = &Entry> {
+        self.known.of(Marker::Revoked).chain(&self.revoked)
+    }
+
+    fn refuse_short(&self, key: &PublicKey) -> Result<(), Error> {
+        match key.key_data().rsa().map(RsaPublicKey::key_size).filter(|&bits| bits < self.least_rsa_bits) {
+            Some(bits) => Err(Error::HostKeyShort {
+                presented: self.presented(key, &self.user_file, 0),
+                bits,
+                least: self.least_rsa_bits,
+            }),
             None => Ok(()),
         }
     }
@@ -152,6 +177,7 @@ impl HostKeyPolicy {
         let principals = certificate.valid_principals();
         certificate.cert_type() == CertType::Host
             && certificate.critical_options().is_empty()
+            && self.authority_algorithms.contains(&certificate.signature().algorithm())
             && certificate.validate_at(now, &authorities).is_ok()
             && (principals.is_empty()
                 || pattern::list(principals.iter().map(String::as_str), host) == pattern::Match::Yes)

@@ -1,6 +1,7 @@
 //! Private key files, read and unlocked once for all connections of a run.
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,6 +38,7 @@ pub(crate) struct KeyFile {
 impl KeyFile {
     /// Reads the public half of a private key file.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        refuse_exposed(path)?;
         let text = windlass_bounds::read_text(path)
             .map_err(|error| format!("the key {} cannot be read: {error}", path.display()))?;
         let beside = |suffix: &str| {
@@ -57,6 +59,19 @@ impl KeyFile {
             read_certificate(&beside("-cert.pub")).filter(|found| found.public_key() == public.key_data());
         Ok(Self { path: path.to_owned(), public, certificate })
     }
+}
+
+/// Refuses a key that other users may read, as ssh does.
+fn refuse_exposed(path: &Path) -> Result<(), String> {
+    let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
+    let mode = metadata.mode() & 0o777;
+    if metadata.uid() != rustix::process::getuid().as_raw() || mode & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "the key {path} is not used: its mode {mode:04o} lets other users read it; run `chmod 600 {path}`",
+        path = path.display()
+    ))
 }
 
 /// Reads a certificate file; `None` if it is missing or unusable.

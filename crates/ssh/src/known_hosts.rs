@@ -80,6 +80,30 @@ pub(crate) fn read(files: &[PathBuf], host: &HostName) -> io::Result<Known> {
     Ok(known)
 }
 
+/// First bytes of a key revocation list in OpenSSH's binary format (PROTOCOL.krl).
+const KRL: &[u8] = b"SSHKRL\n\0";
+
+/// Reads the keys that `RevokedHostKeys` lists, one in a line. Fails unless all of them can be read, because the others
+/// would be accepted.
+pub(crate) fn revoked(file: &Path) -> Result<Vec<Entry>, String> {
+    let bytes = windlass_bounds::read(file)
+        .map_err(|error| format!("RevokedHostKeys {} cannot be read: {error}", file.display()))?;
+    if bytes.starts_with(KRL) {
+        return Err(format!(
+            "RevokedHostKeys {} is a binary list (KRL); only public keys in lines are supported",
+            file.display()
+        ));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).map(|(line, text)| {
+        let key = PublicKey::from_openssh(text)
+            .map_err(|error| format!("{}:{line}: RevokedHostKeys needs public keys: {error}", file.display()))?;
+        Ok(Entry { marker: Marker::Revoked, key, file: file.to_owned(), line, exact: true })
+    });
+    keys.collect()
+}
+
 fn entry(line: &str, host: &HostName) -> Option<(Marker, PublicKey, bool)> {
     let mut fields = line.split_whitespace();
     let (marker, names) = names_of(&mut fields)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::account::Account;
+use crate::algorithms;
 use crate::config::{self, Arguments, HostOptions, Query, Sources, Tokens};
 use crate::host_key::HostKeyPolicy;
 use crate::known_hosts::{self, HostName};
@@ -12,6 +13,8 @@ use crate::{Destination, Error, HostKeyChecking, Settings};
 
 /// Private keys to offer if none is configured.
 const DEFAULT_IDENTITIES: [&str; 3] = ["~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"];
+/// Default of RequiredRSASize.
+const DEFAULT_RSA_BITS: u32 = 1024;
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Route to the server.
@@ -143,6 +146,9 @@ impl Resolved {
             confirmed: None,
             checking: options.host_key_checking.unwrap_or(HostKeyChecking::Ask),
             user_file,
+            revoked: revoked_keys(&options, &tokens).map_err(wrong)?,
+            least_rsa_bits: options.required_rsa_size.unwrap_or(DEFAULT_RSA_BITS),
+            authority_algorithms: algorithms::of_authorities(options.ca_signature_algorithms.as_deref())?,
             hash_names: options.hash_known_hosts.unwrap_or(false),
         };
         let identity_files = paths(&options.identity_files)?;
@@ -187,6 +193,13 @@ impl Resolved {
         } else {
             format!("{}:{}", self.host, self.port)
         }
+    }
+}
+
+fn revoked_keys(options: &HostOptions, tokens: &Tokens) -> Result<Vec<known_hosts::Entry>, String> {
+    match options.revoked_host_keys.as_deref().filter(|file| *file != "none") {
+        Some(file) => known_hosts::revoked(&PathBuf::from(tokens.expand_path(file)?)),
+        None => Ok(Vec::new()),
     }
 }
 

@@ -5,6 +5,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,6 +58,17 @@ async fn an_encrypted_key_is_unlocked_once_for_many_connections() {
     let none = Settings { passphrase: None, ..settings };
     let error = connect(&destination, &none).await.unwrap_err();
     assert!(error.to_string().contains("is encrypted and no passphrase is given"), "{error}");
+}
+
+#[tokio::test]
+async fn key_that_others_may_read_is_not_used() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    fs::set_permissions(sshd.path("id"), fs::Permissions::from_mode(0o644)).unwrap();
+    let error = connect(&sshd.destination(), &sshd.settings()).await.unwrap_err();
+    assert!(error.is_authentication() && error.to_string().contains("run `chmod 600"), "{error}");
 }
 
 #[tokio::test]

@@ -79,6 +79,60 @@ async fn a_revoked_key_is_refused_even_if_it_is_known() {
 }
 
 #[tokio::test]
+async fn keys_of_revoked_host_keys_are_refused() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    sshd.known_hosts(&format!("[127.0.0.1]:{} {}\n", sshd.port, sshd.host_public_key()));
+    let with_list = |text: &[u8]| {
+        fs::write(sshd.path("revoked"), text).unwrap();
+        let mut settings = strict(&sshd);
+        settings.arguments.push(format!("-oRevokedHostKeys={}", sshd.path("revoked").display()));
+        settings
+    };
+    connect(&sshd.destination(), &with_list(b"# none\n")).await.unwrap();
+    let list = format!("# stolen\n{}\n", sshd.host_public_key());
+    let error = connect(&sshd.destination(), &with_list(list.as_bytes())).await.unwrap_err();
+    assert!(matches!(&error, Error::HostKeyRevoked(key) if key.line == 2), "{error}");
+
+    // A list that cannot be read must not pass every key.
+    let krl = sshd.path("krl");
+    run(Command::new("ssh-keygen").args(["-q", "-k", "-f"]).arg(&krl).arg(sshd.path("host_key.pub")));
+    for (list, reason) in
+        [(fs::read(krl).unwrap(), "is a binary list (KRL)"), (b"no key".to_vec(), "needs public keys")]
+    {
+        let error = connect(&sshd.destination(), &with_list(&list)).await.unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    let settings = with_list(b"");
+    fs::remove_file(sshd.path("revoked")).unwrap();
+    let error = connect(&sshd.destination(), &settings).await.unwrap_err();
+    assert!(error.to_string().contains("cannot be read"), "{error}");
+}
+
+#[tokio::test]
+async fn rsa_keys_shorter_than_required_rsa_size_are_refused() {
+    if !available() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let rsa = directory.path().join("rsa");
+    run(Command::new("ssh-keygen").args(["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f"]).arg(&rsa));
+    let sshd = Sshd::start(&format!("HostKey {}", rsa.display()));
+    let mut settings = sshd.settings();
+    settings.arguments.extend(["-oRequiredRSASize=3072".to_owned(), "-oHostKeyAlgorithms=rsa-sha2-512".to_owned()]);
+    let error = connect(&sshd.destination(), &settings).await.unwrap_err();
+    assert!(error.is_host_key() && error.to_string().contains("has 2048 bits"), "{error}");
+    assert!(!saw_a_user(&sshd));
+
+    fs::copy(directory.path().join("rsa.pub"), sshd.path("authorized_keys")).unwrap();
+    settings.arguments.truncate(settings.arguments.len() - 1);
+    let error = connect(&sshd.destination(), &Settings { identity_file: Some(rsa), ..settings }).await.unwrap_err();
+    assert!(error.is_authentication() && error.to_string().contains("it has 2048 bits"), "{error}");
+}
+
+#[tokio::test]
 async fn names_hashed_by_ssh_keygen_are_found() {
     if !available() {
         return;
@@ -128,6 +182,9 @@ async fn host_certificate_of_known_authority_accepted() {
         format!("@cert-authority [127.0.0.*]:* {}", fs::read_to_string(directory.path().join("ca.pub")).unwrap());
     sshd.known_hosts(&authority);
     connect(&sshd.destination(), &strict(&sshd)).await.unwrap();
+    let mut without = strict(&sshd);
+    without.arguments.push("-oCASignatureAlgorithms=-ssh-ed25519".to_owned());
+    assert!(connect(&sshd.destination(), &without).await.unwrap_err().is_host_key());
 
     sign("other.example.com");
     let sshd = Sshd::start(&format!("HostKey {0}/host\nHostCertificate {0}/host-cert.pub", directory.path().display()));

@@ -1,6 +1,7 @@
 //! Reads ssh_config: `Host` and `Match` blocks, `Include` and tokens. The first value of an option wins.
 
 mod arguments;
+mod keywords;
 mod lexer;
 mod options;
 mod reader;

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use super::keywords;
+use crate::pattern;
+
 /// Host key policy (`StrictHostKeyChecking`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HostKeyChecking {
@@ -57,10 +60,17 @@ pub(crate) struct HostOptions {
     pub(crate) address_family: Option<AddressFamily>,
     pub(crate) bind_address: Option<String>,
     pub(crate) rekey_limit: Option<usize>,
+    /// `none` is kept, because it blocks a later value.
+    pub(crate) revoked_host_keys: Option<String>,
+    pub(crate) required_rsa_size: Option<u32>,
+    pub(crate) ca_signature_algorithms: Option<String>,
+    /// Patterns of keywords that may be unknown.
+    pub(crate) ignored: Option<String>,
 }
 
 impl HostOptions {
-    /// Sets one option. Options that this client does not support (forwardings, ControlMaster, ...) are skipped.
+    /// Sets one option. Options that this client does not support (forwardings, ControlMaster, ...) are skipped; those that
+    /// ssh does not have either are errors.
     pub(crate) fn set(&mut self, keyword: &str, rest: &str, words: &[String]) -> Result<(), String> {
         let first = || words.first().cloned().ok_or_else(|| format!("the option `{keyword}` has no value"));
         match keyword {
@@ -78,6 +88,7 @@ impl HostOptions {
             // The first of the two wins: a ProxyCommand blocks a later ProxyJump, and vice versa.
             "proxyjump" if self.proxy_command.is_none() => once(&mut self.proxy_jump, first()?),
             "proxycommand" if self.proxy_jump.is_none() => once(&mut self.proxy_command, rest.to_owned()),
+            "proxyjump" | "proxycommand" => {}
             "userknownhostsfile" => once(&mut self.user_known_hosts, words.to_vec()),
             "globalknownhostsfile" => once(&mut self.global_known_hosts, words.to_vec()),
             "stricthostkeychecking" => once(&mut self.host_key_checking, host_key_checking(&first()?)?),
@@ -114,7 +125,8 @@ impl HostOptions {
                 let family = match first()?.as_str() {
                     "inet" => AddressFamily::V4,
                     "inet6" => AddressFamily::V6,
-                    _ => AddressFamily::Any,
+                    "any" => AddressFamily::Any,
+                    other => return Err(format!("AddressFamily is `any`, `inet` or `inet6`, not `{other}`")),
                 };
                 once(&mut self.address_family, family);
             }
@@ -124,9 +136,24 @@ impl HostOptions {
                     once(&mut self.rekey_limit, limit);
                 }
             }
-            _ => tracing::debug!(keyword, "an ssh option is not used by this client"),
+            "revokedhostkeys" => once(&mut self.revoked_host_keys, first()?),
+            "requiredrsasize" => once(&mut self.required_rsa_size, number(keyword, &first()?)?),
+            "casignaturealgorithms" => once(&mut self.ca_signature_algorithms, first()?),
+            "ignoreunknown" => once(&mut self.ignored, first()?),
+            _ if keywords::is_known(keyword) || self.ignores(keyword) => {
+                tracing::debug!(keyword, "an ssh option is not used by this client");
+            }
+            _ => {
+                return Err(format!(
+                    "ssh has no option `{keyword}`; ssh_config(5) lists them, and IgnoreUnknown permits others"
+                ));
+            }
         }
         Ok(())
+    }
+
+    fn ignores(&self, keyword: &str) -> bool {
+        self.ignored.as_deref().is_some_and(|list| pattern::list(list.split(','), keyword) == pattern::Match::Yes)
     }
 }
 

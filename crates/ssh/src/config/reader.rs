@@ -327,9 +327,18 @@ mod tests {
         fs::write(&path, "Host *\n  Port ssh\n").unwrap();
         let account = Account { name: "me".into(), uid: 1000, home: directory.path().to_owned() };
         let sources = Sources { user: Some(path), system: None };
-        let error =
-            read(&Query { host: "a", account: &account }, HostOptions::default(), &Arguments::default(), &sources)
-                .unwrap_err();
+        let query = Query { host: "a", account: &account };
+        let error = read(&query, HostOptions::default(), &Arguments::default(), &sources).unwrap_err();
         assert!(error.to_string().ends_with("config:2: `ssh` is not a port"), "{error}");
+
+        let arguments = Arguments::parse(&["-oConectTimeout=5".to_owned()]).unwrap();
+        let error = read(&query, HostOptions::default(), &arguments, &sources).unwrap_err().to_string();
+        assert!(error.starts_with("ssh option `-o ConectTimeout=5`: ssh has no option `conecttimeout`"), "{error}");
+    }
+
+    #[test]
+    fn keywords_of_other_builds_of_ssh_pass() {
+        let text = "IgnoreUnknown My*,Other\nMyChoice yes\nOther 1\nGSSAPIKeyExchange no\nUseKeychain yes\nPort 7\n";
+        assert_eq!(options(text, "a", &[]).port, Some(7));
     }
 }
