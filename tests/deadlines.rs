@@ -275,6 +275,11 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
+        "End of a run that `--resume` finds still active",
+        "100 looks, 20 ms apart",
+        &[("src/journal/state.rs", "const END_LOOK: Duration = Duration::from_millis(20);")],
+    ),
+    (
         "Change of a run that `serve` shows live",
         "within 500 ms; after 15 s",
         &[

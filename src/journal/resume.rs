@@ -32,11 +32,11 @@ pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> R
 /// Whether the run was killed before its first task. It has done nothing, and its journal may lack some of its inputs.
 fn was_killed_early(run: &RunFile, journal: &Journal) -> bool {
     let is_of_task = |record: &Record| matches!(record, Record::Sent(_) | Record::Item(_) | Record::Done(_));
-    journal.end.is_none() && !journal.records.iter().any(is_of_task) && !run.is_alive()
+    journal.end.is_none() && !journal.records.iter().any(is_of_task) && !run.stays_alive()
 }
 
 fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
-    if run.is_alive() {
+    if run.stays_alive() {
         let message = format!(
             "the run {} is still active (process {} on {})",
             run.run, journal.header.pid, journal.header.machine

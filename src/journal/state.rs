@@ -17,6 +17,9 @@ const ENTRIES: usize = 100_000;
 const LOOKS: usize = 100;
 const LOOK: Duration = Duration::from_millis(1);
 
+/// Rest between as many looks whether a run that seems active has ended.
+const END_LOOK: Duration = Duration::from_millis(20);
+
 /// The state directory.
 #[derive(Debug, Clone)]
 pub struct State {
@@ -43,6 +46,18 @@ impl RunFile {
     /// Whether the run is active: it holds a lock on its journal while it lives.
     pub fn is_alive(&self) -> bool {
         File::open(&self.path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Whether the run is active and stays so for two seconds. After a run was killed, a child that it had just forked
+    /// shares the lock until it executes its program.
+    pub fn stays_alive(&self) -> bool {
+        for _ in 0..LOOKS {
+            if !self.is_alive() {
+                return false;
+            }
+            std::thread::sleep(END_LOOK);
+        }
+        self.is_alive()
     }
 }
 
@@ -190,6 +205,18 @@ mod tests {
         assert_eq!(fs::metadata(&root).unwrap().mode() & 0o777, 0o700);
         assert!(run.is_alive());
         assert_eq!(state.runs(), [run]);
+    }
+
+    #[test]
+    fn lock_that_a_child_of_a_killed_run_holds_for_a_moment_does_not_make_the_run_active() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, file) = State::at(&folder.path().join("state")).create("p").unwrap();
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(5 * END_LOOK);
+            drop(file);
+        });
+        assert!(!run.stays_alive());
+        child.join().unwrap();
     }
 
     #[test]
