@@ -68,6 +68,8 @@ fn kubernetes_project_passes_its_own_checks_without_the_repository() {
     assert_eq!(groups.trim(), "@etcd:\n  |--a\n  |--b\n  |--c");
     let tasks = text(&project, &["playbook", "-i", "inventory", "playbooks/cluster.yml", "--list-tasks"]);
     assert!(tasks.contains("Join the workers"), "{tasks}");
+    let findings = windlass(&project, &["lint"]);
+    assert!(String::from_utf8_lossy(&findings.stderr).contains(" 0 errors, 0 warnings,"), "{findings:?}");
     // The first play checks the inventory and contacts no host.
     let check = ["playbook", "-i", "inventory", "playbooks/cluster.yml", "--check", "--limit", "localhost"];
     let output = windlass(&project, &check);
