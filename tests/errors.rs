@@ -788,10 +788,32 @@ fn every_setting_of_windlass_is_known_to_config_validate() {
 
 #[test]
 fn misspelt_setting_gets_a_suggestion() {
-    let files = [("ansible.cfg", "[defaults]\nhost_key_cheking = false\n[windlass]\nlokc = fail\n"), NOTHING];
+    let settings =
+        "[defaults]\nhost_key_cheking = false\n[windlass]\nlokc = fail\n[default]\nforks = 3\n[mine]\na = b\n";
+    let files = [("ansible.cfg", settings), NOTHING];
     let told = told(&files, LOCAL);
     assert!(told.contains("host_key_cheking (did you mean `host_key_checking`?) has no effect here"), "{told}");
     assert!(told.contains("lokc (did you mean `lock`?) has no effect here"), "{told}");
+    assert!(told.contains("[default] forks (did you mean `defaults`?) has no effect here"), "{told}");
+    assert!(!told.contains("mine"), "{told}");
+}
+
+#[test]
+fn misspelt_option_of_a_module_gets_a_suggestion() {
+    for (task, hint) in [
+        ("copy: {contents: a, dest: /tmp/x}", "`copy` has no option `contents`; did you mean `content`?"),
+        ("ansible.builtin.file: {pth: /tmp/x}", "`file` has no option `pth`; did you mean `path`?"),
+    ] {
+        let play = format!("- hosts: localhost\n  gather_facts: false\n  tasks:\n    - {task}\n");
+        let told = told(&[("p.yml", &play)], LOCAL);
+        assert!(told.contains(&format!("hint: {hint}")), "{told}");
+    }
+}
+
+#[test]
+fn number_that_is_none_is_refused_in_words() {
+    let told = told(&[NOTHING], &["-f", "x"]);
+    assert!(told.contains("invalid value 'x' for '--forks <COUNT>': a whole number is needed"), "{told}");
 }
 
 #[test]

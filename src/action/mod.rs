@@ -32,8 +32,9 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 
 use windlass_modules::kubernetes::{core as cluster, variables as cluster_variables};
-use windlass_modules::{Spec, archive, commands, files as file_modules, http, registry, system};
+use windlass_modules::{Opt, Spec, archive, commands, files as file_modules, http, registry, system};
 
+use crate::error::did_you_mean;
 use crate::foreign::{Origin, Resolution};
 use crate::outcome::TaskResult;
 
@@ -220,6 +221,12 @@ pub fn specs() -> impl Iterator<Item = &'static Spec> {
 pub fn spec(name: &str) -> Option<&'static Spec> {
     static BY_NAME: LazyLock<HashMap<String, &Spec>> = LazyLock::new(|| by_name(specs().map(|spec| (spec, spec))));
     BY_NAME.get(name).copied()
+}
+
+/// Suggestion for a name that none of the options has.
+pub fn closest_option(options: &'static [Opt], name: &str) -> Option<String> {
+    let shown = options.iter().filter(|option| !option.name.starts_with('_'));
+    did_you_mean(name, shown.flat_map(|option| std::iter::once(option.name).chain(option.aliases.iter().copied())))
 }
 
 /// Whether a name is a built-in action or module, short or qualified.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::options::{TaskOptions, module_arguments, playbook_folder};
+use super::options::{TaskOptions, module_arguments, playbook_folder, whole};
 use super::session::{Session, block_on};
 use super::signals::until_signal;
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     #[arg(short = 'B', long, value_name = "SECONDS", default_value_t = 0)]
     background: u64,
     /// Seconds between checks of a background job; 0 does not wait for it [default: 15]
-    #[arg(short = 'P', long = "poll", value_name = "SECONDS")]
+    #[arg(short = 'P', long = "poll", value_name = "SECONDS", value_parser = whole::<u64>)]
     poll_interval: Option<u64>,
     /// Write events as JSON lines while the run lasts, to this file or to the descriptor with this number
     #[arg(long, value_name = "FILE|FD")]
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     flush_cache: bool,
     /// Time limit of the task in seconds; 0 means none [default: 0]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>)]
     task_timeout: Option<u64>,
     /// Directory with group_vars, host_vars and files [default: current directory]
     #[arg(long, value_name = "DIR")]

@@ -12,7 +12,7 @@ use windlass_yaml::{Mapping, Node, Span, Value};
 use self::command::Command;
 use self::editor::{LineEditor, Names};
 use super::adhoc::{self, refuse_imports};
-use super::options::{Inputs, TaskOptions, module_arguments, playbook_folder};
+use super::options::{Inputs, TaskOptions, module_arguments, playbook_folder, whole};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result};
 use crate::executor::LockPolicy;
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     step: bool,
     /// Time limit per task in seconds; 0 means none [default: 0]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>)]
     task_timeout: Option<u64>,
     /// Directory with group_vars, host_vars and files [default: current directory]
     #[arg(long, value_name = "DIR")]

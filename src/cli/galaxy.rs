@@ -20,6 +20,7 @@ use serde_json::Value;
 use self::install::Installer;
 use self::lock::Lock;
 use self::server::{Server, Servers};
+use super::options::whole;
 use crate::error::{Error, Result};
 use crate::output::{Color, Printer};
 use crate::playbook::Files;
@@ -82,7 +83,7 @@ struct Common {
     #[arg(short = 'c', long)]
     ignore_certs: bool,
     /// Seconds to wait for a server's answer [default: 60]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>)]
     timeout: Option<u64>,
 }
 

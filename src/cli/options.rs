@@ -39,7 +39,7 @@ pub(super) struct ConnectOptions {
     #[arg(short, long, value_name = "KIND")]
     connection: Option<String>,
     /// Seconds to wait for a connection [default: 10]
-    #[arg(short = 'T', long, value_name = "SECONDS")]
+    #[arg(short = 'T', long, value_name = "SECONDS", value_parser = whole::<u64>)]
     timeout: Option<u64>,
     /// Private key for the login
     #[arg(long, visible_alias = "key-file", value_name = "FILE")]
@@ -114,7 +114,7 @@ pub(super) struct RunOptions {
     #[arg(short, long, value_name = "VARS")]
     extra_vars: Vec<String>,
     /// Maximum number of hosts to work on in parallel [default: 50]
-    #[arg(short, long, value_name = "COUNT")]
+    #[arg(short, long, value_name = "COUNT", value_parser = whole::<usize>)]
     forks: Option<usize>,
     /// Predict changes without making them
     #[arg(short = 'C', long)]
@@ -142,7 +142,7 @@ pub(super) struct RunOptions {
     #[arg(long, value_name = "POLICY")]
     lock: Option<crate::executor::LockPolicy>,
     /// Seconds to wait for a host locked by another run [default: 1800]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>)]
     lock_timeout: Option<u64>,
     /// Release of Ansible to emulate: 2.18 or 2.19 [default: 2.19]
     #[arg(long, value_name = "LINE")]
@@ -436,6 +436,11 @@ pub(super) fn playbook_folder(folder: &Path) -> Result<PathBuf> {
     let what = if folder.exists() { "is not a directory" } else { "does not exist" };
     Err(Error::argument(format!("--playbook-dir {} {what}", folder.display()))
         .hint("it is the directory that contains group_vars, host_vars, roles and plugins"))
+}
+
+/// Parses a number without fraction and sign.
+pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "a whole number is needed, 0 or more")
 }
 
 fn override_with<T: Clone>(setting: &mut Option<T>, option: &Option<T>) {

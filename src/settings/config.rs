@@ -181,7 +181,15 @@ impl Config {
             "windlass",
         ];
         let mut names = Vec::new();
+        let is_section =
+            |name: &str| base().iter().any(|setting| setting.ini.iter().any(|(section, _)| *section == name));
         for (section, key) in self.keys() {
+            // Other programs may have sections of their own, so only a near miss is one.
+            let misspelt = (!is_section(section)).then(|| did_you_mean(section, SECTIONS.iter().copied())).flatten();
+            if let Some(suggestion) = misspelt {
+                names.push(format!("setting [{section}] {key} ({suggestion})"));
+                continue;
+            }
             let setting = base().iter().find(|setting| setting.ini.contains(&(section, key)));
             let harmless = setting.is_some_and(is_default);
             if SECTIONS.contains(&section) && !is_supported(section, key) && !harmless {

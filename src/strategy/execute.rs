@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use tokio::sync::Semaphore;
 use windlass_inventory::Inventory;
 use windlass_template::{Compat, Context, Value, Variable};
-use windlass_yaml::Node;
+use windlass_yaml::{Key, Node};
 
 use super::item::{ItemOutcome, censored};
 use super::items::Items;
@@ -16,6 +16,7 @@ use super::looping::Loop;
 use crate::action::Failure;
 use crate::error::Result;
 use crate::executor::Pool;
+use crate::foreign::Resolution;
 use crate::journal::{Place, Recorder};
 use crate::outcome::{Size, TaskResult};
 use crate::output::{Event, Events, ResultEvent, Secrets, Status};
@@ -433,6 +434,16 @@ impl TaskOnHost {
         failed.then(|| self.located(result, no_log || result.is_secret()))
     }
 
+    /// Advice about the first option that the built-in action does not have.
+    fn misspelt_option(&self) -> Option<String> {
+        let resolution = self.shared.loader.modules.resolve(&self.task.action, &self.task.collections());
+        let spec = crate::action::spec(&self.task.action).filter(|_| matches!(resolution, Resolution::Native))?;
+        let mut names = self.task.args.keys().map(Key::to_text).filter(|name| name != "_raw_params");
+        let name = names.find(|name| spec.option(name).is_none())?;
+        let hint = crate::action::closest_option(spec.options, &name)?;
+        Some(format!("`{}` has no option `{name}`; {hint}", spec.name))
+    }
+
     /// An error message with its place, excerpt and advice.
     fn located(&self, result: &TaskResult, no_log: bool) -> String {
         if let (Some(report), false) = (result.report(), no_log) {
@@ -446,7 +457,8 @@ impl TaskOnHost {
         if span.is_located() {
             text.push_str(&format!("\nOrigin: {span}\n\n{}", span.excerpt()));
         }
-        if let (Some(advice), false) = (result.advice(), no_log) {
+        let advice = || result.advice().map(str::to_owned).or_else(|| self.misspelt_option());
+        if let Some(advice) = (!no_log).then(advice).flatten() {
             text = format!("{}\n\nhint: {advice}", text.trim_end());
         }
         text

@@ -209,6 +209,11 @@ pub(crate) const CASES: &[Case] = &[
     ),
     tasks!("    - debgu: msg=x\n", "did you mean `debug`?", "    - debug: msg=x\n"),
     tasks!("    - debug: msg=x\n      wehn: true\n", "did you mean `when`?", "    - debug: msg=x\n      when: true\n"),
+    tasks!(
+        "    - file:\n        pth: /\n        state: directory\n",
+        "did you mean `path`?",
+        "    - file:\n        path: /\n        state: directory\n"
+    ),
     tasks!("    - meta: nop\n", "did you mean `noop`?", "    - meta: noop\n"),
     tasks!("    - debug:\n      with_itmes: [1]\n", "did you mean `items`?", "    - debug:\n      with_items: [1]\n"),
     tasks!(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::cli::options::whole;
 use crate::error::{Error, Result};
 use crate::journal::{State, expired};
 use crate::output::{Color, Printer};
@@ -19,7 +20,7 @@ use crate::settings::Settings;
   windlass runs prune --older-than 30d --dry-run    # list what is older than 30 days")]
 pub(super) struct Arguments {
     /// Number of newest runs to keep
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = whole::<usize>)]
     keep: Option<usize>,
     /// Remove runs older than this: a number with `s`, `m`, `h`, `d` or `w`
     #[arg(long, value_name = "AGE", value_parser = age)]

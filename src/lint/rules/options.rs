@@ -78,10 +78,7 @@ impl Options<'_, '_> {
             }
             let Some(option) = options.iter().find(|option| option.is_called(&name)) else {
                 if !takes_others {
-                    let shown = options.iter().filter(|option| !option.name.starts_with('_'));
-                    let known =
-                        shown.flat_map(|option| std::iter::once(option.name).chain(option.aliases.iter().copied()));
-                    let hint = nearest(&name, (name.chars().count() / 3).max(1) + 1, known);
+                    let hint = crate::action::closest_option(options, &name);
                     let message = format!("`{}` has no option `{path}{name}`", self.spec.name);
                     self.report(&key.span, message, hint);
                 }
