@@ -69,8 +69,8 @@ pub(crate) struct HostOptions {
 }
 
 impl HostOptions {
-    /// Sets one option. Options that this client does not support (forwardings, ControlMaster, ...) are skipped; those that
-    /// ssh does not have either are errors.
+    /// Sets one option. Skips those that this client does not support (forwardings, ControlMaster, ...), and fails for
+    /// those that ssh does not have either.
     pub(crate) fn set(&mut self, keyword: &str, rest: &str, words: &[String]) -> Result<(), String> {
         let first = || words.first().cloned().ok_or_else(|| format!("the option `{keyword}` has no value"));
         match keyword {
