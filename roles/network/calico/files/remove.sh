@@ -48,8 +48,9 @@ for program in iptables ip6tables iptables-legacy ip6tables-legacy; do
         /^-A .*(cali-|cali:)/ { sub(/^-A/, "-D"); print }
         /^COMMIT/ { printf "%s", chains; print }' | $program-restore --wait --noflush
 done
+# nft of Debian 12 crashes at tables that newer ones wrote, but can empty them, and they have no effect then.
 for family in ip ip6; do
-    nft delete table $family calico 2>/dev/null
+    nft delete table $family calico 2>/dev/null || nft flush table $family calico 2>/dev/null
 done
 if command -v ipset >/dev/null; then
     for set in $(ipset list -name | grep '^cali[46]'); do
