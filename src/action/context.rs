@@ -12,7 +12,7 @@ use windlass_template::{Compat, Context, Value, from_json, to_json};
 use super::hashes::{self, Hashes, Senders};
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
-use crate::foreign::Modules;
+use crate::foreign::{Modules, PythonPlugins};
 use crate::outcome::{HostResult, TaskResult};
 use crate::output::{Event, Events, Secrets, Spending};
 use crate::playbook::{Files, Task};
@@ -87,6 +87,7 @@ impl From<&str> for Failure {
 }
 
 /// Context of an action: one task, one item, one host.
+#[derive(Clone)]
 pub struct ActionContext {
     /// Short name of the action.
     pub action: String,
@@ -118,6 +119,8 @@ pub struct ActionContext {
     pub files: Arc<Files>,
     /// Finder of modules that are not built in.
     pub modules: Arc<Modules>,
+    /// Plugins in Python.
+    pub plugins: Arc<PythonPlugins>,
     /// Connections and executors.
     pub pool: Arc<Pool<Value>>,
     /// Sender of events to the output.
@@ -370,7 +373,7 @@ impl ActionContext {
     }
 
     /// Result of the module `name` from what `host` answered.
-    fn result(&self, host: &str, name: &str, answer: &Value) -> Result<TaskResult, Failure> {
+    pub(super) fn result(&self, host: &str, name: &str, answer: &Value) -> Result<TaskResult, Failure> {
         let Some(answer) = HostResult::read(answer, FactNames::of_module(name)) else {
             return Err(Failure::Failed(format!(
                 "{name} on {host} returned {} instead of a mapping, so its effects are unknown",

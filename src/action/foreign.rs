@@ -13,15 +13,16 @@ use crate::vars::is_protected;
 /// Filesystems without SELinux contexts; modules receive this list.
 const SPECIAL_FILESYSTEMS: &[&str] = &["fuse", "nfs", "vboxsf", "ramfs", "9p", "vfat"];
 
-/// Runs a module that is not built in.
+/// Runs a module that is not built in, by its action plugin if it has one.
 pub(super) async fn run(context: &ActionContext, module: &ForeignModule) -> Result<TaskResult, Failure> {
-    if let Some(plugin) = module.action_plugin() {
-        return Err(Failure::Failed(format!(
-            "{} needs its action plugin in Python ({}), which Windlass cannot run",
-            module.described(),
-            plugin.display()
-        )));
+    match &module.action {
+        Some(plugin) => super::python::run(context, module, plugin).await,
+        None => run_module(context, module).await,
     }
+}
+
+/// Runs the module itself on the host.
+pub(super) async fn run_module(context: &ActionContext, module: &ForeignModule) -> Result<TaskResult, Failure> {
     let package = module.package(&context.modules)?;
     let interpreter = interpreter(context, package, module)?;
     let is_searched = !interpreter.candidates.is_empty();

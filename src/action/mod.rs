@@ -17,6 +17,7 @@ mod inventory;
 mod kubernetes;
 mod module;
 mod pause;
+mod python;
 mod raw;
 mod reboot;
 mod set_fact;
@@ -206,6 +207,11 @@ pub fn is_engine(name: &str) -> bool {
 pub fn is_action(spec: &Spec) -> bool {
     let named = |other: &Spec| other.name == spec.name && other.collection == spec.collection;
     ACTIONS.iter().any(|action| named(action.spec)) || engine::SPECS.iter().any(|page| named(page))
+}
+
+/// Short names of the actions that have a part on the controller.
+pub fn controller_actions() -> impl Iterator<Item = &'static str> {
+    ACTIONS.iter().map(|action| action.spec.name)
 }
 
 /// Everything a task may name, each once: engine actions, other actions, modules.

@@ -18,7 +18,7 @@ use crate::settings::Rejected;
 
 /// Directories of plugins that run inside of Ansible and have no effect here.
 const WITHOUT_EFFECT: &[&str] =
-    &["action_plugins", "become_plugins", "cache_plugins", "connection_plugins", "strategy_plugins", "vars_plugins"];
+    &["become_plugins", "cache_plugins", "connection_plugins", "strategy_plugins", "vars_plugins"];
 
 /// Search paths for modules and plugins.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,8 @@ pub struct ModulesOptions {
     pub plugins: HashMap<PluginKind, Vec<PathBuf>>,
     /// `callback_plugins`: searched after the project's own.
     pub callbacks: Vec<PathBuf>,
+    /// `action_plugins`: searched after the project's own.
+    pub actions: Vec<PathBuf>,
     /// Directory of the first playbook.
     pub playbook_dir: PathBuf,
     /// Directories that contain `ansible_collections`, or are named so.
@@ -64,7 +66,6 @@ pub(super) struct Folders {
     module_utils: Vec<PathBuf>,
     plugins: HashMap<PluginKind, Vec<PathBuf>>,
     callbacks: Vec<PathBuf>,
-    /// Action plugins, which Windlass cannot run.
     pub(super) actions: Vec<PathBuf>,
 }
 
@@ -103,7 +104,9 @@ impl Modules {
         }
         add(module_utils, "module_utils");
         add(callbacks, "callback_plugins");
-        add(actions, "action_plugins");
+        if add(actions, "action_plugins") {
+            self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
         for (kind, name, _) in plugins::KINDS {
             if add(plugins.entry(kind).or_default(), name) {
                 self.has_plugins.store(true, Ordering::Relaxed);
@@ -114,10 +117,16 @@ impl Modules {
         for name in WITHOUT_EFFECT.iter().filter(|name| !has_vars || **name != "vars_plugins") {
             for file in plugins::python_files(&folder.join(name)) {
                 self.files.warn(format!(
-                    "{} has no effect: of Python plugins for Ansible itself, only filters, tests, lookups, inventory \
-                     plugins, vars plugins beside the first playbook, and callbacks are supported",
+                    "{} has no effect: of Python plugins for Ansible itself, only filters, tests, lookups, actions, \
+                     inventory plugins, vars plugins beside the first playbook, and callbacks are supported",
                     file.display()
                 ));
+            }
+        }
+        for file in plugins::python_files(&folder.join("action_plugins")) {
+            let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            if crate::action::is_known(name) {
+                self.files.warn(format!("{} has no effect: `{name}` is built in", file.display()));
             }
         }
     }

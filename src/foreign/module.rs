@@ -26,6 +26,8 @@ pub struct ForeignModule {
     pub path: PathBuf,
     /// Place where it was found.
     pub origin: Origin,
+    /// Its action plugin, a Python part for the controller. Without a module, `path` is that plugin.
+    pub action: Option<PathBuf>,
     package: OnceLock<Result<Package, String>>,
 }
 
@@ -42,8 +44,23 @@ pub enum Origin {
 
 impl ForeignModule {
     pub(super) fn found(name: &str, path: PathBuf, origin: Origin) -> Resolution {
-        let module = ForeignModule { name: name.to_owned(), path, origin, package: OnceLock::new() };
+        let action = match origin {
+            Origin::Collection(_) => path.ancestors().find(|path| path.ends_with("plugins")).and_then(|plugins| {
+                Some(plugins.join("action").join(format!("{name}.py"))).filter(|path| path.is_file())
+            }),
+            _ => None,
+        };
+        ForeignModule::with_action(name, path, action, origin)
+    }
+
+    pub(super) fn with_action(name: &str, path: PathBuf, action: Option<PathBuf>, origin: Origin) -> Resolution {
+        let module = ForeignModule { name: name.to_owned(), path, origin, action, package: OnceLock::new() };
         Resolution::Foreign(Arc::new(module))
+    }
+
+    /// Whether there is a module, and not an action plugin alone.
+    pub fn has_file(&self) -> bool {
+        self.action.as_ref() != Some(&self.path)
     }
 
     /// Dotted name of its Python module.
@@ -61,12 +78,5 @@ impl ForeignModule {
     /// Package to send to hosts, built on first use.
     pub fn package(&self, modules: &Modules) -> Result<&Package, String> {
         self.package.get_or_init(|| Package::make(self, modules)).as_ref().map_err(Clone::clone)
-    }
-
-    /// Its action plugin, a Python part for the controller that Windlass cannot run.
-    pub fn action_plugin(&self) -> Option<PathBuf> {
-        let Origin::Collection(_) = self.origin else { return None };
-        let plugins = self.path.ancestors().find(|path| path.ends_with("plugins"))?;
-        Some(plugins.join("action").join(format!("{}.py", self.name))).filter(|path| path.is_file())
     }
 }

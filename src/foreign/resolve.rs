@@ -70,21 +70,24 @@ impl Modules {
         let found = self.in_project(short).or_else(|| in_builtin(short));
         match found.unwrap_or_else(|| self.moved("ansible.builtin", short)) {
             Resolution::Unknown(None) => match self.action_plugin(short) {
-                Some(reason) => Resolution::Unknown(Some(reason)),
+                Some(path) => ForeignModule::with_action(short, path.clone(), Some(path), Origin::Project),
                 None => self.in_usual_collections(short).unwrap_or(Resolution::Unknown(None)),
+            },
+            Resolution::Foreign(module) => match self.action_plugin(short) {
+                Some(action) => {
+                    ForeignModule::with_action(&module.name, module.path.clone(), Some(action), module.origin.clone())
+                }
+                None => Resolution::Foreign(module),
             },
             found => found,
         }
     }
 
-    /// Explains that an action plugin of the project cannot be used, if one has this name.
-    fn action_plugin(&self, name: &str) -> Option<String> {
-        let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner).actions.clone();
-        let path = folders.iter().map(|folder| folder.join(format!("{name}.py"))).find(|path| path.is_file())?;
-        Some(format!(
-            "{} is an action plugin in Python, which runs inside of Ansible and cannot be used",
-            path.display()
-        ))
+    /// An action plugin of the project, of a role, or of a configured directory.
+    fn action_plugin(&self, name: &str) -> Option<PathBuf> {
+        let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).actions.clone();
+        let set = self.options.actions.iter().flat_map(|folder| with_subfolders(folder));
+        own.into_iter().chain(set).map(|folder| folder.join(format!("{name}.py"))).find(|path| path.is_file())
     }
 
     /// A module of the project, of a role, or of a configured directory.
@@ -146,6 +149,10 @@ impl Modules {
         }
         if let Some(path) = self.listings.find(&modules, short) {
             return ForeignModule::found(short, path, Origin::Collection(full));
+        }
+        let action = folder.join("plugins/action").join(format!("{module}.py"));
+        if action.is_file() {
+            return ForeignModule::with_action(module, action.clone(), Some(action), Origin::Collection(full));
         }
         match self.moved(&full, module) {
             Resolution::Unknown(None) => {

@@ -23,6 +23,8 @@ pub struct CodeSettings {
     pub module_utils: Vec<PathBuf>,
     /// Search paths for filters, tests and lookups in Python, after the project's own.
     pub plugins: HashMap<PluginKind, Vec<PathBuf>>,
+    /// Search path for action plugins in Python, after the project's own.
+    pub actions: Vec<PathBuf>,
     /// Search path for callbacks in Python, after the project's own.
     pub callbacks: Vec<PathBuf>,
     /// Search path for vars plugins in Python, after the project's own.
@@ -76,6 +78,7 @@ impl CodeSettings {
             ]
             .map(|(kind, setting, folder)| (kind, config.paths(setting).unwrap_or_else(|| plugins(folder))))
             .into(),
+            actions: config.paths("action_plugins").unwrap_or_else(|| plugins("action")),
             callbacks: config.paths("callback_plugins").unwrap_or_else(|| plugins("callback")),
             vars_plugins: config.paths("vars_plugins").unwrap_or_else(|| plugins("vars")),
             vars_plugins_enabled: config.list("vars_plugins_enabled"),

@@ -11,6 +11,7 @@ type Places = (&'static [&'static str], &'static [(&'static str, &'static str)])
 
 /// Base settings with an effect, by their key in ansible.cfg. The section is added where the key is ambiguous.
 const EFFECTIVE: &[&str] = &[
+    "action_plugins",
     "allow_broken_conditionals",
     "ansible_core",
     "any_errors_fatal",

@@ -16,7 +16,7 @@ use super::looping::Loop;
 use crate::action::Failure;
 use crate::error::Result;
 use crate::executor::Pool;
-use crate::foreign::Resolution;
+use crate::foreign::{PythonPlugins, Resolution};
 use crate::journal::{Place, Recorder};
 use crate::outcome::{Size, TaskResult};
 use crate::output::{Event, Events, ResultEvent, Secrets, Status};
@@ -31,6 +31,8 @@ pub struct Shared {
     pub loader: Arc<Loader>,
     /// The project's files.
     pub files: Arc<Files>,
+    /// Plugins in Python.
+    pub plugins: Arc<PythonPlugins>,
     /// Connections and executors.
     pub pool: Arc<Pool<Value>>,
     /// Sender of events to the output.

@@ -292,6 +292,7 @@ impl TaskOnHost {
             no_log: self.no_log(context)?,
             files: Arc::clone(&self.shared.files),
             modules: Arc::clone(&self.shared.loader.modules),
+            plugins: Arc::clone(&self.shared.plugins),
             pool: Arc::clone(&self.shared.pool),
             events: self.events.clone(),
             secrets: self.shared.secrets.clone(),

@@ -1,5 +1,5 @@
-# Runs filter, test, lookup, inventory, vars and callback plugins for Windlass. Requests and answers are JSON objects,
-# one per line. The functions for vars plugins and callbacks stand before this file.
+# Runs filter, test, lookup, inventory, vars, callback and action plugins for Windlass. Requests and answers are JSON
+# objects, one per line. The functions for vars plugins, callbacks and actions stand before this file.
 import base64
 import importlib.util
 import json
@@ -359,6 +359,8 @@ def main():
                 answer = {'value': start_callback(request)}
             elif request['do'] == 'event':
                 answer = {'value': call_back(request)}
+            elif request['do'] == 'act':
+                answer = act_apart(request)
             elif request['do'] == 'end':
                 answer = {'value': end_callback()}
             else:
@@ -367,7 +369,9 @@ def main():
             kind = type(error).__name__
             message = getattr(error, 'message', None) or str(error) or kind
             answer = {'error': str(message), 'type': kind, 'undefined': 'Undefined' in kind}
-        say(answer)
+        # The process of an action has answered itself.
+        if answer is not None:
+            say(answer)
 
 
 main()

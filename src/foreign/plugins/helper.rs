@@ -13,7 +13,12 @@ use windlass_bounds::child::{Error as ChildError, Limits, kill_tree, remaining};
 use windlass_guard::Watched;
 
 /// Program that the process runs.
-const PROGRAM: &str = concat!(include_str!("callbacks.py"), include_str!("vars.py"), include_str!("helper.py"));
+const PROGRAM: &str = concat!(
+    include_str!("actions.py"),
+    include_str!("callbacks.py"),
+    include_str!("vars.py"),
+    include_str!("helper.py")
+);
 
 /// Interval at which the end of a process is looked for.
 const ENDING: Duration = Duration::from_millis(5);

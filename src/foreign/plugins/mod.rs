@@ -1,6 +1,7 @@
-//! Filters, tests, lookups, inventory plugins and callbacks in Python from the project, roles, configured directories
+//! Filters, tests, lookups, inventory plugins, callbacks and actions in Python from the project, roles, configured directories
 //! and collections. Python processes on the controller run them; they are started on first use.
 
+mod action;
 mod callback;
 mod helper;
 mod inventory;
@@ -23,8 +24,9 @@ use super::not_installed;
 use super::routing::Route;
 use helper::{Helper, Refusal, Setup};
 use vars::VarsProcess;
-use wire::{packed, unpacked};
+pub(crate) use wire::{packed, unpacked};
 
+pub use action::ActionCall;
 pub use callback::{CallbackEvent, Launch, PythonCallback, Reply};
 pub use uses::unusable;
 
@@ -350,8 +352,8 @@ impl Plugins for PythonPlugins {
     }
 }
 
-/// Answers a lookup's question about its host.
-fn answer_to(question: &Json, context: &Context) -> Result<Json, String> {
+/// Answers the question of a lookup or an action about its host.
+pub(crate) fn answer_to(question: &Json, context: &Context) -> Result<Json, String> {
     if let Some(name) = question.get("variable").and_then(Json::as_str) {
         // The lookup treats a variable that cannot be evaluated as absent.
         let value = context.variable(name).ok().flatten();

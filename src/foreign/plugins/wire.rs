@@ -6,7 +6,7 @@ use windlass_template::Value;
 use minijinja::value::ValueKind;
 
 /// Encodes a value for Python.
-pub(super) fn packed(value: &Value) -> Json {
+pub(crate) fn packed(value: &Value) -> Json {
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => {
             let items: Vec<Json> = value.try_iter().into_iter().flatten().map(|item| packed(&item)).collect();
@@ -41,7 +41,7 @@ pub(super) fn packed(value: &Value) -> Json {
 }
 
 /// Decodes a value from Python.
-pub(super) fn unpacked(json: &Json) -> Value {
+pub(crate) fn unpacked(json: &Json) -> Value {
     match json {
         Json::Array(items) => items.iter().map(unpacked).collect(),
         Json::Object(map) => match (map.get("$").and_then(Json::as_str), map.get("v")) {

@@ -1,0 +1,202 @@
+# Runs an action plugin for Windlass. Its code runs here, on ansible-core's base class; what it does on the host, and
+# each action that Windlass has itself, Windlass does.
+import shlex
+
+
+class Action:
+    """An action of Windlass, as a plugin gets it from ansible-core's action_loader."""
+
+    def __init__(self, name, task):
+        self._name, self._task = name, task
+
+    def run(self, tmp=None, task_vars=None):
+        return on_host({'action': self._name, **about_task(self._task)})
+
+    def cleanup(self, force=False):
+        pass
+
+
+def about_task(task):
+    """What a plugin may have changed in its task, or set in a copy of it."""
+    return {'args': packed(task.args), 'check': bool(task.check_mode), 'diff': bool(task.diff)}
+
+
+def on_host(question):
+    """Has Windlass do something on the host. Returns its answer, or raises the error of ansible-core."""
+    from ansible.errors import AnsibleConnectionFailure, AnsibleError
+
+    try:
+        answer = ask(question)
+    except LookupError as error:
+        raise AnsibleError(str(error)) from error
+    if 'unreachable' in answer:
+        raise AnsibleConnectionFailure(answer['unreachable'])
+    return answer['result']
+
+
+def connection_class():
+    """The class of the connection that plugins get: commands and files go to the host by way of Windlass."""
+    from ansible.plugins.connection import ConnectionBase
+
+    class Connection(ConnectionBase):
+        transport = 'ssh'
+        has_pipelining = True
+        _load_name = ansible_name = 'ssh'
+
+        def __init__(self, play_context, options):
+            self.transport = options['connection']
+            self._own = options
+            super().__init__(play_context)
+            self._connected = True
+
+        def _connect(self):
+            return self
+
+        def exec_command(self, cmd, in_data=None, sudoable=True, executable=None):
+            cmd = cmd.decode('utf-8', 'surrogateescape') if isinstance(cmd, bytes) else cmd
+            in_data = in_data.encode() if isinstance(in_data, str) else in_data
+            answer = on_host({
+                'command': cmd, 'executable': executable, 'input': base64.b64encode(in_data or b'').decode()})
+            return answer['rc'], base64.b64decode(answer['stdout']), base64.b64decode(answer['stderr'])
+
+        def put_file(self, in_path, out_path):
+            on_host({'put': os.path.abspath(in_path), 'to': out_path})
+
+        def fetch_file(self, in_path, out_path):
+            on_host({'fetch': in_path, 'to': os.path.abspath(out_path)})
+
+        def close(self):
+            pass
+
+        def reset(self):
+            pass
+
+        def get_option(self, option, hostvars=None):
+            return self._own[option]
+
+        def set_option(self, option, value):
+            self._own[option] = value
+
+        def set_options(self, *_, **__):
+            pass
+
+    return Connection
+
+
+def execute_module(self, module_name=None, module_args=None, tmp=None, task_vars=None, persist_files=False,
+                   delete_remote_tmp=None, wrap_async=False, ignore_unknown_opts=False):
+    question = {'module': module_name or self._task.action, 'async': bool(wrap_async),
+                'lenient': bool(ignore_unknown_opts), **about_task(self._task)}
+    if module_args is not None:
+        question['args'] = packed(module_args)
+    return dict(on_host(question), _ansible_parsed=True)
+
+
+def execute_command(self, cmd, sudoable=True, in_data=None, executable=None,
+                    encoding_errors='surrogate_then_replace', chdir=None):
+    if chdir:
+        cmd = 'cd %s && %s' % (shlex.quote(chdir), cmd)
+    status, out, err = self._connection.exec_command(cmd, in_data, executable=executable)
+    out, err = out.decode('utf-8', 'replace'), err.decode('utf-8', 'replace')
+    return {'rc': status, 'stdout': out, 'stdout_lines': out.splitlines(),
+            'stderr': err, 'stderr_lines': err.splitlines()}
+
+
+actions_ready = False
+
+
+def prepare_actions():
+    """Lets ansible-core's base class use Windlass. Commands and files are those of the task's user."""
+    global actions_ready
+    from ansible.plugins.action import ActionBase
+
+    if actions_ready:
+        return
+    actions_ready = True
+    find_collections()
+    ActionBase._execute_module = execute_module
+    ActionBase._low_level_execute_command = execute_command
+    # Temporary directories of users who may lack a home are in the system's place for them.
+    ActionBase._is_become_unprivileged = lambda self: self._play_context.become and self._play_context.become_user != 'root'
+    ActionBase._fixup_perms2 = lambda self, remote_paths, remote_user=None, execute=True: remote_paths
+
+
+def own_actions(native):
+    """Puts the actions of Windlass before those of ansible-core."""
+    from ansible.plugins import loader
+
+    find = loader.action_loader.get
+
+    def get(name, *args, **kwargs):
+        short = name.removeprefix('ansible.builtin.').removeprefix('ansible.legacy.')
+        return Action(short, kwargs['task']) if short in native and 'task' in kwargs else find(name, *args, **kwargs)
+
+    loader.action_loader.get = get
+
+
+def act(request):
+    """Runs the plugin. Returns its result, or why the host was not reached."""
+    from ansible.errors import AnsibleAction, AnsibleConnectionFailure
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.playbook.play_context import PlayContext
+    from ansible.playbook.task import Task
+
+    prepare_actions()
+    own_actions(request['native'])
+    module = load(request['path'], 'action', request['short'])
+    task = Task()
+    for name, value in request['task'].items():
+        setattr(task, name, unpacked(value))
+    # A property reads it since 2.19.
+    resolved = '_resolved_action' if hasattr(task, '_resolved_action') else 'resolved_action'
+    setattr(task, resolved, request['task']['action'])
+    task.get_search_path = lambda: list(request['search_paths'])
+    play = PlayContext()
+    for name, value in request['play'].items():
+        setattr(play, name, value)
+    connection = connection_class()(play, request['options'])
+    variables = Variables()
+    connection._shell.set_options(var_options={})
+    files = DataLoader()
+    files.set_basedir(setup['basedir'])
+    from ansible.plugins import loader
+    plugin = module.ActionModule(task=task, connection=connection, play_context=play, loader=files,
+                                 templar=Templar(variables), shared_loader_obj=loader)
+    plugin._load_name = plugin.ansible_name = request['short']
+    try:
+        result = plugin.run(task_vars=variables)
+    except AnsibleConnectionFailure as error:
+        return {'unreachable': getattr(error, 'message', None) or str(error)}
+    except AnsibleAction as error:
+        result = dict(error.result)
+        result.setdefault('msg', getattr(error, 'message', None) or str(error))
+    finally:
+        try:
+            plugin.cleanup()
+        except AnsibleConnectionFailure:
+            # The result, or the error before, says more.
+            pass
+    if isinstance(result, dict):
+        # Marks for ansible-core's own executor.
+        result = {key: value for key, value in result.items() if not str(key).startswith('_ansible_')}
+    return {'result': packed(result)}
+
+
+def act_apart(request):
+    """Runs the plugin in a process of its own, as ansible-core does: what it changes there must not reach others."""
+    prepare_actions()
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        status = os.waitpid(child, 0)[1]
+        return None if status == 0 else {'error': 'its process has ended with the status %d' % status}
+    try:
+        try:
+            answer = {'value': act(request)}
+        except BaseException as error:
+            answer = {'error': getattr(error, 'message', None) or '%s: %s' % (type(error).__name__, error)}
+        say(answer)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)
