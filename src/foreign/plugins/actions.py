@@ -1,6 +1,7 @@
 # Runs an action plugin for Windlass. Its code runs here, on ansible-core's base class; what it does on the host, and
 # each action that Windlass has itself, Windlass does.
 import shlex
+import signal
 
 
 class Action:
@@ -186,11 +187,15 @@ def act_apart(request):
     """Runs the plugin in a process of its own, as ansible-core does: what it changes there must not reach others."""
     prepare_actions()
     sys.stdout.flush()
+    # An interrupt at the terminal reaches both processes, and only one may answer.
+    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
     child = os.fork()
     if child:
         status = os.waitpid(child, 0)[1]
+        signal.signal(signal.SIGINT, usual)
         return None if status == 0 else {'error': 'its process has ended with the status %d' % status}
     try:
+        signal.signal(signal.SIGINT, usual)
         try:
             answer = {'value': act(request)}
         except BaseException as error:
