@@ -12,7 +12,6 @@ use windlass_template::Value;
 
 use super::files::{value_of, written};
 use super::{ActionContext, Arguments, Failure, foreign};
-use crate::connection::Kind;
 use crate::executor::RawCommand;
 use crate::foreign::{ActionCall, ForeignModule, Resolution, answer_to, packed, unpacked};
 use crate::outcome::TaskResult;
@@ -41,10 +40,7 @@ pub(super) async fn run(context: &ActionContext, module: &ForeignModule, plugin:
 fn call(context: &ActionContext, module: &ForeignModule, plugin: &Path) -> ActionCall {
     let ActionContext { task, connection, check, diff, no_log, .. } = context;
     let target = &connection.target;
-    let kind = match target.kind {
-        Kind::Local => "local",
-        Kind::Ssh => "ssh",
-    };
+    let kind = target.kind.name();
     let user = connection.become_user.as_ref();
     let play = json!({
         "check_mode": check, "diff": diff, "no_log": no_log, "connection": kind, "remote_addr": target.host,

@@ -102,6 +102,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         let refused = TaskResult::failure("Running reboot with local connection would reboot the control node.");
         return Ok(refused.with("elapsed", 0).with("rebooted", false));
     }
+    if context.connection.target.kind == ConnectionKind::Exec {
+        return Err("a container has no system of its own to restart; restart it with the program that runs it".into());
+    }
     if context.check {
         return Ok(TaskResult::ok(true).with("rebooted", true).with("elapsed", 0));
     }

@@ -33,6 +33,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             args.insert("dest".into(), Value::from(local_path(context, &dest)));
             context.module(MODULE, value_of(args), Vec::new()).await
         }
+        Some(_) if own.target.kind == Kind::Exec => {
+            Err(format!("{} has no SSH server, so another host cannot synchronize with it", own.target.name).into())
+        }
         Some(there) if there.kind != Kind::Local => {
             let ssh = ssh_command(context, &own.target);
             args.insert("_rsh".into(), Value::from(ssh));

@@ -1,7 +1,8 @@
-//! Connections to hosts: over SSH, or to this machine. They run commands and provide their streams; `executor` decides
-//! which commands.
+//! Connections to hosts: over SSH, to this machine, or through a program of it. They run commands and provide their
+//! streams; `executor` decides which commands.
 
 mod duplex;
+mod exec;
 pub mod host_keys;
 mod local;
 pub(crate) mod open_files;
@@ -95,6 +96,10 @@ pub async fn connect(target: &Target, connector: &Connector) -> Result<Arc<dyn C
         Kind::Local => {
             tracing::debug!(host = target.name, "ESTABLISH LOCAL CONNECTION");
             Ok(Arc::new(local::Local))
+        }
+        Kind::Exec => {
+            tracing::debug!(host = target.name, "ENTER with `{}`", target.exec.join(" "));
+            Ok(Arc::new(exec::Exec::new(&target.exec)))
         }
     }
 }

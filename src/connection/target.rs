@@ -11,6 +11,19 @@ pub enum Kind {
     Ssh,
     /// This machine.
     Local,
+    /// A program of this machine that runs commands on the host, such as `docker exec`.
+    Exec,
+}
+
+impl Kind {
+    /// Name of the connection.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Ssh => "ssh",
+            Kind::Local => "local",
+            Kind::Exec => "exec",
+        }
+    }
 }
 
 /// A host with everything that determines its connection: variables, keywords and settings. Equal targets share a
@@ -43,6 +56,8 @@ pub struct Target {
     pub retries: u32,
     /// `ansible_remote_tmp`: folder for the executor on the host, if programs may be executed there.
     pub remote_tmp: String,
+    /// Words of the command that runs a command on the host ([`Kind::Exec`]).
+    pub exec: Vec<String>,
     /// `windlass_peer_address`: address by which other hosts reach this one, if it is not that of the connection.
     pub peer_address: Option<IpAddr>,
 }
@@ -65,6 +80,7 @@ impl Target {
             connect_timeout: None,
             retries: 0,
             remote_tmp: "~/.ansible/tmp".to_owned(),
+            exec: Vec::new(),
             peer_address: None,
         }
     }

@@ -83,12 +83,12 @@ pub struct RawOutput {
     pub left_out: u64,
 }
 
-/// Number of commands that run over SSH, in all pools of this process.
-static OVER_SSH: AtomicUsize = AtomicUsize::new(0);
+/// Number of commands that run on other hosts, in all pools of this process.
+static ON_HOSTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a bare command runs over SSH. Such a command does not notice the end of this process.
+/// Whether a bare command runs on another host. Such a command does not notice the end of this process.
 pub(crate) fn is_under_way() -> bool {
-    OVER_SSH.load(Ordering::Relaxed) > 0
+    ON_HOSTS.load(Ordering::Relaxed) > 0
 }
 
 /// Bare commands of a pool, including those that are being stopped.
@@ -121,7 +121,7 @@ pub(super) async fn run(
     raw: &RawCommand,
     events: Option<&mpsc::Sender<TaskEvent>>,
 ) -> Result<RawOutput, RawFailure> {
-    let counted = (commands.running.clone().read_owned().await, (target.kind == Kind::Ssh).then(Counted::new));
+    let counted = (commands.running.clone().read_owned().await, (target.kind != Kind::Local).then(Counted::new));
     let mut stoppable = Stoppable { running: None, counted: Some(counted) };
     let running = stoppable.running.insert(start(connection, target, raw).await?);
     let work = running.finish(raw.input.clone(), events);
@@ -145,14 +145,14 @@ struct Counted(());
 
 impl Counted {
     fn new() -> Self {
-        OVER_SSH.fetch_add(1, Ordering::Relaxed);
+        ON_HOSTS.fetch_add(1, Ordering::Relaxed);
         Self(())
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        OVER_SSH.fetch_sub(1, Ordering::Relaxed);
+        ON_HOSTS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

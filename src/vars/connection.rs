@@ -9,6 +9,7 @@ use windlass_protocol::{Become, BecomeMethod};
 use windlass_template::{Context, Value};
 use windlass_yaml::{Node, Span};
 
+use super::exec;
 use crate::connection::{HostKeyChecking, Kind, Secret, Target};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -75,16 +76,17 @@ pub fn connection_choices(
 fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVariables> {
     let host = resolver.host;
     let name = resolver.text(&["ansible_ssh_host", "ansible_host"], None)?.unwrap_or_else(|| host.to_owned());
-    let kind = match resolver
-        .text(&["ansible_connection"], Some("connection"))?
-        .as_deref()
-        .unwrap_or(&settings.connect.transport)
-    {
+    let connection = resolver.text(&["ansible_connection"], Some("connection"))?;
+    let connection = connection.as_deref().unwrap_or(&settings.connect.transport);
+    let plugin = exec::Plugin::named(connection);
+    let kind = match connection {
         "local" | "ansible.builtin.local" => Kind::Local,
         "ssh" | "smart" | "paramiko" | "ansible.builtin.ssh" | "paramiko_ssh" => Kind::Ssh,
+        _ if plugin.is_some() => Kind::Exec,
         other => {
             return Err(Error::new(format!(
-                "the connection plugin '{other}' of {host} was not found; use ssh or local"
+                "the connection plugin '{other}' of {host} was not found; use ssh, local, {}",
+                exec::NAMES
             )));
         }
     };
@@ -107,6 +109,9 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
     target.user = resolver
         .text(&["ansible_ssh_user", "ansible_user"], Some("remote_user"))?
         .or_else(|| settings.connect.remote_user.clone());
+    if let Some(plugin) = plugin {
+        target.exec = exec::words(resolver, plugin, &target.host, target.user.as_deref())?;
+    }
     target.password = resolver
         .text(&["ansible_ssh_pass", "ansible_ssh_password", "ansible_password"], None)?
         .map(Secret::new)
@@ -223,8 +228,8 @@ fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Resu
     })
 }
 
-struct Resolver<'a> {
-    host: &'a str,
+pub(super) struct Resolver<'a> {
+    pub(super) host: &'a str,
     context: &'a Context,
     keyword: KeywordOf<'a>,
     /// Collects the source of each value, if requested.
@@ -265,7 +270,7 @@ impl Resolver<'_> {
         Ok(given(self.context, &node)?.map(|value| (value, Found::Keyword(name, node.span))))
     }
 
-    fn text(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<String>> {
+    pub(super) fn text(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<String>> {
         let found = self.found(names, keyword)?.map(|(value, source)| (windlass_template::text(&value), source));
         let found = found.filter(|(text, _)| !text.is_empty());
         self.choose(names, found.as_ref().map(|(_, source)| source));

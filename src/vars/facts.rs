@@ -239,6 +239,13 @@ pub(crate) fn is_protected(name: &str) -> bool {
         "ansible_sftp_",
         "ansible_host_key",
         "ansible_connection",
+        "ansible_docker_",
+        "ansible_podman_",
+        "ansible_kubectl_",
+        "ansible_oc_",
+        "ansible_chroot_",
+        "ansible_lxd_",
+        "ansible_incus_",
         "windlass_",
     ];
     // These facts describe the host's own keys, not the connection.

@@ -6,6 +6,7 @@
 
 mod cache;
 mod connection;
+mod exec;
 mod expressions;
 mod facts;
 mod hostvars;

@@ -176,11 +176,10 @@ impl Explainer<'_> {
             }
         };
         let from = |name: &str| self.source(scope, &choices, name);
-        let kind = match found.target.kind {
-            Kind::Local => "local",
-            Kind::Ssh => "ssh",
-        };
-        way.reached.push(property("connection", kind.into(), from("ansible_connection")));
+        way.reached.push(property("connection", found.target.kind.name().into(), from("ansible_connection")));
+        if found.target.kind == Kind::Exec {
+            way.reached.push(property("command", found.target.exec.join(" ").into(), from("ansible_host")));
+        }
         if found.target.kind == Kind::Ssh {
             match self.over_ssh(&found, &from) {
                 Ok(properties) => way.reached.extend(properties),

@@ -24,8 +24,8 @@ pub struct ActionCall {
 }
 
 impl PythonPlugins {
-    /// Runs an action plugin. `answer` does what it asks for meanwhile, which takes as long as it takes; the plugin's own
-    /// code has a deadline between two questions.
+    /// Runs an action plugin. `answer` does what it asks for meanwhile, without a deadline here; the plugin's own code
+    /// has one between two questions.
     pub fn act(
         &self,
         call: &ActionCall,

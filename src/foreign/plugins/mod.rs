@@ -1,5 +1,5 @@
-//! Filters, tests, lookups, inventory plugins, callbacks and actions in Python from the project, roles, configured directories
-//! and collections. Python processes on the controller run them; they are started on first use.
+//! Filters, tests, lookups, inventory plugins, callbacks and actions in Python from the project, roles, configured
+//! directories and collections. Python processes on the controller run them; they are started on first use.
 
 mod action;
 mod callback;
