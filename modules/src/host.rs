@@ -1,3 +1,7 @@
+//! The host as a module sees it during one run: modes, environment, contents of the controller, cancellation.
+//!
+//! [`Sink`] separates it from the connection, so that a test runs a module without a controller.
+
 use std::{
     collections::BTreeMap,
     fs::File,

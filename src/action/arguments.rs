@@ -1,3 +1,6 @@
+//! Checks arguments of actions against their [`Spec`]. The result is remembered by the shape of the arguments, because
+//! every host of a task usually repeats it.
+
 use std::sync::Arc;
 
 use indexmap::IndexMap;

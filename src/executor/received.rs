@@ -1,3 +1,5 @@
+//! Files that hosts send (`fetch`), bounded by `max_fetch_size` and by the free space of the disk.
+
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;

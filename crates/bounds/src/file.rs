@@ -1,3 +1,6 @@
+//! Reads files of the control machine whole, within a size limit. A path may name a pipe or a device, so reading one of
+//! these has a deadline too.
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt as _;

@@ -1,3 +1,8 @@
+//! Encodes and decodes frames: the lengths of message and blob as two big-endian `u32`, the message in JSON, the blob.
+//!
+//! Both sides are hostile to each other. A length over its limit is refused before memory is reserved for it, and a
+//! message is weighed before it is decoded. Buffers are zeroed, because requests carry secrets.
+
 use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};

@@ -1,3 +1,5 @@
+//! Writes the members of an archive to the host. Neither a link of the archive nor another user's can redirect a write.
+
 use std::{
     collections::HashMap,
     fs::{File, FileTimes, Permissions},

@@ -1,3 +1,5 @@
+//! A member of an archive, independent of the format. Its name stays below the destination: `..` is refused here.
+
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStringExt,

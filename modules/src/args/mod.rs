@@ -1,3 +1,7 @@
+//! Arguments of a module: checked against its [`Spec`], converted, and read by name.
+//!
+//! The checks are the same for all modules and have Ansible's messages, so a module sees valid values only.
+
 mod convert;
 mod level;
 mod paths;

@@ -1,3 +1,8 @@
+//! A running executor of another user: forwards requests to it and relays its replies.
+//!
+//! It is trusted no more than its user. Only replies to its own unanswered requests pass, so that it cannot speak for
+//! root; another reply ends it.
+
 use std::{
     collections::HashSet,
     fs::File,

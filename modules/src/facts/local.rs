@@ -1,3 +1,5 @@
+//! `ansible_local`: the files `*.fact` of a host's administrator, as JSON, INI or executables that print one of these.
+
 use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! Network interfaces, their addresses and the default routes, from netlink and `/sys/class/net`.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Value, json};

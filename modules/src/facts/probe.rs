@@ -1,3 +1,6 @@
+//! Runs programs that provide facts, within limits of time and output. Simpler than `process`: without the task's
+//! environment, cancellation and live output.
+
 use std::{
     ffi::OsStr,
     io::Read,

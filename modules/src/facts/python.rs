@@ -1,3 +1,5 @@
+//! `ansible_python`: the Python of the host, asked by a script while other facts are gathered.
+
 use std::{thread::JoinHandle, time::Duration};
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Groups of facts and their selection by `gather_subset`, with the names and exclusions of Ansible's `setup`.
+
 use std::collections::BTreeSet;
 
 use crate::Failure;

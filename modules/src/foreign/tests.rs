@@ -1,3 +1,5 @@
+//! Tests of foreign modules with shell scripts: every protocol of arguments, results in noisy output, missing programs.
+
 use std::{
     io::{Cursor, Read},
     sync::{

@@ -1,3 +1,6 @@
+//! Runs commands that take minutes, such as kubeadm and image pulls, with live output and a time limit. The message
+//! about an exceeded limit shows the end of the output.
+
 use std::{
     collections::VecDeque,
     io::Read,

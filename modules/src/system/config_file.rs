@@ -1,3 +1,6 @@
+//! Reads configuration files of the system and replaces them whole. Handles links and mount points, as containers have
+//! them, once for all modules.
+
 use std::{io::Write, path::Path};
 
 use crate::{

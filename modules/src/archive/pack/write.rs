@@ -1,3 +1,6 @@
+//! Writes archives and single compressed files, and compares existing ones by their members' content. A repeated task
+//! therefore changes nothing, although times and compression make the bytes differ.
+
 use std::{
     collections::BTreeMap,
     ffi::OsString,

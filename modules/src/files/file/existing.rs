@@ -1,3 +1,5 @@
+//! `state: file`, `touch` and `directory` of `file`: owner, permissions and times, with `recurse` of a whole tree.
+
 use std::path::{Path, PathBuf};
 
 use super::{Task, directory, link::told, show, state_diff, state_of};

@@ -1,3 +1,5 @@
+//! `state: link` and `hard` of `file`. A link is renamed into place, so that its path is never missing.
+
 use std::{
     io,
     os::unix::fs::MetadataExt,

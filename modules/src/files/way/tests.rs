@@ -1,3 +1,5 @@
+//! Tests of path resolution: links of root and of two other users, of which some must not be followed. Most need root.
+
 use std::os::unix::fs::symlink;
 
 use super::*;

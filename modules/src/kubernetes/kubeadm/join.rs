@@ -1,3 +1,5 @@
+//! `state: join` of `kubeadm`: joins a node, repeats an interrupted join, or completes one of which parts are missing.
+
 use std::path::Path;
 
 use serde_json::json;

@@ -1,3 +1,6 @@
+//! State of a node for the rules in `decide`: its files, the API server's view of it, and the marker that survives an
+//! interrupted operation.
+
 use std::{
     fs::{self, File},
     io::Write,

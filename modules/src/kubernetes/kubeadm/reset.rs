@@ -1,3 +1,5 @@
+//! `state: reset` of `kubeadm`.
+
 use std::path::Path;
 
 use super::{

@@ -1,3 +1,5 @@
+//! `state: init` of `kubeadm`: creates the cluster on its first node, and repeats an interrupted creation.
+
 use std::path::Path;
 
 use super::{

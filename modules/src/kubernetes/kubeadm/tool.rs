@@ -1,3 +1,5 @@
+//! Calls of kubeadm and kubectl on a node, with the settings that all states share. Masks tokens and keys in results.
+
 use std::{path::Path, time::Duration};
 
 use regex::Regex;

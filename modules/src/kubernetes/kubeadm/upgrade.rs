@@ -1,3 +1,6 @@
+//! `state: upgrade` of `kubeadm`. The images of a control plane's static pods, which kubeadm replaces one by one, show
+//! whether an upgrade was completed.
+
 use std::path::Path;
 
 use super::{

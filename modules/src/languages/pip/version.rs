@@ -1,3 +1,5 @@
+//! Versions of Python packages and their order (PEP 440).
+
 use std::cmp::Ordering;
 
 /// A version in Python's order (PEP 440).

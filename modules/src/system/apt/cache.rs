@@ -1,3 +1,5 @@
+//! Updates apt's package lists if they are older than `cache_valid_time`, with growing pauses between attempts.
+
 use std::{
     os::unix::fs::MetadataExt,
     time::{Duration, SystemTime, UNIX_EPOCH},

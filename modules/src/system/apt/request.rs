@@ -1,3 +1,5 @@
+//! Requested packages: parses them, compares them with dpkg's database, and yields arguments of apt-get.
+
 use std::collections::BTreeMap;
 
 use super::{

@@ -1,3 +1,6 @@
+//! Runs of apt-get(8): its options, simulations for check mode, its summary, repairs, and `policy-rc.d`, the file by
+//! which Debian keeps services from starting.
+
 use std::time::Duration;
 
 use super::Database;

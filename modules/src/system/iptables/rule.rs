@@ -1,3 +1,5 @@
+//! Writes a rule as arguments of iptables(8), in the order of Ansible's module.
+
 use serde_json::Value;
 
 use crate::Args;

@@ -1,3 +1,5 @@
+//! An existing account: its entries in passwd(5), group(5) and shadow(5).
+
 use crate::{
     accounts::{self, User},
     facts::Root,

@@ -1,3 +1,5 @@
+//! Home directories, created and filled from the skeleton while nobody else can enter them.
+
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
 use crate::{

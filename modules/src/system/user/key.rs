@@ -1,3 +1,5 @@
+//! SSH keys of `user` (`generate_ssh_key`), from ssh-keygen(1).
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt,

@@ -1,3 +1,5 @@
+//! Versions of a remote repository, from `git ls-remote`, which needs no clone.
+
 use std::path::Path;
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! A clone on the host: creates it, fetches, checks out and verifies versions.
+
 use std::{
     fs::File,
     os::unix::fs::MetadataExt,

@@ -1,3 +1,5 @@
+//! The place of a new clone. git receives a path that no other user can redirect.
+
 use std::{
     fs::{File, Permissions},
     io,
