@@ -123,6 +123,12 @@ impl Tool {
     }
 }
 
+/// Options of kubeadm for phases to skip and preflight errors to ignore, each a list separated by commas or empty.
+pub(super) fn phase_options(skip: &str, ignored: &str) -> Vec<String> {
+    let option = |name: &str, value: &str| (!value.is_empty()).then(|| format!("--{name}={value}"));
+    [option("skip-phases", skip), option("ignore-preflight-errors", ignored)].into_iter().flatten().collect()
+}
+
 /// The lines in which kubeadm reports the error.
 fn reason(output: &Output) -> String {
     let text = output.stderr_text();
