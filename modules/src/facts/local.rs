@@ -172,7 +172,7 @@ mod tests {
         let collected = || {
             let mut facts = Facts::default();
             let folder = folder.path().to_string_lossy();
-            collect(&folder, Duration::from_secs(10), &Host::alone(false, false), &mut facts);
+            collect(&folder, Duration::from_secs(10), &Host::alone(), &mut facts);
             facts.value("local").unwrap()["run"].clone()
         };
         assert!(collected().as_str().unwrap().contains("has the mode 0757"), "{}", collected());
@@ -199,7 +199,7 @@ mod tests {
         std::fs::write(&program, "#!/bin/sh\necho '[1, 2]'\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut facts = Facts::default();
-        let host = Host::alone(false, false);
+        let host = Host::alone();
         collect(&folder.path().to_string_lossy(), Duration::from_secs(10), &host, &mut facts);
         let local = facts.value("local").unwrap();
         assert_eq!(local["site"]["rack"], 7);

@@ -290,7 +290,7 @@ mod tests {
         std::fs::write(&target, "old").unwrap();
         std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o751)).unwrap();
         let mut staged = Staged::beside(&target, &Attributes::default()).unwrap();
-        let (sum, size) = staged.fill(&mut &b"abc"[..], &Host::alone(false, false)).unwrap();
+        let (sum, size) = staged.fill(&mut &b"abc"[..], &Host::alone()).unwrap();
         assert_eq!((sum.as_str(), size), ("a9993e364706816aba3e25717850c26c9cd0d89d", 3));
         staged.commit(&Attributes::default()).unwrap();
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "abc");

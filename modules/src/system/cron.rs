@@ -299,7 +299,7 @@ mod tests {
             for (key, value) in extra.as_object().unwrap() {
                 arguments[key] = value.clone();
             }
-            crate::run(&Cron, &arguments, &Host::alone(false, false))
+            crate::run(&Cron, &arguments, &Host::alone())
         };
         assert_eq!(run(json!({}))["jobs"], json!(["renew"]));
         assert_eq!(fs::read_to_string(&file).unwrap(), "#Ansible: renew\n0 3 * * * root /bin/renew\n");

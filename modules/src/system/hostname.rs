@@ -203,8 +203,11 @@ mod tests {
     #[test]
     fn current_name_unchanged() {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let result =
-            crate::run(&Hostname, &serde_json::json!({ "name": name, "use": "generic" }), &Host::alone(false, true));
+        let result = crate::run(
+            &Hostname,
+            &serde_json::json!({ "name": name, "use": "generic" }),
+            &Host::alone().with_diff(true),
+        );
         assert_eq!(result["changed"], false, "{result}");
         assert_eq!(result["ansible_facts"]["ansible_nodename"], name);
     }

@@ -388,7 +388,7 @@ mod tests {
         let table = folder.path().join("fstab");
         let run = |state: &str| {
             let arguments = json!({ "path": "/mnt/data", "src": "/dev/sdz", "fstype": "ext4", "state": state, "fstab": table, "boot": false });
-            crate::run(&Mount, &arguments, &Host::alone(false, false))
+            crate::run(&Mount, &arguments, &Host::alone())
         };
         assert_eq!(run("present")["changed"], true);
         assert_eq!(std::fs::read_to_string(&table).unwrap(), "/dev/sdz /mnt/data ext4 defaults,noauto 0 0\n");

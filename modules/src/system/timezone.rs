@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn unknown_zone_refused() {
         for name in ["Europe/Atlantis", "../../../etc/passwd"] {
-            let result = crate::run(&Timezone, &serde_json::json!({ "name": name }), &Host::alone(true, false));
+            let result = crate::run(&Timezone, &serde_json::json!({ "name": name }), &Host::alone().with_check(true));
             assert!(result["msg"].as_str().unwrap().contains("is not on this host"), "{result}");
         }
     }

@@ -242,7 +242,7 @@ mod tests {
 
     fn install(names: &[&str]) -> Vec<String> {
         let wishes: Vec<Wish> = names.iter().map(|name| Wish::parse(name).unwrap()).collect();
-        to_install(&wishes, false, &Settings::default(), &Database::parse(STATUS), &Host::alone(false, false)).unwrap()
+        to_install(&wishes, false, &Settings::default(), &Database::parse(STATUS), &Host::alone()).unwrap()
     }
 
     #[test]

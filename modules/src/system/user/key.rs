@@ -200,7 +200,7 @@ mod tests {
                 comment: Some("test".into()),
                 passphrase: passphrase.into(),
             };
-            let host = Host::alone(false, false);
+            let host = Host::alone();
             if crate::process::find(&host, "ssh-keygen").is_none() {
                 return;
             }
