@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use rustix::net::AddressFamily;
 use serde_json::{Value, json};
 
 use super::{
@@ -60,7 +61,7 @@ pub(crate) fn collect(root: &Root, facts: &mut Facts) {
     facts.set("all_ipv6_addresses", six);
     facts.set(
         "locally_reachable_ips",
-        json!({ "ipv4": netlink::locally_reachable(false).unwrap_or_default(), "ipv6": netlink::locally_reachable(true).unwrap_or_default() }),
+        json!({ "ipv4": netlink::locally_reachable(AddressFamily::INET).unwrap_or_default(), "ipv6": netlink::locally_reachable(AddressFamily::INET6).unwrap_or_default() }),
     );
     facts.set("interfaces", interfaces.keys().map(|name| name.replace(':', "_")).collect::<Vec<_>>());
     for (name, value) in interfaces {
