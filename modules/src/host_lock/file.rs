@@ -48,7 +48,7 @@ impl FileLock {
     fn within(directory: OwnedFd, path: &Path, host: &Host, limit: Duration) -> Result<FileLock, Failure> {
         let name = format!("file-{}", identity(path));
         let refuse = |reason: String| Failure::new(format!("{} could not be locked: {reason}.", path.display()));
-        let open = || place::file(&directory, &name, true).map_err(|error| refuse(crate::process::reason(&error)));
+        let open = || place::file(&directory, &name).map_err(|error| refuse(crate::process::reason(&error)));
         let mut file = open()?;
         let deadline = Instant::now() + limit;
         loop {
