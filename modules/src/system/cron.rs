@@ -180,7 +180,7 @@ impl Table {
                 let mode = way::metadata(Path::new(path)).map(|metadata| metadata.permissions().mode());
                 let mode = Mode::Bits(mode.unwrap_or(0o644) & 0o644 | 0o600);
                 let attributes = Attributes::default().with_mode(Some(mode));
-                config_file::replace_with(path, text, false, attributes).map(drop)
+                config_file::replace_with(path, text, attributes)
             }
             Table::User(user) => {
                 let output = crontab(user).arg("-").input(text.as_bytes().to_vec()).run(host)?;

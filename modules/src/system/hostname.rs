@@ -132,7 +132,7 @@ impl Module for Hostname {
         });
         let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
             if in_file && let Some(path) = keeper.path() {
-                config_file::replace(path, &keeper.with_name(&text, &name), false)?;
+                config_file::replace(path, &keeper.with_name(&text, &name))?;
             }
             if in_kernel && let Err(error) = rustix::system::sethostname(name.as_bytes()) {
                 // In some containers only a service outside may set the name.

@@ -138,7 +138,7 @@ impl Module for Selinux {
                     std::fs::write(&path, value)
                         .map_err(|error| Failure::new(format!("{path} could not be written: {}.", reason(&error))))?;
                 }
-                if before == after { Ok(()) } else { config_file::replace(&target, &after, false).map(|_| ()) }
+                if before == after { Ok(()) } else { config_file::replace(&target, &after) }
             })
         };
         let plan = plan.with("msg", messages.join(", ")).with("configfile", file).with("policy", policy);

@@ -104,7 +104,7 @@ fn set(zone: &str) -> Result<Option<String>, Failure> {
         return Ok(None);
     }
     let old = config_file::read(FILE)?.lines().filter(|line| !line.trim().is_empty()).count();
-    config_file::replace(FILE, &format!("{zone}\n"), false)?;
+    config_file::replace(FILE, &format!("{zone}\n"))?;
     Ok(Some(format!("Added 1 line and deleted {old} line(s) on {FILE}")))
 }
 

@@ -249,7 +249,7 @@ impl Drop for Policy {
 /// Replaces the policy atomically, because dpkg may run it at any moment.
 fn put(text: &str) -> Result<(), Failure> {
     let attributes = Attributes::default().with_mode(Some(Mode::Bits(0o755)));
-    config_file::replace_with(POLICY, text, false, attributes).map(drop)
+    config_file::replace_with(POLICY, text, attributes)
 }
 
 #[cfg(test)]
