@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Facts, probe};
 use crate::{
     Host, Map,
-    files::way::{self, Place, Purpose},
+    files::way::{self, Link, Place, Purpose},
     process::reason,
 };
 
@@ -59,7 +59,7 @@ fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
     }
     // It would run as the task's user, possibly root. Nobody else can exchange what has the real path, so the program
     // that was examined runs, and finds the files beside it by its own name.
-    let place = Place::of(path, true, Purpose::Run)
+    let place = Place::of(path, Link::Follow, Purpose::Run)
         .map_err(|error| format!("error loading fact - {shown} was not run: {}", reason(&error)))?;
     match probe::ask(place.real(), &[], limit) {
         Some(answer) if answer.rc == 0 => Ok(answer.stdout),

@@ -12,7 +12,7 @@ use crate::{
         attributes::Attributes,
         backup,
         staged::Staged,
-        way::{self, Place},
+        way::{self, Link, Place},
     },
     process::reason,
 };
@@ -51,7 +51,7 @@ pub(super) fn back_up(path: &str) -> Result<Option<String>, Failure> {
 
 /// The file to write. A link stays and its target is replaced. A dangling link is replaced itself.
 fn real(path: &str) -> Result<PathBuf, Failure> {
-    match Place::to_write(Path::new(path), true) {
+    match Place::to_write(Path::new(path), Link::Follow) {
         Ok(place) if place.node().is_some() => Ok(place.real().to_owned()),
         Err(error) if Path::new(path).exists() => {
             Err(Failure::new(format!("{path} could not be written: {}.", reason(&error))))

@@ -170,7 +170,7 @@ fn make_folder(path: &Path, user: &User) -> Result<(), Failure> {
         return Ok(());
     }
     way::create_dir(folder, 0o700)
-        .and_then(|()| way::chown(folder, Some(user.uid), Some(user.gid), false))
+        .and_then(|()| way::chown(folder, Some(user.uid), Some(user.gid), way::Link::NoFollow))
         .map_err(|error| Failure::new(format!("{} could not be made: {}.", folder.display(), reason(&error))))
 }
 

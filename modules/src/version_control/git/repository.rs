@@ -13,7 +13,7 @@ use crate::{
     Diff, Failure, Host, Outcome,
     files::{
         info::owner_name,
-        way::{self, Place},
+        way::{self, Link, Place},
     },
     process::Output,
 };
@@ -34,7 +34,7 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
     }
     let usual = dest.join(".git");
     let refuse = |error: &std::io::Error| super::unusable(&usual, error);
-    let found = match Place::to_write(&usual, true) {
+    let found = match Place::to_write(&usual, Link::Follow) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(usual),
         found => found.map_err(|error| refuse(&error))?,
     };
@@ -57,7 +57,7 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
         .with("details", format!("{} does not exist.", folder.display())));
     }
     // The file is a link in another form.
-    let place = Place::to_write(&folder, true).map_err(|error| super::unusable(&folder, &error))?;
+    let place = Place::to_write(&folder, Link::Follow).map_err(|error| super::unusable(&folder, &error))?;
     let about = place.metadata().map_err(|error| super::unusable(&folder, &error))?;
     if !way::is_trusted(owner) && about.uid() != owner {
         return Err(Failure::new(format!(
@@ -74,7 +74,7 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
 impl Repository {
     /// Opens the directory of a clone.
     pub(super) fn open(program: &Program, dest: &Path, bare: bool) -> Result<Repository, Failure> {
-        let folder = Place::to_write(dest, true).and_then(|place| place.existing()?.try_clone());
+        let folder = Place::to_write(dest, Link::Follow).and_then(|place| place.existing()?.try_clone());
         let folder = folder.map_err(|error| super::unusable(dest, &error))?;
         Ok(Repository { program: program.clone(), dest: dest.to_owned(), bare, folder })
     }
