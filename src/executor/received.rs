@@ -34,6 +34,7 @@ impl Received {
         Ok(Self { file, size: 0, digest: Sha1::new(), limit })
     }
 
+    /// Appends received bytes. Fails beyond the limit, or if the disk would become full.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let size = self.size + bytes.len() as u64;
         if size > self.limit {

@@ -42,6 +42,7 @@ pub(super) struct Extraction<'a> {
 }
 
 impl<'a> Extraction<'a> {
+    /// Begins the extraction of an archive whose links were checked.
     pub(super) fn new(
         task: &'a Task,
         links: &'a HashMap<PathBuf, PathBuf>,

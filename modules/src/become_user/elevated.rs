@@ -26,7 +26,7 @@ use crate::serve::{Session, interrupted, lock};
 /// Bytes of the executor's standard error to keep for messages.
 const SAID: usize = 4096;
 
-/// An executor of another user.
+/// An executor of another user, and its requests without an answer.
 pub(crate) struct Elevated {
     user: String,
     input: Mutex<Option<File>>,
@@ -64,6 +64,7 @@ impl Elevated {
         Ok(elevated)
     }
 
+    /// Whether the executor still runs.
     pub(crate) fn alive(&self) -> bool {
         self.alive.load(Ordering::Acquire)
     }

@@ -67,9 +67,13 @@ fn rollout(client: &Client, target: &Target, limit: Duration, host: &Host) -> Re
 /// Condition to wait for.
 #[derive(Debug, PartialEq, Eq)]
 enum Condition {
+    /// The objects are gone.
     Delete,
+    /// A rollout is complete (`kubectl rollout status`).
     Rollout,
+    /// A condition of the status has this value.
     Status { name: String, value: String },
+    /// A field has this value; an empty value means any but null.
     Path { path: Vec<String>, value: String },
 }
 

@@ -18,8 +18,11 @@ use crate::{
 pub(super) struct Tool {
     pub(super) kubeadm: String,
     pub(super) kubectl: String,
+    /// Time limit of a kubeadm command.
     pub(super) limit: Duration,
+    /// Time to wait for an answer of the API server.
     pub(super) api_limit: Duration,
+    /// Name of the node in the cluster.
     pub(super) node: String,
     pub(super) cert_dir: String,
     pub(super) cri_socket: Option<String>,

@@ -15,8 +15,11 @@ use crate::{
 /// A requested package: `name`, `name=1.2*`, `name>=1.2`, `name:arch`, `name/release`, `name*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wish {
+    /// The request as the task writes it, for messages.
     pub(super) written: String,
+    /// Name or pattern, without version and release.
     pub(super) name: String,
+    /// Release of the distribution to install from.
     pub(super) release: Option<String>,
     pub(super) version: Option<Version>,
 }

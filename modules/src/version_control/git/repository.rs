@@ -84,6 +84,7 @@ impl Repository {
         way::handle(&self.folder)
     }
 
+    /// Runs git in the clone; fails with its message.
     pub(super) fn run(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         let what = format!("git {} failed in {}", words.first().unwrap_or(&""), self.dest.display());
         self.run_for(words, &what, host)
@@ -114,6 +115,7 @@ impl Repository {
         Ok(output.stdout_text().lines().any(|line| !line.starts_with("??") && !line.is_empty()))
     }
 
+    /// URL of a remote; `None` if the clone has no remote of this name.
     pub(super) fn remote_url(&self, remote: &str, host: &Host) -> Result<Option<String>, Failure> {
         let output = self.program.command(&["ls-remote", "--get-url", remote], Some(&self.directory())).run(host)?;
         let text = output.stdout_text().trim().to_owned();
@@ -121,6 +123,7 @@ impl Repository {
         Ok(Some(text).filter(|text| output.success() && !text.is_empty() && text != remote))
     }
 
+    /// Makes the remote refer to the requested URL, unless `known`, its present one, means the same.
     pub(super) fn set_remote_url(&self, wish: &Wish, known: Option<&str>, host: &Host) -> Result<(), Failure> {
         let what = format!("Failed to set a new url {} for {}", wish.repo, wish.remote);
         match known {
@@ -266,6 +269,7 @@ impl Repository {
         self.run_for(&words, &what, host).map(|_| ())
     }
 
+    /// Checks out the requested version, and resets a branch to its upstream. Local changes are lost.
     pub(super) fn check_out(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
         let (version, remote) = (&wish.version, &wish.remote);
         let what = format!("Failed to checkout {version}");
