@@ -57,7 +57,7 @@ impl Http {
     /// Runs a module; `failure` is the verb of the error's sentence.
     fn run(self, name: &str, url: &str, failure: &str, arguments: &Value) -> Result<Value> {
         let module = registry::find(name).ok_or_else(|| Error::new(format!("there is no module {name}")))?;
-        let answer = windlass_modules::run(module, arguments, &Host::alone(false, false));
+        let answer = windlass_modules::run(module, arguments, &Host::alone());
         match answer.get("failed").and_then(Value::as_bool) {
             Some(true) => {
                 let reason = answer.get("msg").and_then(Value::as_str).unwrap_or("the request failed");

@@ -1,3 +1,7 @@
+//! The host as a module sees it during one run: modes, environment, contents of the controller, cancellation.
+//!
+//! [`Sink`] separates it from the connection, so that a test runs a module without a controller.
+
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -69,12 +73,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host for a single run.
-    pub fn new(sink: Arc<dyn Sink>, check: bool, diff: bool) -> Host {
+    /// The host for a single run, which changes it and reports no differences.
+    pub fn new(sink: Arc<dyn Sink>) -> Host {
         Host {
-            check,
+            check: false,
             dry_run: false,
-            diff,
+            diff: false,
             written: None,
             max_diff: crate::files::difference::MAX_DIFF,
             stream: false,
@@ -88,8 +92,20 @@ impl Host {
     }
 
     /// The host for a single run without a controller: events are dropped, contents are missing.
-    pub fn alone(check: bool, diff: bool) -> Host {
-        Host::new(Arc::new(NoController), check, diff)
+    pub fn alone() -> Host {
+        Host::new(Arc::new(NoController))
+    }
+
+    /// Sets check mode, in which the module only predicts.
+    pub fn with_check(mut self, check: bool) -> Host {
+        self.check = check;
+        self
+    }
+
+    /// Reports differences.
+    pub fn with_diff(mut self, diff: bool) -> Host {
+        self.diff = diff;
+        self
     }
 
     /// Marks the whole run as a prediction.

@@ -277,54 +277,54 @@ mod tests {
 
     #[test]
     fn output_streams_and_status_separate() {
-        let output = shell("echo out; echo err >&2; exit 3").run(&Host::alone(false, false)).unwrap();
+        let output = shell("echo out; echo err >&2; exit 3").run(&Host::alone()).unwrap();
         assert_eq!((output.rc, output.stdout_text(), output.stderr_text()), (3, "out\n".into(), "err\n".into()));
     }
 
     #[test]
     fn input_larger_than_pipe_returned_complete() {
         let bytes = vec![b'x'; 3 << 20];
-        let output = Command::new("cat").input(bytes.clone()).run(&Host::alone(false, false)).unwrap();
+        let output = Command::new("cat").input(bytes.clone()).run(&Host::alone()).unwrap();
         assert_eq!(output.stdout, bytes);
         assert_eq!(output.overlong, None);
     }
 
     #[test]
     fn process_ignoring_input_succeeds() {
-        let output = Command::new("true").input(vec![0; 1 << 20]).run(&Host::alone(false, false)).unwrap();
+        let output = Command::new("true").input(vec![0; 1 << 20]).run(&Host::alone()).unwrap();
         assert!(output.success());
     }
 
     #[test]
     fn overlong_output_loses_middle() {
         let command = shell("echo begin; head -c 300000 /dev/zero; echo end").keep(200_000);
-        let output = command.run(&Host::alone(false, false)).unwrap();
+        let output = command.run(&Host::alone()).unwrap();
         assert_eq!(output.overlong, Some(300_010));
         assert!(output.stdout.starts_with(b"begin\n") && output.stdout.ends_with(b"end\n"));
         assert!(output.stdout.len() < 3 * END);
         let command = shell("echo begin; head -c 300000 /dev/zero; echo end").keep(300_010);
-        let output = command.run(&Host::alone(false, false)).unwrap();
+        let output = command.run(&Host::alone()).unwrap();
         assert_eq!((output.overlong, output.stdout.len()), (None, 300_010));
     }
 
     #[test]
     fn background_process_not_awaited() {
         let started = Instant::now();
-        let output = shell("sleep 30 & echo started").run(&Host::alone(false, false)).unwrap();
+        let output = shell("sleep 30 & echo started").run(&Host::alone()).unwrap();
         assert_eq!(output.stdout_text(), "started\n");
         assert!(started.elapsed() < Duration::from_secs(20));
     }
 
     #[test]
     fn process_killed_by_signal_has_negative_status() {
-        assert_eq!(shell("kill -9 $$").run(&Host::alone(false, false)).unwrap().rc, -9);
+        assert_eq!(shell("kill -9 $$").run(&Host::alone()).unwrap().rc, -9);
     }
 
     #[test]
     fn cancelled_run_kills_process_group() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
-        let host = Host::alone(false, false);
+        let host = Host::alone();
         let cancelled = Arc::clone(&host.cancelled);
         let path = file.clone();
         let canceller = std::thread::spawn(move || {
@@ -351,7 +351,7 @@ mod tests {
     fn process_printing_while_stopped_runs_its_traps() {
         let directory = tempfile::tempdir().unwrap();
         let (ready, cleaned) = (directory.path().join("ready"), directory.path().join("cleaned"));
-        let host = Host::alone(false, false);
+        let host = Host::alone();
         let cancelled = Arc::clone(&host.cancelled);
         let path = ready.clone();
         let canceller = std::thread::spawn(move || {
@@ -382,14 +382,14 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             drop(held);
         });
-        let output = Command::new(&path).run(&Host::alone(false, false));
+        let output = Command::new(&path).run(&Host::alone());
         holder.join().unwrap();
         assert_eq!(output.unwrap().stdout_text(), "ran\n");
     }
 
     #[test]
     fn missing_program_named_in_failure() {
-        let failure = Command::new("no-such-program-here").run(&Host::alone(false, false)).unwrap_err();
+        let failure = Command::new("no-such-program-here").run(&Host::alone()).unwrap_err();
         assert!(failure.message.contains("no-such-program-here"), "{}", failure.message);
         assert_eq!(failure.data.get("rc"), Some(&2.into()));
     }

@@ -1,3 +1,5 @@
+//! Runs a module: arguments, check mode, the lock on an edited file, and the result in Ansible's format.
+
 use serde_json::{Value, json};
 
 use crate::host_lock::file::FileLock;

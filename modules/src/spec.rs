@@ -1,3 +1,5 @@
+//! Declaration of a module: names, options and results. Checks, documentation, schemas and completion derive from it.
+
 /// Name, options and results of a module. Coercion, argument errors, documentation and completion are derived from it.
 #[derive(Debug)]
 pub struct Spec {

@@ -162,7 +162,7 @@ fn credentials_and_headers_sent() {
 fn environment_proxies_used() {
     let (proxy, directory) = (start(), tempdir().unwrap());
     let fetch = |environment: Value, url: &str, use_proxy: bool| {
-        let host = Host::alone(false, false).with_environment(serde_json::from_value(environment).unwrap());
+        let host = Host::alone().with_environment(serde_json::from_value(environment).unwrap());
         let args = json!({ "url": url, "dest": directory.path().join("x"), "use_proxy": use_proxy });
         run(registry::find("get_url").unwrap(), &args, &host)
     };

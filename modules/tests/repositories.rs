@@ -20,7 +20,8 @@ fn program(bench: &Bench, name: &str, script: &str) {
 
 fn ask(bench: &Bench, module: &str, args: Value, check: bool) -> Value {
     let path = format!("{}:/usr/bin:/bin", bench.path("bin").display());
-    let host = Host::alone(check, true).with_environment(BTreeMap::from([("PATH".to_owned(), path)]));
+    let host =
+        Host::alone().with_check(check).with_diff(true).with_environment(BTreeMap::from([("PATH".to_owned(), path)]));
     run(registry::find(module).unwrap(), &args, &host)
 }
 

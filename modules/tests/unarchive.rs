@@ -343,7 +343,7 @@ fn archive_from_controller_unpacked() {
         json!({ "name": "x.tar", "size": usual().len(), "sha1": "", "mode": 420, "delivery": "on_demand" }),
     )
     .unwrap();
-    let host = Host::new(Arc::new(Sends(usual())), false, false).with_contents(vec![content]);
+    let host = Host::new(Arc::new(Sends(usual()))).with_contents(vec![content]);
     let args = json!({ "src": "x.tar", "dest": place.dest, "_content": 0 });
     let result = run(registry::find("unarchive").unwrap(), &args, &host);
     assert!(changed(&result), "{result}");

@@ -1,3 +1,6 @@
+//! Checks arguments of actions against their [`Spec`]. The result is remembered by the shape of the arguments, because
+//! every host of a task usually repeats it.
+
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -74,7 +77,7 @@ fn check(spec: &'static Spec, written: &str, args: &IndexMap<Arc<str>, Value>) -
         (name.to_string(), shown)
     });
     let shown = serde_json::Value::Object(shown.collect());
-    let host = Host::alone(false, false).with_name(written);
+    let host = Host::alone().with_name(written);
     Args::validate(spec, &shown, &host).map_err(|failure| Failure::Failed(failure.message))?;
     // Modules accept any value as a path by its text, actions do not. The spec of `fetch` checks this itself.
     let is_path = |name: &str| spec.option(name).is_some_and(|option| option.kind == Kind::Path);

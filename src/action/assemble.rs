@@ -1,3 +1,5 @@
+//! `assemble`: joins fragments of the project on the controller; fragments on a host are the module's work.
+
 use windlass_template::Value;
 
 use super::{ActionContext, Content, Failure};

@@ -1,3 +1,5 @@
+//! `async_status`: the state of a background job, with the keys that Ansible always returns.
+
 use windlass_template::{Compat, Value};
 
 use super::{ActionContext, Failure};

@@ -1,3 +1,6 @@
+//! [`ActionContext`], everything that an action may use: arguments, variables, files of the project, and the way to the
+//! host. Every request for a module leaves through its `send`.
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! `include_vars`: selects files of the project whose variables join the host's. The strategy stores the variables.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! Actions that only choose a module: `gather_facts`, `package`, `service`, and modules without a part on the
+//! controller.
+
 use windlass_modules::facts::setup;
 use windlass_modules::{Kind, Opt, Return, Spec};
 

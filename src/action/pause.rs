@@ -1,3 +1,5 @@
+//! `pause`: waits on the controller, once for all hosts.
+
 use std::io::{BufRead as _, IsTerminal as _};
 use std::time::{Duration, Instant};
 

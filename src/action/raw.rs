@@ -1,3 +1,5 @@
+//! `raw`: a command for the login shell of hosts that cannot run the executor.
+
 use windlass_modules::process::KEEP;
 use windlass_modules::{Check, Kind, Opt, Return, Spec};
 

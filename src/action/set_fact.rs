@@ -1,3 +1,5 @@
+//! `set_fact`: variables of a host from evaluated arguments. Up to 2.18, texts such as `yes` become booleans.
+
 use std::sync::Arc;
 
 use windlass_modules::{Kind, Opt, Return, Spec};

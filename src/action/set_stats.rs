@@ -1,3 +1,5 @@
+//! `set_stats`: statistics for the end of a run. They leave as an [`Effect`], because an action cannot change the run.
+
 use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 

@@ -51,7 +51,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
                 true => (src, local_path(context, &dest)),
                 false => (local_path(context, &src), dest),
             };
-            let here = windlass_modules::Host::alone(false, false);
+            let here = windlass_modules::Host::alone();
             if windlass_modules::process::find(&here, "rsync").is_none() {
                 return natively(context, &own, &src, &dest, "this machine").await;
             }

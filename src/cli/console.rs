@@ -20,7 +20,7 @@ use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs, Printer};
 use crate::playbook::Keywords;
 use crate::settings::{Config, Settings};
-use crate::strategy::{PlaybookRun, ask, tell};
+use crate::strategy::{Echo, PlaybookRun, ask, tell};
 
 /// Run modules on hosts interactively
 #[derive(Debug, Args)]
@@ -148,7 +148,7 @@ impl Console {
 
     /// Reads the next line; `None` at the end of input.
     async fn line(&self, editor: Option<&mut LineEditor>) -> Result<Option<String>> {
-        let Some(editor) = editor else { return ask(&self.prompt(), false, &self.session.shared).await };
+        let Some(editor) = editor else { return ask(&self.prompt(), Echo::Shown, &self.session.shared).await };
         // The editor writes to the terminal directly, so pending output must be printed first.
         tell("", &self.session.shared).await;
         tokio::task::block_in_place(|| editor.read(&self.prompt()))

@@ -167,6 +167,13 @@ struct Info {
     common: Common,
 }
 
+/// Requirements that a command installs.
+#[derive(PartialEq, Eq)]
+enum Extent {
+    Roles,
+    RolesAndCollections,
+}
+
 /// State shared by the subcommands.
 struct Galaxy {
     config: Config,
@@ -180,11 +187,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let galaxy = Galaxy::new()?;
     let verb = match &arguments.verb {
         Verb::Collection(verb) => return collection::run(verb, &galaxy),
-        Verb::Implicit(RoleVerb::Install(install)) => return galaxy.install(install, true),
+        Verb::Implicit(RoleVerb::Install(install)) => return galaxy.install(install, Extent::RolesAndCollections),
         Verb::Role(verb) | Verb::Implicit(verb) => verb,
     };
     match verb {
-        RoleVerb::Install(install) => galaxy.install(install, false),
+        RoleVerb::Install(install) => galaxy.install(install, Extent::Roles),
         RoleVerb::Init(init) => init::run(init, &galaxy),
         RoleVerb::List(list) => show::list(list.name.as_deref(), &galaxy.places(&list.places), &galaxy),
         RoleVerb::Remove(remove) => show::remove(&remove.names, &galaxy.places(&remove.places), &galaxy),
@@ -274,10 +281,10 @@ impl Galaxy {
         Ok(Servers(vec![Server { address, authorization, check_certificates, timeout, api: OnceCell::new() }]))
     }
 
-    /// Installs roles and, unless the command or its path is only for roles, collections.
-    fn install(&self, install: &Install, with_collections: bool) -> Result<u8> {
+    /// Installs roles and, if the extent has them and the path is not one for roles, collections.
+    fn install(&self, install: &Install, extent: Extent) -> Result<u8> {
         let (roles, mut collections) = self.requirements(install)?;
-        let with_collections = with_collections && install.places.roles_path.is_empty();
+        let with_collections = extent == Extent::RolesAndCollections && install.places.roles_path.is_empty();
         if !with_collections && !collections.is_empty() {
             let path = crate::vars::absolute(install.requirements.as_deref().unwrap_or(Path::new("")));
             self.printer.warning(&format!(

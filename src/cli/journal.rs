@@ -17,7 +17,7 @@ use crate::journal::{
 };
 use crate::output::Event;
 use crate::settings::{PendingHandlers, Settings};
-use crate::strategy::{Shared, ask};
+use crate::strategy::{Echo, Shared, ask};
 
 /// Options of the journal.
 #[derive(Debug, Default, Args)]
@@ -184,7 +184,7 @@ async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Resu
         }
         PendingHandlers::Ask if is_terminal => {
             let prompt = format!("{report}\nRun them with this run? (r)un, (s)kip and forget, (L)ater: ");
-            match ask(&prompt, false, shared).await?.unwrap_or_default().trim().to_lowercase().as_str() {
+            match ask(&prompt, Echo::Shown, shared).await?.unwrap_or_default().trim().to_lowercase().as_str() {
                 "r" | "run" | "y" | "yes" => recorder.carry(pending),
                 "s" | "skip" => recorder.dismiss(pending),
                 _ => {}

@@ -65,7 +65,7 @@ pub(super) fn secret_file(file: &Path, label: &str) -> Result<Vec<u8>> {
         command.args(["--vault-id", label]);
     }
     let limits = child::Limits { output: LONGEST_SECRET, ..child::Limits::default() };
-    let output = child::run(command.stdin(std::process::Stdio::inherit()), limits, true)
+    let output = child::run_showing_stderr(command.stdin(std::process::Stdio::inherit()), limits)
         .map_err(|error| Error::new(format!("the password program {} cannot be used: {error}", file.display())))?;
     if !output.status.success() {
         return Err(Error::new(format!("the password program {} ended with {}", file.display(), output.status)));

@@ -1,3 +1,7 @@
+//! Streams of a running command, over SSH or on this machine, as one type for the executor's client.
+//!
+//! Processes on this machine run in a process group of their own and end with the controller.
+
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! `ansible_connection: local`: this machine as a host. Its executor is this very program, so nothing is uploaded.
+
 use std::io;
 use std::process::Stdio;
 

@@ -1,3 +1,5 @@
+//! `ansible_connection: ssh`: implements [`Connection`] with `windlass_ssh`, whose settings come from a [`Target`].
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;

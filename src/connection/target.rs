@@ -1,3 +1,5 @@
+//! The host of a connection with all that distinguishes one connection from another. It is the key of the pool.
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;

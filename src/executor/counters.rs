@@ -1,3 +1,5 @@
+//! Counts connections, requests and bytes of a run without locks.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Totals of connections, requests and traffic, for benchmarks and `-vvv`.

@@ -1,3 +1,5 @@
+//! Errors of requests. They distinguish whether nothing was run or the task may have run.
+
 use crate::connection;
 
 /// Reason why a request has no answer.

@@ -1,3 +1,5 @@
+//! Executor binaries for upload: one per architecture and set of modules, embedded by `build.rs`.
+
 use std::collections::HashMap;
 use std::io;
 use std::ops::Deref;

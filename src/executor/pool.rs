@@ -1,3 +1,8 @@
+//! Connections of a run: one per target, made on first use, replaced when lost, and closed at the end.
+//!
+//! The pool decides when a request may be sent again. Only one that never left is; after a loss it reports whether the
+//! host was restarted.
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

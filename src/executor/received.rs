@@ -1,3 +1,5 @@
+//! Files that hosts send (`fetch`), bounded by `max_fetch_size` and by the free space of the disk.
+
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -32,6 +34,7 @@ impl Received {
         Ok(Self { file, size: 0, digest: Sha1::new(), limit })
     }
 
+    /// Appends received bytes. Fails beyond the limit, or if the disk would become full.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let size = self.size + bytes.len() as u64;
         if size > self.limit {

@@ -1,3 +1,6 @@
+//! Changes of a run by a task, as types: variables, hosts, groups, facts, statistics. Data of a host cannot become one,
+//! except for facts.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The border for a module's result: of a host's answer only data and permitted facts pass.
+
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use minijinja::value::ValueKind;

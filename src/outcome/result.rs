@@ -1,3 +1,5 @@
+//! [`TaskResult`]: the data of a task's result, and the marks that the controller keeps beside it.
+
 use std::io;
 use std::sync::Arc;
 

@@ -93,7 +93,7 @@ fn call(program: &Path, verb: &str, node: &str) -> Result<Vec<u8>> {
     let mut command = Command::new(program);
     command.args([verb, node]).stdin(Stdio::null());
     let limits = Limits { output: ANSWER, ..Limits::default() };
-    let output = child::run(&mut command, limits, true).map_err(|error| fail(error.to_string()))?;
+    let output = child::run_showing_stderr(&mut command, limits).map_err(|error| fail(error.to_string()))?;
     if output.status.success() { Ok(output.stdout) } else { Err(fail(output.status.to_string())) }
 }
 

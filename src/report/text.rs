@@ -57,6 +57,13 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
+/// Part of a long text that a report shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Beginning,
+    End,
+}
+
 /// Limits the texts of a report.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -69,12 +76,12 @@ impl Budget {
         Budget { left: bytes }
     }
 
-    /// Cuts a text to a size, and to the rest of the budget.
-    fn cut(&mut self, text: String, size: usize, at_start: bool) -> (String, usize) {
+    /// Cuts a text to a size, and to the rest of the budget. Also returns the number of bytes left out.
+    fn cut(&mut self, text: String, size: usize, kept: Kept) -> (String, usize) {
         let size = size.min(self.left);
         let cut = if text.len() <= size {
             (text, 0)
-        } else if at_start {
+        } else if kept == Kept::End {
             let from = text.ceil_char_boundary(text.len() - size);
             (text.get(from..).unwrap_or_default().to_owned(), from)
         } else {
@@ -87,7 +94,7 @@ impl Budget {
 
     /// A short text, cut at its end.
     pub(super) fn short(&mut self, text: String) -> String {
-        let (mut text, left_out) = self.cut(text, MESSAGE, false);
+        let (mut text, left_out) = self.cut(text, MESSAGE, Kept::Beginning);
         if left_out > 0 {
             text.push_str("...");
         }
@@ -96,7 +103,7 @@ impl Budget {
 
     /// A text of the journal that is not a key of a result.
     pub(super) fn named(&mut self, text: String) -> String {
-        self.cut(text, FAILED, false).0
+        self.cut(text, FAILED, Kept::Beginning).0
     }
 
     /// Texts of a result: all keys that tell something, then the output of programs.
@@ -112,7 +119,9 @@ impl Budget {
             if text.trim().is_empty() || texts.len() >= TEXTS {
                 continue;
             }
-            let (text, left_out) = self.cut(text.trim_end().to_owned(), limit, OUTPUT.contains(&key.as_str()));
+            // The end of an output says most.
+            let kept = if OUTPUT.contains(&key.as_str()) { Kept::End } else { Kept::Beginning };
+            let (text, left_out) = self.cut(text.trim_end().to_owned(), limit, kept);
             texts.push(Text { name: key.chars().take(NAME).collect(), text, left_out });
         }
         texts
@@ -121,7 +130,7 @@ impl Budget {
     /// Differences of a result.
     pub(super) fn diff(&mut self, result: &Map<String, Value>) -> Option<String> {
         let diff = plain_diff(result.get("diff")?);
-        (!diff.trim().is_empty()).then(|| self.cut(diff.trim_end().to_owned(), FAILED, false).0)
+        (!diff.trim().is_empty()).then(|| self.cut(diff.trim_end().to_owned(), FAILED, Kept::Beginning).0)
     }
 }
 

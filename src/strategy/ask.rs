@@ -16,12 +16,19 @@ pub(crate) async fn tell(text: &str, shared: &Shared) {
     let _ = shown.recv().await;
 }
 
+/// Display of an answer while the user types it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Echo {
+    Shown,
+    Hidden,
+}
+
 /// Prints a prompt after all pending output and reads a line. Returns `None` at the end of input.
-pub(crate) async fn ask(prompt: &str, private: bool, shared: &Shared) -> Result<Option<String>> {
+pub(crate) async fn ask(prompt: &str, echo: Echo, shared: &Shared) -> Result<Option<String>> {
     let question = Question::begin();
     tell(prompt, shared).await;
     let read = tokio::task::spawn_blocking(move || {
-        if private {
+        if echo == Echo::Hidden {
             return rpassword::read_password().map(Some);
         }
         let mut line = String::new();

@@ -51,6 +51,24 @@ pub struct Shared {
     pub(crate) journal: OnceLock<Recorder>,
 }
 
+/// Part of a task that a result belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The task, which has no loop.
+    Task,
+    /// A whole loop.
+    Loop,
+    /// An item of a loop, with its label.
+    Item(String),
+}
+
+impl Part {
+    /// The part that a task's own result belongs to.
+    pub(super) fn whole(looped: bool) -> Part {
+        if looped { Part::Loop } else { Part::Task }
+    }
+}
+
 /// Label of an item when the task hides its output.
 pub(super) const CENSORED: &str = "(censored due to no_log)";
 
@@ -222,7 +240,7 @@ impl TaskOnHost {
         if !result.changed() || result.failed() {
             notify.clear();
         }
-        self.send_result(&result, delegate.as_deref(), None, looped, ignored, no_log);
+        self.send_result(&result, delegate.as_deref(), Part::whole(looped), ignored, no_log);
         let delegate_facts = self.holds(context, "delegate_facts");
         let action = self.task.short_action().to_owned();
         let mut outcome = HostOutcome {
@@ -342,22 +360,25 @@ impl TaskOnHost {
 
     /// Reports an item of an include that was skipped or failed.
     pub(super) fn show_item(&self, result: &TaskResult, label: String) {
-        let no_log = self.no_log(&self.scope()).unwrap_or(true);
-        self.send_result(result, None, Some(label), false, false, no_log);
+        self.show_part(result, Part::Item(label), false);
     }
 
-    /// Reports a result of an include that was skipped or failed.
-    pub(super) fn show(&self, result: &TaskResult, looped: bool, ignored: bool) {
+    /// Reports a result of an include or `meta` that was skipped or failed.
+    pub(super) fn show(&self, result: &TaskResult) {
+        self.show_part(result, Part::Task, false);
+    }
+
+    /// Like [`TaskOnHost::show`], for a part of the task. `ignored` marks a failure as ignored by the task.
+    pub(super) fn show_part(&self, result: &TaskResult, part: Part, ignored: bool) {
         let no_log = self.no_log(&self.scope()).unwrap_or(true);
-        self.send_result(result, None, None, looped, ignored, no_log);
+        self.send_result(result, None, part, ignored, no_log);
     }
 
     pub(super) fn send_result(
         &self,
         result: &TaskResult,
         delegate: Option<&str>,
-        item: Option<String>,
-        looped: bool,
+        part: Part,
         ignored: bool,
         no_log: bool,
     ) {
@@ -367,17 +388,14 @@ impl TaskOnHost {
             result if result.is_skipped() => Status::Skipped,
             _ => Status::Ok,
         };
-        let is_item = item.is_some();
         // Ansible prints `...ignoring` once for the whole task, not for each item.
         let status = match status {
-            Status::Failed { .. } if is_item => Status::Failed { ignored: false },
+            Status::Failed { .. } if matches!(part, Part::Item(_)) => Status::Failed { ignored: false },
             other => other,
         };
-        if looped && result.get("results").is_some_and(|results| results.len() == Some(0)) && !is_item {
-            let _ = self.events.send(Event::Result(self.event(result, status, delegate, None, false, no_log)));
-            return;
-        }
-        let _ = self.events.send(Event::Result(self.event(result, status, delegate, item, looped, no_log)));
+        let is_empty = result.get("results").is_some_and(|results| results.len() == Some(0));
+        let part = if part == Part::Loop && is_empty { Part::Task } else { part };
+        let _ = self.events.send(Event::Result(self.event(result, status, delegate, part, no_log)));
     }
 
     pub(super) fn event(
@@ -385,10 +403,14 @@ impl TaskOnHost {
         result: &TaskResult,
         status: Status,
         delegate: Option<&str>,
-        item: Option<String>,
-        looped: bool,
+        part: Part,
         no_log: bool,
     ) -> ResultEvent {
+        let (item, looped) = match part {
+            Part::Task => (None, false),
+            Part::Loop => (None, true),
+            Part::Item(label) => (Some(label), false),
+        };
         let settings = &self.shared.run.settings;
         let no_log = no_log || result.is_secret();
         let diff = match self.task.keyword("diff") {

@@ -8,7 +8,7 @@ use indexmap::{IndexMap, IndexSet};
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::{Key, Node};
 
-use super::execute::{CENSORED, Shared, TaskOnHost};
+use super::execute::{CENSORED, Part, Shared, TaskOnHost};
 use super::items;
 use super::looping::Loop;
 use crate::action::{Failure, INCLUDE_TASKS};
@@ -159,7 +159,7 @@ impl TaskOnHost {
     /// Reports the result of an include that succeeded.
     pub(super) fn show_include(&self, result: &TaskResult, looped: bool) {
         let no_log = self.no_log(&self.scope()).unwrap_or(true);
-        let event = self.event(result, Status::Ok, None, None, looped, no_log);
+        let event = self.event(result, Status::Ok, None, Part::whole(looped), no_log);
         let _ = self.events.send(Event::IncludeResult(event));
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
-use super::execute::{HostOutcome, TaskOnHost};
+use super::execute::{HostOutcome, Part, TaskOnHost};
 use super::include::{self, Asked, Included, Loaded, Wanted};
 use super::play::Batch;
 use super::store::registered;
@@ -135,7 +135,7 @@ impl Batch {
             result.set("include", wanted.target());
         }
         let result = result.with("reason", error.message()).with_report(error.to_string());
-        on_host.show(&result, false, false);
+        on_host.show(&result);
         let outcome = outcome(on_host, result, false);
         self.count(&on_host.task, &outcome);
         if is_first {
@@ -146,7 +146,7 @@ impl Batch {
 
     /// Handles a host that includes nothing: its condition is false, or it failed.
     fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult, looped: bool) {
-        on_host.show(&result, looped, result.failed() && on_host.ignores_errors());
+        on_host.show_part(&result, Part::whole(looped), result.failed() && on_host.ignores_errors());
         self.register(on_host, &result);
         self.without(on_host, result);
     }

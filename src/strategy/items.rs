@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use windlass_template::{Context, Dependencies, Value, Variable};
 
 use super::ahead::{Ahead, Lane, departed};
-use super::execute::{TaskOnHost, Whole};
+use super::execute::{Part, TaskOnHost, Whole};
 use super::item::ItemOutcome;
 use super::kept::{self, Counted};
 use super::looping::Loop;
@@ -117,7 +117,7 @@ impl<'a> Items<'a> {
         let added = std::mem::take(&mut self.untold);
         if !summary.failed() {
             for (result, delegate, label, no_log) in &added {
-                self.task.send_result(result, delegate.as_deref(), Some(label.clone()), false, false, *no_log);
+                self.task.send_result(result, delegate.as_deref(), Part::Item(label.clone()), false, *no_log);
             }
         } else if !added.is_empty() {
             summary.set("changed", false);
@@ -238,7 +238,7 @@ impl<'a> Items<'a> {
         {
             self.untold.push((result.clone(), delegate.clone(), label, no_log));
         } else {
-            task.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
+            task.send_result(&result, delegate.as_deref(), Part::Item(label), ignored, no_log);
         }
         // Further items may be delegated to hosts that can be reached.
         let lost = result.is_unreachable() && delegate.is_none() || task.breaks_off(opened, &context, &result);

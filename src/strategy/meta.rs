@@ -93,12 +93,12 @@ impl Batch {
                 Ok(Some(_)) => {
                     let (message, reason) = not_done(action, task, host);
                     let result = TaskResult::new().with("msg", message).with("skipped", true);
-                    on_host.show(&result.with("skip_reason", reason.as_str()), false, false);
+                    on_host.show(&result.with("skip_reason", reason.as_str()));
                     self.verbose(&reason);
                 }
                 Err(failure) => {
                     let result = failure.into_result(self.shared.run.settings.compat);
-                    on_host.show(&result, false, false);
+                    on_host.show(&result);
                     self.without(&on_host, result);
                 }
             }

@@ -36,7 +36,7 @@ mod task;
 mod unknown;
 
 pub use ahead::Ahead;
-pub(crate) use ask::{ask, tell};
+pub(crate) use ask::{Echo, ask, tell};
 pub use custom_stats::CustomStats;
 pub use execute::{HostOutcome, Reload, Shared};
 pub use item::CONDITION_FALSE;

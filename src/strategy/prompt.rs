@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_template::{Context, Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::ask::ask;
+use super::ask::{Echo, ask};
 use super::execute::Shared;
 use crate::error::{Error, Result};
 use crate::output::Event;
@@ -87,12 +87,10 @@ impl<'a> Question<'a> {
             (Some(default), _) => format!("{} [{default}]: ", self.prompt),
             (None, _) => format!("{}: ", self.prompt),
         };
+        let echo = if self.private.unwrap_or(true) { Echo::Hidden } else { Echo::Shown };
         loop {
-            let first = ask(&shown, self.private.unwrap_or(true), shared).await?.unwrap_or_default();
-            if self.confirm
-                && ask(&format!("confirm {shown}"), self.private.unwrap_or(true), shared).await?.unwrap_or_default()
-                    != first
-            {
+            let first = ask(&shown, echo, shared).await?.unwrap_or_default();
+            if self.confirm && ask(&format!("confirm {shown}"), echo, shared).await?.unwrap_or_default() != first {
                 let _ = shared.events.send(Event::Notice("***** VALUES ENTERED DO NOT MATCH ****".to_owned()));
                 continue;
             }

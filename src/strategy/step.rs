@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use globset::GlobBuilder;
 
-use super::ask::ask;
+use super::ask::{Echo, ask};
 use super::label;
 use super::play::Batch;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ impl Batch {
         let kind = if task.handler { "HANDLER" } else { "TASK" };
         let on = host.map(|host| format!("on {host} ")).unwrap_or_default();
         let prompt = format!("Perform task: {kind}: {} {on}(N)o/(y)es/(c)ontinue: ", label::of_task(task, None));
-        let answer = ask(&prompt, false, &self.shared).await?.unwrap_or_default().to_lowercase();
+        let answer = ask(&prompt, Echo::Shown, &self.shared).await?.unwrap_or_default().to_lowercase();
         let goes_on = matches!(answer.as_str(), "c" | "continue");
         if goes_on {
             self.step = false;

@@ -116,12 +116,20 @@ pub fn remaining(deadline: Option<Duration>) -> Option<Duration> {
     [deadline, left].into_iter().flatten().min()
 }
 
-/// Runs a program to its end. Captures its standard output, and its standard error unless `stderr_shown`.
-pub fn run(command: &mut Command, limits: Limits, stderr_shown: bool) -> Result<Output, Error> {
+/// Runs a program to its end, and captures its standard output and standard error.
+pub fn run(command: &mut Command, limits: Limits) -> Result<Output, Error> {
+    run_to_end(command.stderr(Stdio::piped()), limits)
+}
+
+/// Like [`run`], but the program's standard error is this program's, so that the user sees it.
+pub fn run_showing_stderr(command: &mut Command, limits: Limits) -> Result<Output, Error> {
+    run_to_end(command.stderr(Stdio::inherit()), limits)
+}
+
+fn run_to_end(command: &mut Command, limits: Limits) -> Result<Output, Error> {
     let limits = Limits { deadline: remaining(limits.deadline), ..limits };
-    let stderr = if stderr_shown { Stdio::inherit() } else { Stdio::piped() };
     let start = windlass_guard::start();
-    let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn()?;
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
     let _watched = start.watch_tree(Pid::from_child(&child));
     let until = limits.deadline.map(|deadline| Instant::now() + deadline);
     let outcome = finish(&mut child, limits, until);
@@ -198,7 +206,7 @@ mod tests {
     use super::*;
 
     fn shell(text: &str, limits: Limits) -> Result<Output, Error> {
-        run(Command::new("/bin/sh").args(["-c", text]).stdin(Stdio::null()), limits, false)
+        run(Command::new("/bin/sh").args(["-c", text]).stdin(Stdio::null()), limits)
     }
 
     #[test]

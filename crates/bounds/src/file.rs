@@ -1,3 +1,6 @@
+//! Reads files of the control machine whole, within a size limit. A path may name a pipe or a device, so reading one of
+//! these has a deadline too.
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -61,7 +64,7 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_up_to(path, LARGEST_FILE)
 }
 
-/// Reads a file of at most `limit` bytes.
+/// Reads a file of at most `limit` bytes. A larger one is an error of the kind [`ErrorKind::FileTooLarge`].
 pub fn read_up_to(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     let source = open(path)?;
     // The size of a regular file is known, so an oversized one is refused before any of it is read.
@@ -71,14 +74,15 @@ pub fn read_up_to(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     read_from(source, limit)
 }
 
-/// Reads a stream of at most `limit` bytes to its end.
+/// Reads a stream of at most `limit` bytes to its end. Fails like [`read_up_to`] if it has more.
 pub fn read_from(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = reader.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if read as u64 > limit { Err(too_large(limit)) } else { Ok(bytes) }
 }
 
-/// Reads a UTF-8 text of at most [`LARGEST_FILE`] bytes.
+/// Reads a UTF-8 text of at most [`LARGEST_FILE`] bytes. Other bytes are an error of the kind
+/// [`ErrorKind::InvalidData`].
 pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     let not_text = |_| io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
     String::from_utf8(read(path)?).map_err(not_text)

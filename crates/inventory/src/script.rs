@@ -183,7 +183,7 @@ fn run(path: &Path, arguments: &[&str], timeout: Option<Duration>) -> Result<Out
     let fault = |message: String, stderr: String| Error::Script { command: command.clone(), message, stderr };
     let mut program = Command::new(path);
     program.args(arguments).stdin(Stdio::null());
-    let ran = child::run(&mut program, Limits::within(timeout), false).map_err(|error| {
+    let ran = child::run(&mut program, Limits::within(timeout)).map_err(|error| {
         let message = match error {
             child::Error::Io(error) => {
                 format!("It cannot be run: {error}. Is its first line `#!` and an interpreter?")

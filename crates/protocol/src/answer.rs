@@ -1,3 +1,6 @@
+//! Decodes the result of a module, of any JSON type. If a host answers with a list or a number, the error can name that
+//! type instead of calling the whole frame invalid.
+
 use std::{fmt, marker::PhantomData};
 
 use serde::{

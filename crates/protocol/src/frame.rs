@@ -1,3 +1,8 @@
+//! Encodes and decodes frames: the lengths of message and blob as two big-endian `u32`, the message in JSON, the blob.
+//!
+//! Both sides are hostile to each other. A length over its limit is refused before memory is reserved for it, and a
+//! message is weighed before it is decoded. Buffers are zeroed, because requests carry secrets.
+
 use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -48,7 +53,8 @@ pub enum Error {
     Json(#[from] serde_json::Error),
 }
 
-/// Encodes one frame. It may carry a secret, so it is zeroed on drop.
+/// Encodes one frame. It may carry a secret, so it is zeroed on drop. Fails if the message is over a limit that the
+/// receiver enforces, so that nothing unreadable is sent.
 pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Wiped, Error> {
     check(blob.len(), MAX_BLOB)?;
     let write = |room: usize| -> Result<Bounded, Error> {
@@ -100,7 +106,7 @@ impl Write for Bounded {
     }
 }
 
-/// Writes one frame and flushes.
+/// Writes one frame and flushes. Fails like [`encode`], or if the other side has closed the stream.
 pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T, blob: &[u8]) -> Result<(), Error> {
     writer.write_all(&encode(message, blob)?)?;
     writer.flush()?;
@@ -200,7 +206,7 @@ impl FrameDecoder {
         Ok(Some(8 + json + blob))
     }
 
-    /// The next complete frame, with its message not yet decoded.
+    /// The next complete frame, with its message not yet decoded; `None` until all of it has arrived.
     pub fn next_raw(&mut self) -> Result<Option<RawFrame>, Error> {
         let pending = self.pending();
         let Some(header) = pending.first_chunk::<8>() else { return Ok(None) };
@@ -223,7 +229,7 @@ impl FrameDecoder {
         Ok(Some(RawFrame { bytes, length: json, blob, weight }))
     }
 
-    /// The next complete frame.
+    /// The next complete frame; `None` until all of it has arrived.
     pub fn next_frame<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<u8>)>, Error> {
         self.next_raw()?.map(RawFrame::decode).transpose()
     }

@@ -1,3 +1,7 @@
+//! Messages of both directions: [`ToExecutor`] from the controller, [`Reply`] from the executor.
+//!
+//! A change of these types is a change of the protocol and needs another [`crate::PROTOCOL_VERSION`].
+
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};

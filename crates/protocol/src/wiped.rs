@@ -1,3 +1,5 @@
+//! A byte buffer that leaves no copy of its content in freed memory, which a `Vec` does when it grows.
+
 use std::{
     fmt,
     io::{self, Read},

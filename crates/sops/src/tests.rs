@@ -1,3 +1,5 @@
+//! Tests with documents that are encrypted here in sops' format: values of every type, changed and moved ones, the MAC.
+
 use std::sync::{Arc, Mutex};
 
 use aes_gcm::aead::consts::U32;

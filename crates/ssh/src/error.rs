@@ -1,3 +1,6 @@
+//! Errors of connections. Their kind decides on another attempt and on the exit codes of `hostkeys`; their text is all
+//! that a user sees.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

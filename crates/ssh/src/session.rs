@@ -1,3 +1,6 @@
+//! An authenticated connection, and the channels that it opens (RFC 4254): commands, with a terminal on request, and
+//! streams to hosts behind it.
+
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Input of a connection: its destination, the settings that outrank ssh_config, and the deadlines of its phases.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

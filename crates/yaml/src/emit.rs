@@ -230,6 +230,18 @@ const TIMESTAMP: &str = "tag:yaml.org,2002:timestamp";
 const SEQ: &str = "tag:yaml.org,2002:seq";
 const MAP: &str = "tag:yaml.org,2002:map";
 
+/// Styles in which the tag of a scalar is not written, because a reader derives it from the text.
+#[derive(Clone, Copy)]
+struct Implicit {
+    plain: bool,
+    quoted: bool,
+}
+
+impl Implicit {
+    /// The tag is always written.
+    const NEVER: Implicit = Implicit { plain: false, quoted: false };
+}
+
 impl Writer<'_> {
     /// Numbers the shared items that occur more than once.
     fn find_anchors(&mut self, item: &Item, count: &mut usize) {
@@ -284,11 +296,14 @@ impl Writer<'_> {
                 let is_plain = matches!(resolve::plain(text), Resolved::Value(Value::String(_)));
                 let text = self.without_astral(text);
                 let block = self.options.text_blocks && text.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
-                self.scalar(STR, &text, is_plain, true, block.then_some(ScalarStyle::Literal));
+                let implicit = Implicit { plain: is_plain, quoted: true };
+                self.scalar(STR, &text, implicit, block.then_some(ScalarStyle::Literal));
             }
-            Item::Bytes(bytes) => self.scalar(BINARY, &base64_lines(bytes), false, false, Some(ScalarStyle::Literal)),
+            Item::Bytes(bytes) => {
+                self.scalar(BINARY, &base64_lines(bytes), Implicit::NEVER, Some(ScalarStyle::Literal))
+            }
             Item::Vault(text) => {
-                self.anchored_scalar(anchor, "!vault", text, false, false, Some(ScalarStyle::Literal));
+                self.anchored_scalar(anchor, "!vault", text, Implicit::NEVER, Some(ScalarStyle::Literal));
             }
             Item::List(items) => {
                 let flow =
@@ -323,11 +338,11 @@ impl Writer<'_> {
     }
 
     fn plain(&mut self, tag: &str, text: &str) {
-        self.scalar(tag, text, true, false, None);
+        self.scalar(tag, text, Implicit { plain: true, quoted: false }, None);
     }
 
-    fn scalar(&mut self, tag: &str, text: &str, plain: bool, quoted: bool, style: Option<ScalarStyle>) {
-        self.anchored_scalar(None, tag, text, plain, quoted, style);
+    fn scalar(&mut self, tag: &str, text: &str, implicit: Implicit, style: Option<ScalarStyle>) {
+        self.anchored_scalar(None, tag, text, implicit, style);
     }
 
     fn anchored_scalar(
@@ -335,8 +350,7 @@ impl Writer<'_> {
         anchor: Option<&str>,
         tag: &str,
         text: &str,
-        plain: bool,
-        quoted: bool,
+        implicit: Implicit,
         style: Option<ScalarStyle>,
     ) {
         let style = style.unwrap_or(match self.options.default_style {
@@ -346,7 +360,7 @@ impl Writer<'_> {
             Some('>') => ScalarStyle::Folded,
             _ => ScalarStyle::Any,
         });
-        self.events.push(Event::scalar(anchor, Some(tag), text, plain, quoted, style));
+        self.events.push(Event::scalar(anchor, Some(tag), text, implicit.plain, implicit.quoted, style));
     }
 
     fn without_astral(&mut self, text: &str) -> String {

@@ -1,3 +1,5 @@
+//! [`Text`], the only type that may become a template, alone in its file so that its constructor stays its only way in.
+
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Compares a member of an archive with the file at its place. `unarchive` reports a change only if one differs.
+
 use std::{
     fs::{File, Metadata},
     io::{self, Read},

@@ -1,3 +1,5 @@
+//! Writes the members of an archive to the host. Neither a link of the archive nor another user's can redirect a write.
+
 use std::{
     collections::HashMap,
     fs::{File, FileTimes, Permissions},
@@ -19,7 +21,7 @@ use crate::{
     files::{
         mode::masked,
         scratch::random_name,
-        way::{self, Place},
+        way::{self, Link, Place},
     },
     process::reason,
 };
@@ -40,6 +42,7 @@ pub(super) struct Extraction<'a> {
 }
 
 impl<'a> Extraction<'a> {
+    /// Begins the extraction of an archive whose links were checked.
     pub(super) fn new(
         task: &'a Task,
         links: &'a HashMap<PathBuf, PathBuf>,
@@ -76,7 +79,7 @@ impl<'a> Extraction<'a> {
                 })
             }
             MemberKind::HardLink(target) => {
-                let source = self.resolve(target, false)?;
+                let source = self.resolve(target, Link::NoFollow)?;
                 self.by_rename(&member.path, |temporary| {
                     let (from, to) = (source.directory(), temporary.directory());
                     Ok(linkat(from, source.name(), to, temporary.name(), AtFlags::empty())?)
@@ -88,9 +91,9 @@ impl<'a> Extraction<'a> {
     /// Applies the deferred attributes of directories, and syncs to disk.
     pub(super) fn finish(self) -> Result<(), Failure> {
         for member in self.directories.iter().rev() {
-            let place = self.resolve(&member.path, true)?;
+            let place = self.resolve(&member.path, Link::Follow)?;
             let set = || {
-                let directory = place.open(false)?;
+                let directory = place.open()?;
                 own(member, &directory)?;
                 let bits = member.mode.unwrap_or_else(|| masked(0o777));
                 directory.set_permissions(Permissions::from_mode(bits))?;
@@ -109,12 +112,12 @@ impl<'a> Extraction<'a> {
     }
 
     /// Resolves a path of the archive. Fails if a link of the archive leads it out of the destination.
-    fn resolve(&self, inside: &Path, follow: bool) -> Result<Place, Failure> {
+    fn resolve(&self, inside: &Path, link: Link) -> Result<Place, Failure> {
         let path = self.real_dest.join(inside);
         let shown = || self.task.dest.join(inside).display().to_string();
-        let place = Place::to_write(&path, follow)
+        let place = Place::to_write(&path, link)
             .map_err(|error| Failure::new(format!("{} could not be unpacked: {}.", shown(), reason(&error))))?;
-        let mut way = inside.ancestors().skip(usize::from(!follow));
+        let mut way = inside.ancestors().skip(usize::from(link == Link::NoFollow));
         if way.any(|step| self.links.contains_key(step)) && !place.real().starts_with(&self.real_dest) {
             return Err(Failure::new(format!(
                 "The archive would write {} through a link of its own, out of the destination.",
@@ -146,9 +149,9 @@ impl<'a> Extraction<'a> {
             Ok(mkdirat(place.directory(), place.name(), rustix::fs::Mode::from_raw_mode(0o777))?)
         };
         if self.real_dest.join(inside).is_dir() {
-            return self.resolve(inside, true).map(drop);
+            return self.resolve(inside, Link::Follow).map(drop);
         }
-        make(self.resolve(inside, false)?).map_err(|error: io::Error| {
+        make(self.resolve(inside, Link::NoFollow)?).map_err(|error: io::Error| {
             let shown = self.task.dest.join(inside);
             Failure::new(format!("The directory {} could not be made: {}.", shown.display(), reason(&error)))
         })
@@ -186,7 +189,7 @@ impl<'a> Extraction<'a> {
 
     /// Creates a temporary entry and renames it into place.
     fn by_rename(&self, inside: &Path, make: impl FnOnce(&Place) -> io::Result<()>) -> Result<(), Failure> {
-        let place = self.resolve(inside, false)?;
+        let place = self.resolve(inside, Link::NoFollow)?;
         let moved = || {
             if place.node().map(File::metadata).transpose()?.is_some_and(|found| found.is_dir()) {
                 return Err(io::Error::new(io::ErrorKind::IsADirectory, "there is a directory of that name"));

@@ -1,3 +1,5 @@
+//! Formats of archives: recognizes them by their first bytes and opens the decompressor of a tar archive.
+
 use std::{
     fs::File,
     io::{self, BufReader, Read},

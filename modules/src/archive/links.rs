@@ -6,14 +6,18 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::{Failure, files::way::Place, process::reason};
+use crate::{
+    Failure,
+    files::way::{Link, Place},
+    process::reason,
+};
 
 /// Maximum number of links to follow, like the kernel.
 const MAX_LINKS: usize = 40;
 
 /// The destination with all links resolved.
 pub(super) fn real(dest: &Path) -> Result<PathBuf, Failure> {
-    let place = Place::to_write(dest, true).map_err(|error| {
+    let place = Place::to_write(dest, Link::Follow).map_err(|error| {
         Failure::new(format!("Destination '{}' cannot be entered: {}.", dest.display(), reason(&error)))
     })?;
     let real = place.real();

@@ -1,3 +1,5 @@
+//! A member of an archive, independent of the format. Its name stays below the destination: `..` is refused here.
+
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStringExt,
@@ -73,10 +75,12 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
+    /// Id of a user of the host; `None` if the name is unknown there.
     pub(super) fn user(&mut self, name: &str) -> Option<u32> {
         remembered(&mut self.users, name, |name| Some(accounts::user_by_name(name)?.uid))
     }
 
+    /// Id of a group of the host; `None` if the name is unknown there.
     pub(super) fn group(&mut self, name: &str) -> Option<u32> {
         remembered(&mut self.groups, name, |name| Some(accounts::group_by_name(name)?.gid))
     }

@@ -1,3 +1,5 @@
+//! `extra_opts` of `unarchive`: the options of tar and unzip that have a meaning without these programs.
+
 use crate::Failure;
 
 /// Parsed `extra_opts`.

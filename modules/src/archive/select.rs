@@ -1,3 +1,6 @@
+//! Selects members by `include` and `exclude`. As in tar, an inclusion matches from the start of a name, an exclusion
+//! from any part of it.
+
 use std::cell::RefCell;
 
 use crate::{Failure, files::glob::matches};

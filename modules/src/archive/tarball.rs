@@ -1,3 +1,5 @@
+//! Reads tar archives: ustar, pax and GNU headers. Devices, pipes and sparse files of pax are refused by name.
+
 use std::{
     io::Read,
     path::{Path, PathBuf},

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    files::{attributes::Attributes, info::describe, mode::masked, scratch::Scratch},
+    files::{attributes::Attributes, info::describe, mode::masked, scratch::Scratch, way::Link},
     http::download,
     process::reason,
 };
@@ -369,7 +369,7 @@ fn extract(task: &Task, path: &Path, format: Format, findings: &Findings, host: 
 fn changes_of_attributes(task: &Task, findings: &Findings) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for path in findings.paths.iter().map(|path| task.dest.join(path)).filter(|path| path.symlink_metadata().is_ok()) {
-        if !task.attributes.changes(&path, false)?.is_empty() {
+        if !task.attributes.changes(&path, Link::NoFollow)?.is_empty() {
             found.push(path);
         }
     }
@@ -378,7 +378,7 @@ fn changes_of_attributes(task: &Task, findings: &Findings) -> Result<Vec<PathBuf
 
 fn set_attributes(task: &Task, findings: &Findings) -> Result<(), Failure> {
     for path in changes_of_attributes(task, findings)? {
-        task.attributes.apply(&path, false)?;
+        task.attributes.apply(&path, Link::NoFollow)?;
     }
     Ok(())
 }

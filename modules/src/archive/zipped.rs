@@ -1,3 +1,5 @@
+//! Reads zip archives. Kind and permissions of a member come from its Unix mode; other systems provide none.
+
 use std::{
     io::{BufReader, Read},
     path::Path,

@@ -1,3 +1,5 @@
+//! Decompresses zstd (RFC 8878). The library reads one frame, so consecutive and skippable frames are handled here.
+
 use std::io::{self, BufRead, Read};
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};

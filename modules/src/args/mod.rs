@@ -1,3 +1,7 @@
+//! Arguments of a module: checked against its [`Spec`], converted, and read by name.
+//!
+//! The checks are the same for all modules and have Ansible's messages, so a module sees valid values only.
+
 mod convert;
 mod level;
 mod paths;
@@ -201,7 +205,7 @@ mod tests {
     fn huge_duration_does_not_overflow() {
         static SPEC: Spec = Spec { name: "x", options: &[Opt::new("timeout", Kind::Int, "Seconds.")], ..Spec::EMPTY };
         let seconds = |timeout: Option<i64>| {
-            let args = Args::validate(&SPEC, &json!({ "timeout": timeout }), &Host::alone(false, false)).unwrap();
+            let args = Args::validate(&SPEC, &json!({ "timeout": timeout }), &Host::alone()).unwrap();
             args.seconds("timeout", 7)
         };
         assert_eq!([seconds(None), seconds(Some(-1)), seconds(Some(5))].map(|time| time.as_secs()), [7, 0, 5]);

@@ -1,3 +1,5 @@
+//! Command lines of the become methods (sudo(8), su(1), doas(1)), and the way each one asks for a password.
+
 use windlass_protocol::{Become, BecomeMethod};
 
 use super::Refusal;

@@ -1,3 +1,5 @@
+//! Provides the executor's program to another user, who may have no access to the original and must not read a copy.
+
 use std::{
     fs::File,
     io,

@@ -1,3 +1,8 @@
+//! A running executor of another user: forwards requests to it and relays its replies.
+//!
+//! It is trusted no more than its user. Only replies to its own unanswered requests pass, so that it cannot speak for
+//! root; another reply ends it.
+
 use std::{
     collections::HashSet,
     fs::File,
@@ -21,7 +26,7 @@ use crate::serve::{Session, interrupted, lock};
 /// Bytes of the executor's standard error to keep for messages.
 const SAID: usize = 4096;
 
-/// An executor of another user.
+/// An executor of another user, and its requests without an answer.
 pub(crate) struct Elevated {
     user: String,
     input: Mutex<Option<File>>,
@@ -59,6 +64,7 @@ impl Elevated {
         Ok(elevated)
     }
 
+    /// Whether the executor still runs.
     pub(crate) fn alive(&self) -> bool {
         self.alive.load(Ordering::Acquire)
     }

@@ -71,7 +71,7 @@ impl Module for AsyncStatus {
             return Ok(plan.with("started", false).with("finished", false));
         }
         let mut text = Vec::new();
-        let read = job_file.open(false).and_then(|mut open| open.read_to_end(&mut text));
+        let read = job_file.open().and_then(|mut open| open.read_to_end(&mut text));
         let Ok(Value::Object(mut data)) = read.map_or(Ok(Value::Null), |_| serde_json::from_slice(&text)) else {
             return Ok(plan.with("started", true).with("finished", false));
         };

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     fn run(arguments: Value) -> Value {
-        crate::run(&Expect, &arguments, &Host::alone(false, false))
+        crate::run(&Expect, &arguments, &Host::alone())
     }
 
     #[test]

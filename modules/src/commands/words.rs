@@ -1,3 +1,5 @@
+//! Splits the text of `command` into words like Python's `shlex`, which Ansible uses. Nothing in it is expanded.
+
 use crate::Failure;
 
 /// Splits a command line like Python's `shlex.split`. In double quotes, a backslash escapes only a double quote and

@@ -10,6 +10,7 @@ use crate::{
         attributes::Attributes,
         mode::Mode,
         scratch::Scratch,
+        way::Link,
         write::{Source, Wanted},
     },
     process::{Command, Output, reason},
@@ -128,8 +129,8 @@ impl Module for OpensshKeypair {
         let data = found.described(&path, &comment);
         let recomment = task.comment.as_ref().is_some_and(|wanted| *wanted != comment_of(&public, &found.comment));
         let rewrite = std::fs::read_to_string(&public).ok().is_none_or(|text| !text.starts_with(&found.line));
-        let open = attributes.changes(&path, true)?;
-        let closed = if public.exists() { attributes.changes(&public, true)? } else { Vec::new() };
+        let open = attributes.changes(&path, Link::Follow)?;
+        let closed = if public.exists() { attributes.changes(&public, Link::Follow)? } else { Vec::new() };
         if !recomment && !rewrite && open.is_empty() && closed.is_empty() {
             let plan = Plan::unchanged().with_all(data);
             return Ok(plan.with_diff(host.diff().then(|| difference(&before, before.clone()))));
@@ -378,7 +379,7 @@ impl Task {
         wanted.attributes = public_attributes(attributes, public)?;
         wanted.follow = false;
         run::carry_out(wanted.plan(host)?, host)?;
-        attributes.apply(path, true)?;
+        attributes.apply(path, Link::Follow)?;
         outcome.data.extend(found.described(path, &comment));
         Ok(())
     }

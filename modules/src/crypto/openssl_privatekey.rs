@@ -12,6 +12,7 @@ use crate::{
         backup,
         checksum::{self, ALGORITHMS, Hasher},
         mode::Mode,
+        way::Link,
         write::{BACKUP, Source, Wanted},
     },
     process::{Command, Output},
@@ -157,10 +158,10 @@ impl Module for OpensslPrivatekey {
             if found.is_some() {
                 finish(&task, host, &mut data)?;
             }
-            if attributes.changes(&task.path, true)?.is_empty() {
+            if attributes.changes(&task.path, Link::Follow)?.is_empty() {
                 return Ok(Plan::unchanged().with_all(data));
             }
-            return Ok(Plan::change(move |_, _| attributes.apply(&task.path, true).map(|_| ())).with_all(data));
+            return Ok(Plan::change(move |_, _| attributes.apply(&task.path, Link::Follow).map(|_| ())).with_all(data));
         }
         let plan = Plan::change(move |host, outcome| {
             let text = if make == Make::Convert { task.converted(host)? } else { task.generated(host)? };

@@ -63,10 +63,10 @@ impl Target {
 
     /// A plan that keeps the content.
     pub(super) fn kept(self) -> Result<Plan, Failure> {
-        if !self.path.exists() || self.attributes.changes(&self.path, true)?.is_empty() {
+        if !self.path.exists() || self.attributes.changes(&self.path, way::Link::Follow)?.is_empty() {
             return Ok(Plan::unchanged());
         }
-        Ok(Plan::change(move |_, _| self.attributes.apply(&self.path, true).map(|_| ())))
+        Ok(Plan::change(move |_, _| self.attributes.apply(&self.path, way::Link::Follow).map(|_| ())))
     }
 
     /// Writes the content.

@@ -138,7 +138,7 @@ mod tests {
         let config = json!({ "auths": { "https://index.docker.io/v1/": { "auth": auth }, "db:5000": { "identitytoken": "t" } } });
         std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
         let environment = BTreeMap::from([("DOCKER_CONFIG".to_owned(), folder.path().display().to_string())]);
-        let host = Host::alone(false, false).with_environment(environment);
+        let host = Host::alone().with_environment(environment);
         let login = |registry: &str| -> Value {
             let header = for_registry(registry, &host).unwrap().unwrap();
             serde_json::from_slice(&URL_SAFE.decode(header).unwrap()).unwrap()

@@ -1,3 +1,5 @@
+//! Facts of the executor's own process: its account, its ids and its environment.
+
 use std::time::Duration;
 
 use super::{Facts, Root, probe};

@@ -1,3 +1,5 @@
+//! Facts of the present: `date_time` and `loadavg`.
+
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 
 use super::Facts;

@@ -1,3 +1,7 @@
+//! The Linux distribution: its name, version and family as playbooks compare them.
+//!
+//! os-release(5) gives a first answer. The release files of single distributions refine it, and their order counts.
+
 use std::collections::BTreeMap;
 
 use super::{Facts, Root};

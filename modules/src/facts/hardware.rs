@@ -1,3 +1,5 @@
+//! Processors, memory, uptime and firmware, from `/proc` and the DMI tables in `/sys` (SMBIOS, DMTF DSP0134).
+
 use std::collections::BTreeMap;
 
 use serde_json::json;

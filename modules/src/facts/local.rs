@@ -1,3 +1,5 @@
+//! `ansible_local`: the files `*.fact` of a host's administrator, as JSON, INI or executables that print one of these.
+
 use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use serde_json::Value;
@@ -5,7 +7,7 @@ use serde_json::Value;
 use super::{Facts, probe};
 use crate::{
     Host, Map,
-    files::way::{self, Place, Purpose},
+    files::way::{self, Link, Place, Purpose},
     process::reason,
 };
 
@@ -57,7 +59,7 @@ fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
     }
     // It would run as the task's user, possibly root. Nobody else can exchange what has the real path, so the program
     // that was examined runs, and finds the files beside it by its own name.
-    let place = Place::of(path, true, Purpose::Run)
+    let place = Place::of(path, Link::Follow, Purpose::Run)
         .map_err(|error| format!("error loading fact - {shown} was not run: {}", reason(&error)))?;
     match probe::ask(place.real(), &[], limit) {
         Some(answer) if answer.rc == 0 => Ok(answer.stdout),
@@ -170,7 +172,7 @@ mod tests {
         let collected = || {
             let mut facts = Facts::default();
             let folder = folder.path().to_string_lossy();
-            collect(&folder, Duration::from_secs(10), &Host::alone(false, false), &mut facts);
+            collect(&folder, Duration::from_secs(10), &Host::alone(), &mut facts);
             facts.value("local").unwrap()["run"].clone()
         };
         assert!(collected().as_str().unwrap().contains("has the mode 0757"), "{}", collected());
@@ -197,7 +199,7 @@ mod tests {
         std::fs::write(&program, "#!/bin/sh\necho '[1, 2]'\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut facts = Facts::default();
-        let host = Host::alone(false, false);
+        let host = Host::alone();
         collect(&folder.path().to_string_lossy(), Duration::from_secs(10), &host, &mut facts);
         let local = facts.value("local").unwrap();
         assert_eq!(local["site"]["rack"], 7);

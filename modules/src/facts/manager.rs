@@ -1,3 +1,5 @@
+//! Names of the package and service managers, by which `package` and `service` select a module; systemd's version.
+
 use std::time::Duration;
 
 use super::{Facts, Root, distribution, probe};

@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn root_file_system_listed_with_size() {
-        let result = crate::run(&MountFacts, &json!({"fstypes": "*"}), &Host::alone(false, false));
+        let result = crate::run(&MountFacts, &json!({"fstypes": "*"}), &Host::alone());
         let root = &result["ansible_facts"]["mount_points"]["/"];
         assert!(root["size_total"].as_u64().is_some(), "{result}");
         assert_eq!(
@@ -306,7 +306,7 @@ mod tests {
             if std::path::Path::new("/etc/mtab").exists() { "/etc/mtab" } else { "/proc/mounts" }
         );
         for arguments in [json!({"timeout": 0}), json!({"mount_binary": ["x"]}), json!({"sources": [""]})] {
-            assert_eq!(crate::run(&MountFacts, &arguments, &Host::alone(false, false))["failed"], true);
+            assert_eq!(crate::run(&MountFacts, &arguments, &Host::alone())["failed"], true);
         }
     }
 }

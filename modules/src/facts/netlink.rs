@@ -72,9 +72,10 @@ pub(crate) fn way_to(destination: IpAddr) -> Option<Way> {
 }
 
 /// Addresses and networks that are local to this host, from the local routing table.
-pub(crate) fn locally_reachable(six: bool) -> Option<Vec<String>> {
+pub(crate) fn locally_reachable(family: AddressFamily) -> Option<Vec<String>> {
     let mut body = [0u8; ROUTE_HEADER];
-    body[0] = if six { 10 } else { 2 };
+    body[0] = u8::try_from(family.as_raw()).ok()?;
+    let bits = if family == AddressFamily::INET6 { 128 } else { 32 };
     let messages = ask(GET_ROUTES, DUMP, &body)?;
     let mut found: Vec<String> = Vec::new();
     for message in &messages {
@@ -90,8 +91,7 @@ pub(crate) fn locally_reachable(six: bool) -> Option<Vec<String>> {
         else {
             continue;
         };
-        let whole = length == if six { 128 } else { 32 };
-        let text = if whole { destination.to_string() } else { format!("{destination}/{length}") };
+        let text = if length == bits { destination.to_string() } else { format!("{destination}/{length}") };
         if !found.contains(&text) {
             found.push(text);
         }
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(loopback.prefix, 8);
         assert_eq!(loopback.scope, "host");
         assert_eq!(loopback.label.as_deref(), Some("lo"));
-        assert!(locally_reachable(false).unwrap().contains(&"127.0.0.0/8".to_owned()));
+        assert!(locally_reachable(AddressFamily::INET).unwrap().contains(&"127.0.0.0/8".to_owned()));
         assert_eq!(way_to(IpAddr::from([127, 0, 0, 1])).unwrap().source, Some(IpAddr::from([127, 0, 0, 1])));
     }
 }

@@ -1,5 +1,8 @@
+//! Network interfaces, their addresses and the default routes, from netlink and `/sys/class/net`.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use rustix::net::AddressFamily;
 use serde_json::{Value, json};
 
 use super::{
@@ -58,7 +61,7 @@ pub(crate) fn collect(root: &Root, facts: &mut Facts) {
     facts.set("all_ipv6_addresses", six);
     facts.set(
         "locally_reachable_ips",
-        json!({ "ipv4": netlink::locally_reachable(false).unwrap_or_default(), "ipv6": netlink::locally_reachable(true).unwrap_or_default() }),
+        json!({ "ipv4": netlink::locally_reachable(AddressFamily::INET).unwrap_or_default(), "ipv6": netlink::locally_reachable(AddressFamily::INET6).unwrap_or_default() }),
     );
     facts.set("interfaces", interfaces.keys().map(|name| name.replace(':', "_")).collect::<Vec<_>>());
     for (name, value) in interfaces {

@@ -1,3 +1,5 @@
+//! Identity of a host: kernel, names, architecture, kernel command line, SSH host keys, and resolv.conf(5).
+
 use std::{ffi::CStr, time::Duration};
 
 use super::{Facts, Root, probe};

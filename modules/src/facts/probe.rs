@@ -1,3 +1,6 @@
+//! Runs programs that provide facts, within limits of time and output. Simpler than `process`: without the task's
+//! environment, cancellation and live output.
+
 use std::{
     ffi::OsStr,
     io::Read,
@@ -8,6 +11,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use windlass_protocol::Stream;
 
 /// Bytes that a program may print to each stream.
 const LONGEST: u64 = 4 << 20;
@@ -20,7 +24,8 @@ pub(crate) struct Answer {
     pub(crate) stderr: String,
 }
 
-/// Runs a query program, and ends it after the time limit or when it prints too much.
+/// Runs a query program, and ends it after the time limit or when it prints too much. Returns `None` if it could not be
+/// started, or did not end in time.
 pub(crate) fn ask(program: impl AsRef<OsStr>, arguments: &[&str], limit: Duration) -> Option<Answer> {
     let mut child = Command::new(program)
         .args(arguments)
@@ -31,8 +36,8 @@ pub(crate) fn ask(program: impl AsRef<OsStr>, arguments: &[&str], limit: Duratio
         .spawn()
         .ok()?;
     let (sender, receiver) = mpsc::channel();
-    collect(child.stdout.take()?, true, sender.clone());
-    collect(child.stderr.take()?, false, sender);
+    collect(child.stdout.take()?, Stream::Stdout, sender.clone());
+    collect(child.stderr.take()?, Stream::Stderr, sender);
     // Without a limit, there is no such instant.
     let deadline = Instant::now().checked_add(limit);
     let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
@@ -44,8 +49,8 @@ pub(crate) fn ask(program: impl AsRef<OsStr>, arguments: &[&str], limit: Duratio
                 let stderr = format!("it printed more than {LONGEST} bytes, so it was stopped");
                 return Some(Answer { rc: -1, stdout: String::new(), stderr });
             }
-            Ok((true, bytes)) => stdout = bytes,
-            Ok((false, bytes)) => stderr = bytes,
+            Ok((Stream::Stdout, bytes)) => stdout = bytes,
+            Ok((Stream::Stderr, bytes)) => stderr = bytes,
             Err(_) => {
                 stop(child);
                 return None;
@@ -64,11 +69,11 @@ fn stop(mut child: Child) {
 }
 
 /// Reads a stream in a thread, up to one byte beyond the limit.
-fn collect(pipe: impl Read + Send + 'static, is_stdout: bool, sender: mpsc::Sender<(bool, Vec<u8>)>) {
+fn collect(pipe: impl Read + Send + 'static, stream: Stream, sender: mpsc::Sender<(Stream, Vec<u8>)>) {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let _ = pipe.take(LONGEST + 1).read_to_end(&mut bytes);
-        let _ = sender.send((is_stdout, bytes));
+        let _ = sender.send((stream, bytes));
     });
 }
 

@@ -1,3 +1,5 @@
+//! `ansible_python`: the Python of the host, asked by a script while other facts are gathered.
+
 use std::{thread::JoinHandle, time::Duration};
 
 use serde_json::{Value, json};
@@ -57,9 +59,9 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let named = format!("'{}' --own", program.display());
         let mut facts = Facts::default();
-        collect(ask(&named, Duration::from_secs(10), &Host::alone(false, false)), &mut facts);
+        collect(ask(&named, Duration::from_secs(10), &Host::alone()), &mut facts);
         assert_eq!(facts.text("python_version"), Some("3.9.1"));
         assert_eq!(facts.value("python").unwrap()["executable"], "--own");
-        assert!(ask("/nowhere/python", Duration::from_secs(1), &Host::alone(false, false)).is_none());
+        assert!(ask("/nowhere/python", Duration::from_secs(1), &Host::alone()).is_none());
     }
 }

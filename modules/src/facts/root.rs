@@ -1,3 +1,5 @@
+//! The file tree that facts are read from, so that tests can describe hosts that they do not run on.
+
 use std::path::{Path, PathBuf};
 
 /// File tree from which facts are read: `/` on a host, a temporary folder in a test.

@@ -1,3 +1,5 @@
+//! Security features of the kernel: AppArmor, SELinux, FIPS mode, chroot(2), capabilities(7).
+
 use serde_json::json;
 
 use super::{Facts, Root};

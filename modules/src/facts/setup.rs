@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     fn facts(arguments: Value) -> Value {
-        crate::run(&Setup, &arguments, &Host::alone(false, false))["ansible_facts"].take()
+        crate::run(&Setup, &arguments, &Host::alone())["ansible_facts"].take()
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! Mounted file systems and block devices, from `/proc/self/mounts`, `/sys/block` and udev's links in `/dev/disk`.
+
 use std::{collections::BTreeMap, sync::mpsc, time::Duration};
 
 use serde_json::{Value, json};

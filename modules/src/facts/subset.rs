@@ -1,3 +1,5 @@
+//! Groups of facts and their selection by `gather_subset`, with the names and exclusions of Ansible's `setup`.
+
 use std::collections::BTreeSet;
 
 use crate::Failure;
@@ -15,45 +17,46 @@ pub(crate) struct Subset {
     pub(crate) minimal: bool,
 }
 
-const fn subset(
-    name: &'static str,
-    minimal: bool,
-    also: &'static [&'static str],
-    needs: &'static [&'static str],
-) -> Subset {
-    Subset { name, also, needs, minimal }
+type Names = &'static [&'static str];
+
+/// A group of the minimum, which `!min` excludes.
+const fn minimal(name: &'static str, also: Names, needs: Names) -> Subset {
+    Subset { name, also, needs, minimal: true }
+}
+
+/// A group that `min` leaves out.
+const fn further(name: &'static str, also: Names, needs: Names) -> Subset {
+    Subset { name, also, needs, minimal: false }
 }
 
 /// All groups, in the order in which they are gathered.
 pub(crate) const SUBSETS: &[Subset] = &[
-    subset("platform", true, &["system", "kernel", "kernel_version", "machine", "architecture", "machine_id"], &[]),
-    subset(
+    minimal("platform", &["system", "kernel", "kernel_version", "machine", "architecture", "machine_id"], &[]),
+    minimal(
         "distribution",
-        true,
         &["distribution_version", "distribution_release", "distribution_major_version", "os_family"],
         &[],
     ),
-    subset("apparmor", true, &[], &[]),
-    subset("caps", true, &["system_capabilities", "system_capabilities_enforced"], &[]),
-    subset("chroot", false, &["is_chroot"], &[]),
-    subset("cmdline", true, &[], &[]),
-    subset("date_time", true, &[], &[]),
-    subset("dns", true, &[], &[]),
-    subset("env", true, &[], &[]),
-    subset("fibre_channel_wwn", false, &[], &[]),
-    subset("fips", true, &[], &[]),
-    subset("iscsi", false, &[], &[]),
-    subset("nvme", false, &[], &[]),
-    subset("loadavg", false, &[], &[]),
-    subset("local", true, &[], &[]),
-    subset("lsb", true, &[], &[]),
-    subset("pkg_mgr", true, &[], &["distribution"]),
-    subset("python", true, &["python_version"], &[]),
-    subset("selinux", true, &[], &[]),
-    subset("service_mgr", true, &[], &["platform", "distribution"]),
-    subset(
+    minimal("apparmor", &[], &[]),
+    minimal("caps", &["system_capabilities", "system_capabilities_enforced"], &[]),
+    further("chroot", &["is_chroot"], &[]),
+    minimal("cmdline", &[], &[]),
+    minimal("date_time", &[], &[]),
+    minimal("dns", &[], &[]),
+    minimal("env", &[], &[]),
+    further("fibre_channel_wwn", &[], &[]),
+    minimal("fips", &[], &[]),
+    further("iscsi", &[], &[]),
+    further("nvme", &[], &[]),
+    further("loadavg", &[], &[]),
+    minimal("local", &[], &[]),
+    minimal("lsb", &[], &[]),
+    minimal("pkg_mgr", &[], &["distribution"]),
+    minimal("python", &["python_version"], &[]),
+    minimal("selinux", &[], &[]),
+    minimal("service_mgr", &[], &["platform", "distribution"]),
+    minimal(
         "ssh_pub_keys",
-        true,
         &[
             "ssh_host_pub_keys",
             "ssh_host_key_dsa_public",
@@ -63,10 +66,9 @@ pub(crate) const SUBSETS: &[Subset] = &[
         ],
         &[],
     ),
-    subset("systemd", false, &[], &[]),
-    subset(
+    further("systemd", &[], &[]),
+    minimal(
         "user",
-        true,
         &[
             "user_id",
             "user_uid",
@@ -80,21 +82,19 @@ pub(crate) const SUBSETS: &[Subset] = &[
         ],
         &[],
     ),
-    subset("hardware", false, &["processor", "processor_cores", "processor_count", "mounts", "devices"], &["platform"]),
-    subset(
+    further("hardware", &["processor", "processor_cores", "processor_count", "mounts", "devices"], &["platform"]),
+    further(
         "network",
-        false,
         &["interfaces", "default_ipv4", "default_ipv6", "all_ipv4_addresses", "all_ipv6_addresses"],
         &["distribution", "platform"],
     ),
-    subset(
+    further(
         "virtual",
-        false,
         &["virtualization_type", "virtualization_role", "virtualization_tech_guest", "virtualization_tech_host"],
         &[],
     ),
-    subset("facter", false, &[], &[]),
-    subset("ohai", false, &[], &[]),
+    further("facter", &[], &[]),
+    further("ohai", &[], &[]),
 ];
 
 /// The groups that a `gather_subset` selects, in order: the minimum and the requested groups, without the excluded

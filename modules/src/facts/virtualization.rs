@@ -1,3 +1,6 @@
+//! Virtualization: technologies that the host is a guest of or a host for, by traces in `/proc`, `/sys` and `/run`. The
+//! first one found decides `virtualization_type`.
+
 use std::collections::BTreeSet;
 
 use serde_json::json;

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::io::FdFlags;
 
-use super::way::{Place, Purpose, handle};
+use super::way::{Link, Place, Purpose, handle};
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
     process::{Command, Output, reason},
@@ -133,7 +133,7 @@ impl Module for Acl {
         if std::fs::symlink_metadata(&path).is_err() {
             return Err(Failure::new("Path not found or not accessible.").with("path", path));
         }
-        let (recursive, follow) = (args.bool("recursive"), args.bool("follow"));
+        let (recursive, link) = (args.bool("recursive"), Link::follow_if(args.bool("follow")));
         let state = args.required("state")?;
         let default: Vec<String> = args.bool("default").then(|| "-d".to_owned()).into_iter().collect();
         if state == "query" {
@@ -142,14 +142,14 @@ impl Module for Acl {
                     "'recalculate_mask' MUST NOT be set to 'mask' or 'no_mask' when 'state=query'.",
                 ));
             }
-            let targets = Targets::of(&path, follow, false, Purpose::Read)?;
+            let targets = Targets::of(&path, link, false, Purpose::Read)?;
             let acl = targets.list(&default, host)?;
             return Ok(Plan::unchanged().with("acl", acl).with("msg", "current acl"));
         }
         if recursive && !Path::new(&path).is_dir() && Path::new(&path).is_file() {
             return Err(Failure::new("recursive is for folders only.").with("path", path));
         }
-        let targets = Targets::of(&path, follow, recursive, Purpose::Write)?;
+        let targets = Targets::of(&path, link, recursive, Purpose::Write)?;
         let absent = state == "absent";
         let entry = Entry::of(args, absent)?;
         if !absent && entry.permissions.as_deref().is_none_or(str::is_empty) {
@@ -198,12 +198,12 @@ struct Targets {
 }
 
 impl Targets {
-    fn of(path: &str, follow: bool, recursive: bool, purpose: Purpose) -> Result<Targets, Failure> {
+    fn of(path: &str, link: Link, recursive: bool, purpose: Purpose) -> Result<Targets, Failure> {
         let refuse = |error: io::Error| {
             let verb = if purpose == Purpose::Read { "read" } else { "changed" };
             Failure::new(format!("{path} cannot be {verb}: {}.", reason(&error))).with("path", path)
         };
-        let place = Place::of(Path::new(path), follow, purpose).map_err(refuse)?;
+        let place = Place::of(Path::new(path), link, purpose).map_err(refuse)?;
         let mut targets = Targets { paths: vec![place.real().to_owned()], recursive, purpose };
         if recursive {
             targets.add_below(&place).map_err(refuse)?;
@@ -216,7 +216,7 @@ impl Targets {
         if !place.metadata()?.is_dir() {
             return Ok(());
         }
-        let listed = std::fs::read_dir(handle(&place.open(false)?))?;
+        let listed = std::fs::read_dir(handle(&place.open()?))?;
         let mut names = listed.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
         names.sort();
         for name in names {
@@ -230,7 +230,7 @@ impl Targets {
 
     /// The file, unless it is a link or was removed meanwhile.
     fn place(&self, path: &Path) -> io::Result<Option<Place>> {
-        match Place::of(path, false, self.purpose) {
+        match Place::of(path, Link::NoFollow, self.purpose) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             found => Ok(Some(found?).filter(|place| place.metadata().is_ok_and(|found| !found.is_symlink()))),
         }

@@ -15,7 +15,7 @@ use super::{
     flags::{flags_of_node, letters, new_flags},
     info::octal,
     mode::{Mode, masked},
-    way::{self, Place},
+    way::{self, Link, Place},
 };
 use crate::{Args, Diff, Failure, Host, Kind, Map, Opt, accounts, args::is_true, process::reason};
 
@@ -129,9 +129,9 @@ impl Attributes {
         Attributes { mode: Some(Mode::Bits(bits)), owner, group, ..Attributes::default() }
     }
 
-    /// Attributes that differ from the requested ones. `follow` resolves a link, by the rule of [`way`].
-    pub fn changes(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
-        self.changes_of(place(path, follow)?.existing().map_err(|error| unseen(path, &error))?, path)
+    /// Attributes that differ from the requested ones.
+    pub(crate) fn changes(&self, path: &Path, link: Link) -> Result<Vec<Change>, Failure> {
+        self.changes_of(place(path, link)?.existing().map_err(|error| unseen(path, &error))?, path)
     }
 
     /// Like `changes` for an open file, even if its name has changed.
@@ -180,8 +180,8 @@ impl Attributes {
     }
 
     /// Sets the attributes of a file and returns the changes.
-    pub fn apply(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
-        self.apply_to(place(path, follow)?.existing().map_err(|error| unseen(path, &error))?, path)
+    pub(crate) fn apply(&self, path: &Path, link: Link) -> Result<Vec<Change>, Failure> {
+        self.apply_to(place(path, link)?.existing().map_err(|error| unseen(path, &error))?, path)
     }
 
     /// Like `apply` for an open file, even if its name has changed.
@@ -345,8 +345,8 @@ fn id(name: &str, what: &str, host: &Host, find: impl Fn(&str) -> Option<u32>) -
     }
 }
 
-fn place(path: &Path, follow: bool) -> Result<Place, Failure> {
-    Place::to_write(path, follow).map_err(|error| unseen(path, &error))
+fn place(path: &Path, link: Link) -> Result<Place, Failure> {
+    Place::to_write(path, link).map_err(|error| unseen(path, &error))
 }
 
 fn unseen(path: &Path, error: &io::Error) -> Failure {

@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Zoned;
 
-use super::way::{self, Place};
+use super::way::{self, Link, Place};
 use crate::{Failure, process::reason};
 
 /// Copies a file to a name beside it with process id and time, keeping owner and permissions, and returns that name.
@@ -31,7 +31,7 @@ pub fn make(path: &Path) -> Result<Option<PathBuf>, Failure> {
 fn copied(path: &Path, copy: &Path) -> io::Result<()> {
     let mut source: File = way::open(path)?;
     let found = source.metadata()?;
-    let place = Place::to_write(copy, false)?;
+    let place = Place::to_write(copy, Link::NoFollow)?;
     // An earlier backup of the same second is replaced without writing through it.
     if place.node().is_some() {
         place.unlink()?;

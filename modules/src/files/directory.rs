@@ -16,12 +16,14 @@ use crate::{Diff, Failure, Plan, process::reason};
 pub fn plan(path: &Path, attributes: &Attributes) -> Result<Plan, Failure> {
     let path = path.to_owned();
     if path.is_dir() {
-        let changes = attributes.changes(&path, true)?;
+        let changes = attributes.changes(&path, way::Link::Follow)?;
         if changes.is_empty() {
             return Ok(Plan::unchanged());
         }
         let (diff, attributes) = (diff_of(&path, &changes), attributes.clone());
-        return Ok(Plan::change(move |_host, _outcome| attributes.apply(&path, true).map(drop)).with_diff(diff));
+        return Ok(
+            Plan::change(move |_host, _outcome| attributes.apply(&path, way::Link::Follow).map(drop)).with_diff(diff)
+        );
     }
     let attributes = attributes.clone();
     let side = |state: &str| serde_json::json!({ "path": path.display().to_string(), "state": state });
@@ -52,7 +54,7 @@ pub fn make(path: &Path, attributes: &Attributes) -> Result<Vec<Change>, Failure
     for part in missing.into_iter().rev() {
         match way::create_dir(&part, 0o777) {
             Ok(()) => {
-                let new = attributes.apply(&part, false)?;
+                let new = attributes.apply(&part, way::Link::NoFollow)?;
                 changes.retain(|old: &Change| new.iter().all(|new| new.name != old.name));
                 changes.extend(new);
             }

@@ -4,7 +4,7 @@ use std::{fs::File, path::Path};
 
 use rustix::fs::{IFlags, ioctl_getflags};
 
-use super::way::{self, Place, Purpose};
+use super::way::{self, Link, Place, Purpose};
 use crate::Failure;
 
 /// Attributes with their letters, in the order of `lsattr`.
@@ -28,7 +28,7 @@ pub(crate) const FLAGS: &[(char, IFlags, &str)] = &[
 
 /// Reads the attributes of a file; `None` if its file system does not support them.
 pub(crate) fn flags_of(path: &Path) -> Option<IFlags> {
-    flags_of_node(Place::of(path, false, Purpose::Read).ok()?.node()?)
+    flags_of_node(Place::of(path, Link::NoFollow, Purpose::Read).ok()?.node()?)
 }
 
 pub(super) fn flags_of_node(node: &File) -> Option<IFlags> {

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn one_file_program_answers_for_many_files() {
-        let host = Host::alone(false, false);
+        let host = Host::alone();
         if process::find(&host, "file").is_none() {
             return;
         }

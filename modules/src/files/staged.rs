@@ -17,7 +17,7 @@ use super::{
     checksum::Hasher,
     context::{context_of, set_context},
     sweep,
-    way::{self, Place},
+    way::{self, Link, Place},
 };
 use crate::{Failure, Host, process::reason};
 
@@ -57,9 +57,9 @@ impl Staged {
     }
 
     fn create(elsewhere: Option<&Path>, target: &Path) -> io::Result<Staged> {
-        let place = Place::to_write(target, false)?;
+        let place = Place::to_write(target, Link::NoFollow)?;
         let beside = match elsewhere {
-            Some(directory) => Place::to_write(&directory.join(place.name()), false)?,
+            Some(directory) => Place::to_write(&directory.join(place.name()), Link::NoFollow)?,
             None => place.sibling(place.name())?,
         };
         let (temporary, file) = sweep::temporary_beside(&beside, 0o600)?;
@@ -182,7 +182,7 @@ impl Staged {
     fn replaced(&self, now: &Place) -> Option<File> {
         let is_link = now.metadata().ok()?.is_symlink();
         let node = match is_link {
-            true => Place::to_write(&self.target, true).ok()?.existing().ok()?.try_clone(),
+            true => Place::to_write(&self.target, Link::Follow).ok()?.existing().ok()?.try_clone(),
             false => now.existing().ok()?.try_clone(),
         };
         node.ok().filter(|node| node.metadata().is_ok_and(|found| !found.is_dir()))
@@ -190,7 +190,7 @@ impl Staged {
 
     fn overwrite(mut self, attributes: &Attributes) -> Result<(), Failure> {
         let copied = (|| {
-            let mut target = self.place.sibling(self.place.name())?.open(true)?;
+            let mut target = self.place.sibling(self.place.name())?.open_to_write()?;
             self.file.rewind()?;
             target.set_len(0)?;
             io::copy(&mut self.file, &mut target)?;
@@ -290,7 +290,7 @@ mod tests {
         std::fs::write(&target, "old").unwrap();
         std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o751)).unwrap();
         let mut staged = Staged::beside(&target, &Attributes::default()).unwrap();
-        let (sum, size) = staged.fill(&mut &b"abc"[..], &Host::alone(false, false)).unwrap();
+        let (sum, size) = staged.fill(&mut &b"abc"[..], &Host::alone()).unwrap();
         assert_eq!((sum.as_str(), size), ("a9993e364706816aba3e25717850c26c9cd0d89d", 3));
         staged.commit(&Attributes::default()).unwrap();
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "abc");

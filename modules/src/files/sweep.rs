@@ -139,11 +139,12 @@ fn sweep_files(place: &Place, young: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::way::Link;
 
     #[test]
     fn temporary_file_of_killed_writer_is_removed_by_the_next_one_in_that_directory() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::to_write(&folder.path().join("target"), false).unwrap();
+        let place = Place::to_write(&folder.path().join("target"), Link::NoFollow).unwrap();
         let (alive, held) = temporary_beside(&place, 0o600).unwrap();
         let (dead, file) = temporary_beside(&place, 0o600).unwrap();
         // Simulates SIGKILL: the file keeps its name, and no process holds it.
@@ -173,7 +174,7 @@ mod tests {
         let is_swept = |folder: &tempfile::TempDir| {
             let left = folder.path().join(format!(".windlass-{}.locked", "c".repeat(32)));
             std::fs::write(&left, "half").unwrap();
-            let place = Place::to_write(&folder.path().join("target"), false).unwrap();
+            let place = Place::to_write(&folder.path().join("target"), Link::NoFollow).unwrap();
             let (made, _file) = temporary_beside(&place, 0o600).unwrap();
             assert!(made.real().exists());
             !left.exists()

@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind;
 
-use super::way::Place;
+use super::way::{Link, Place};
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
     module::Diff,
@@ -195,7 +195,7 @@ impl Task {
 /// Refuses a local destination behind a link of another user that leads to files of others.
 fn refuse_link(dest: &str) -> Result<(), Failure> {
     let is_remote = dest.split('/').next().is_some_and(|start| start.contains(':'));
-    match Place::to_write(dest.as_ref(), true) {
+    match Place::to_write(dest.as_ref(), Link::Follow) {
         Err(error) if !is_remote && error.kind() == ErrorKind::PermissionDenied => {
             Err(Failure::new(format!("{dest} cannot be used: {}.", process::reason(&error))))
         }

@@ -8,7 +8,7 @@ use std::{
 use super::{
     info::describe,
     scratch::random_name,
-    way::{self, Place},
+    way::{self, Link, Place},
 };
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
 
@@ -71,7 +71,7 @@ fn make(place: &Path, prefix: &str, suffix: &str, directory: bool) -> Result<Pat
         let made = if directory {
             way::create_dir(&path, 0o700)
         } else {
-            Place::to_write(&path, false).and_then(|place| place.create_new(0o600)).map(drop)
+            Place::to_write(&path, Link::NoFollow).and_then(|place| place.create_new(0o600)).map(drop)
         };
         match made {
             Ok(()) => return Ok(path),

@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, utim
 
 use super::{
     attributes::Change,
-    way::{self, Place},
+    way::{self, Link, Place},
 };
 use crate::{Args, Failure};
 
@@ -62,7 +62,7 @@ impl Times {
     }
 
     /// Sets the times of the file.
-    pub(super) fn apply(&self, path: &Path, follow: bool) -> Result<(), Failure> {
+    pub(super) fn apply(&self, path: &Path, link: Link) -> Result<(), Failure> {
         if self.modification == Time::Preserve && self.access == Time::Preserve {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Times {
         };
         let times = Timestamps { last_access: spec(self.access), last_modification: spec(self.modification) };
         let set = || {
-            let place = Place::to_write(path, follow)?;
+            let place = Place::to_write(path, link)?;
             let node = place.existing()?;
             if node.metadata()?.is_symlink() {
                 let flags = AtFlags::SYMLINK_NOFOLLOW;

@@ -13,7 +13,7 @@ use super::{
     difference,
     info::describe,
     staged::Staged,
-    way::{self, Place},
+    way::{self, Link, Place},
 };
 use crate::{Failure, Host, Kind, Opt, Outcome, Plan, process};
 
@@ -94,7 +94,7 @@ impl Wanted {
         }
         let asked = self.path.clone();
         if self.follow && self.path.is_symlink() {
-            let place = Place::to_write(&self.path, true).map_err(|error| {
+            let place = Place::to_write(&self.path, Link::Follow).map_err(|error| {
                 let (path, reason) = (self.path.display(), process::reason(&error));
                 Failure::new(format!("Destination {path} not writable: {reason}."))
             });
@@ -128,14 +128,14 @@ impl Wanted {
 
     fn plan_attributes(&self) -> Result<Plan, Failure> {
         let (path, attributes) = (self.path.clone(), self.attributes.clone());
-        let changes = attributes.changes(&path, true)?;
+        let changes = attributes.changes(&path, Link::Follow)?;
         if changes.is_empty() {
             return Ok(Plan::unchanged().with_all(describe(&path)));
         }
         let diff = diff_of(&path, &changes);
         let data = describe(&path);
         let plan = Plan::change(move |_host, outcome| {
-            attributes.apply(&path, true)?;
+            attributes.apply(&path, Link::Follow)?;
             outcome.data.extend(describe(&path));
             Ok(())
         });

@@ -1,3 +1,5 @@
+//! Tests of foreign modules with shell scripts: every protocol of arguments, results in noisy output, missing programs.
+
 use std::{
     io::{Cursor, Read},
     sync::{
@@ -37,7 +39,7 @@ fn host(content: &[u8]) -> (Arc<Controller>, Host) {
         mode: 0o644,
         delivery: Delivery::OnDemand,
     };
-    let host = Host::new(Arc::<Controller>::clone(&controller), false, false).with_contents(vec![description]);
+    let host = Host::new(Arc::<Controller>::clone(&controller)).with_contents(vec![description]);
     (controller, host)
 }
 

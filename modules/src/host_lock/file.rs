@@ -48,7 +48,7 @@ impl FileLock {
     fn within(directory: OwnedFd, path: &Path, host: &Host, limit: Duration) -> Result<FileLock, Failure> {
         let name = format!("file-{}", identity(path));
         let refuse = |reason: String| Failure::new(format!("{} could not be locked: {reason}.", path.display()));
-        let open = || place::file(&directory, &name, true).map_err(|error| refuse(crate::process::reason(&error)));
+        let open = || place::file(&directory, &name).map_err(|error| refuse(crate::process::reason(&error)));
         let mut file = open()?;
         let deadline = Instant::now() + limit;
         loop {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn file_being_edited_is_refused_after_the_deadline() {
         let directory = tempfile::tempdir().unwrap();
-        let host = Host::alone(false, false);
+        let host = Host::alone();
         let path = directory.path().join("hosts");
         let first = FileLock::within(locks(directory.path()), &path, &host, DEADLINE).unwrap();
         let late = FileLock::within(locks(directory.path()), &path, &host, Duration::ZERO);
@@ -136,7 +136,7 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let host = Host::alone(false, false);
+                    let host = Host::alone();
                     for _ in 0..50 {
                         let _lock = FileLock::within(locks(directory.path()), &path, &host, DEADLINE).unwrap();
                         assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);

@@ -69,7 +69,7 @@ impl HostLock {
             return Ok(Attempt::Busy(holder));
         }
         let name = format!("run-{}.{}", terms.run, suffix(locking));
-        let file = place::file(&self.directory, &name, true)?;
+        let file = place::file(&self.directory, &name)?;
         flock(&file, FlockOperation::NonBlockingLockShared)?;
         ftruncate(&file, 0)?;
         let mut written = File::from(file.try_clone()?);
@@ -89,7 +89,7 @@ impl HostLock {
     }
 
     fn gate(&self) -> io::Result<OwnedFd> {
-        let gate = place::file(&self.directory, "gate", true)?;
+        let gate = place::file(&self.directory, "gate")?;
         let deadline = Instant::now() + GATE;
         loop {
             match flock(&gate, FlockOperation::NonBlockingLockExclusive) {
@@ -114,7 +114,7 @@ impl HostLock {
             if run == own {
                 continue;
             }
-            let file = match place::file(&self.directory, name, false) {
+            let file = match place::existing_file(&self.directory, name) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),

@@ -62,10 +62,18 @@ fn is_private(found: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file in the directory, and creates it if requested.
-pub(super) fn file(directory: &OwnedFd, name: &str, create: bool) -> io::Result<OwnedFd> {
-    let create = if create { OFlags::CREATE } else { OFlags::empty() };
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | create;
+/// Opens a file in the directory, and creates it if it is missing.
+pub(super) fn file(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    open_file(directory, name, OFlags::CREATE)
+}
+
+/// Opens a file in the directory; fails if it is missing.
+pub(super) fn existing_file(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    open_file(directory, name, OFlags::empty())
+}
+
+fn open_file(directory: &OwnedFd, name: &str, more: OFlags) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | more;
     Ok(openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?)
 }
 

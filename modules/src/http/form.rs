@@ -145,16 +145,15 @@ mod tests {
 
     #[test]
     fn form_values_encoded() {
-        let form = |value: Value| {
-            String::from_utf8(body(&value, "form-urlencoded", &Host::alone(false, false)).unwrap().bytes).unwrap()
-        };
+        let form =
+            |value: Value| String::from_utf8(body(&value, "form-urlencoded", &Host::alone()).unwrap().bytes).unwrap();
         assert_eq!(
             form(json!({ "a b": "c&d", "n": 1, "l": ["x", "y"], "t": true, "none": null })),
             "a+b=c%26d&n=1&l=x&l=y&t=True"
         );
         assert_eq!(form(json!([["a", "1"], ["a", "2"]])), "a=1&a=2");
         assert_eq!(form(json!("as=it&is")), "as=it&is");
-        assert!(body(&json!([1]), "form-urlencoded", &Host::alone(false, false)).is_err());
+        assert!(body(&json!([1]), "form-urlencoded", &Host::alone()).is_err());
     }
 
     #[test]
@@ -162,13 +161,13 @@ mod tests {
         let made = body(
             &json!({ "a": "1", "f": { "filename": "/x/y.txt", "content": "text" } }),
             "form-multipart",
-            &Host::alone(false, false),
+            &Host::alone(),
         )
         .unwrap();
         let text = String::from_utf8(made.bytes).unwrap();
         assert!(
             text.contains("name=\"a\"\r\n\r\n1\r\n") && text.contains("filename=\"y.txt\"") && text.ends_with("--\r\n")
         );
-        assert!(body(&json!({ "f": {} }), "form-multipart", &Host::alone(false, false)).is_err());
+        assert!(body(&json!({ "f": {} }), "form-multipart", &Host::alone()).is_err());
     }
 }

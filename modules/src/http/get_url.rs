@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    files::{attributes::Attributes, info::describe, staged::directory_of, write::BACKUP},
+    files::{attributes::Attributes, info::describe, staged::directory_of, way::Link, write::BACKUP},
 };
 
 /// The `get_url` module.
@@ -234,14 +234,14 @@ fn present(path: &Path, url: &str, attributes: Attributes) -> Result<Plan, Failu
 
 /// The plan that keeps the content and sets the attributes.
 fn as_asked(path: &Path, attributes: Attributes) -> Result<Plan, Failure> {
-    let changes = attributes.changes(path, true)?;
+    let changes = attributes.changes(path, Link::Follow)?;
     if changes.is_empty() {
         return Ok(Plan::unchanged().with("msg", "file already exists").with_all(describe(path)));
     }
     let (diff, path) = (crate::files::attributes::diff_of(path, &changes), path.to_owned());
     let data = describe(&path);
     let plan = Plan::change(move |_, outcome| {
-        attributes.apply(&path, true)?;
+        attributes.apply(&path, Link::Follow)?;
         outcome.data.extend(describe(&path));
         Ok(())
     });

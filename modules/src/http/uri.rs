@@ -23,6 +23,7 @@ use crate::{
         checksum::{self, Hasher},
         info::describe,
         staged::Staged,
+        way::Link,
     },
     process::reason,
 };
@@ -294,7 +295,7 @@ impl Task {
         if !same {
             staged.commit(&self.attributes)?;
         }
-        Ok(!self.attributes.apply(path, true)?.is_empty() || !same)
+        Ok(!self.attributes.apply(path, Link::Follow)?.is_empty() || !same)
     }
 }
 

@@ -1,3 +1,6 @@
+//! Runs commands that take minutes, such as kubeadm and image pulls, with live output and a time limit. The message
+//! about an exceeded limit shows the end of the output.
+
 use std::{
     collections::VecDeque,
     io::Read,
@@ -106,15 +109,14 @@ mod tests {
     #[test]
     fn process_over_time_stopped_and_quoted() {
         let command = Command::new("/bin/sh").args(["-c", "echo waiting for the API server; sleep 60"]);
-        let failure = run_within(command, &Host::alone(false, false), Duration::from_millis(500)).unwrap_err();
+        let failure = run_within(command, &Host::alone(), Duration::from_millis(500)).unwrap_err();
         assert!(failure.message.contains("was stopped"), "{}", failure.message);
         assert!(failure.message.ends_with("waiting for the API server"), "{}", failure.message);
     }
 
     #[test]
     fn process_within_time_succeeds() {
-        let output =
-            run_within(Command::new("echo").arg("done"), &Host::alone(false, false), Duration::from_secs(60)).unwrap();
+        let output = run_within(Command::new("echo").arg("done"), &Host::alone(), Duration::from_secs(60)).unwrap();
         assert_eq!(output.stdout_text(), "done\n");
     }
 }

@@ -262,7 +262,7 @@ mod tests {
             "name": "my repo", "uris": ["http://a", "http://b"], "suites": "stable", "components": ["main", "x"], "enabled": false,
             "by_hash": true, "date_max_future": 10, "signed_by": "-----BEGIN-----\n\nabc\n-----END-----\n",
         });
-        let args = Args::validate(&SPEC, &arguments, &Host::alone(false, false)).unwrap();
+        let args = Args::validate(&SPEC, &arguments, &Host::alone()).unwrap();
         let text = document(&args, args.str("signed_by").map(str::to_owned));
         assert_eq!(
             text,

@@ -8,6 +8,7 @@ use crate::{
     Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
     files::{
         attributes::Attributes,
+        way::Link,
         write::{Source, Wanted},
     },
     process::reason,
@@ -133,11 +134,11 @@ impl Module for YumRepository {
         let attributes = Attributes::of(args, host)?;
         let plan = if before == after {
             let shown = path.display().to_string();
-            let changes = if path.is_file() { attributes.changes(&path, true)? } else { Vec::new() };
+            let changes = if path.is_file() { attributes.changes(&path, Link::Follow)? } else { Vec::new() };
             let plan = if changes.is_empty() {
                 Plan::unchanged()
             } else {
-                Plan::change(move |_, _| attributes.apply(&path, true).map(|_| ()))
+                Plan::change(move |_, _| attributes.apply(&path, Link::Follow).map(|_| ()))
             };
             with_diff(plan, &shown, before, after, host)
         } else if new.0.iter().all(|section| section.name.is_none()) {

@@ -25,7 +25,7 @@ use crate::{
         info::owner_name,
         staged::directory_of,
         sweep,
-        way::{self, Place},
+        way::{self, Link, Place},
     },
     process::reason,
 };
@@ -141,7 +141,7 @@ pub(crate) fn directory(text: &str) -> PathBuf {
 
 /// The place of a job's file. Refuses directories that other users can change: they could read or replace the result.
 pub(crate) fn place_of(file: &Path) -> io::Result<Place> {
-    let place = Place::to_write(file, false)?;
+    let place = Place::to_write(file, Link::NoFollow)?;
     let found = File::from(place.directory().try_clone_to_owned()?).metadata()?;
     if way::is_ours(&found) {
         return Ok(place);

@@ -190,7 +190,9 @@ fn guarded(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> 
 fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> Value {
     let contents = request.contents.clone();
     let connection = Connection { session: Arc::clone(session), job: Arc::clone(job), id: request.id, contents };
-    let mut host = Host::new(Arc::new(connection), request.check, request.diff)
+    let mut host = Host::new(Arc::new(connection))
+        .with_check(request.check)
+        .with_diff(request.diff)
         .with_dry_run(request.dry_run)
         .with_name(&request.module)
         .with_environment(request.environment.clone())

@@ -1,3 +1,6 @@
+//! State of the connection to the controller: the output that all threads share, and the routes from request ids to
+//! jobs. An event is written only while its request has a route, so none follows the answer.
+
 use std::{
     collections::HashMap,
     fs::File,

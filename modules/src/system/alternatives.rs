@@ -260,7 +260,7 @@ mod tests {
     const DISPLAY: &str = "editor - auto mode\n  link best version is /bin/nano\n  link currently points to /bin/cat\n  link editor is /usr/bin/editor\n  slave editor.1.gz is /usr/share/man/man1/editor.1.gz\n/bin/cat - priority 40\n  slave editor.1.gz: /usr/share/man/man1/nano.1.gz\n/bin/ls - priority 15\n";
 
     fn commands(arguments: Value) -> Vec<String> {
-        let args = Args::validate(&SPEC, &arguments, &Host::alone(false, false)).unwrap();
+        let args = Args::validate(&SPEC, &arguments, &Host::alone()).unwrap();
         decide(&args, &Known::parse(DISPLAY)).unwrap().commands.iter().map(|words| words.join(" ")).collect()
     }
 

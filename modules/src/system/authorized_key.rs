@@ -279,10 +279,10 @@ fn write(path: &str, text: &str, manage: bool, user: &accounts::User) -> Result<
         if !folder.exists() {
             way::create_dir(folder, 0o700).map_err(|error| refuse(folder, error))?;
         }
-        way::chown(folder, Some(user.uid), Some(user.gid), true).map_err(|error| refuse(folder, error))?;
+        way::chown(folder, Some(user.uid), Some(user.gid), way::Link::Follow).map_err(|error| refuse(folder, error))?;
         way::chmod(folder, 0o700).map_err(|error| refuse(folder, error))?;
     }
-    config_file::replace_with(path, text, false, Attributes::owned_by(user.uid, user.gid, 0o600)).map(drop)
+    config_file::replace_with(path, text, Attributes::owned_by(user.uid, user.gid, 0o600))
 }
 
 #[cfg(test)]

@@ -1,4 +1,10 @@
-use std::{io::Write, path::Path};
+//! Reads configuration files of the system and replaces them whole. Handles links and mount points, as containers have
+//! them, once for all modules.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     Failure,
@@ -6,7 +12,7 @@ use crate::{
         attributes::Attributes,
         backup,
         staged::Staged,
-        way::{self, Place},
+        way::{self, Link, Place},
     },
     process::reason,
 };
@@ -21,35 +27,37 @@ pub(super) fn read(path: &str) -> Result<String, Failure> {
 }
 
 /// Replaces a configuration file atomically, so that no reader sees half of it. A file that is a mount point itself, as
-/// some are in containers, is overwritten in place. Returns the name of the backup, if one was requested.
-pub(super) fn replace(path: &str, text: &str, keep_old: bool) -> Result<Option<String>, Failure> {
-    replace_with(path, text, keep_old, Attributes::default())
+/// some are in containers, is overwritten in place.
+pub(super) fn replace(path: &str, text: &str) -> Result<(), Failure> {
+    replace_with(path, text, Attributes::default())
 }
 
 /// Like [`replace`], with the given attributes.
-pub(super) fn replace_with(
-    path: &str,
-    text: &str,
-    keep_old: bool,
-    mut attributes: Attributes,
-) -> Result<Option<String>, Failure> {
+pub(super) fn replace_with(path: &str, text: &str, mut attributes: Attributes) -> Result<(), Failure> {
     attributes.unsafe_writes = true;
-    // A link stays and its target is replaced. A dangling link is replaced itself.
-    let real = match Place::to_write(Path::new(path), true) {
-        Ok(place) if place.node().is_some() => place.real().to_owned(),
-        Err(error) if Path::new(path).exists() => {
-            return Err(Failure::new(format!("{path} could not be written: {}.", reason(&error))));
-        }
-        _ => Path::new(path).to_owned(),
-    };
-    let copy = if keep_old { backup::make(&real)? } else { None };
+    let real = real(path)?;
     let mut staged = Staged::beside(&real, &attributes)?;
     staged
         .file()
         .write_all(text.as_bytes())
         .map_err(|error| Failure::new(format!("{path} could not be written: {}.", reason(&error))))?;
-    staged.commit(&attributes)?;
-    Ok(copy.map(|copy| copy.to_string_lossy().into_owned()))
+    staged.commit(&attributes).map(drop)
+}
+
+/// Copies a configuration file before it is replaced, and returns the path of the copy; `None` if the file is missing.
+pub(super) fn back_up(path: &str) -> Result<Option<String>, Failure> {
+    Ok(backup::make(&real(path)?)?.map(|copy| copy.to_string_lossy().into_owned()))
+}
+
+/// The file to write. A link stays and its target is replaced. A dangling link is replaced itself.
+fn real(path: &str) -> Result<PathBuf, Failure> {
+    match Place::to_write(Path::new(path), Link::Follow) {
+        Ok(place) if place.node().is_some() => Ok(place.real().to_owned()),
+        Err(error) if Path::new(path).exists() => {
+            Err(Failure::new(format!("{path} could not be written: {}.", reason(&error))))
+        }
+        _ => Ok(Path::new(path).to_owned()),
+    }
 }
 
 /// Like [`replace`], and creates the directory if it is missing, such as `/etc/modules-load.d`.
@@ -58,7 +66,7 @@ pub(super) fn replace_making_folder(path: &str, text: &str) -> Result<(), Failur
         way::create_dir_all(folder)
             .map_err(|error| Failure::new(format!("{} could not be made: {}.", folder.display(), reason(&error))))?;
     }
-    replace(path, text, false).map(|_| ())
+    replace(path, text)
 }
 
 #[cfg(test)]
@@ -73,7 +81,9 @@ mod tests {
         std::fs::write(&file, "old").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         symlink(&file, &link).unwrap();
-        let copy = replace(&link.to_string_lossy(), "new", true).unwrap().unwrap();
+        let path = link.to_string_lossy();
+        let copy = back_up(&path).unwrap().unwrap();
+        replace(&path, "new").unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
         assert_eq!(std::fs::read_to_string(copy).unwrap(), "old");
         assert!(link.is_symlink());

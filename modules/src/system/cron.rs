@@ -180,7 +180,7 @@ impl Table {
                 let mode = way::metadata(Path::new(path)).map(|metadata| metadata.permissions().mode());
                 let mode = Mode::Bits(mode.unwrap_or(0o644) & 0o644 | 0o600);
                 let attributes = Attributes::default().with_mode(Some(mode));
-                config_file::replace_with(path, text, false, attributes).map(drop)
+                config_file::replace_with(path, text, attributes)
             }
             Table::User(user) => {
                 let output = crontab(user).arg("-").input(text.as_bytes().to_vec()).run(host)?;
@@ -299,7 +299,7 @@ mod tests {
             for (key, value) in extra.as_object().unwrap() {
                 arguments[key] = value.clone();
             }
-            crate::run(&Cron, &arguments, &Host::alone(false, false))
+            crate::run(&Cron, &arguments, &Host::alone())
         };
         assert_eq!(run(json!({}))["jobs"], json!(["renew"]));
         assert_eq!(fs::read_to_string(&file).unwrap(), "#Ansible: renew\n0 3 * * * root /bin/renew\n");

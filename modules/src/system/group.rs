@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn words(arguments: serde_json::Value, known: Option<&Known>) -> Option<String> {
-        let args = Args::validate(&SPEC, &arguments, &Host::alone(false, false)).unwrap();
+        let args = Args::validate(&SPEC, &arguments, &Host::alone()).unwrap();
         command(&args, known).unwrap().map(|words| words.join(" "))
     }
 
@@ -172,14 +172,14 @@ mod tests {
     fn gid_range_and_force_refused_for_local_groups() {
         for option in ["gid_min", "gid_max", "force"] {
             let arguments = json!({"name": "etcd", "local": true, option: 1});
-            let result = crate::run(&Group, &arguments, &Host::alone(true, false));
+            let result = crate::run(&Group, &arguments, &Host::alone().with_check(true));
             assert_eq!(result["msg"], format!("'{option}' can not be used with 'local'"));
         }
     }
 
     #[test]
     fn existing_group_unchanged() {
-        let result = crate::run(&Group, &json!({"name": "root"}), &Host::alone(false, false));
+        let result = crate::run(&Group, &json!({"name": "root"}), &Host::alone());
         assert_eq!((result["changed"].clone(), result["gid"].clone()), (json!(false), json!(0)));
     }
 }

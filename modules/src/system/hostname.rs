@@ -132,7 +132,7 @@ impl Module for Hostname {
         });
         let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
             if in_file && let Some(path) = keeper.path() {
-                config_file::replace(path, &keeper.with_name(&text, &name), false)?;
+                config_file::replace(path, &keeper.with_name(&text, &name))?;
             }
             if in_kernel && let Err(error) = rustix::system::sethostname(name.as_bytes()) {
                 // In some containers only a service outside may set the name.
@@ -203,8 +203,11 @@ mod tests {
     #[test]
     fn current_name_unchanged() {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let result =
-            crate::run(&Hostname, &serde_json::json!({ "name": name, "use": "generic" }), &Host::alone(false, true));
+        let result = crate::run(
+            &Hostname,
+            &serde_json::json!({ "name": name, "use": "generic" }),
+            &Host::alone().with_diff(true),
+        );
         assert_eq!(result["changed"], false, "{result}");
         assert_eq!(result["ansible_facts"]["ansible_nodename"], name);
     }

@@ -58,7 +58,7 @@ impl Module for LocaleGen {
             let after = switched(&before, &names, present);
             let diff = host.diff().then(|| Diff::of(FILE, before, after.as_str()));
             let plan = Plan::change(move |host, _| {
-                config_file::replace(FILE, &after, false)?;
+                config_file::replace(FILE, &after)?;
                 Command::new("locale-gen").plain_locale().live().check_run(host).map(|_| ())
             });
             plan.with_diff(diff)

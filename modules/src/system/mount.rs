@@ -207,8 +207,11 @@ impl Module for Mount {
                     Failure::new(format!("The mount point {} could not be made: {}.", entry.point, reason(&error)))
                 })?;
             }
-            if in_table && let Some(copy) = config_file::replace(&fstab, &after, keep_old)? {
-                outcome.set("backup_file", copy);
+            if in_table {
+                if keep_old && let Some(copy) = config_file::back_up(&fstab)? {
+                    outcome.set("backup_file", copy);
+                }
+                config_file::replace(&fstab, &after)?;
             }
             let result = steps.iter().filter(|step| **step != Step::Unmount || state == "mounted").try_for_each(
                 |step| match step {
@@ -220,7 +223,7 @@ impl Module for Mount {
             if let Err(failure) = result {
                 // An entry that cannot be mounted could keep the host from booting.
                 if in_table {
-                    let _ = config_file::replace(&fstab, &before, false);
+                    let _ = config_file::replace(&fstab, &before);
                 }
                 if made {
                     let _ = std::fs::remove_dir(point);
@@ -388,7 +391,7 @@ mod tests {
         let table = folder.path().join("fstab");
         let run = |state: &str| {
             let arguments = json!({ "path": "/mnt/data", "src": "/dev/sdz", "fstype": "ext4", "state": state, "fstab": table, "boot": false });
-            crate::run(&Mount, &arguments, &Host::alone(false, false))
+            crate::run(&Mount, &arguments, &Host::alone())
         };
         assert_eq!(run("present")["changed"], true);
         assert_eq!(std::fs::read_to_string(&table).unwrap(), "/dev/sdz /mnt/data ext4 defaults,noauto 0 0\n");

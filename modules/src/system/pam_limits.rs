@@ -143,10 +143,10 @@ impl Module for PamLimits {
             Plan::unchanged()
         } else {
             Plan::change(move |_, outcome| {
-                if let Some(copy) = config_file::replace(&dest, &after, backup)? {
+                if backup && let Some(copy) = config_file::back_up(&dest)? {
                     outcome.set("backup_file", copy);
                 }
-                Ok(())
+                config_file::replace(&dest, &after)
             })
         };
         let plan = plan.with("msg", msg);

@@ -138,7 +138,7 @@ impl Module for Selinux {
                     std::fs::write(&path, value)
                         .map_err(|error| Failure::new(format!("{path} could not be written: {}.", reason(&error))))?;
                 }
-                if before == after { Ok(()) } else { config_file::replace(&target, &after, false).map(|_| ()) }
+                if before == after { Ok(()) } else { config_file::replace(&target, &after) }
             })
         };
         let plan = plan.with("msg", messages.join(", ")).with("configfile", file).with("policy", policy);
@@ -208,7 +208,7 @@ mod tests {
         std::fs::write(&file, "# why\nSELINUX=enforcing\nSELINUXTYPE=targeted\n").unwrap();
         let run = |state: &str, check: bool| {
             let arguments = json!({"state": state, "policy": "targeted", "configfile": file});
-            crate::run(&Selinux, &arguments, &Host::alone(check, true))
+            crate::run(&Selinux, &arguments, &Host::alone().with_check(check).with_diff(true))
         };
         assert_eq!(run("disabled", true)["changed"], true);
         assert_eq!(run("disabled", false)["changed"], true);
@@ -219,7 +219,7 @@ mod tests {
             json!({"state": "off"}),
             json!({"state": "disabled", "conf": "/none"}),
         ] {
-            assert_eq!(crate::run(&Selinux, &bad, &Host::alone(true, false))["failed"], true);
+            assert_eq!(crate::run(&Selinux, &bad, &Host::alone().with_check(true))["failed"], true);
         }
     }
 }

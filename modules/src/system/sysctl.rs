@@ -239,7 +239,7 @@ mod tests {
         let file = folder.path().join("99-test.conf");
         let live = read_live("kernel.ostype").unwrap();
         let arguments = json!({ "name": "kernel.ostype", "value": live, "sysctl_file": file, "sysctl_set": true });
-        let run = |check| crate::run(&Sysctl, &arguments, &Host::alone(check, true));
+        let run = |check| crate::run(&Sysctl, &arguments, &Host::alone().with_check(check).with_diff(true));
         assert_eq!(run(true)["changed"], true);
         assert!(!file.exists());
         let first = run(false);
@@ -255,7 +255,7 @@ mod tests {
         std::fs::write(&file, "kernel.ostype=Other\n").unwrap();
         let run = |reload| {
             let arguments = json!({ "name": "kernel.ostype", "value": "Other", "sysctl_file": file, "reload": reload, "ignoreerrors": true });
-            crate::run(&Sysctl, &arguments, &Host::alone(false, false))["changed"].clone()
+            crate::run(&Sysctl, &arguments, &Host::alone())["changed"].clone()
         };
         assert_eq!((run(true), run(false)), (json!(true), json!(false)));
     }
@@ -264,7 +264,7 @@ mod tests {
     fn unknown_setting_named_in_failure() {
         let arguments =
             json!({ "name": "net.nothing.here", "value": 1, "sysctl_set": true, "sysctl_file": "/tmp/none.conf" });
-        let result = crate::run(&Sysctl, &arguments, &Host::alone(false, false));
+        let result = crate::run(&Sysctl, &arguments, &Host::alone());
         assert!(result["msg"].as_str().unwrap().contains("/proc/sys/net/nothing/here does not exist"), "{result}");
     }
 }

@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn service_without_script_named_in_failure() {
-        let result = crate::run(&SysVInit, &json!({"name": "no-such", "state": "started"}), &Host::alone(false, false));
+        let result = crate::run(&SysVInit, &json!({"name": "no-such", "state": "started"}), &Host::alone());
         assert!(result["msg"].as_str().unwrap().contains("Could not find the requested service no-such"), "{result}");
     }
 }

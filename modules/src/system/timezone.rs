@@ -104,7 +104,7 @@ fn set(zone: &str) -> Result<Option<String>, Failure> {
         return Ok(None);
     }
     let old = config_file::read(FILE)?.lines().filter(|line| !line.trim().is_empty()).count();
-    config_file::replace(FILE, &format!("{zone}\n"), false)?;
+    config_file::replace(FILE, &format!("{zone}\n"))?;
     Ok(Some(format!("Added 1 line and deleted {old} line(s) on {FILE}")))
 }
 
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn unknown_zone_refused() {
         for name in ["Europe/Atlantis", "../../../etc/passwd"] {
-            let result = crate::run(&Timezone, &serde_json::json!({ "name": name }), &Host::alone(true, false));
+            let result = crate::run(&Timezone, &serde_json::json!({ "name": name }), &Host::alone().with_check(true));
             assert!(result["msg"].as_str().unwrap().contains("is not on this host"), "{result}");
         }
     }

@@ -404,7 +404,7 @@ mod tests {
             ),
             (json!({"rule": "limit", "name": "OpenSSH"}), "limit from any to any app OpenSSH"),
         ] {
-            let host = Host::alone(true, false);
+            let host = Host::alone().with_check(true);
             let args = Args::validate(&SPEC, &arguments, &host).unwrap();
             let [Step::Rule { words, .. }] = &steps(&args, &host).unwrap()[..] else { panic!("no rule") };
             assert_eq!(words.join(" "), expected);
@@ -436,7 +436,7 @@ mod tests {
             json!({"rule": "allow", "interface": "eth0"}),
             json!({}),
         ] {
-            assert_eq!(crate::run(&Ufw, &arguments, &Host::alone(true, false))["failed"], true);
+            assert_eq!(crate::run(&Ufw, &arguments, &Host::alone().with_check(true))["failed"], true);
         }
     }
 }

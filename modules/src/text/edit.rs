@@ -12,7 +12,7 @@ use crate::{
         backup,
         info::describe,
         staged::{FRESH_FILE, Staged},
-        way::{self, Place},
+        way::{self, Link, Place},
         write::validate,
     },
     process::reason,
@@ -157,7 +157,7 @@ impl Edit {
     pub(super) fn plan(self, after: &str, msg: &str, host: &Host) -> Result<Plan, Failure> {
         let rewrite = !self.exists && !msg.is_empty() || self.exists && after != self.before.text;
         let changes = match self.exists {
-            true => self.attributes.changes(&self.path, true)?,
+            true => self.attributes.changes(&self.path, Link::Follow)?,
             // For a new file, the attributes beyond the defaults are reported.
             false if rewrite && !host.check() => self.attributes.changes_of_fresh(FRESH_FILE)?,
             false => Vec::new(),
@@ -211,7 +211,7 @@ impl Edit {
         if let Some(bytes) = bytes {
             // Replaces the target of a link, not the link.
             let real = if self.exists && self.follow {
-                let place = Place::to_write(&self.path, true).map_err(|error| {
+                let place = Place::to_write(&self.path, Link::Follow).map_err(|error| {
                     Failure::new(format!("{} could not be written: {}.", self.path.display(), reason(&error)))
                 })?;
                 place.real().to_owned()
@@ -233,7 +233,7 @@ impl Edit {
             }
             staged.commit(&self.attributes)?;
         } else {
-            self.attributes.apply(&self.path, true)?;
+            self.attributes.apply(&self.path, Link::Follow)?;
         }
         Ok(copy)
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    files::way::Place,
+    files::way::{Link, Place},
     process::{Command, Output, reason},
 };
 
@@ -79,7 +79,7 @@ impl Module for Subversion {
             let told = client.run(&["info", &client.repo], host)?.stdout_text();
             return Ok(Plan::unchanged().with("after", revision_of(&told).unwrap_or("Unable to get remote revision")));
         }
-        let exists = match Place::to_write(Path::new(&client.dest), true) {
+        let exists = match Place::to_write(Path::new(&client.dest), Link::Follow) {
             Ok(place) => place.node().is_some(),
             Err(error) if error.kind() == ErrorKind::NotFound => false,
             Err(error) => return Err(Failure::new(format!("{} cannot be used: {}.", client.dest, reason(&error)))),

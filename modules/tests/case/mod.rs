@@ -114,7 +114,9 @@ impl Bench {
 
     /// Like `run`, with arguments in which `@` has no special meaning.
     pub(crate) fn run_as_it_is(&self, module: &str, args: &Value, check: bool) -> Value {
-        let host = Host::new(Arc::clone(&self.controller) as Arc<dyn Sink>, check, true)
+        let host = Host::new(Arc::clone(&self.controller) as Arc<dyn Sink>)
+            .with_check(check)
+            .with_diff(true)
             .with_contents(self.descriptions.clone())
             .with_environment(self.environment.clone());
         let found = registry::find(module).unwrap_or_else(|| panic!("no module {module}"));

@@ -8,12 +8,12 @@ use windlass_modules::{Host, registry, run};
 
 /// Runs a module for real.
 pub(crate) fn apply(module: &str, args: Value) -> Value {
-    run(registry::find(module).unwrap(), &args, &Host::alone(false, true))
+    run(registry::find(module).unwrap(), &args, &Host::alone().with_diff(true))
 }
 
 /// Runs a module in check mode.
 pub(crate) fn predict(module: &str, args: Value) -> Value {
-    run(registry::find(module).unwrap(), &args, &Host::alone(true, true))
+    run(registry::find(module).unwrap(), &args, &Host::alone().with_check(true).with_diff(true))
 }
 
 pub(crate) fn changed(result: &Value) -> bool {

@@ -89,7 +89,7 @@ pub(super) fn archive(path: &Path, temporary: tempfile::TempDir) -> Result<Fetch
 fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(arguments).env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
-    let output = child::run(&mut command, child::Limits::default(), false)
+    let output = child::run(&mut command, child::Limits::default())
         .map_err(|error| Error::new(format!("the command git {} cannot be run: {error}", arguments.join(" "))))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

@@ -216,7 +216,7 @@ impl Server {
     /// Uses the modules for HTTP, which handle proxies, redirects and certificates.
     fn module(&self, name: &str, arguments: &Value) -> Result<Value> {
         let module = registry::find(name).ok_or_else(|| Error::new(format!("there is no module {name}")))?;
-        let answer = windlass_modules::run(module, arguments, &Host::alone(false, false));
+        let answer = windlass_modules::run(module, arguments, &Host::alone());
         match answer.get("failed").and_then(Value::as_bool) {
             Some(true) => {
                 let sentence = answer.get("msg").and_then(Value::as_str).unwrap_or("the request to the server failed");

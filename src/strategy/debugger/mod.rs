@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use windlass_template::{Context, Value, Variable};
 use windlass_yaml::{Node, Span};
 
-use super::ask::ask;
+use super::ask::{Echo, ask};
 use super::execute::{HostOutcome, TaskOnHost};
 use super::label;
 use super::play::{Batch, Strategy};
@@ -92,7 +92,7 @@ impl Batch {
         let prompt = format!("[{}] {title} (debug)> ", outcome.host);
         let mut last = String::new();
         loop {
-            let Some(line) = ask(&prompt, false, &self.shared).await? else { return Ok(Next::Quit) };
+            let Some(line) = ask(&prompt, Echo::Shown, &self.shared).await? else { return Ok(Next::Quit) };
             // An empty line repeats the previous command.
             let line = if line.trim().is_empty() { last.clone() } else { line.trim().to_owned() };
             last.clone_from(&line);

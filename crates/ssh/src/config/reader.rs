@@ -1,3 +1,6 @@
+//! Reads the options of one host from ssh_config files, as ssh_config(5) orders them: the first value wins. Evaluates
+//! `Host`, `Match` and `Include`, and reads again if a `Match final` asks for it.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

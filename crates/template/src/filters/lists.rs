@@ -136,7 +136,8 @@ fn keyed(args: &Arguments) -> Result<Vec<(Value, Value)>, minijinja::Error> {
 
 pub(super) fn sort(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let mut items = keyed(args)?;
-    order::sort(&mut items, args.flag("reverse", false), |(key, _)| key).map_err(|reason| args.failed(reason))?;
+    order::sort_reversible(&mut items, args.flag("reverse", false), |(key, _)| key)
+        .map_err(|reason| args.failed(reason))?;
     Ok(list(items.into_iter().map(|(_, item)| item).collect()))
 }
 
@@ -173,7 +174,8 @@ pub(super) fn dictsort(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         let by = if position == 0 { key.clone() } else { value.clone() };
         entries.push((if case_sensitive { by } else { order::ignore_case(&by) }, tuple(vec![key, value])));
     }
-    order::sort(&mut entries, args.flag("reverse", false), |(by, _)| by).map_err(|reason| args.failed(reason))?;
+    order::sort_reversible(&mut entries, args.flag("reverse", false), |(by, _)| by)
+        .map_err(|reason| args.failed(reason))?;
     Ok(list(entries.into_iter().map(|(_, entry)| entry).collect()))
 }
 
@@ -188,7 +190,7 @@ pub(super) fn groupby(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         }
         items.push((if case_sensitive { found } else { order::ignore_case(&found) }, item));
     }
-    order::sort(&mut items, false, |(key, _)| key).map_err(|reason| args.failed(reason))?;
+    order::sort(&mut items, |(key, _)| key).map_err(|reason| args.failed(reason))?;
     let mut groups: Vec<(Value, Value, Vec<Value>)> = Vec::new();
     for (key, item) in items {
         match groups.last_mut() {

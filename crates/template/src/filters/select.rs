@@ -40,25 +40,40 @@ fn subjects(args: &Arguments) -> Result<Vec<Value>, minijinja::Error> {
 }
 
 pub(super) fn select(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    pick(state, args, false, true)
+    pick(state, args, Subject::Item, Kept::Passing)
 }
 
 pub(super) fn reject(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    pick(state, args, false, false)
+    pick(state, args, Subject::Item, Kept::Failing)
 }
 
 pub(super) fn selectattr(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    pick(state, args, true, true)
+    pick(state, args, Subject::Attribute, Kept::Passing)
 }
 
 pub(super) fn rejectattr(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    pick(state, args, true, false)
+    pick(state, args, Subject::Attribute, Kept::Failing)
 }
 
-fn pick(state: &mut State<'_, '_>, args: &Arguments, by_attribute: bool, wanted: bool) -> Outcome {
+/// Value that the test judges.
+#[derive(PartialEq, Eq)]
+enum Subject {
+    Item,
+    /// The attribute of the item that the first argument names.
+    Attribute,
+}
+
+/// Items that remain, by the result of the test.
+#[derive(PartialEq, Eq)]
+enum Kept {
+    Passing,
+    Failing,
+}
+
+fn pick(state: &mut State<'_, '_>, args: &Arguments, subject: Subject, which: Kept) -> Outcome {
     let mut rest = args.rest();
     let mut name = None;
-    if by_attribute {
+    if subject == Subject::Attribute {
         let Some((first, others)) = rest.split_first() else {
             return Err(args.error("needs the name of an attribute"));
         };
@@ -90,7 +105,7 @@ fn pick(state: &mut State<'_, '_>, args: &Arguments, by_attribute: bool, wanted:
             }
             None => truth(&subject),
         };
-        if passed == wanted {
+        if passed == (which == Kept::Passing) {
             kept.push(item);
         }
     }

@@ -17,7 +17,7 @@ fn output(call: &Call<'_>, command: &str) -> Result<String, crate::Error> {
         shell.current_dir(directory);
     }
     let limits = Limits { output: LONGEST_TEXT as u64, deadline: call.context.engine().options().commands.deadline };
-    let ran = child::run(shell.stdin(Stdio::inherit()), limits, false);
+    let ran = child::run(shell.stdin(Stdio::inherit()), limits);
     let child::Output { status, stdout, stderr } = ran.map_err(|error| {
         let remedy = match &error {
             child::Error::Late(_) => {

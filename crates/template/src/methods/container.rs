@@ -109,7 +109,7 @@ fn change_list(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<O
                 return Err(arguments.error("has no argument 'key' here"));
             }
             let reverse = reverse.is_some_and(|reverse| reverse.is_true());
-            list.with(|items| order::sort(items, reverse, |item| item))
+            list.with(|items| order::sort_reversible(items, reverse, |item| item))
                 .map_err(|sentence| arguments.error(&sentence))?;
             none
         }

@@ -31,14 +31,14 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
             text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_')
                 && text.chars().all(|c| c.is_alphanumeric() || c == '_'),
         ),
-        "strip" => strip(text, arguments, true, true)?,
-        "lstrip" => strip(text, arguments, true, false)?,
-        "rstrip" => strip(text, arguments, false, true)?,
-        "split" => split(text, arguments, false)?,
-        "rsplit" => split(text, arguments, true)?,
+        "strip" => strip(text, arguments, &[End::Left, End::Right])?,
+        "lstrip" => strip(text, arguments, &[End::Left])?,
+        "rstrip" => strip(text, arguments, &[End::Right])?,
+        "split" => split(text, arguments, End::Left)?,
+        "rsplit" => split(text, arguments, End::Right)?,
         "splitlines" => splitlines(text, arguments)?,
-        "partition" => partition(text, arguments, false)?,
-        "rpartition" => partition(text, arguments, true)?,
+        "partition" => partition(text, arguments, End::Left)?,
+        "rpartition" => partition(text, arguments, End::Right)?,
         "replace" => {
             let [old, new, count] = arguments.bind(["old", "new", "count"], 2)?;
             let (old, new) = (arguments.text_or(old.as_ref(), "")?, arguments.text_or(new.as_ref(), "")?);
@@ -147,7 +147,14 @@ fn capitalize(text: &str) -> String {
     }
 }
 
-fn strip(text: &str, arguments: &Arguments<'_>, start: bool, end: bool) -> Result<Value, Error> {
+/// End of a text at which a method begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Left,
+    Right,
+}
+
+fn strip(text: &str, arguments: &Arguments<'_>, ends: &[End]) -> Result<Value, Error> {
     let [set] = arguments.bind(["chars"], 0)?;
     let set = match set.filter(|set| !set.is_none()) {
         Some(set) => Some(arguments.text(&set)?),
@@ -158,16 +165,16 @@ fn strip(text: &str, arguments: &Arguments<'_>, start: bool, end: bool) -> Resul
         None => character.is_whitespace(),
     };
     let mut text = text;
-    if start {
+    if ends.contains(&End::Left) {
         text = text.trim_start_matches(stripped);
     }
-    if end {
+    if ends.contains(&End::Right) {
         text = text.trim_end_matches(stripped);
     }
     Ok(Value::from(text))
 }
 
-fn split(text: &str, arguments: &Arguments<'_>, from_end: bool) -> Result<Value, Error> {
+fn split(text: &str, arguments: &Arguments<'_>, from: End) -> Result<Value, Error> {
     let [separator, most] = arguments.bind(["sep", "maxsplit"], 0)?;
     let most = usize::try_from(arguments.integer_or(most.as_ref(), -1)?).unwrap_or(usize::MAX);
     let separator = match separator.filter(|separator| !separator.is_none()) {
@@ -176,17 +183,17 @@ fn split(text: &str, arguments: &Arguments<'_>, from_end: bool) -> Result<Value,
     };
     let mut parts: Vec<&str> = match &separator {
         Some(separator) if separator.is_empty() => return Err(arguments.error("cannot split at an empty separator")),
-        Some(separator) if from_end => text.rsplitn(most.saturating_add(1), separator.as_str()).collect(),
+        Some(separator) if from == End::Right => text.rsplitn(most.saturating_add(1), separator.as_str()).collect(),
         Some(separator) => text.splitn(most.saturating_add(1), separator.as_str()).collect(),
-        None => split_space(text, most, from_end),
+        None => split_space(text, most, from),
     };
-    if from_end {
+    if from == End::Right {
         parts.reverse();
     }
     Ok(parts.into_iter().map(Value::from).collect())
 }
 
-fn split_space(text: &str, most: usize, from_end: bool) -> Vec<&str> {
+fn split_space(text: &str, most: usize, from: End) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -194,7 +201,7 @@ fn split_space(text: &str, most: usize, from_end: bool) -> Vec<&str> {
             parts.push(rest);
             break;
         }
-        if from_end {
+        if from == End::Right {
             let start = rest
                 .rfind(char::is_whitespace)
                 .map_or(0, |space| space + rest[space..].chars().next().map_or(1, char::len_utf8));
@@ -216,16 +223,16 @@ fn splitlines(text: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
     Ok(lines.into_iter().map(Value::from).collect())
 }
 
-fn partition(text: &str, arguments: &Arguments<'_>, from_end: bool) -> Result<Value, Error> {
+fn partition(text: &str, arguments: &Arguments<'_>, from: End) -> Result<Value, Error> {
     let [separator] = arguments.bind(["sep"], 1)?;
     let separator = arguments.text_or(separator.as_ref(), "")?;
     if separator.is_empty() {
         return Err(arguments.error("cannot split at an empty separator"));
     }
-    let found = if from_end { text.rfind(&separator) } else { text.find(&separator) };
+    let found = if from == End::Right { text.rfind(&separator) } else { text.find(&separator) };
     let parts: [&str; 3] = match found {
         Some(position) => [&text[..position], &separator, &text[position + separator.len()..]],
-        None if from_end => ["", "", text],
+        None if from == End::Right => ["", "", text],
         None => [text, "", ""],
     };
     Ok(Value::from(Tuple::from(parts.map(Value::from))))

@@ -59,8 +59,7 @@ fn write(value: &Value, options: &DumpOptions, depth: usize, out: &mut String) -
         ValueKind::Map => {
             let mut keys: Vec<Value> = value.try_iter().into_iter().flatten().collect();
             if options.sort_keys {
-                order::sort(&mut keys, false, |key| key)
-                    .map_err(|reason| format!("keys cannot be sorted: {reason}"))?;
+                order::sort(&mut keys, |key| key).map_err(|reason| format!("keys cannot be sorted: {reason}"))?;
             }
             out.push('{');
             let mut any = false;

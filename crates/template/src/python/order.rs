@@ -38,7 +38,16 @@ pub(crate) fn compare(left: &Value, right: &Value) -> Result<Ordering, String> {
 }
 
 /// Sorts as `sorted()` does: stably, with an error for values without an order.
-pub(crate) fn sort<T: Clone>(items: &mut [T], reverse: bool, key: impl Fn(&T) -> &Value) -> Result<(), String> {
+pub(crate) fn sort<T: Clone>(items: &mut [T], key: impl Fn(&T) -> &Value) -> Result<(), String> {
+    sort_reversible(items, false, key)
+}
+
+/// Like [`sort`], in descending order if `reverse` is set, as Python's argument of that name.
+pub(crate) fn sort_reversible<T: Clone>(
+    items: &mut [T],
+    reverse: bool,
+    key: impl Fn(&T) -> &Value,
+) -> Result<(), String> {
     sort_by(items, |left, right| {
         let ordering = compare(key(left), key(right))?;
         Ok(if reverse { ordering.reverse() } else { ordering })
@@ -117,10 +126,10 @@ mod tests {
             .map(|at| if at % 3 == 0 { f64::NAN } else { f64::from(at * 7919 % 500) })
             .map(Value::from)
             .collect();
-        sort(&mut numbers, false, |value| value).unwrap();
+        sort(&mut numbers, |value| value).unwrap();
         let mut mixed: Vec<Value> =
             (0..500).map(|at| if at % 7 == 0 { Value::from(at) } else { Value::from(format!("{at}")) }).collect();
-        assert!(sort(&mut mixed, true, |value| value).is_err());
+        assert!(sort(&mut mixed, |value| value).is_err());
         let mut any: Vec<i32> = (0..500).collect();
         sort_by(&mut any, |left, right| Ok(if (left ^ right) & 1 == 0 { Ordering::Less } else { Ordering::Greater }))
             .unwrap();
@@ -130,7 +139,7 @@ mod tests {
     #[test]
     fn equal_values_keep_their_order() {
         let mut pairs: Vec<(Value, i32)> = (0..100).map(|at| (Value::from(at % 3), at)).collect();
-        sort(&mut pairs, false, |(key, _)| key).unwrap();
+        sort(&mut pairs, |(key, _)| key).unwrap();
         assert!(pairs.windows(2).all(|two| two[0].0 != two[1].0 || two[0].1 < two[1].1));
         assert!(pairs.windows(2).all(|two| compare(&two[0].0, &two[1].0).unwrap() != Ordering::Greater));
     }

@@ -1,3 +1,5 @@
+//! Tests of loading: positions, merge keys, tags, limits, and hints for common mistakes.
+
 use super::*;
 use crate::Value;
 

@@ -133,7 +133,7 @@ impl Module for Archive {
                     }
                     staged.commit(&attributes)?;
                 }
-                attributes.apply(&target, true)?;
+                attributes.apply(&target, way::Link::Follow)?;
                 if remove {
                     remove_sources(&sources, &members)?;
                 }
@@ -164,12 +164,12 @@ fn finish(path: &Path, outcome: &mut Outcome) {
 
 /// Plan for an archive of which only attributes may differ.
 fn attributes_only(path: &Path, attributes: Attributes) -> Result<Plan, Failure> {
-    if !path.exists() || attributes.changes(path, true)?.is_empty() {
+    if !path.exists() || attributes.changes(path, way::Link::Follow)?.is_empty() {
         return Ok(Plan::unchanged());
     }
     let path = path.to_owned();
     Ok(Plan::change(move |_, outcome| {
-        attributes.apply(&path, true)?;
+        attributes.apply(&path, way::Link::Follow)?;
         finish(&path, outcome);
         Ok(())
     }))

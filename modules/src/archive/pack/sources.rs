@@ -1,3 +1,5 @@
+//! The sources of `archive`: expands `path` and `exclude_path`, and lists the members with their names in the archive.
+
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},

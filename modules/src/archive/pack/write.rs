@@ -1,3 +1,6 @@
+//! Writes archives and single compressed files, and compares existing ones by their members' content. A repeated task
+//! therefore changes nothing, although times and compression make the bytes differ.
+
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -24,7 +27,7 @@ use crate::{
     files::{
         checksum::{self, Hasher},
         staged::Staged,
-        way::{self, Place, Purpose, handle},
+        way::{self, Link, Place, Purpose, handle},
     },
     process::reason,
 };
@@ -40,7 +43,7 @@ struct Node {
 
 impl Node {
     fn of(member: &Entry) -> io::Result<Node> {
-        let place = Place::of(&member.path, false, Purpose::Read)?;
+        let place = Place::of(&member.path, Link::NoFollow, Purpose::Read)?;
         let file = place.existing()?.try_clone()?;
         let found = file.metadata()?;
         let text = found.is_symlink().then(|| rustix::fs::readlinkat(&file, c"", Vec::new())).transpose()?;

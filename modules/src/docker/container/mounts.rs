@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn volume_entries_parsed() {
-        let host = Host::alone(false, false);
+        let host = Host::alone();
         let text = |entry: &str| Volume::parse(entry, &host).unwrap().text;
         assert_eq!(text("/srv:/data:ro,z"), "/srv:/data:ro,z");
         assert_eq!(text("/srv:/data"), "/srv:/data");

@@ -1,3 +1,5 @@
+//! `state: absent` of `file`.
+
 use std::{io::ErrorKind, path::Path};
 
 use serde_json::json;

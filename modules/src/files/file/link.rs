@@ -1,3 +1,5 @@
+//! `state: link` and `hard` of `file`. A link is renamed into place, so that its path is never missing.
+
 use std::{
     io,
     os::unix::fs::MetadataExt,
@@ -13,7 +15,7 @@ use crate::{
         info::describe,
         scratch::random_name,
         staged::directory_of,
-        way::{self, Place},
+        way::{self, Link, Place},
     },
     process::reason,
 };
@@ -69,9 +71,7 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
     let mut diff = state_diff(&task.path, now, "link");
     if same {
         return match attribute_target(&task)? {
-            Some((path, follow)) => {
-                Ok(with_keys(plan_attributes(&task, &path, follow, diff)?.with_all(told(&task.path))))
-            }
+            Some((path, link)) => Ok(with_keys(plan_attributes(&task, &path, link, diff)?.with_all(told(&task.path)))),
             None => Ok(with_keys(Plan::unchanged().with_all(told(&task.path)))),
         };
     }
@@ -84,9 +84,9 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
         }
         make_symbolic(&target, &task.path)?;
         match attribute_target(&task)? {
-            Some((path, follow)) => {
-                task.attributes.apply(&path, follow)?;
-                task.times.apply(&path, follow)?;
+            Some((path, link)) => {
+                task.attributes.apply(&path, link)?;
+                task.times.apply(&path, link)?;
             }
             None => host.warn("Cannot set fs attributes on a non-existent symlink target. follow should be set to False to avoid this."),
         }
@@ -108,14 +108,14 @@ pub(super) fn plan_hard(task: Task, host: &Host) -> Result<Plan, Failure> {
         if now != "hard" {
             return Err(refuse("src is required for creating new hardlinks"));
         }
-        let plan = plan_attributes(&task, &task.path, true, state_diff(&task.path, now, now))?;
+        let plan = plan_attributes(&task, &task.path, Link::Follow, state_diff(&task.path, now, now))?;
         return Ok(plan.with("dest", shown).with("src", serde_json::Value::Null));
     };
     let Ok(source) = Path::new(&src).metadata() else { return Err(refuse("src does not exist")) };
     let same =
         task.path.symlink_metadata().is_ok_and(|found| (found.dev(), found.ino()) == (source.dev(), source.ino()));
     if same {
-        let plan = plan_attributes(&task, &task.path, true, state_diff(&task.path, now, "hard"))?;
+        let plan = plan_attributes(&task, &task.path, Link::Follow, state_diff(&task.path, now, "hard"))?;
         return Ok(plan.with("dest", shown).with("src", src));
     }
     match now {
@@ -129,12 +129,12 @@ pub(super) fn plan_hard(task: Task, host: &Host) -> Result<Plan, Failure> {
     let (source, replaced) = (src.clone(), replaced(&task.path, host));
     let plan = Plan::change(move |_host, outcome| {
         replace(&task.path, |temporary| {
-            let real = Place::to_write(Path::new(&source), true)?;
+            let real = Place::to_write(Path::new(&source), Link::Follow)?;
             let (from, to) = (real.directory(), temporary.directory());
             Ok(linkat(from, real.name(), to, temporary.name(), AtFlags::empty())?)
         })?;
-        task.attributes.apply(&task.path, true)?;
-        task.times.apply(&task.path, true)?;
+        task.attributes.apply(&task.path, Link::Follow)?;
+        task.times.apply(&task.path, Link::Follow)?;
         outcome.data.extend(describe(&task.path));
         Ok(())
     });
@@ -169,7 +169,7 @@ pub(in crate::files) fn make_symbolic(target: &str, path: &Path) -> Result<(), F
 /// Creates an entry beside a path and renames it, so that the path is never missing.
 fn replace(path: &Path, make: impl Fn(&Place) -> io::Result<()>) -> Result<(), Failure> {
     let made = (|| {
-        let place = Place::to_write(path, false)?;
+        let place = Place::to_write(path, Link::NoFollow)?;
         let temporary = place.sibling(format!(".windlass-{}.tmp", random_name()?).as_ref())?;
         make(&temporary)?;
         temporary.rename_to(&place).inspect_err(|_| {
@@ -184,12 +184,12 @@ fn replacing(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// The path that gets the attributes: the link, or its target if that exists.
-fn attribute_target(task: &Task) -> Result<Option<(PathBuf, bool)>, Failure> {
+fn attribute_target(task: &Task) -> Result<Option<(PathBuf, Link)>, Failure> {
     if !task.follow {
-        return Ok(Some((task.path.clone(), false)));
+        return Ok(Some((task.path.clone(), Link::NoFollow)));
     }
-    match Place::to_write(&task.path, true) {
-        Ok(place) => Ok(place.node().is_some().then(|| (place.real().to_owned(), true))),
+    match Place::to_write(&task.path, Link::Follow) {
+        Ok(place) => Ok(place.node().is_some().then(|| (place.real().to_owned(), Link::Follow))),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let path = show(&task.path);
             Err(Failure::new(format!("{path} cannot be examined: {}.", reason(&error))).with("path", path))

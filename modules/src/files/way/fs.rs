@@ -12,16 +12,16 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Place, Purpose, give, handle};
+use super::{Link, Place, Purpose, give, handle};
 
 /// Metadata of a file, following links that are permitted for reading.
 pub(crate) fn metadata(path: &Path) -> io::Result<Metadata> {
-    Place::of(path, true, Purpose::Read)?.metadata()
+    Place::of(path, Link::Follow, Purpose::Read)?.metadata()
 }
 
 /// Opens a file or directory for reading.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    Place::of(path, true, Purpose::Read)?.open(false)
+    Place::of(path, Link::Follow, Purpose::Read)?.open()
 }
 
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -36,7 +36,7 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
 }
 
 pub(crate) fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
-    let place = Place::to_write(path, false)?;
+    let place = Place::to_write(path, Link::NoFollow)?;
     Ok(mkdirat(place.directory(), place.name(), Mode::from_raw_mode(mode))?)
 }
 
@@ -60,18 +60,18 @@ pub(crate) fn create_dirs(path: &Path, mode: u32) -> io::Result<()> {
 
 /// Removes a file or a link.
 pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
-    Place::to_write(path, false)?.unlink()
+    Place::to_write(path, Link::NoFollow)?.unlink()
 }
 
 /// Removes an empty directory.
 pub(crate) fn remove_dir(path: &Path) -> io::Result<()> {
-    let place = Place::to_write(path, false)?;
+    let place = Place::to_write(path, Link::NoFollow)?;
     Ok(unlinkat(place.directory(), place.name(), AtFlags::REMOVEDIR)?)
 }
 
 /// Removes a directory with its content. Links in it are removed, never followed.
 pub(crate) fn remove_dir_all(path: &Path) -> io::Result<()> {
-    let place = Place::to_write(path, false)?;
+    let place = Place::to_write(path, Link::NoFollow)?;
     empty(&place)?;
     Ok(unlinkat(place.directory(), place.name(), AtFlags::REMOVEDIR)?)
 }
@@ -113,22 +113,22 @@ fn empty(place: &Place) -> io::Result<()> {
 
 /// Renames a file within its file system.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    Place::to_write(from, false)?.rename_to(&Place::to_write(to, false)?)
+    Place::to_write(from, Link::NoFollow)?.rename_to(&Place::to_write(to, Link::NoFollow)?)
 }
 
 /// Creates a symbolic link with this text.
 pub(crate) fn symlink(target: &Path, path: &Path) -> io::Result<()> {
-    let place = Place::to_write(path, false)?;
+    let place = Place::to_write(path, Link::NoFollow)?;
     Ok(symlinkat(target, place.directory(), place.name())?)
 }
 
-/// Changes the owner of a file; `follow` means the target of a link.
-pub(crate) fn chown(path: &Path, uid: Option<u32>, gid: Option<u32>, follow: bool) -> io::Result<()> {
-    give(Place::to_write(path, follow)?.existing()?, uid, gid)
+/// Changes the owner of a file.
+pub(crate) fn chown(path: &Path, uid: Option<u32>, gid: Option<u32>, link: Link) -> io::Result<()> {
+    give(Place::to_write(path, link)?.existing()?, uid, gid)
 }
 
 /// Changes the permissions of a file or of a link's target.
 pub(crate) fn chmod(path: &Path, bits: u32) -> io::Result<()> {
-    let place = Place::to_write(path, true)?;
+    let place = Place::to_write(path, Link::Follow)?;
     std::fs::set_permissions(handle(place.existing()?), Permissions::from_mode(bits))
 }

@@ -20,7 +20,7 @@ mod walk;
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{File, Metadata},
+    fs::{File, Metadata, OpenOptions},
     io,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
@@ -48,6 +48,22 @@ pub(crate) enum Purpose {
     Run,
 }
 
+/// Treatment of a symbolic link at the end of a path. Links on the way to the end are always followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// The path stands for the target of the link.
+    Follow,
+    /// The path stands for the link itself (`O_NOFOLLOW`).
+    NoFollow,
+}
+
+impl Link {
+    /// The treatment that an option such as `follow` requests.
+    pub(crate) fn follow_if(follow: bool) -> Link {
+        if follow { Link::Follow } else { Link::NoFollow }
+    }
+}
+
 /// A name in an open directory, and the file it referred to when the path was resolved.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -59,18 +75,18 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Resolves a path. Follows a link at its end if `follow` is set. The last name need not exist.
-    pub(crate) fn of(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Place> {
+    /// Resolves a path. The last name need not exist.
+    pub(crate) fn of(path: &Path, link: Link, purpose: Purpose) -> io::Result<Place> {
         // A program's whole way is examined.
-        match (purpose != Purpose::Run).then(|| walk::without_links(path, follow)).flatten() {
+        match (purpose != Purpose::Run).then(|| walk::without_links(path, link)).flatten() {
             Some(place) => Ok(place),
-            None => walk::walk(path, follow, purpose),
+            None => walk::walk(path, link, purpose),
         }
     }
 
     /// Resolves a path for writing.
-    pub(crate) fn to_write(path: &Path, follow: bool) -> io::Result<Place> {
-        Place::of(path, follow, Purpose::Write)
+    pub(crate) fn to_write(path: &Path, link: Link) -> io::Result<Place> {
+        Place::of(path, link, Purpose::Write)
     }
 
     /// Another name in the same directory.
@@ -108,8 +124,17 @@ impl Place {
         self.node.as_ref().ok_or_else(|| rustix::io::Errno::NOENT.into())
     }
 
-    /// Opens the resolved file for reading (and writing). Refuses pipes and devices, because opening them may block.
-    pub(crate) fn open(&self, write: bool) -> io::Result<File> {
+    /// Opens the resolved file for reading. Refuses pipes and devices, because opening them may block.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        self.open_with(File::options().read(true))
+    }
+
+    /// Like [`Place::open`], for reading and writing.
+    pub(crate) fn open_to_write(&self) -> io::Result<File> {
+        self.open_with(File::options().read(true).write(true))
+    }
+
+    fn open_with(&self, options: &mut OpenOptions) -> io::Result<File> {
         let node = self.existing()?;
         let kind = node.metadata()?.file_type();
         if kind.is_symlink() {
@@ -118,7 +143,7 @@ impl Place {
         if !kind.is_file() && !kind.is_dir() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a directory"));
         }
-        File::options().read(true).write(write).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(handle(node))
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(handle(node))
     }
 
     /// Creates the file; fails if the name exists, even as a link.

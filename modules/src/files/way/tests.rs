@@ -1,3 +1,5 @@
+//! Tests of path resolution: links of root and of two other users, of which some must not be followed. Most need root.
+
 use std::os::unix::fs::symlink;
 
 use super::*;
@@ -33,7 +35,7 @@ fn linked(target: &Path, link: &Path, uid: u32) {
 }
 
 fn writes(path: &Path) -> io::Result<PathBuf> {
-    Place::to_write(path, true).map(|place| place.real().to_owned())
+    Place::to_write(path, Link::Follow).map(|place| place.real().to_owned())
 }
 
 #[test]
@@ -73,7 +75,7 @@ fn link_of_other_user_to_own_file_and_link_of_root_followed() {
     assert_eq!(writes(&bob.join("a")).unwrap(), releases.join("a"));
     assert_eq!(writes(&bob.join("by-root/new")).unwrap(), root.join("new"));
     // Replacing the link itself is permitted.
-    assert!(Place::to_write(&bob.join("current"), false).unwrap().metadata().unwrap().is_symlink());
+    assert!(Place::to_write(&bob.join("current"), Link::NoFollow).unwrap().metadata().unwrap().is_symlink());
 }
 
 #[test]

@@ -17,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Place, Purpose, is_ours, is_trusted, node_at};
+use super::{Link, Place, Purpose, is_ours, is_trusted, node_at};
 use crate::files::info::owner_name;
 
 /// Maximum number of links to follow, like the kernel.
@@ -26,14 +26,19 @@ const MAX_LINKS: usize = 40;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The place, if the kernel resolves the path without links.
-pub(super) fn without_links(path: &Path, follow: bool) -> Option<Place> {
+pub(super) fn without_links(path: &Path, link: Link) -> Option<Place> {
     let name = path.file_name()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let directory = openat2(CWD, parent, DIRECTORY, Mode::empty(), resolve).ok()?;
     let node = node_at(&directory, name).ok()?;
     let is_link = node.as_ref().is_some_and(|node| node.metadata().map_or(true, |found| found.is_symlink()));
-    (!is_link || !follow).then(|| Place { directory, name: name.to_owned(), node, real: path.to_owned() })
+    (!is_link || link == Link::NoFollow).then(|| Place {
+        directory,
+        name: name.to_owned(),
+        node,
+        real: path.to_owned(),
+    })
 }
 
 /// A name that remains to be resolved.
@@ -61,7 +66,7 @@ struct Walk {
 }
 
 /// Resolves a path by the rule of this module.
-pub(super) fn walk(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Place> {
+pub(super) fn walk(path: &Path, link: Link, purpose: Purpose) -> io::Result<Place> {
     let path = std::path::absolute(path)?;
     let (directory, found) = root()?;
     let mut walk =
@@ -94,7 +99,7 @@ pub(super) fn walk(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Pl
             Err(error) => return Err(error.into()),
         };
         let found = node.metadata()?;
-        if found.is_symlink() && (!last || follow) {
+        if found.is_symlink() && (!last || link == Link::Follow) {
             links += 1;
             if links > MAX_LINKS {
                 return Err(Errno::LOOP.into());

@@ -16,7 +16,7 @@ use crate::{
         checksum::{self, Hasher},
         info::describe,
         staged::Staged,
-        way::Place,
+        way::{Link, Place},
     },
     http::{
         address::{Address, masked},
@@ -121,7 +121,7 @@ impl Download {
         outcome.set("status_code", response.status);
         outcome.set("msg", response.message.as_str());
         if response.status == 304 {
-            outcome.changed = !self.attributes.apply(&path, true)?.is_empty();
+            outcome.changed = !self.attributes.apply(&path, Link::Follow)?.is_empty();
             outcome.set("elapsed", started.elapsed().as_secs());
             outcome.data.extend(describe(&path));
             return Ok(());
@@ -130,7 +130,7 @@ impl Download {
             return Err(Failure::new(format!("Destination {} is a directory", path.display())));
         }
         // A dangling link is replaced itself.
-        let real = match Place::to_write(&path, true) {
+        let real = match Place::to_write(&path, Link::Follow) {
             Ok(place) if path.is_symlink() && place.node().is_some() => place.real().to_owned(),
             Err(error) if path.exists() => {
                 return Err(Failure::new(format!("Destination {} not writable: {}.", path.display(), reason(&error))));
@@ -175,7 +175,7 @@ impl Download {
             }
             staged.commit(&self.attributes)?;
         }
-        outcome.changed |= !self.attributes.apply(&path, true)?.is_empty();
+        outcome.changed |= !self.attributes.apply(&path, Link::Follow)?.is_empty();
         outcome.set("md5sum", sum(1));
         outcome.data.extend(describe(&path));
         Ok(())

@@ -230,11 +230,10 @@ mod tests {
         );
         write("token", "abc\n");
         let at = |name: &str| folder.path().join(name).display().to_string();
-        let access =
-            of_files(&format!("{}:{}:{}", at("a"), at("missing"), at("b")), None, &Host::alone(false, false)).unwrap();
+        let access = of_files(&format!("{}:{}:{}", at("a"), at("missing"), at("b")), None, &Host::alone()).unwrap();
         assert_eq!((access.server.as_str(), access.token.as_deref()), ("https://one", Some("abc")));
         assert!(matches!(&access.authorities, Trusted::Pem(text) if text == b"authority"));
-        let missing = of_files(&at("missing"), None, &Host::alone(false, false)).unwrap_err();
+        let missing = of_files(&at("missing"), None, &Host::alone()).unwrap_err();
         assert!(missing.message.contains("does not exist on the host"), "{}", missing.message);
     }
 }

@@ -1,3 +1,5 @@
+//! `kube`: applies and deletes definitions. Prediction is a dry run of the API server, so admission rules count.
+
 use serde_json::Value;
 
 use super::{

@@ -1,3 +1,5 @@
+//! Calls of kubectl: its connection options, and the selection of objects by kind, name and selectors.
+
 use serde_json::Value;
 
 use super::objects;

@@ -1,3 +1,5 @@
+//! `kube`: labels, annotations and taints of existing objects. Only missing or different ones are set.
+
 use serde_json::{Value, json};
 
 use super::client::{Client, Target};

@@ -1,3 +1,5 @@
+//! `kube`: cordons, uncordons and drains nodes. A drain of a node without evictable pods changes nothing.
+
 use std::time::Duration;
 
 use serde_json::Value;

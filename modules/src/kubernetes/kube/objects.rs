@@ -1,3 +1,5 @@
+//! Texts from and for kubectl: objects in JSON, the lines that `apply` and `delete` print, definitions for its input.
+
 use serde_json::{Value, json};
 
 use crate::Failure;

@@ -1,3 +1,6 @@
+//! `kube`: waits for conditions, values, rollouts and deletions. Queries once a second, because `kubectl wait` fails at
+//! once if an object is missing or the API server does not answer.
+
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -64,9 +67,13 @@ fn rollout(client: &Client, target: &Target, limit: Duration, host: &Host) -> Re
 /// Condition to wait for.
 #[derive(Debug, PartialEq, Eq)]
 enum Condition {
+    /// The objects are gone.
     Delete,
+    /// A rollout is complete (`kubectl rollout status`).
     Rollout,
+    /// A condition of the status has this value.
     Status { name: String, value: String },
+    /// A field has this value; an empty value means any but null.
     Path { path: Vec<String>, value: String },
 }
 

@@ -1,3 +1,5 @@
+//! `state: join` of `kubeadm`: joins a node, repeats an interrupted join, or completes one of which parts are missing.
+
 use std::path::Path;
 
 use serde_json::json;
@@ -6,7 +8,7 @@ use super::{
     super::configuration::{Secret, api_version},
     decide::{self, Step},
     node::{self, Files, KUBELET, Unfinished},
-    tool::Tool,
+    tool::{Tool, phase_options},
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
 
@@ -50,12 +52,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
                 }
                 words.extend(["--config".to_owned(), path]);
                 if !matches!(step, Step::FinishControlPlane(_)) {
-                    if !skip.is_empty() {
-                        words.push(format!("--skip-phases={skip}"));
-                    }
-                    if !ignored.is_empty() {
-                        words.push(format!("--ignore-preflight-errors={ignored}"));
-                    }
+                    words.extend(phase_options(&skip, &ignored));
                 }
                 tool.run(&words, host, outcome)?;
                 // Only a complete join removes this file.

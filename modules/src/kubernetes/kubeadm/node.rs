@@ -1,3 +1,6 @@
+//! State of a node for the rules in `decide`: its files, the API server's view of it, and the marker that survives an
+//! interrupted operation.
+
 use std::{
     fs::{self, File},
     io::Write,
@@ -17,15 +20,20 @@ pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
 /// Kubeconfig of the node's kubelet.
 pub(super) const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 
-/// State of the node's files.
+/// State of the node's files. A file counts only if it has content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Files {
     /// Operation that was begun and not finished: `init` or `join`.
     pub(super) unfinished: Option<String>,
+    /// The administrator's kubeconfig exists.
     pub(super) admin: bool,
+    /// The kubelet's kubeconfig exists.
     pub(super) kubelet: bool,
+    /// The kubelet's bootstrap kubeconfig exists, which only a complete join removes.
     pub(super) bootstrap: bool,
+    /// The kubelet's configuration exists.
     pub(super) kubelet_config: bool,
+    /// The certificate of the cluster's CA exists.
     pub(super) authority: bool,
     /// Names of static pods, without `.yaml`.
     pub(super) manifests: Vec<String>,
@@ -73,6 +81,7 @@ impl Files {
 pub(super) struct Cluster {
     /// kubeadm has stored its configuration in the cluster.
     pub(super) configured: bool,
+    /// The node is registered.
     pub(super) node: bool,
     /// The node is labelled as a control plane.
     pub(super) labelled: bool,
@@ -119,7 +128,8 @@ pub(super) fn ask(tool: &Tool, host: &Host) -> Result<Api, Failure> {
     Ok(Api::Answers(cluster))
 }
 
-/// Queries until the API server answers or the time is over; a node that has just booted needs a while.
+/// Queries until the API server answers or [`Tool::api_limit`] is over, because a node that has just booted has no API
+/// server yet.
 pub(super) fn ask_patiently(tool: &Tool, host: &Host) -> Result<Api, Failure> {
     let deadline = Instant::now() + tool.api_limit;
     loop {

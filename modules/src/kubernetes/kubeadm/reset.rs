@@ -1,10 +1,12 @@
+//! `state: reset` of `kubeadm`.
+
 use std::path::Path;
 
 use super::{
     super::quorum::Verdict,
     node::{Files, MARKER},
     planes::{self, Purpose},
-    tool::Tool,
+    tool::{Tool, phase_options},
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
 
@@ -27,12 +29,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         if let Some(socket) = &tool.cri_socket {
             words.push(format!("--cri-socket={socket}"));
         }
-        if !skip.is_empty() {
-            words.push(format!("--skip-phases={skip}"));
-        }
-        if !ignored.is_empty() {
-            words.push(format!("--ignore-preflight-errors={ignored}"));
-        }
+        words.extend(phase_options(&skip, &ignored));
         tool.run(&words, host, outcome)?;
         let _ = std::fs::remove_file(MARKER);
         outcome.set("joined", false);

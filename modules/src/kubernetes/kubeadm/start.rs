@@ -1,9 +1,11 @@
+//! `state: init` of `kubeadm`: creates the cluster on its first node, and repeats an interrupted creation.
+
 use std::path::Path;
 
 use super::{
     decide::{self, Step},
     node::{self, Files, Unfinished},
-    tool::Tool,
+    tool::{Tool, phase_options},
 };
 use crate::{Args, Failure, Host, Plan};
 
@@ -43,12 +45,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         if upload {
             words.push("--upload-certs".into());
         }
-        if !skip.is_empty() {
-            words.push(format!("--skip-phases={skip}"));
-        }
-        if !ignored.is_empty() {
-            words.push(format!("--ignore-preflight-errors={ignored}"));
-        }
+        words.extend(phase_options(&skip, &ignored));
         let unfinished = Unfinished::begin("init")?;
         tool.run(&words, host, outcome)?;
         unfinished.finish()?;

@@ -1,3 +1,5 @@
+//! `state: token` and `certificate_key` of `kubeadm`: the secrets with which further nodes join.
+
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Deserializer, Value, json};
 

@@ -1,3 +1,5 @@
+//! Calls of kubeadm and kubectl on a node, with the settings that all states share. Masks tokens and keys in results.
+
 use std::{path::Path, time::Duration};
 
 use regex::Regex;
@@ -16,8 +18,11 @@ use crate::{
 pub(super) struct Tool {
     pub(super) kubeadm: String,
     pub(super) kubectl: String,
+    /// Time limit of a kubeadm command.
     pub(super) limit: Duration,
+    /// Time to wait for an answer of the API server.
     pub(super) api_limit: Duration,
+    /// Name of the node in the cluster.
     pub(super) node: String,
     pub(super) cert_dir: String,
     pub(super) cri_socket: Option<String>,
@@ -119,6 +124,12 @@ impl Tool {
             .args(words.iter().copied())
             .run(host)
     }
+}
+
+/// Options of kubeadm for phases to skip and preflight errors to ignore, each a list separated by commas or empty.
+pub(super) fn phase_options(skip: &str, ignored: &str) -> Vec<String> {
+    let option = |name: &str, value: &str| (!value.is_empty()).then(|| format!("--{name}={value}"));
+    [option("skip-phases", skip), option("ignore-preflight-errors", ignored)].into_iter().flatten().collect()
 }
 
 /// The lines in which kubeadm reports the error.

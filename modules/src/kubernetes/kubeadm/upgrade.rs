@@ -1,10 +1,13 @@
+//! `state: upgrade` of `kubeadm`. The images of a control plane's static pods, which kubeadm replaces one by one, show
+//! whether an upgrade was completed.
+
 use std::path::Path;
 
 use super::{
     super::quorum::Verdict,
     node::{self, Api, Files},
     planes::{self, Purpose},
-    tool::Tool,
+    tool::{Tool, phase_options},
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
 
@@ -53,12 +56,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         } else {
             vec!["upgrade".to_owned(), "node".to_owned()]
         };
-        if !skip.is_empty() {
-            words.push(format!("--skip-phases={skip}"));
-        }
-        if !ignored.is_empty() {
-            words.push(format!("--ignore-preflight-errors={ignored}"));
-        }
+        words.extend(phase_options(&skip, &ignored));
         tool.run(&words, host, outcome)?;
         if !control_plane {
             // On a worker, only the kubelet's configuration is rewritten, often with the same content.

@@ -433,7 +433,7 @@ mod tests {
     use super::*;
 
     fn names(arguments: Value) -> Result<Vec<String>, String> {
-        let args = Args::validate(&SPEC, &arguments, &Host::alone(true, false)).unwrap();
+        let args = Args::validate(&SPEC, &arguments, &Host::alone().with_check(true)).unwrap();
         packages(&args).map_err(|failure| failure.message)
     }
 

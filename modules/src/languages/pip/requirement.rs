@@ -1,3 +1,5 @@
+//! Requirements of Python packages: names (PEP 503) and version specifiers (PEP 440). Extras and markers are ignored.
+
 use super::version::Version;
 
 /// A package with its permitted versions.

@@ -1,3 +1,5 @@
+//! Versions of Python packages and their order (PEP 440).
+
 use std::cmp::Ordering;
 
 /// A version in Python's order (PEP 440).
@@ -21,6 +23,7 @@ struct Phase {
 }
 
 impl Version {
+    /// Parses a version; `None` for a text that is no version.
     pub(super) fn parse(text: &str) -> Option<Version> {
         let text = text.trim().to_lowercase();
         let text = text.strip_prefix('v').unwrap_or(&text);
@@ -48,6 +51,7 @@ impl Version {
         self.cmp(wanted) == Ordering::Equal && (wanted.local.is_none() || self.local == wanted.local)
     }
 
+    /// The version without the last part of its release, for the operator `~=`.
     pub(super) fn without_last(&self) -> Version {
         let kept = self.release.len().saturating_sub(1);
         Version { release: self.release.iter().take(kept).copied().collect(), ..self.clone() }

@@ -1,3 +1,5 @@
+//! Tests of transfers between hosts over TCP on this machine: tickets, changed contents, and senders that lie.
+
 use std::{
     fs::File,
     io::{Read, Write},

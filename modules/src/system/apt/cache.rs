@@ -1,3 +1,5 @@
+//! Updates apt's package lists if they are older than `cache_valid_time`, with growing pauses between attempts.
+
 use std::{
     os::unix::fs::MetadataExt,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -9,9 +11,13 @@ use crate::{Args, Failure, Host};
 /// When and how to update the package lists.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
+    /// `update_cache`, if given.
     update: Option<bool>,
+    /// Seconds for which the lists count as current; 0 or less updates them each time.
     valid: i64,
+    /// Number of attempts, at least one.
     retries: u32,
+    /// Longest pause between two attempts, in seconds.
     longest_pause: u64,
 }
 
@@ -72,7 +78,7 @@ fn seconds_now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0))
 }
 
-/// Time of the last update, in seconds since the epoch.
+/// Time of the last update, in seconds since the epoch; 0 if there was none.
 pub(super) fn updated_at() -> i64 {
     ["/var/lib/apt/periodic/update-success-stamp", "/var/lib/apt/lists"]
         .iter()

@@ -1,3 +1,5 @@
+//! Requested packages: parses them, compares them with dpkg's database, and yields arguments of apt-get.
+
 use std::collections::BTreeMap;
 
 use super::{
@@ -13,8 +15,11 @@ use crate::{
 /// A requested package: `name`, `name=1.2*`, `name>=1.2`, `name:arch`, `name/release`, `name*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wish {
+    /// The request as the task writes it, for messages.
     pub(super) written: String,
+    /// Name or pattern, without version and release.
     pub(super) name: String,
+    /// Release of the distribution to install from.
     pub(super) release: Option<String>,
     pub(super) version: Option<Version>,
 }
@@ -240,7 +245,7 @@ mod tests {
 
     fn install(names: &[&str]) -> Vec<String> {
         let wishes: Vec<Wish> = names.iter().map(|name| Wish::parse(name).unwrap()).collect();
-        to_install(&wishes, false, &Settings::default(), &Database::parse(STATUS), &Host::alone(false, false)).unwrap()
+        to_install(&wishes, false, &Settings::default(), &Database::parse(STATUS), &Host::alone()).unwrap()
     }
 
     #[test]

@@ -1,3 +1,6 @@
+//! Runs of apt-get(8): its options, simulations for check mode, its summary, repairs, and `policy-rc.d`, the file by
+//! which Debian keeps services from starting.
+
 use std::time::Duration;
 
 use super::Database;
@@ -16,8 +19,10 @@ pub(super) struct Settings {
     pub(super) change_held: bool,
     pub(super) force: bool,
     pub(super) default_release: Option<String>,
+    /// Exit status of `policy-rc.d` during the run; 101 forbids starts of services.
     pub(super) policy: Option<i64>,
     autoremove: bool,
+    /// Fails rather than removes a package.
     keep_all: bool,
     recommends: Option<bool>,
     unauthenticated: bool,
@@ -243,10 +248,10 @@ impl Drop for Policy {
     }
 }
 
-/// Replaces the policy atomically, because dpkg may run it at any moment.
+/// Replaces the policy atomically, because dpkg may run it at any time.
 fn put(text: &str) -> Result<(), Failure> {
     let attributes = Attributes::default().with_mode(Some(Mode::Bits(0o755)));
-    config_file::replace_with(POLICY, text, false, attributes).map(drop)
+    config_file::replace_with(POLICY, text, attributes)
 }
 
 #[cfg(test)]

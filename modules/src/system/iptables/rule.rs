@@ -1,3 +1,5 @@
+//! Writes a rule as arguments of iptables(8), in the order of Ansible's module.
+
 use serde_json::Value;
 
 use crate::Args;
@@ -190,7 +192,7 @@ mod tests {
     use crate::{Host, Module};
 
     fn rule(arguments: Value) -> String {
-        let args = Args::validate(super::super::Iptables.spec(), &arguments, &Host::alone(false, false)).unwrap();
+        let args = Args::validate(super::super::Iptables.spec(), &arguments, &Host::alone()).unwrap();
         words(&args, args.str("jump"), Family::of(args.str("ip_version").unwrap())).join(" ")
     }
 

@@ -1,3 +1,5 @@
+//! An existing account: its entries in passwd(5), group(5) and shadow(5).
+
 use crate::{
     accounts::{self, User},
     facts::Root,
@@ -7,19 +9,25 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct Account {
     pub(super) user: User,
+    /// Name of the primary group; `None` if its id has no name.
     pub(super) primary: Option<String>,
     /// Names of supplementary groups.
     pub(super) groups: Vec<String>,
+    /// `None` if the account has no entry or the file is not readable.
     pub(super) shadow: Option<Shadow>,
 }
 
-/// A line of /etc/shadow; only root can read it.
+/// A line of /etc/shadow; only root can read it. Ages of the password are in days; an empty field is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Shadow {
     pub(super) password: String,
+    /// Age before which the user must not change the password.
     pub(super) min: Option<i64>,
+    /// Age at which the password expires.
     pub(super) max: Option<i64>,
+    /// Days of warning before the password expires.
     pub(super) warn: Option<i64>,
+    /// Days after which an account with an expired password is disabled.
     pub(super) inactive: Option<i64>,
     /// Day on which the account expires, counted from the epoch.
     pub(super) expires: Option<i64>,
@@ -46,6 +54,7 @@ impl Shadow {
 }
 
 impl Account {
+    /// Reads an account. `local` looks only into the files in `/etc`, not into directory services.
     pub(super) fn read(name: &str, local: bool) -> Option<Account> {
         let user = if local {
             accounts::local_users().into_iter().find(|user| user.name == name)

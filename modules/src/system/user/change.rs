@@ -1,3 +1,6 @@
+//! Decides on the commands that bring an account to its requested state: useradd(8), usermod(8), chage(1), chpasswd(8).
+//! Passwords travel on standard input only.
+
 use jiff::Timestamp;
 
 use super::account::{Account, Shadow};

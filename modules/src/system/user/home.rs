@@ -1,9 +1,11 @@
+//! Home directories, created and filled from the skeleton while nobody else can enter them.
+
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
 use crate::{
     Failure,
     accounts::User,
-    files::way::{self, Place},
+    files::way::{self, Link, Place},
     process::reason,
 };
 
@@ -20,8 +22,8 @@ pub(super) fn make(user: &User, skeleton: &str, umask: Option<&str>) -> Result<(
     // Ownership is transferred last: until then nobody else can enter and plant links.
     way::create_dir(home, 0o700).map_err(refuse)?;
     fill(Path::new(skeleton), home, user).map_err(refuse)?;
-    let given = Place::to_write(home, false).and_then(|place| {
-        let home = place.open(false)?;
+    let given = Place::to_write(home, Link::NoFollow).and_then(|place| {
+        let home = place.open()?;
         home.set_permissions(fs::Permissions::from_mode(0o777 & !mask.unwrap_or(0o22)))?;
         way::give(&home, Some(user.uid), Some(user.gid))
     });
@@ -42,13 +44,13 @@ fn fill(from: &Path, to: &Path, user: &User) -> io::Result<()> {
         } else if kind.is_symlink() {
             way::symlink(&fs::read_link(entry.path())?, &target)?;
         } else if kind.is_file() {
-            let mut file = Place::to_write(&target, false)?.create_new(0o600)?;
+            let mut file = Place::to_write(&target, Link::NoFollow)?.create_new(0o600)?;
             io::copy(&mut way::open(&entry.path())?, &mut file)?;
             file.set_permissions(entry.metadata()?.permissions())?;
         } else {
             continue;
         }
-        way::chown(&target, Some(user.uid), Some(user.gid), false)?;
+        way::chown(&target, Some(user.uid), Some(user.gid), Link::NoFollow)?;
     }
     Ok(())
 }

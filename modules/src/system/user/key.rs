@@ -1,3 +1,5 @@
+//! SSH keys of `user` (`generate_ssh_key`), from ssh-keygen(1).
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -168,7 +170,7 @@ fn make_folder(path: &Path, user: &User) -> Result<(), Failure> {
         return Ok(());
     }
     way::create_dir(folder, 0o700)
-        .and_then(|()| way::chown(folder, Some(user.uid), Some(user.gid), false))
+        .and_then(|()| way::chown(folder, Some(user.uid), Some(user.gid), way::Link::NoFollow))
         .map_err(|error| Failure::new(format!("{} could not be made: {}.", folder.display(), reason(&error))))
 }
 
@@ -198,7 +200,7 @@ mod tests {
                 comment: Some("test".into()),
                 passphrase: passphrase.into(),
             };
-            let host = Host::alone(false, false);
+            let host = Host::alone();
             if crate::process::find(&host, "ssh-keygen").is_none() {
                 return;
             }

@@ -1,3 +1,5 @@
+//! `archive` of `git`: writes a version to an archive file, and replaces an existing file only if its content differs.
+
 use std::path::{Path, PathBuf};
 
 use super::repository::Repository;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
     files::{
-        way::{self, Place},
+        way::{self, Link, Place},
         write::{Source, Wanted},
     },
     process::reason,
@@ -170,7 +170,7 @@ impl Module for Git {
             let remote = Remote { program: &program, address: &wish.repo, directory: None };
             return Ok(first(Plan::change(|_, _| Ok(())), remote.commit_of(&wish.version, host)?, host));
         };
-        match Place::to_write(&dest, true) {
+        match Place::to_write(&dest, Link::Follow) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unusable(&dest, &error)),
             _ => {}
         }

@@ -1,3 +1,5 @@
+//! Calls of git: without prompts, with the SSH options of the task, and with credentials outside of arguments and URLs.
+
 use std::path::Path;
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! Versions of a remote repository, from `git ls-remote`, which needs no clone.
+
 use std::path::Path;
 
 use serde_json::Value;
@@ -43,10 +45,12 @@ impl Remote<'_> {
         }
     }
 
+    /// Whether the repository has this branch.
     pub(super) fn has_branch(&self, name: &str, host: &Host) -> Result<bool, Failure> {
         Ok(!self.list(&["-h", &format!("refs/heads/{name}")], host)?.is_empty())
     }
 
+    /// Whether the repository has this tag.
     pub(super) fn has_tag(&self, name: &str, host: &Host) -> Result<bool, Failure> {
         Ok(!self.list(&["-t", &format!("refs/tags/{name}")], host)?.is_empty())
     }

@@ -1,3 +1,5 @@
+//! A clone on the host: creates it, fetches, checks out and verifies versions.
+
 use std::{
     fs::File,
     os::unix::fs::MetadataExt,
@@ -11,7 +13,7 @@ use crate::{
     Diff, Failure, Host, Outcome,
     files::{
         info::owner_name,
-        way::{self, Place},
+        way::{self, Link, Place},
     },
     process::Output,
 };
@@ -32,7 +34,7 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
     }
     let usual = dest.join(".git");
     let refuse = |error: &std::io::Error| super::unusable(&usual, error);
-    let found = match Place::to_write(&usual, true) {
+    let found = match Place::to_write(&usual, Link::Follow) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(usual),
         found => found.map_err(|error| refuse(&error))?,
     };
@@ -55,7 +57,7 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
         .with("details", format!("{} does not exist.", folder.display())));
     }
     // The file is a link in another form.
-    let place = Place::to_write(&folder, true).map_err(|error| super::unusable(&folder, &error))?;
+    let place = Place::to_write(&folder, Link::Follow).map_err(|error| super::unusable(&folder, &error))?;
     let about = place.metadata().map_err(|error| super::unusable(&folder, &error))?;
     if !way::is_trusted(owner) && about.uid() != owner {
         return Err(Failure::new(format!(
@@ -72,7 +74,7 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
 impl Repository {
     /// Opens the directory of a clone.
     pub(super) fn open(program: &Program, dest: &Path, bare: bool) -> Result<Repository, Failure> {
-        let folder = Place::to_write(dest, true).and_then(|place| place.existing()?.try_clone());
+        let folder = Place::to_write(dest, Link::Follow).and_then(|place| place.existing()?.try_clone());
         let folder = folder.map_err(|error| super::unusable(dest, &error))?;
         Ok(Repository { program: program.clone(), dest: dest.to_owned(), bare, folder })
     }
@@ -82,6 +84,7 @@ impl Repository {
         way::handle(&self.folder)
     }
 
+    /// Runs git in the clone; fails with its message.
     pub(super) fn run(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         let what = format!("git {} failed in {}", words.first().unwrap_or(&""), self.dest.display());
         self.run_for(words, &what, host)
@@ -112,6 +115,7 @@ impl Repository {
         Ok(output.stdout_text().lines().any(|line| !line.starts_with("??") && !line.is_empty()))
     }
 
+    /// URL of a remote; `None` if the clone has no remote of this name.
     pub(super) fn remote_url(&self, remote: &str, host: &Host) -> Result<Option<String>, Failure> {
         let output = self.program.command(&["ls-remote", "--get-url", remote], Some(&self.directory())).run(host)?;
         let text = output.stdout_text().trim().to_owned();
@@ -119,6 +123,7 @@ impl Repository {
         Ok(Some(text).filter(|text| output.success() && !text.is_empty() && text != remote))
     }
 
+    /// Makes the remote refer to the requested URL, unless `known`, its present one, means the same.
     pub(super) fn set_remote_url(&self, wish: &Wish, known: Option<&str>, host: &Host) -> Result<(), Failure> {
         let what = format!("Failed to set a new url {} for {}", wish.repo, wish.remote);
         match known {
@@ -264,6 +269,7 @@ impl Repository {
         self.run_for(&words, &what, host).map(|_| ())
     }
 
+    /// Checks out the requested version, and resets a branch to its upstream. Local changes are lost.
     pub(super) fn check_out(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
         let (version, remote) = (&wish.version, &wish.remote);
         let what = format!("Failed to checkout {version}");

@@ -1,3 +1,5 @@
+//! Submodules of a clone: compares them with their recorded commits, and updates them.
+
 use super::{Wish, repository::Repository};
 use crate::{Failure, Host, files::way};
 

@@ -1,3 +1,5 @@
+//! The place of a new clone. git receives a path that no other user can redirect.
+
 use std::{
     fs::{File, Permissions},
     io,
@@ -13,7 +15,7 @@ use crate::{
         context::{context_of, set_context},
         scratch::Scratch,
         sweep,
-        way::{self, Place, handle},
+        way::{self, Link, Place, handle},
     },
 };
 
@@ -38,7 +40,7 @@ impl Target {
         way::create_dir_all(parent).map_err(|error| {
             Failure::new(format!("{} could not be made: {}.", parent.display(), crate::process::reason(&error)))
         })?;
-        let place = Place::to_write(dest, true).map_err(|error| super::unusable(dest, &error))?;
+        let place = Place::to_write(dest, Link::Follow).map_err(|error| super::unusable(dest, &error))?;
         let private = if movable { private(place.real()) } else { None };
         Ok(Target { dest: dest.to_owned(), place, private })
     }
@@ -79,12 +81,12 @@ impl Target {
     /// The directory of the clone, which is created if it does not exist. It must be empty.
     fn directory(&self, mask: Option<u32>) -> io::Result<File> {
         let directory = match self.place.node() {
-            Some(_) => self.place.open(false)?,
+            Some(_) => self.place.open()?,
             None => {
                 let bits = 0o777 & !mask.unwrap_or(0);
                 let mode = Mode::from_raw_mode(bits);
                 rustix::fs::mkdirat(self.place.directory(), self.place.name(), mode)?;
-                let made = self.place.sibling(self.place.name())?.open(false)?;
+                let made = self.place.sibling(self.place.name())?.open()?;
                 if made.metadata()?.uid() != rustix::process::geteuid().as_raw() {
                     return Err(io::Error::other("somebody exchanged the new directory"));
                 }

@@ -1,3 +1,5 @@
+//! Tests of the JSON schemas: complete in keywords and modules, and without dangling references.
+
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use super::*;

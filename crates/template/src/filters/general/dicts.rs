@@ -89,6 +89,6 @@ pub(in crate::filters) fn lists_mergeby(_: &mut State<'_, '_>, args: &Arguments)
     }
     let mut pairs: Vec<(Value, Value)> = merged.into_iter().collect();
     // Incomparable keys keep their order.
-    let _ = crate::python::order::sort(&mut pairs, false, |(key, _)| key);
+    let _ = crate::python::order::sort(&mut pairs, |(key, _)| key);
     Ok(list(pairs.into_iter().map(|(_, value)| value).collect()))
 }

@@ -129,13 +129,13 @@ pub(super) fn call(name: &str, args: &[Ast], data: &Value) -> Found {
         "sort" => {
             count(1)?;
             let mut items = list_at(0)?;
-            order::sort(&mut items, false, |item| item)?;
+            order::sort(&mut items, |item| item)?;
             Ok(list(items))
         }
         "sort_by" => {
             count(2)?;
             let mut items = keyed(list_at(0)?, expression(1)?)?;
-            order::sort(&mut items, false, |(key, _)| key)?;
+            order::sort(&mut items, |(key, _)| key)?;
             Ok(list(items.into_iter().map(|(_, item)| item).collect()))
         }
         "merge" => {
