@@ -427,12 +427,20 @@ ip address add 192.0.2.130/32 dev other0
 ip route add 192.0.2.140/32 dev other0 table 200
 ip route add local 192.0.2.130/32 dev other0 table 200 proto kernel
 ip route add local 0.0.0.0/0 dev lo table 2004 proto kernel
+ip link set other1 up
+ip address add 192.0.2.150/28 dev other0
+ip route add 10.233.65.0/24 via 192.0.2.151 dev other0 proto kernel
+ip route add 10.233.66.0/24 via 192.0.2.151 dev other0 proto static
+ip -6 address add fd00:1::1/64 dev other0 nodad
+ip -6 route add fd00:2::/64 via fd00:1::2 dev other0 proto kernel
 sh \"$0\"
 sh \"$0\"
 ip rule show | tr -s '\\t ' ' '
 ip -6 rule show | tr -s '\\t ' ' '
 ip route show table 200 | cut -d ' ' -f 1
 ip route show table 2004 2>/dev/null || true
+ip route show | cut -d ' ' -f 1
+ip -6 route show dev other0 | cut -d ' ' -f 1
 ls /sys/class/net
 ";
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/roles/network/cilium/files/clean.sh");
@@ -455,6 +463,10 @@ ls /sys/class/net
         "0: from all lookup local",
         "32766: from all lookup main",
         "192.0.2.140",
+        "10.233.66.0/24",
+        "192.0.2.144/28",
+        "fd00:1::/64",
+        "fe80::/64",
         "lo",
         "other0",
         "other1",

@@ -25,6 +25,13 @@ for family in -4 -6; do
     fi
 done
 
+# Routes to the pods of other nodes (auto-direct-node-routes). They are marked as the kernel's, whose own have no gateway.
+for family in -4 -6; do
+    ip $family route show proto kernel 2>/dev/null | sed -n 's/^\([0-9a-f.:/]* via [0-9a-f.:]* dev [^ ]*\).*/\1/p' | while read -r route; do
+        ip $family route delete $route proto kernel || true
+    done
+done
+
 # clean PROGRAM TABLE: deletes Cilium's chains and the rules that lead to them, at once.
 clean() {
     "$1-save" -t "$2" 2>/dev/null | awk -v table="$2" '
