@@ -62,6 +62,17 @@ fn hostile_names_and_addresses_never_reach_a_shell() {
 }
 
 #[test]
+fn workers_are_no_members_of_etcd_in_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: cp1\n  gather_facts: false\n  roles: [cluster]\n  tasks:\n    - ansible.builtin.assert:\n        \
+         that: [\"etcd_clusters[0].members | dict2items | map(attribute='key') == groups['etcd']\"]\n";
+    let variables = ["-e", "etcd_deployment_type=kubeadm"];
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n[kube_node]\nworker ip=10.0.0.3\n";
+    let (code, text) = play(folder.path(), hosts, playbook, &variables);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
 fn hostile_facts_do_not_override_cluster_variables() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("library")).unwrap();
