@@ -67,7 +67,11 @@ fn even_number_of_etcd_members_refused() {
     let inventory = GROUPS.replace("[etcd]\ncp1", "[etcd]\ncp1\nworker1");
     refused(&inventory, "", "The group `etcd` has 2 hosts (cp1, worker1).");
     // A cluster whose third member was lost and removed goes on until another one joins.
-    refused(&inventory, "ignore_assert_errors=true\nkube_version=v1.30", "kube_version is `v1.30`, but must be a release");
+    refused(
+        &inventory,
+        "ignore_assert_errors=true\nkube_version=v1.30",
+        "kube_version is `v1.30`, but must be a release",
+    );
 }
 
 #[test]
