@@ -26,7 +26,7 @@ fn seen() -> Value {
         format!("spec:\n  containers:\n  - command: [program, {flags}]\n    image: example.org/etcd:3.5.1\n")
     };
     let kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\ncgroupDriver: systemd\nclusterDNS: [10.96.0.10]\n\
-                   syncFrequency: 0s\nmaxPods: 60\nauthentication: {anonymous: {enabled: false}}\n";
+                   syncFrequency: 0s\nmemorySwap: {}\nmaxPods: 60\nauthentication: {anonymous: {enabled: false}}\n";
     let node = |name: &str| {
         json!({"name": name, "kubelet_program": "/usr/bin/kubelet",
             "kubelet_arguments": "--v=3\n--own=1\n--container-runtime=remote",
@@ -119,6 +119,8 @@ fn kubeadm_cluster_becomes_inventory() {
         ("kube_proxy_strict_arp", json!(true)),
         ("kubelet_custom_flags", json!(["--own=1"])),
         ("kube_log_level", json!(3)),
+        // The role's own default would let pods swap.
+        ("kubelet_swap_behavior", json!("NoSwap")),
         ("bin_dir", json!("/usr/local/bin")),
         ("pod_infra_image_tag", json!("3.9")),
     ] {

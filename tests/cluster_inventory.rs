@@ -66,6 +66,12 @@ fn missing_groups_refused() {
 fn even_number_of_etcd_members_refused() {
     let inventory = GROUPS.replace("[etcd]\ncp1", "[etcd]\ncp1\nworker1");
     refused(&inventory, "", "The group `etcd` has 2 hosts (cp1, worker1).");
+    // A cluster whose third member was lost and removed goes on until another one joins.
+    refused(
+        &inventory,
+        "ignore_assert_errors=true\nkube_version=v1.30",
+        "kube_version is `v1.30`, but must be a release",
+    );
 }
 
 #[test]
@@ -174,6 +180,7 @@ fn etcd_in_pods_with_settings_beyond_kubeadm_refused() {
     for (variables, sentence) in [
         ("etcd_events_cluster_setup=true", "kubeadm runs one cluster only"),
         ("etcd_client_port=2399", "kubeadm always takes the ports 2379 and 2380"),
+        ("kube_version=1.36.4\netcd_version=3.5.33", "flags that only etcd 3.6 and newer have"),
         ("etcd_image_repo=quay.io/coreos/store", "Name a repository that ends with /etcd."),
     ] {
         refused(GROUPS, &format!("etcd_deployment_type=kubeadm\n{variables}"), sentence);

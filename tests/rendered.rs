@@ -288,3 +288,22 @@ fn keepalived_of_one_control_plane_has_no_empty_list_of_peers() {
     has(&text("[10.0.0.2]"), &["unicast_src_ip 10.0.0.1", "unicast_peer {", "10.0.0.2"]);
     assert!(!text("[]").contains("unicast"), "keepalived refuses an empty list");
 }
+
+#[test]
+fn control_planes_that_join_or_upgrade_get_the_timeout_and_patches_of_the_first() {
+    let variables = "kubeadm_init_timeout: 7m0s\nkubeadm_patches: [{target: kube-scheduler, patch: {}}]\n\
+                     kubeadm_patches_dir: /etc/patches\nkubeadm_token: {token: t, ca_cert_hash: h}\n\
+                     kubeadm_certificates: {certificate_key: k}\n";
+    let timeout = "timeouts:\n  controlPlaneComponentHealthCheck: 7m0s\n";
+    let join = render("control_plane", "kubeadm-join.yaml.j2", variables);
+    let upgrade = render("control_plane", "kubeadm-upgrade.yaml.j2", variables);
+    assert!(join.contains(timeout) && join.contains("patches:\n  directory: /etc/patches\n"), "{join}");
+    assert!(upgrade.contains(timeout), "{upgrade}");
+    for step in ["apply", "node"] {
+        let patches = format!("{step}:\n  patches:\n    directory: /etc/patches\n");
+        assert!(upgrade.contains(&patches), "{upgrade}");
+    }
+    yaml(&upgrade);
+    let plain = render("control_plane", "kubeadm-upgrade.yaml.j2", "kubeadm_init_timeout: 7m0s\n");
+    assert!(plain.contains(timeout) && !plain.contains("patches"), "{plain}");
+}

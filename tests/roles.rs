@@ -62,6 +62,36 @@ fn hostile_names_and_addresses_never_reach_a_shell() {
 }
 
 #[test]
+fn workers_are_no_members_of_etcd_in_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: cp1\n  gather_facts: false\n  roles: [cluster]\n  tasks:\n    - ansible.builtin.assert:\n        \
+         that: [\"etcd_clusters[0].members | dict2items | map(attribute='key') == groups['etcd']\"]\n";
+    let variables = ["-e", "etcd_deployment_type=kubeadm"];
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n[kube_node]\nworker ip=10.0.0.3\n";
+    let (code, text) = play(folder.path(), hosts, playbook, &variables);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+/// The state before an upgrade has the keys of a cluster, and would come back in the next cluster of the hosts.
+#[test]
+fn reset_removes_the_state_that_an_upgrade_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let backups = folder.path().join("backups");
+    fs::create_dir_all(backups.join("rollback/etcd-pki")).unwrap();
+    fs::write(backups.join("cluster.tar.gz.age"), "").unwrap();
+    let playbook = format!(
+        "- hosts: cp1\n  gather_facts: false\n  vars: {{upgrade_backup_dir: '{}'}}\n  tasks:\n    \
+         - ansible.builtin.import_role: {{name: upgrade, tasks_from: remove}}\n",
+        backups.display()
+    );
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(!backups.join("rollback").exists() && backups.join("cluster.tar.gz.age").exists());
+    let reset = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/reset/tasks/main.yml")).unwrap();
+    assert!(reset.contains("    name: upgrade\n    tasks_from: remove\n"), "{reset}");
+}
+
+#[test]
 fn hostile_facts_do_not_override_cluster_variables() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("library")).unwrap();

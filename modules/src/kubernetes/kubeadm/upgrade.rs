@@ -56,6 +56,10 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         } else {
             vec!["upgrade".to_owned(), "node".to_owned()]
         };
+        let configuration = tool.config()?;
+        if let Some((path, _secret)) = &configuration {
+            words.push(format!("--config={path}"));
+        }
         words.extend(phase_options(&skip, &ignored));
         tool.run(&words, host, outcome)?;
         if !control_plane {
