@@ -234,6 +234,28 @@ fn what_a_plugin_changes_in_its_process_reaches_no_other_host() {
 }
 
 #[test]
+fn program_of_a_plugin_takes_no_message_of_windlass() {
+    let folder = project(
+        "import subprocess\nresult['read'] = subprocess.run(['cat'], stdout=subprocess.PIPE).stdout.decode()\n\
+         subprocess.run(['echo', 'printed'])\nresult['flag'] = task_vars['flag']",
+    );
+    let (code, result, text) = hoist(folder.path(), "{}", &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!((&result["read"], &result["flag"]), (&"".into(), &"up".into()), "{text}");
+}
+
+#[test]
+fn plugin_ends_with_the_timeout_of_its_task() {
+    let folder = project("import time\ntime.sleep(60)");
+    let play = "- hosts: a\n  gather_facts: false\n  tasks:\n    - hoist: {}\n      timeout: 2\n";
+    fs::write(folder.path().join("late.yml"), play).unwrap();
+    let output = stand_ins::windlass(folder.path(), &["playbook", "-i", "hosts", "late.yml"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("Timed out after 2 second(s)") || text.contains("within 2 s"), "{text}");
+}
+
+#[test]
 fn plugin_of_a_built_in_action_has_no_effect_and_says_so() {
     let folder = project("pass");
     fs::write(folder.path().join("action_plugins/debug.py"), "raise Exception\n").unwrap();

@@ -15,7 +15,9 @@ except (ImportError, OSError, AttributeError):
     # A Python built without ctypes evaluates plugins nevertheless.
     pass
 
-wire = os.fdopen(os.dup(1), 'w', encoding='utf-8')
+# Programs that a plugin starts inherit neither: they would take requests, or spoil answers.
+requests, wire = os.fdopen(os.dup(0), encoding='utf-8'), os.fdopen(os.dup(1), 'w', encoding='utf-8')
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 os.dup2(2, 1)
 
 
@@ -35,7 +37,7 @@ class Plain:
 
 
 sys.stdout, sys.stderr = Plain(sys.stdout), Plain(sys.stderr)
-setup = json.loads(sys.stdin.readline())
+setup = json.loads(requests.readline())
 sys.path[:0] = setup['paths']
 
 
@@ -90,7 +92,7 @@ def say(answer):
 def ask(question):
     """Sends a question to Windlass, which is waiting for the result, and returns the answer."""
     say({'ask': question})
-    answer = json.loads(sys.stdin.readline())
+    answer = json.loads(requests.readline())
     if 'error' in answer:
         raise LookupError(answer['error'])
     return unpacked(answer['value'])
@@ -342,7 +344,7 @@ def of_inventory(value, secrets):
 
 
 def main():
-    for line in iter(sys.stdin.readline, ''):
+    for line in iter(requests.readline, ''):
         request = json.loads(line)
         try:
             if request['do'] == 'names':
