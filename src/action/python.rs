@@ -53,7 +53,8 @@ fn call(context: &ActionContext, module: &ForeignModule, plugin: &Path) -> Actio
         "remote_user": target.user, "remote_tmp": target.remote_tmp, "pipelining": true,
     });
     let fields = json!({
-        "action": module.described(), "args": packed(&value_of(context.args.clone())), "check_mode": check, "diff": diff, "no_log": no_log,
+        "action": module.described(), "args": packed(&value_of(context.args.clone())),
+        "check_mode": check, "diff": diff, "no_log": no_log,
         "name": task.name.as_ref().and_then(|name| name.as_str()), "environment": [context.environment],
         "async_val": context.detach, "collections": task.collections(),
     });
@@ -137,8 +138,8 @@ async fn run_module(context: &ActionContext, name: &str, resolution: &Resolution
         Resolution::Foreign(module) if module.has_file() => foreign::run_module(context, module).await,
         Resolution::Foreign(_) => Err(format!("{name} is an action without a module").into()),
         _ => {
-            let spec = super::spec(short_name(name)).or_else(|| super::spec(name));
-            let name = spec.map_or_else(|| name.to_owned(), |spec| format!("{}.{}", spec.collection, spec.name));
+            let name = super::spec(short_name(name))
+                .map_or_else(|| name.to_owned(), |spec| format!("{}.{}", spec.collection, spec.name));
             let mut args = context.args.clone();
             // ansible-core's module `copy` works on a file that is on the host already.
             if context.action == "copy" && args.contains_key("src") {
@@ -168,13 +169,10 @@ async fn run_command(
     let command = RawCommand {
         command: command.to_owned(),
         executable: executable.map(str::to_owned),
-        become_user: context.connection.become_user.clone(),
         input,
-        timeout: (context.timeout > 0).then(|| std::time::Duration::from_secs(context.timeout)),
         ..RawCommand::default()
     };
-    let target = Arc::new(context.connection.target.clone());
-    let output = context.pool.raw(&target, &command, None).await?;
+    let output = super::raw::send(context, command).await?;
     if output.left_out > 0 {
         return Err("its command ran, but the output is too long".into());
     }

@@ -47,12 +47,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let command = RawCommand {
         command: if assignments.is_empty() { command } else { format!("export {}; {command}", assignments.join(" ")) },
         executable: context.text("executable"),
-        become_user: context.connection.become_user.clone(),
-        timeout: (context.timeout > 0).then(|| std::time::Duration::from_secs(context.timeout)),
         ..RawCommand::default()
     };
-    let target = std::sync::Arc::new(context.connection.target.clone());
-    let output = context.pool.raw(&target, &command, None).await?;
+    let output = send(context, command).await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut result = TaskResult::ok(true).with("rc", output.status);
     if output.left_out > 0 {
@@ -66,6 +63,17 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         result.set("msg", "non-zero return code");
     }
     Ok(result.with_lines())
+}
+
+/// Runs a command as the task's user and within its time limit.
+pub(super) async fn send(context: &ActionContext, command: RawCommand) -> Result<RawOutput, Failure> {
+    let command = RawCommand {
+        become_user: context.connection.become_user.clone(),
+        timeout: (context.timeout > 0).then(|| std::time::Duration::from_secs(context.timeout)),
+        ..command
+    };
+    let target = std::sync::Arc::new(context.connection.target.clone());
+    Ok(context.pool.raw(&target, &command, None).await?)
 }
 
 /// Result of a command whose output exceeds the limit. The task fails, because truncated output can mislead.

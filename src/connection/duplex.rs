@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, kill_process_group};
@@ -14,6 +15,8 @@ use tokio::time::timeout;
 use windlass_guard::Watched;
 use windlass_protocol::Wiped;
 use windlass_ssh::{ChannelInput, ChannelOutput, Exit, Output as Piece, Signal};
+
+use super::Error;
 
 /// Time that a command has between SIGTERM and SIGKILL.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
@@ -97,20 +100,26 @@ impl Output {
 
 /// Starts a process with three pipes in a process group of its own. An interrupt at the terminal then reaches only this
 /// program, which ends its processes in order. Should it die without doing so, its guard ends them.
-pub(super) fn process(command: Command) -> io::Result<Duplex> {
+pub(super) fn process(command: Command) -> Result<Duplex, Error> {
     let start = windlass_guard::start();
     started(command, |child| group_of(child).map(|group| start.watch_group(group)))
 }
 
 /// Like [`process`], for a process that ends when its input does.
-pub(super) fn process_unguarded(command: Command) -> io::Result<Duplex> {
+pub(super) fn process_unguarded(command: Command) -> Result<Duplex, Error> {
     started(command, |_| None)
 }
 
-fn started(mut command: Command, guarded: impl FnOnce(&Child) -> Option<Watched>) -> io::Result<Duplex> {
-    let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
+fn started(mut command: Command, guarded: impl FnOnce(&Child) -> Option<Watched>) -> Result<Duplex, Error> {
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    let failed = |error: io::Error| Error::Process { program, reason: error.to_string() };
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.process_group(0).kill_on_drop(true).spawn() {
+        Ok(child) => child,
+        Err(error) => return Err(failed(error)),
+    };
     let watched = guarded(&child);
-    let stdin = child.stdin.take().ok_or_else(|| io::Error::other("it has no standard input"))?;
+    let Some(stdin) = child.stdin.take() else { return Err(failed(io::Error::other("it has no standard input"))) };
     let (sender, receiver) = mpsc::channel(16);
     let group = group_of(&child);
     tokio::spawn(watch(child, sender, watched));

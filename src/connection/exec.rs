@@ -1,7 +1,5 @@
 //! Hosts that a program of this machine enters: containers, pods, and directories with a system.
 
-use std::process::Stdio;
-
 use tokio::process::Command;
 
 use super::duplex::process;
@@ -26,33 +24,10 @@ impl Connection for Exec {
     fn shell<'a>(&'a self, command: &'a str, _pty: bool) -> Pending<'a, Result<Duplex, Error>> {
         let mut program = Command::new(self.program());
         program.args(self.words.iter().skip(1)).args(["/bin/sh", "-c", command]);
-        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = process(program)
-            .map_err(|error| Error::Process { program: self.program().to_owned(), reason: error.to_string() });
-        Box::pin(async move { started })
-    }
-
-    fn resident_executor(&self, _word: &str) -> Option<Result<Duplex, Error>> {
-        None
-    }
-
-    fn is_closed(&self) -> bool {
-        false
+        Box::pin(async move { process(program) })
     }
 
     fn lost_reason(&self) -> String {
         format!("`{}` has ended", self.program())
-    }
-
-    fn warning(&self) -> Option<String> {
-        None
-    }
-
-    fn wire_bytes(&self) -> (u64, u64) {
-        (0, 0)
-    }
-
-    fn close(&self) -> Pending<'_, ()> {
-        Box::pin(async {})
     }
 }

@@ -1,8 +1,5 @@
 //! `ansible_connection: local`: this machine as a host. Its executor is this very program, so nothing is uploaded.
 
-use std::io;
-use std::process::Stdio;
-
 use tokio::process::Command;
 
 use super::duplex::{process, process_unguarded};
@@ -21,7 +18,7 @@ impl Connection for Local {
     fn shell<'a>(&'a self, command: &'a str, _pty: bool) -> Pending<'a, Result<Duplex, Error>> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", command]);
-        Box::pin(async move { spawn(shell, process) })
+        Box::pin(async move { process(shell) })
     }
 
     fn resident_executor(&self, word: &str) -> Option<Result<Duplex, Error>> {
@@ -34,32 +31,10 @@ impl Connection for Local {
         let mut executor = Command::new(program);
         executor.args([EXECUTOR_COMMAND, word]);
         // It has a guard of its own.
-        Some(spawn(executor, process_unguarded))
-    }
-
-    fn is_closed(&self) -> bool {
-        false
+        Some(process_unguarded(executor))
     }
 
     fn lost_reason(&self) -> String {
         "the executor on this machine has ended".to_owned()
     }
-
-    fn warning(&self) -> Option<String> {
-        None
-    }
-
-    fn wire_bytes(&self) -> (u64, u64) {
-        (0, 0)
-    }
-
-    fn close(&self) -> Pending<'_, ()> {
-        Box::pin(async {})
-    }
-}
-
-fn spawn(mut command: Command, start: fn(Command) -> io::Result<Duplex>) -> Result<Duplex, Error> {
-    let program = command.as_std().get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    start(command).map_err(|error| Error::Process { program, reason: error.to_string() })
 }

@@ -33,10 +33,14 @@ pub trait Connection: Send + Sync {
 
     /// Starts the executor contained in this program, which need not be pushed; `word` follows its begin marker.
     /// Returns `None` where one has to be pushed.
-    fn resident_executor(&self, word: &str) -> Option<Result<Duplex, Error>>;
+    fn resident_executor(&self, _word: &str) -> Option<Result<Duplex, Error>> {
+        None
+    }
 
     /// Whether the connection is lost.
-    fn is_closed(&self) -> bool;
+    fn is_closed(&self) -> bool {
+        false
+    }
 
     /// Reason for the loss, as part of a sentence.
     fn lost_reason(&self) -> String;
@@ -52,13 +56,19 @@ pub trait Connection: Send + Sync {
     }
 
     /// Warning to the user about this connection.
-    fn warning(&self) -> Option<String>;
+    fn warning(&self) -> Option<String> {
+        None
+    }
 
     /// Bytes sent and received on the wire.
-    fn wire_bytes(&self) -> (u64, u64);
+    fn wire_bytes(&self) -> (u64, u64) {
+        (0, 0)
+    }
 
     /// Closes the connection.
-    fn close(&self) -> Pending<'_, ()>;
+    fn close(&self) -> Pending<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 /// Reason why a connection failed.

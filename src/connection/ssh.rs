@@ -47,10 +47,6 @@ impl Connection for Ssh {
         })
     }
 
-    fn resident_executor(&self, _word: &str) -> Option<Result<Duplex, Error>> {
-        None
-    }
-
     fn is_closed(&self) -> bool {
         self.session.is_closed()
     }

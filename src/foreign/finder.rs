@@ -99,12 +99,9 @@ impl Modules {
             }
             is_new
         };
-        if add(modules, "library") {
-            self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        }
         add(module_utils, "module_utils");
         add(callbacks, "callback_plugins");
-        if add(actions, "action_plugins") {
+        if add(modules, "library") | add(actions, "action_plugins") {
             self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
         for (kind, name, _) in plugins::KINDS {

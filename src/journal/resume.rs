@@ -20,7 +20,7 @@ pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> R
     let project = project(&inputs.playbook_names(), &inputs.sources());
     for run in runs.into_iter().rev().filter(|run| run.project == project && !run.is_empty()) {
         let journal = read_file(&run.path)?;
-        if journal.header.check || was_killed_early(&run, &journal) {
+        if journal.header.check || (did_nothing(&journal) && !run.stays_alive()) {
             continue;
         }
         resumable(&run, &journal)?;
@@ -29,10 +29,10 @@ pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> R
     Err(Error::usage("nothing to resume: no run of this playbook with this inventory has begun a task").hint(list))
 }
 
-/// Whether the run was killed before its first task. It has done nothing, and its journal may lack some of its inputs.
-fn was_killed_early(run: &RunFile, journal: &Journal) -> bool {
+/// Whether the run has neither ended nor begun a task. If it was killed, its journal may lack some of its inputs.
+fn did_nothing(journal: &Journal) -> bool {
     let is_of_task = |record: &Record| matches!(record, Record::Sent(_) | Record::Item(_) | Record::Done(_));
-    journal.end.is_none() && !journal.records.iter().any(is_of_task) && !run.stays_alive()
+    journal.end.is_none() && !journal.records.iter().any(is_of_task)
 }
 
 fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
@@ -46,7 +46,7 @@ fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
     if journal.header.check {
         return Err(Error::usage(format!("nothing to resume: the run {} was a dry run", run.run)));
     }
-    if was_killed_early(run, journal) {
+    if did_nothing(journal) {
         return Err(Error::usage(format!("nothing to resume: the run {} was killed before its first task", run.run))
             .hint("run the playbook without --resume"));
     }

@@ -8,7 +8,6 @@ use russh::MethodKind;
 use russh::client::{AuthResult, Handle, KeyboardInteractiveAuthResponse};
 use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
-use ssh_key::public::RsaPublicKey;
 use ssh_key::{Algorithm, Certificate, HashAlg, PublicKey};
 use tokio::net::UnixStream;
 
@@ -252,13 +251,13 @@ impl<'a> Authentication<'a> {
         let mut files = Vec::new();
         for path in paths {
             match KeyFile::read(path) {
-                Ok(file) => match file.public.key_data().rsa().map(RsaPublicKey::key_size) {
-                    Some(bits) if bits < self.resolved.policy.least_rsa_bits => self.complaints.push(format!(
+                Ok(file) => match self.resolved.policy.short(&file.public) {
+                    Some(bits) => self.complaints.push(format!(
                         "the key {} is not used: it has {bits} bits, and RequiredRSASize is {}",
                         path.display(),
                         self.resolved.policy.least_rsa_bits
                     )),
-                    _ => files.push(file),
+                    None => files.push(file),
                 },
                 Err(complaint) => self.complaints.push(complaint),
             }

@@ -295,11 +295,11 @@ impl fmt::Display for Error {
             write!(f, " {hint}")?;
         }
         if let Some(expression) = &self.0.expression {
-            match (&self.0.span, expression.is_empty()) {
-                // A whole file.
-                (Some(span), true) => return write!(f, " In {span}."),
-                _ => write!(f, " While evaluating `{}`", shorten(expression))?,
+            // A whole file.
+            if let (Some(span), true) = (&self.0.span, expression.is_empty()) {
+                return write!(f, " In {span}.");
             }
+            write!(f, " While evaluating `{}`", shorten(expression))?;
             // The message shows a cycle completely.
             if !self.0.variables.is_empty() && !matches!(self.0.kind, ErrorKind::Recursion { .. }) {
                 write!(f, " for `{}`", self.0.variables.join("` for `"))?;
