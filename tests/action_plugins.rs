@@ -33,6 +33,11 @@ class AnsibleAction(AnsibleError):
         self._result = result or {}
 
 
+    @property
+    def result(self):
+        return dict(self._result)
+
+
 class AnsibleActionSkip(AnsibleAction):
     @property
     def result(self):
@@ -53,7 +58,9 @@ class AnsibleActionFail(AnsibleAction):
     ),
     (
         "core/ansible/plugins/loader.py",
-        "class Loader:\n    def get(self, name, **_):\n        raise KeyError(name)\n\n\naction_loader = Loader()\n\n\n\
+        "from collections import namedtuple\n\n\nclass Loader:\n    def get_with_context(self, name, **_):\n        \
+         raise KeyError(name)\n\n    get = get_with_context\n\n\naction_loader = Loader()\n\
+         get_with_context_result = namedtuple('get_with_context_result', 'object plugin_load_context')\n\n\n\
          def init_plugin_loader(collections):\n    pass\n",
     ),
     (
@@ -91,7 +98,7 @@ class ConnectionBase:
 fn project(body: &str) -> TempDir {
     let body = body.replace('\n', "\n        ");
     let plugin = format!(
-        "import os\n\nfrom ansible.errors import AnsibleActionFail, AnsibleActionSkip, AnsibleError\n\
+        "import os\n\nfrom ansible.errors import AnsibleAction, AnsibleActionFail, AnsibleActionSkip, AnsibleError\n\
          from ansible.plugins.action import ActionBase\n\n\nclass ActionModule(ActionBase):\n    \
          def run(self, tmp=None, task_vars=None):\n        result = super().run(tmp, task_vars)\n        \
          {body}\n        return result\n"
@@ -178,6 +185,16 @@ if what == 'crash':
     raise KeyError('x')
 if what == 'die':
     os.kill(os.getpid(), 9)
+if what == 'exit':
+    os._exit(0)
+if what == 'subclass':
+    class Becalmed(AnsibleAction):
+        pass
+    raise Becalmed('no wind at all')
+if what == 'words':
+    class Wordy(Exception):
+        message = ['not', 'a', 'text']
+    raise Wordy()
 if what == 'module':
     self._execute_module(module_name='nothing.like.this')"#,
     );
@@ -191,11 +208,15 @@ if what == 'module':
     assert_eq!(result("skip")["skipped"], true);
     for (what, reason) in [
         ("crash", "hoist.py failed: KeyError: 'x'."),
-        ("die", "its process has ended with the status 9."),
+        ("die", "its process was ended by the signal 9."),
+        ("exit", "its process ended with the exit code 0 and without a result."),
+        ("subclass", "no wind at all"),
+        ("words", "['not', 'a', 'text']"),
         ("module", "the collection nothing.like is not installed"),
     ] {
         let failed = result(what);
         assert!(failed["msg"].as_str().unwrap().contains(reason), "{failed}");
+        assert_eq!(failed["failed"], true, "{failed}");
     }
 }
 
@@ -230,6 +251,99 @@ fn what_a_plugin_changes_in_its_process_reaches_no_other_host() {
         fs::write(folder.path().join("two.yml"), play).unwrap();
         let output = stand_ins::windlass(folder.path(), &["playbook", "-i", "hosts", "two.yml"]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn answer_to_a_plugin_that_died_meanwhile_reaches_no_other() {
+    let folder = project(
+        "if self._task.args['what'] == 'die':\n    import threading\n    \
+         threading.Timer(0.5, os._exit, [1]).start()\n    \
+         self._low_level_execute_command('sleep 1; echo of the dead')\n\
+         result['out'] = self._low_level_execute_command('echo ' + self._task.args['what'])['stdout']",
+    );
+    let play = "- hosts: all\n  gather_facts: false\n  tasks:\n    - hoist: {what: die}\n      ignore_errors: true\n    \
+                - hoist: {what: '{{ item }}'}\n      loop: [one, two, three]\n      register: hoisted\n      \
+                failed_when: hoisted.out != item ~ '\\n'\n";
+    fs::write(folder.path().join("dead.yml"), play).unwrap();
+    let output = stand_ins::windlass(folder.path(), &["playbook", "-i", "hosts", "dead.yml"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.contains("its process ended with the exit code 1"), "{text}");
+}
+
+#[test]
+fn forked_process_and_threads_of_a_plugin_mix_up_no_answers() {
+    let folder = project(
+        r#"child = os.fork()
+if not child:
+    try:
+        task_vars['flag']
+    except Exception as error:
+        open('refused', 'w').write(str(error))
+    return {'of': 'the child'}
+os.waitpid(child, 0)
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(8) as pool:
+    outputs = list(pool.map(lambda n: self._low_level_execute_command('echo %d' % n)['stdout'], range(30)))
+result['right'] = outputs == ['%d\n' % n for n in range(30)]"#,
+    );
+    let (code, result, text) = hoist(folder.path(), "{}", &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(result["right"], true, "{result} {text}");
+    let refused = fs::read_to_string(folder.path().join("refused")).unwrap();
+    assert!(refused.contains("a process that a plugin has forked cannot ask"), "{refused}");
+}
+
+#[test]
+fn text_that_a_plugin_prints_is_masked_and_hidden_with_no_log() {
+    let folder = project(
+        "import subprocess, sys\nprint('\\x1b[31mprinted', self._task.args['text'])\n\
+         print('also', self._task.args['text'], file=sys.stderr)\n\
+         subprocess.run(['echo', 'program', self._task.args['text']])",
+    );
+    fs::write(folder.path().join("password"), "vault").unwrap();
+    let encrypt = ["vault", "encrypt_string", "--vault-password-file", "password", "-n", "text", "heave-away-joe"];
+    let encrypted = stand_ins::windlass(folder.path(), &encrypt).output().unwrap();
+    fs::create_dir(folder.path().join("group_vars")).unwrap();
+    fs::write(folder.path().join("group_vars/all.yml"), encrypted.stdout).unwrap();
+    let seen = |line: &str| {
+        let play =
+            format!("- hosts: a\n  gather_facts: false\n  tasks:\n    - hoist: {{text: '{{{{ text }}}}'}}\n{line}");
+        fs::write(folder.path().join("printing.yml"), play).unwrap();
+        let arguments = ["playbook", "-i", "hosts", "--vault-password-file", "password", "printing.yml"];
+        let output = stand_ins::windlass(folder.path(), &arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !text.contains("heave-away-joe"), "{text}");
+        text
+    };
+    let text = seen("");
+    for line in ["[a] \\u{1b}[31mprinted ********", "[a] also ********", "[a] program ********"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let text = seen("      no_log: true\n");
+    assert!(!text.contains("printed") && !text.contains("also") && !text.contains("program"), "{text}");
+}
+
+#[test]
+fn variables_that_a_plugin_changes_reach_the_action_that_it_runs() {
+    let folder = project(
+        r#"mine = task_vars.copy()
+mine.update(greeting='ahoy')
+task = self._task.copy()
+task.args = {'src': os.path.abspath('greeting.j2'), 'dest': os.path.abspath('greeting')}
+loader = self._shared_loader_obj.action_loader
+result['first'] = loader.get_with_context('ansible.legacy.template', task=task).object.run(task_vars=mine)['changed']
+result['plain'] = loader.get('template', task=task).run(task_vars=dict(task_vars, greeting='avast'))['changed']
+result['unchanged'] = 'greeting' not in task_vars and mine.pop('flag') == 'up' and 'flag' not in mine
+self._connection.reset()"#,
+    );
+    fs::write(folder.path().join("greeting.j2"), "{{ greeting }} {{ flag }}").unwrap();
+    let (code, result, text) = hoist(folder.path(), "{}", &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(fs::read_to_string(folder.path().join("greeting")).unwrap(), "avast up", "{result} {text}");
+    for name in ["first", "plain", "unchanged"] {
+        assert_eq!(result[name], true, "{name}: {result} {text}");
     }
 }
 

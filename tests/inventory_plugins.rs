@@ -337,7 +337,7 @@ inventory.add_host('vm1')
 "#;
     let folder = project(&[("cloud", parse)], &[("a.cloud.yml", "plugin: cloud\n")]);
     let said = refused(&folder);
-    assert!(said.contains(r"tag \x1b]0;x\x07 of a cloud \u202e"), "{said}");
+    assert!(said.contains(r"tag \u{1b}]0;x\u{7} of a cloud \u{202e}"), "{said}");
 }
 
 #[test]

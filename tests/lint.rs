@@ -214,6 +214,18 @@ fn variable_of_given_inventory_is_defined() {
 }
 
 #[test]
+fn task_of_an_action_plugin_alone_is_known() {
+    let task = "- name: Hoist\n  hoist:\n    flag: 1\n";
+    let project = Project::new(&[
+        ("action_plugins/hoist.py", ""),
+        ("roles/crew/action_plugins/heave.py", ""),
+        ("tasks.yml", task),
+        ("roles/crew/tasks/main.yml", &task.replace("hoist", "heave")),
+    ]);
+    assert_eq!(project.found("unknown-module"), [""; 0]);
+}
+
+#[test]
 fn inventory_with_plugin_does_not_stop_checks() {
     let play = "- name: Web\n  hosts: env_prod\n  tasks:\n    - name: Reach\n      ansible.builtin.pnig:\n";
     let project = Project::new(&[

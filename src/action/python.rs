@@ -13,8 +13,9 @@ use windlass_template::Value;
 use super::files::{value_of, written};
 use super::{ActionContext, Arguments, Failure, foreign};
 use crate::executor::RawCommand;
-use crate::foreign::{ActionCall, ForeignModule, Resolution, answer_to, packed, unpacked};
+use crate::foreign::{ActionCall, ForeignModule, Print, Resolution, answer_to, packed, unpacked, with_changes};
 use crate::outcome::TaskResult;
+use crate::output::Event;
 use crate::playbook::short_name;
 
 /// Runs the action plugin `plugin` of a module, which may have no file of its own.
@@ -22,8 +23,12 @@ pub(super) async fn run(context: &ActionContext, module: &ForeignModule, plugin:
     let call = call(context, module, plugin);
     let handle = Handle::current();
     // Other hosts must not wait meanwhile.
+    let (events, host) = (context.events.clone(), Arc::clone(&context.host));
+    let print = Print::by(move |line| {
+        drop(events.send(Event::Printed { host: Some(Arc::clone(&host)), line: line.to_owned() }));
+    });
     let answer = tokio::task::block_in_place(|| {
-        context.plugins.act(&call, &mut |question| handle.block_on(answer(context, question)))
+        context.plugins.act(&call, &mut |question| handle.block_on(answer(context, question)), &print)
     });
     let failed = |reason: String| {
         Failure::Failed(format!("The action plugin {} failed: {}.", plugin.display(), reason.trim_end_matches('.')))
@@ -85,7 +90,8 @@ async fn answer(context: &ActionContext, question: &Json) -> Result<Json, String
         }
         run_module(&asked, name, &resolution).await
     } else if let Some(name) = text("action") {
-        run_action(&asked(context, name, question)?).await
+        let asked = asked(context, name, question)?;
+        run_action(&ActionContext { context: with_changes(&context.context, question), ..asked }).await
     } else if let Some(command) = text("command") {
         let input = BASE64_STANDARD.decode(text("input").unwrap_or_default()).map_err(|error| error.to_string())?;
         return answered(run_command(context, command, text("executable"), input).await);
@@ -93,6 +99,9 @@ async fn answer(context: &ActionContext, question: &Json) -> Result<Json, String
         put(context, Path::new(local), remote).await
     } else if let (Some(remote), Some(local)) = (text("fetch"), text("to")) {
         fetch(context, remote, Path::new(local)).await
+    } else if question.get("reset").is_some() {
+        context.pool.reset(&Arc::new(context.connection.target.clone())).await;
+        return Ok(json!({ "result": null }));
     } else {
         return answer_to(question, &context.context);
     };

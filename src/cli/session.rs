@@ -15,7 +15,7 @@ use super::signals::{self, Signal, Signals};
 use crate::connection::host_keys::AtTerminal;
 use crate::error::{Error, Result};
 use crate::executor::{Heartbeat, Limits, Lock, Pool, raw_is_under_way};
-use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
+use crate::foreign::{Modules, ModulesOptions, Print, PythonPlugins};
 use crate::journal::State;
 use crate::output::{Color, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::{Files, Loader};
@@ -119,17 +119,19 @@ fn inventory_by(
     Ok(inventory)
 }
 
-/// Plugins in Python that the settings name.
-fn python_plugins(settings: &Settings, modules: Arc<Modules>) -> Arc<PythonPlugins> {
+/// Plugins in Python that the settings name. `print` prints what they print.
+fn python_plugins(settings: &Settings, modules: Arc<Modules>, print: Print) -> Arc<PythonPlugins> {
     let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
     let code = &settings.code;
-    let plugins = PythonPlugins::new(modules, settings.playbook_dir.clone()).with_limits(commands);
+    let plugins = PythonPlugins::new(modules, settings.playbook_dir.clone(), print).with_limits(commands);
     Arc::new(plugins.with_vars(code.vars_plugins.clone(), code.vars_plugins_enabled.clone()))
 }
 
 /// Plugins for a verb that runs no tasks. `files` has the secrets that it knows.
 pub(super) fn plugins_without_tasks(settings: &Settings, files: Files) -> Arc<PythonPlugins> {
-    python_plugins(settings, modules(settings, Arc::new(files)))
+    let printer = Printer::new(false, Secrets::of_process());
+    let print = Print::by(move |line| printer.error_line(line, Color::Plain));
+    python_plugins(settings, modules(settings, Arc::new(files)), print)
 }
 
 /// Search paths for collections: those beside the playbook take precedence over installed ones.
@@ -249,7 +251,9 @@ impl Session {
         settings.warnings.iter().for_each(|sentence| drop(events.send(Event::Warning(sentence.clone()))));
         let collections_path = collections(&settings);
         let modules = modules(&settings, Arc::clone(&files));
-        let plugins = python_plugins(&settings, Arc::clone(&modules));
+        let print = events.clone();
+        let print = Print::by(move |line| drop(print.send(Event::Printed { host: None, line: line.to_owned() })));
+        let plugins = python_plugins(&settings, Arc::clone(&modules), print);
         let engine = engine(&settings, vault, Arc::clone(&plugins), &events);
         let mut output = output;
         output.plugins(&plugins)?;

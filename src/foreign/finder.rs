@@ -218,10 +218,17 @@ impl Modules {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
     }
 
-    /// Short names of the project's modules and the built-in ones.
+    /// Short names of the project's modules and actions, and the built-in ones.
     pub fn names(&self) -> Vec<String> {
-        let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).modules.clone();
-        let own = own.iter().chain(&self.options.library).flat_map(|folder| self.listings.names(folder));
+        let own = {
+            let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+            [folders.modules.clone(), folders.actions.clone()].concat()
+        };
+        let own = own
+            .iter()
+            .chain(&self.options.library)
+            .chain(&self.options.actions)
+            .flat_map(|folder| self.listings.names(folder));
         own.chain(crate::action::names().map(str::to_owned)).collect()
     }
 

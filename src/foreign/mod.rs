@@ -20,8 +20,8 @@ pub use ansible_core::AnsibleCore;
 pub use finder::{Modules, ModulesOptions};
 pub use module::{ForeignModule, Origin, Resolution};
 pub use package::Package;
-pub use plugins::{ActionCall, CallbackEvent, Launch, PythonCallback, PythonPlugins, Reply, unusable};
-pub(crate) use plugins::{answer_to, packed, unpacked};
+pub use plugins::{ActionCall, CallbackEvent, Launch, Print, PythonCallback, PythonPlugins, Reply, unusable};
+pub(crate) use plugins::{answer_to, packed, unpacked, with_changes};
 pub use style::Style;
 
 /// Reason why nothing of a collection can be used.

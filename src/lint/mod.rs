@@ -120,11 +120,11 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
     Ok(report)
 }
 
-/// Makes modules in `library/` of the project and its roles known.
+/// Makes the modules and actions in `library/` and `action_plugins/` of the project and its roles known.
 fn add_modules(modules: &Modules, file: &SourceFile) {
     let path = crate::vars::absolute(&file.path);
     if file.path.extension().is_some_and(|extension| extension == "py") {
-        let library = path.ancestors().find(|folder| folder.ends_with("library"));
+        let library = path.ancestors().find(|folder| folder.ends_with("library") || folder.ends_with("action_plugins"));
         if let Some(folder) = library.and_then(Path::parent) {
             modules.add_folder(folder);
         }

@@ -178,6 +178,13 @@ pub enum Event<R = Arc<TaskResult>> {
         /// Bytes of the output.
         bytes: Vec<u8>,
     },
+    /// A line that a plugin in Python has printed.
+    Printed {
+        /// Name of the host that it worked for, if it is an action.
+        host: Option<Arc<str>>,
+        /// The line.
+        line: String,
+    },
     /// A warning to the user.
     Warning(String),
     /// A warning about a deprecated feature.

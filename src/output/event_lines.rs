@@ -238,6 +238,7 @@ impl Output for EventLines {
             | Event::Notified { .. }
             | Event::Forecast(_)
             | Event::Notice(_)
+            | Event::Printed { .. }
             | Event::Verbose { .. }
             | Event::IncludeResult(_)
             | Event::Banner(_)

@@ -180,6 +180,7 @@ impl Masker {
                 let bytes = self.finished_lines(&host, bytes)?;
                 Event::Live { host, bytes }
             }
+            Event::Printed { host, line } => Event::Printed { host, line: text(line) },
             Event::Warning(sentence) => Event::Warning(text(sentence)),
             Event::Deprecation(sentence) => Event::Deprecation(text(sentence)),
             Event::Notice(notice) => Event::Notice(text(notice)),

@@ -95,7 +95,9 @@ impl Events {
                 self.budget.dropped_bytes.fetch_add(bytes.len(), Ordering::AcqRel);
                 return Ok(());
             }
-            Event::Warning(_) | Event::Deprecation(_) | Event::Verbose { .. } if queued > self.budget.limit * FLOOD => {
+            Event::Printed { .. } | Event::Warning(_) | Event::Deprecation(_) | Event::Verbose { .. }
+                if queued > self.budget.limit * FLOOD =>
+            {
                 self.budget.dropped_sentences.fetch_add(1, Ordering::AcqRel);
                 return Ok(());
             }
@@ -177,7 +179,7 @@ fn size(event: &Event) -> usize {
         }
         Event::Live { bytes, .. } => bytes.len(),
         Event::Warning(text) | Event::Deprecation(text) | Event::Notice(text) | Event::Banner(text) => text.len(),
-        Event::Verbose { text, .. } => text.len(),
+        Event::Verbose { text, .. } | Event::Printed { line: text, .. } => text.len(),
         _ => 0,
     };
     texts + OVERHEAD

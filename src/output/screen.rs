@@ -93,6 +93,8 @@ impl Output for Screen {
             Event::Notice(text) => self.printer.line(text, Color::Plain),
             Event::Verbose { level, text } => self.printer.verbose(*level, text),
             Event::Banner(text) => self.printer.banner(text),
+            Event::Printed { host: Some(host), line } => self.printer.live_line(host, line),
+            Event::Printed { host: None, line } => self.printer.error_line(line, Color::Plain),
             Event::Prompt { text, .. } => self.printer.prompt(text),
             Event::Live { host, bytes } if self.progress().follows(host) => {
                 for line in String::from_utf8_lossy(bytes).lines() {

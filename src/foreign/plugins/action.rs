@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::PythonPlugins;
+use super::{Print, PythonPlugins};
 
 /// A call of an action plugin.
 #[derive(Debug)]
@@ -25,11 +25,12 @@ pub struct ActionCall {
 
 impl PythonPlugins {
     /// Runs an action plugin. `answer` does what it asks for meanwhile, without a deadline here; the plugin's own code
-    /// has one between two questions.
+    /// has one between two questions. `print` prints what it prints.
     pub fn act(
         &self,
         call: &ActionCall,
         answer: &mut dyn FnMut(&Json) -> Result<Json, String>,
+        print: &Print,
     ) -> Result<Json, String> {
         if self.modules.ansible_core().is_none() {
             return Err(format!("action plugins need ansible-core, but {}", self.modules.without_core()));
@@ -38,6 +39,6 @@ impl PythonPlugins {
             "do": "act", "path": call.path, "short": call.short, "task": call.task, "play": call.play,
             "options": call.options, "search_paths": call.search_paths, "native": call.native,
         });
-        self.request(&request, answer).map_err(|refusal| refusal.message)
+        self.request_printing(&request, answer, print).map_err(|refusal| refusal.message)
     }
 }

@@ -1,5 +1,6 @@
 # Runs an action plugin for Windlass. Its code runs here, on ansible-core's base class; what it does on the host, and
 # each action that Windlass has itself, Windlass does.
+import mmap
 import shlex
 import signal
 
@@ -11,7 +12,7 @@ class Action:
         self._name, self._task = name, task
 
     def run(self, tmp=None, task_vars=None):
-        return on_host({'action': self._name, **about_task(self._task)})
+        return on_host({'action': self._name, 'vars': packed(changed(task_vars)), **about_task(self._task)})
 
     def cleanup(self, force=False):
         pass
@@ -70,7 +71,7 @@ def connection_class():
             pass
 
         def reset(self):
-            pass
+            on_host({'reset': True})
 
         def get_option(self, option, hostvars=None):
             return self._own[option]
@@ -126,13 +127,19 @@ def own_actions(native):
     """Puts the actions of Windlass before those of ansible-core."""
     from ansible.plugins import loader
 
-    find = loader.action_loader.get
+    def replace(method, result_of):
+        find = getattr(loader.action_loader, method)
 
-    def get(name, *args, **kwargs):
-        short = name.removeprefix('ansible.builtin.').removeprefix('ansible.legacy.')
-        return Action(short, kwargs['task']) if short in native and 'task' in kwargs else find(name, *args, **kwargs)
+        def get(name, *args, **kwargs):
+            short = name.removeprefix('ansible.builtin.').removeprefix('ansible.legacy.')
+            if short in native and 'task' in kwargs:
+                return result_of(Action(short, kwargs['task']))
+            return find(name, *args, **kwargs)
 
-    loader.action_loader.get = get
+        setattr(loader.action_loader, method, get)
+
+    replace('get', lambda action: action)
+    replace('get_with_context', lambda action: loader.get_with_context_result(action, None))
 
 
 def act(request):
@@ -171,6 +178,9 @@ def act(request):
     except AnsibleAction as error:
         result = dict(error.result)
         result.setdefault('msg', getattr(error, 'message', None) or str(error))
+        # A property says it since 2.19.
+        if not result.get('skipped') and not getattr(error, 'omit_failed_key', type(error).__name__ == '_AnsibleActionDone'):
+            result.setdefault('failed', True)
     finally:
         try:
             plugin.cleanup()
@@ -184,24 +194,44 @@ def act(request):
 
 
 def act_apart(request):
-    """Runs the plugin in a process of its own, as ansible-core does: what it changes there must not reach others."""
+    """Runs the plugin in a process of its own, as ansible-core does: what it changes there must not reach others.
+
+    That process answers. Where it has not, this one does, and takes no further request: Windlass may still be doing
+    what the plugin asked for.
+    """
+    global asker, turn
     prepare_actions()
     sys.stdout.flush()
+    has_answered = mmap.mmap(-1, 1)
     # An interrupt at the terminal reaches both processes, and only one may answer.
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
     child = os.fork()
     if child:
         status = os.waitpid(child, 0)[1]
         signal.signal(signal.SIGINT, usual)
-        return None if status == 0 else {'error': 'its process has ended with the status %d' % status}
+        return None if has_answered[0] else {'error': ended(status), 'is_last': True}
     try:
+        asker, turn = os.getpid(), threading.Lock()
         signal.signal(signal.SIGINT, usual)
+        if request['task']['no_log']:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
         try:
             answer = {'value': act(request)}
         except BaseException as error:
-            answer = {'error': getattr(error, 'message', None) or '%s: %s' % (type(error).__name__, error)}
-        say(answer)
+            answer = {'error': message_of(error, with_type=True)}
         sys.stdout.flush()
-        sys.stderr.flush()
+        # A process that the plugin has forked may come here too.
+        if os.getpid() == asker:
+            say(answer)
+            has_answered[0] = 1
     finally:
         os._exit(0)
+
+
+def ended(status):
+    """How the process of a plugin has ended, as part of a sentence."""
+    if os.WIFSIGNALED(status):
+        return 'its process was ended by the signal %d' % os.WTERMSIG(status)
+    return 'its process ended with the exit code %d and without a result' % os.WEXITSTATUS(status)

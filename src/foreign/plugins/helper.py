@@ -1,11 +1,15 @@
 # Runs filter, test, lookup, inventory, vars, callback and action plugins for Windlass. Requests and answers are JSON
 # objects, one per line. The functions for vars plugins, callbacks and actions stand before this file.
 import base64
+import collections.abc
+import contextlib
+import copy
 import importlib.util
 import json
 import math
 import os
 import sys
+import threading
 
 try:
     # Other processes of the user must not read what arrives here: PR_SET_DUMPABLE, which execve has reset.
@@ -15,28 +19,12 @@ except (ImportError, OSError, AttributeError):
     # A Python built without ctypes evaluates plugins nevertheless.
     pass
 
-# Programs that a plugin starts inherit neither: they would take requests, or spoil answers.
+# Programs that a plugin starts inherit neither: they would take requests, or spoil answers. What the plugin and they
+# print goes to the standard error, which Windlass masks, escapes and prints.
 requests, wire = os.fdopen(os.dup(0), encoding='utf-8'), os.fdopen(os.dup(1), 'w', encoding='utf-8')
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 os.dup2(2, 1)
-
-
-class Plain:
-    """Escapes control characters: a plugin may print text of a host or a cloud, which must not drive the terminal."""
-
-    def __init__(self, stream):
-        self.stream = stream
-
-    def write(self, text):
-        plain = ''.join(char if char in '\n\t' or char.isprintable() else ascii(char)[1:-1] for char in text)
-        self.stream.write(plain)
-        return len(text)
-
-    def __getattr__(self, name):
-        return getattr(self.stream, name)
-
-
-sys.stdout, sys.stderr = Plain(sys.stdout), Plain(sys.stderr)
+sys.stdout.reconfigure(errors='backslashreplace', line_buffering=True)
 setup = json.loads(requests.readline())
 sys.path[:0] = setup['paths']
 
@@ -84,56 +72,88 @@ def unpacked(value):
     return value
 
 
+# Number of the request under way, the process that may ask about it, and the turn of its threads to do so.
+number, asker, turn = 0, os.getpid(), threading.Lock()
+
+
 def say(answer):
-    wire.write(json.dumps(answer) + '\n')
+    wire.write(json.dumps({**answer, 'to': number}) + '\n')
     wire.flush()
 
 
 def ask(question):
     """Sends a question to Windlass, which is waiting for the result, and returns the answer."""
-    say({'ask': question})
-    answer = json.loads(requests.readline())
+    if os.getpid() != asker:
+        raise LookupError('a process that a plugin has forked cannot ask Windlass for anything')
+    with turn:
+        say({'ask': question})
+        answer = json.loads(requests.readline())
     if 'error' in answer:
         raise LookupError(answer['error'])
     return unpacked(answer['value'])
 
 
-class Variables(dict):
-    """Variables of the host, fetched on access."""
+class Variables(collections.abc.MutableMapping, dict):
+    """Variables of the host, fetched on access, and those that the plugin has changed. To code that asks, it is a dict."""
 
-    def __missing__(self, name):
-        found = ask({'variable': name})
-        if not found:
+    def __init__(self, own=(), gone=(), fetched=None):
+        self.own, self.gone = dict(own), set(gone)
+        self.fetched = {} if fetched is None else fetched
+
+    def __getitem__(self, name):
+        if name in self.own:
+            return self.own[name]
+        if name not in self.fetched:
+            self.fetched[name] = ask({'variable': name})
+        if name in self.gone or not self.fetched[name]:
             raise KeyError(name)
-        self[name] = found[0]
-        return found[0]
+        return self.fetched[name][0]
+
+    def __setitem__(self, name, value):
+        self.own[name] = value
+
+    def __delitem__(self, name):
+        self[name]
+        self.own.pop(name, None)
+        self.gone.add(name)
 
     def __contains__(self, name):
-        return dict.__contains__(self, name) or bool(ask({'variable': name}))
-
-    def get(self, name, default=None):
-        try:
-            return self[name]
-        except KeyError:
-            return default
+        return self.get(name, self) is not self
 
     def __iter__(self):
-        return iter(ask({'names': True}))
+        names = dict.fromkeys(name for name in ask({'names': True}) if name not in self.gone)
+        return iter({**names, **self.own})
 
     def __len__(self):
-        return len(ask({'names': True}))
+        return len(list(iter(self)))
 
     def keys(self):
-        return list(self)
+        """Names of the variables that have a value: a copy of all must not fail for one that cannot be evaluated."""
+        return [name for name in self if name in self]
 
     def items(self):
-        return [(name, self[name]) for name in self]
+        return [(name, self[name]) for name in self.keys()]
 
     def values(self):
-        return [self[name] for name in self]
+        return [self[name] for name in self.keys()]
 
     def copy(self):
-        return self
+        return Variables(self.own, self.gone, self.fetched)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo):
+        return Variables(copy.deepcopy(self.own, memo), self.gone, copy.deepcopy(self.fetched, memo))
+
+    def __or__(self, other):
+        both = self.copy()
+        both.update(other)
+        return both
+
+
+def changed(variables):
+    """The variables in a mapping that are not those of the host."""
+    return variables.own if isinstance(variables, Variables) else variables or {}
 
 
 def is_trusted(text):
@@ -149,16 +169,22 @@ def is_trusted(text):
 
 
 class Templar:
-    """The parts of Ansible's Templar that lookups use."""
+    """The parts of Ansible's Templar that lookups and actions use."""
+
+    environment = None
 
     def __init__(self, variables):
         self.available_variables = variables
-        self._available_variables = variables
-        self.environment = None
+
+    @property
+    def _available_variables(self):
+        return self.available_variables
 
     def template(self, value, **_):
         if isinstance(value, str):
-            return ask({'template': str(value)}) if self.is_template(value) else value
+            if not self.is_template(value):
+                return value
+            return ask({'template': str(value), 'vars': packed(changed(self.available_variables))})
         if isinstance(value, list):
             return [self.template(item) for item in value]
         if isinstance(value, dict):
@@ -168,12 +194,18 @@ class Templar:
     def is_template(self, value):
         return isinstance(value, str) and ('{{' in value or '{%' in value) and is_trusted(value)
 
-    def copy_with_new_env(self, **_):
-        return self
+    def copy_with_new_env(self, available_variables=None, **_):
+        return Templar(self.available_variables if available_variables is None else available_variables)
 
-    def set_temporary_context(self, **_):
-        import contextlib
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def set_temporary_context(self, available_variables=None, **_):
+        usual = self.available_variables
+        if available_variables is not None:
+            self.available_variables = available_variables
+        try:
+            yield
+        finally:
+            self.available_variables = usual
 
 
 loaded = {}
@@ -343,8 +375,19 @@ def of_inventory(value, secrets):
     return value.isoformat() if hasattr(value, 'isoformat') else str(value)
 
 
+def message_of(error, with_type=False):
+    """The message of an exception. Those of ansible-core have one to show; others may need their type before it."""
+    shown = getattr(error, 'message', None)
+    if shown:
+        return str(shown)
+    kind = type(error).__name__
+    return '%s: %s' % (kind, error) if with_type else str(error) or kind
+
+
 def main():
+    global number
     for line in iter(requests.readline, ''):
+        number += 1
         request = json.loads(line)
         try:
             if request['do'] == 'names':
@@ -368,12 +411,14 @@ def main():
             else:
                 answer = {'value': packed(call(request))}
         except BaseException as error:
-            kind = type(error).__name__
-            message = getattr(error, 'message', None) or str(error) or kind
-            answer = {'error': str(message), 'type': kind, 'undefined': 'Undefined' in kind}
+            answer = {'error': message_of(error), 'undefined': 'Undefined' in type(error).__name__}
+        sys.stdout.flush()
         # The process of an action has answered itself.
         if answer is not None:
             say(answer)
+            if answer.get('is_last'):
+                for _ in requests:
+                    pass
 
 
 main()

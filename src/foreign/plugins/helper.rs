@@ -1,6 +1,7 @@
 //! The Python process that evaluates plugins. It is started on first use and ends with the run.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ use rustix::process::Pid;
 use serde_json::{Value as Json, json};
 use windlass_bounds::child::{Error as ChildError, Limits, kill_tree, remaining};
 use windlass_guard::Watched;
+
+use super::printed::{Print, Printed};
 
 /// Program that the process runs.
 const PROGRAM: &str = concat!(
@@ -36,6 +39,8 @@ pub(super) struct Setup {
     pub(super) basedir: PathBuf,
     /// Limits on the time and size of an answer.
     pub(super) limits: Limits,
+    /// Prints what plugins print.
+    pub(super) print: Print,
 }
 
 /// A running Python process.
@@ -44,11 +49,15 @@ pub(super) struct Helper {
     child: Child,
     /// Stops it should this program die first.
     _watched: Watched,
-    /// `None` once it is closed.
+    /// `None` once it is closed: the process takes no further request.
     input: Option<ChildStdin>,
     output: ChildStdout,
+    printed: Printed,
+    print: Print,
     /// Bytes read beyond the last answer.
     read: Vec<u8>,
+    /// Number of requests sent.
+    requests: u64,
     limits: Limits,
 }
 
@@ -75,17 +84,27 @@ impl Helper {
             .args(["-c", PROGRAM])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| refuse(&error))?;
         let watched = start.watch_tree(Pid::from_child(&child));
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             return Err(refuse(&"it has no standard streams"));
         };
         // A process that does not read must not keep its writer.
-        let flags = rustix::fs::fcntl_getfl(&input).map_err(|error| refuse(&error))?;
-        rustix::fs::fcntl_setfl(&input, flags | OFlags::NONBLOCK).map_err(|error| refuse(&error))?;
-        let mut helper =
-            Helper { child, _watched: watched, input: Some(input), output, read: Vec::new(), limits: setup.limits };
+        nonblocking(&input).map_err(|error| refuse(&error))?;
+        let mut helper = Helper {
+            child,
+            _watched: watched,
+            input: Some(input),
+            output,
+            printed: Printed::new(errors).map_err(|error| refuse(&error))?,
+            print: setup.print.clone(),
+            read: Vec::new(),
+            requests: 0,
+            limits: setup.limits,
+        };
         helper.send(&json!({ "paths": setup.paths, "collections": setup.collections, "basedir": setup.basedir }))?;
         Ok(helper)
     }
@@ -96,23 +115,58 @@ impl Helper {
         request: &Json,
         answer: &mut dyn FnMut(&Json) -> Result<Json, String>,
     ) -> Result<Json, Refusal> {
-        self.send(request)?;
+        let print = self.print.clone();
+        self.ask_printing(request, answer, &print)
+    }
+
+    /// Like [`Helper::ask`], for a request whose text has its own place.
+    pub(super) fn ask_printing(
+        &mut self,
+        request: &Json,
+        answer: &mut dyn FnMut(&Json) -> Result<Json, String>,
+        print: &Print,
+    ) -> Result<Json, Refusal> {
+        self.requests += 1;
+        let answer = self.send(request).and_then(|()| self.answer(answer, print));
+        self.printed.finish(print);
+        answer
+    }
+
+    /// Waits for the answer to the last request.
+    fn answer(
+        &mut self,
+        answer: &mut dyn FnMut(&Json) -> Result<Json, String>,
+        print: &Print,
+    ) -> Result<Json, Refusal> {
         loop {
-            let line = match self.line() {
+            let line = match self.line(print) {
                 Ok(line) => line,
                 Err(ChildError::Io(_)) => {
                     // The process closes its output only when it ends.
-                    kill_tree(&mut self.child);
+                    self.end();
                     let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
                     return Err(Refusal::new(format!("the Python process that runs it has ended ({status})")));
                 }
                 Err(error) => {
-                    kill_tree(&mut self.child);
+                    self.end();
                     return Err(Refusal::new(format!("the Python process that runs it: {error}")));
                 }
             };
-            let reply: Json = serde_json::from_slice(&line)
-                .map_err(|error| Refusal::new(format!("its answer cannot be read: {error}")))?;
+            let reply = match serde_json::from_slice::<Json>(&line) {
+                Ok(reply) if reply.get("to").and_then(Json::as_u64) == Some(self.requests) => reply,
+                // Another answer must never count as this one.
+                Ok(_) => {
+                    self.end();
+                    return Err(Refusal::new("the Python process that runs it answered another request"));
+                }
+                Err(error) => {
+                    self.end();
+                    return Err(Refusal::new(format!("its answer cannot be read: {error}")));
+                }
+            };
+            if reply.get("is_last").and_then(Json::as_bool) == Some(true) {
+                self.end();
+            }
             if let Some(question) = reply.get("ask") {
                 let reply = match answer(question) {
                     Ok(value) => json!({ "value": value }),
@@ -132,8 +186,8 @@ impl Helper {
         }
     }
 
-    /// Next line of its output, within the limits of time and size.
-    fn line(&mut self) -> Result<Vec<u8>, ChildError> {
+    /// Next line of its output, within the limits of time and size. Prints what plugins print meanwhile.
+    fn line(&mut self, print: &Print) -> Result<Vec<u8>, ChildError> {
         let deadline = remaining(self.limits.deadline);
         let until = deadline.map(|deadline| Instant::now() + deadline);
         let mut searched = 0;
@@ -147,10 +201,17 @@ impl Helper {
             if searched as u64 > self.limits.output {
                 return Err(ChildError::TooMuch(self.limits.output));
             }
-            wait(PollFd::new(&self.output, PollFlags::IN), until).map_err(|error| match error.kind() {
+            let pipes = std::iter::once(self.output.as_fd()).chain(self.printed.pipe());
+            let mut pipes: Vec<PollFd<'_>> = pipes.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)).collect();
+            wait(&mut pipes, until).map_err(|error| match error.kind() {
                 ErrorKind::TimedOut => ChildError::Late(deadline.unwrap_or_default()),
                 _ => error.into(),
             })?;
+            let is_silent = pipes.first().is_some_and(|output| output.revents().is_empty());
+            self.printed.read(print);
+            if is_silent {
+                continue;
+            }
             let mut piece = vec![0; 64 << 10];
             match self.output.read(&mut piece) {
                 Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
@@ -166,7 +227,7 @@ impl Helper {
         let until = remaining(self.limits.deadline).map(|deadline| Instant::now() + deadline);
         let Some(input) = &mut self.input else { return Err(ErrorKind::BrokenPipe.into()) };
         while !bytes.is_empty() {
-            wait(PollFd::new(input, PollFlags::OUT), until)?;
+            wait(&mut [PollFd::new(input, PollFlags::OUT)], until)?;
             match input.write(bytes) {
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
@@ -194,29 +255,39 @@ impl Helper {
 
     /// Whether the process can take another request.
     pub(super) fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        self.input.is_some() && matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Kills the process, which may be in the middle of a request.
+    fn end(&mut self) {
+        self.input = None;
+        kill_tree(&mut self.child);
     }
 
     fn send(&mut self, message: &Json) -> Result<(), Refusal> {
         let mut line = message.to_string();
         line.push('\n');
         self.write(line.as_bytes()).map_err(|error| {
-            kill_tree(&mut self.child);
+            self.end();
             Refusal::new(format!("the Python process that runs it takes no request: {error}"))
         })
     }
 }
 
-/// Waits until a pipe is ready or closed.
-fn wait(pipe: PollFd<'_>, until: Option<Instant>) -> io::Result<()> {
-    let mut pipes = [pipe];
+pub(super) fn nonblocking(pipe: &impl AsFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(pipe)?;
+    Ok(rustix::fs::fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
+}
+
+/// Waits until one of the pipes is ready or closed.
+fn wait(pipes: &mut [PollFd<'_>], until: Option<Instant>) -> io::Result<()> {
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             return Err(ErrorKind::TimedOut.into());
         }
         let timeout = left.map(Timespec::try_from).and_then(Result::ok);
-        match poll(&mut pipes, timeout.as_ref()) {
+        match poll(pipes, timeout.as_ref()) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => return Ok(()),
             Err(error) => return Err(error.into()),

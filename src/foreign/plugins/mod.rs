@@ -5,6 +5,7 @@ mod action;
 mod callback;
 mod helper;
 mod inventory;
+mod printed;
 mod uses;
 mod vars;
 mod wire;
@@ -13,10 +14,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use indexmap::IndexMap;
 use minijinja::value::Kwargs;
 use serde_json::{Map, Value as Json, json};
 use windlass_bounds::child::Limits;
-use windlass_template::{Context, Error, ErrorKind, LookupOptions, PluginKind, Plugins, Value};
+use windlass_template::{Context, Error, ErrorKind, LookupOptions, PluginKind, Plugins, Value, Variable};
 use windlass_vault::Secrets;
 
 use super::finder::Modules;
@@ -28,6 +30,7 @@ pub(crate) use wire::{packed, unpacked};
 
 pub use action::ActionCall;
 pub use callback::{CallbackEvent, Launch, PythonCallback, Reply};
+pub use printed::Print;
 pub use uses::unusable;
 
 /// Kinds of plugins, with their directories beside a playbook and in a collection.
@@ -51,6 +54,7 @@ pub struct PythonPlugins {
     mentioned: Mutex<HashMap<PathBuf, HashSet<String>>>,
     /// Limits on the time and size of a plugin's answer.
     limits: Limits,
+    print: Print,
     vars: Vars,
 }
 
@@ -80,8 +84,8 @@ struct Plugin {
 }
 
 impl PythonPlugins {
-    /// Plugins of a project.
-    pub fn new(modules: Arc<Modules>, basedir: PathBuf) -> PythonPlugins {
+    /// Plugins of a project. `print` prints what they print.
+    pub fn new(modules: Arc<Modules>, basedir: PathBuf, print: Print) -> PythonPlugins {
         PythonPlugins {
             modules,
             basedir,
@@ -90,6 +94,7 @@ impl PythonPlugins {
             found: Mutex::default(),
             mentioned: Mutex::default(),
             limits: Limits::default(),
+            print,
             vars: Vars::default(),
         }
     }
@@ -119,7 +124,8 @@ impl PythonPlugins {
             let collections = self.modules.collection_roots();
             let mut paths: Vec<PathBuf> = core.map(|core| core.site_packages().to_owned()).into_iter().collect();
             paths.extend(collections.iter().cloned());
-            Ok(Setup { python, paths, collections, basedir: self.basedir.clone(), limits: self.limits })
+            let (basedir, print) = (self.basedir.clone(), self.print.clone());
+            Ok(Setup { python, paths, collections, basedir, limits: self.limits, print })
         });
         made.as_ref().map_err(String::as_str)
     }
@@ -244,10 +250,19 @@ impl PythonPlugins {
     }
 
     fn request(&self, request: &Json, answer: &mut dyn FnMut(&Json) -> Result<Json, String>) -> Result<Json, Refusal> {
+        self.request_printing(request, answer, &self.print)
+    }
+
+    fn request_printing(
+        &self,
+        request: &Json,
+        answer: &mut dyn FnMut(&Json) -> Result<Json, String>,
+        print: &Print,
+    ) -> Result<Json, Refusal> {
         let setup = self.setup().map_err(|problem| Refusal { message: problem.to_owned(), undefined: false })?;
         let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut helper = waiting.map_or_else(|| Helper::start(setup), Ok)?;
-        let answer = helper.ask(request, answer);
+        let answer = helper.ask_printing(request, answer, print);
         if helper.is_alive() {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(helper);
         }
@@ -360,11 +375,23 @@ pub(crate) fn answer_to(question: &Json, context: &Context) -> Result<Json, Stri
         return Ok(value.map(|value| packed(&value)).into_iter().collect());
     }
     if let Some(text) = question.get("template").and_then(Json::as_str) {
+        let context = with_changes(context, question);
         #[expect(clippy::disallowed_methods, reason = "the plugin's code, which is the project's, trusts the text")]
         let node = windlass_yaml::Node::of_project(text, windlass_yaml::Span::none());
         return context.render(&node).map(|value| packed(&value)).map_err(|error| error.to_string());
     }
     Ok(context.names().iter().map(|name| Json::from(&**name)).collect())
+}
+
+/// A context with the variables that a plugin has changed. They are data: no template of a host comes to be rendered.
+pub(crate) fn with_changes(context: &Context, question: &Json) -> Context {
+    let changed = question.get("vars").map(unpacked).unwrap_or_default();
+    let changed = changed.try_iter().into_iter().flatten().filter_map(|name| {
+        let value = changed.get_item(&name).ok()?;
+        Some((Arc::from(name.as_str()?), Variable::Data(value)))
+    });
+    let changed: IndexMap<Arc<str>, Variable> = changed.collect();
+    if changed.is_empty() { context.clone() } else { context.with(changed) }
 }
 
 /// Whether a text can be the name of a plugin, with or without a collection.
