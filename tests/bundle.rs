@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use windlass::bundle::{Digest, Encoding, File, Kind, Manifest, Summary};
@@ -670,6 +670,18 @@ fn roles_take_everything_from_the_bundle_without_a_network() {
     assert!(is_done && printed.contains("changed=0"), "{printed}");
 }
 
+/// A server of a bundle with further options, and its address without a scheme.
+fn serving(site: &Site, options: &[&str]) -> (Child, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["bundle", "serve", "a.bundle", "out", "--allow-unsigned", "--listen", "127.0.0.1:0"]).args(options);
+    let mut child = command.current_dir(site.folder.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let line = lines.map(Result::unwrap).find(|line| line.starts_with("serving")).unwrap();
+    assert!(line.contains(" images at http"), "{line}");
+    let address = line.rsplit("//").next().unwrap().trim_end_matches('/').to_owned();
+    (child, address)
+}
+
 /// Status line, headers and body of a request.
 fn fetch(address: &str, request: &str) -> (String, Vec<u8>) {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -686,13 +698,7 @@ fn served_bundle_is_a_mirror_and_a_registry() {
     let registry = registry("Bearer", b"layer");
     site.describe(&json!({"pod_infra_version": "3.99", "pod_infra_image_repo": format!("{registry}/pause")}));
     site.create(&["a.bundle"]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    command.args(["bundle", "serve", "a.bundle", "out", "--allow-unsigned", "--listen", "127.0.0.1:0"]);
-    let mut child = command.current_dir(site.folder.path()).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-    let line = lines.map(Result::unwrap).find(|line| line.starts_with("serving")).unwrap();
-    assert!(line.contains("and 3 images at"), "{line}");
-    let address = line.split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
+    let (mut child, address) = serving(&site, &[]);
 
     let runc = format!("{}/runc", site.path("mirror").display());
     let (head, body) = fetch(&address, &format!("GET {runc}"));
@@ -726,4 +732,69 @@ fn served_bundle_is_a_mirror_and_a_registry() {
     assert!(source.ends_with(&Digest::of(&body).to_string()), "{source}: {head}");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn served_bundle_is_encrypted_and_proves_its_name() {
+    let site = Site::new();
+    site.create(&["a.bundle"]);
+    let make = |name: &str, address: &str| {
+        let (key, certificate) = (format!("{name}.key"), format!("{name}.crt"));
+        let mut openssl = Command::new("openssl");
+        openssl.args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-subj",
+            "/CN=x",
+        ]);
+        openssl.args(["-addext", &format!("subjectAltName=IP:{address}"), "-keyout", &key, "-out", &certificate]);
+        assert!(openssl.current_dir(site.folder.path()).stderr(Stdio::null()).status().unwrap().success());
+    };
+    make("own", "127.0.0.1");
+    make("other", "127.0.0.1");
+    make("elsewhere", "192.0.2.1");
+    let runc = format!("{}/runc", site.path("mirror").display());
+    let fetched = |authority: &str, address: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--noproxy", "*", "--cacert", authority]).arg(format!("https://{address}{runc}"));
+        let output = curl.current_dir(site.folder.path()).output().unwrap();
+        output.status.success().then_some(output.stdout)
+    };
+
+    let (mut child, address) = serving(&site, &["--tls-cert", "own.crt", "--tls-key", "own.key"]);
+    assert_eq!(fetched("own.crt", &address).unwrap(), b"content of runc");
+    assert_eq!(fetched("other.crt", &address), None);
+    let mut plain = std::net::TcpStream::connect(&address).unwrap();
+    write!(plain, "GET {runc} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!String::from_utf8_lossy(&answer).contains("runc"), "{answer:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let (mut child, address) = serving(&site, &["--tls-cert", "elsewhere.crt", "--tls-key", "elsewhere.key"]);
+    assert_eq!(fetched("elsewhere.crt", &address), None);
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    fs::write(site.path("text"), "no PEM").unwrap();
+    for (certificate, key, reason) in [
+        ("own.crt", "other.key", "`other.key` cannot be used for TLS: "),
+        ("text", "own.key", "`text` cannot be used for TLS: it has no certificate in PEM format"),
+        ("own.crt", "text", "`text` cannot be used for TLS: it has no private key in PEM format"),
+        ("own.crt", "none", "`none` cannot be used for TLS: No such file or directory"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["bundle", "serve", "a.bundle", "new", "--allow-unsigned", "--listen", "127.0.0.1:0"]);
+        command.args(["--tls-cert", certificate, "--tls-key", key]).current_dir(site.folder.path());
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(reason), "{text}");
+        assert!(!site.path("new").exists());
+    }
 }

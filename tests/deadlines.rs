@@ -231,7 +231,7 @@ const DOCUMENTED: &[Row] = &[
         &[("modules/src/kubernetes/etcd/members.rs", "const SETTLED: Duration = Duration::from_secs(20);")],
     ),
     (
-        "Head of a request to `serve`",
+        "TLS handshake with `bundle serve`",
         "10 s",
         &[("src/http/server.rs", "const HEAD_DEADLINE: Duration = Duration::from_secs(10);")],
     ),

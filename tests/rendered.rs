@@ -177,17 +177,32 @@ fn runtimes_pull_from_registry_servers() {
     let variables =
         "{registry_servers: ['192.0.2.1:5050'], container_manager: crio, crio_registries: [{location: quay.io}]}";
     let text = render("runtime/crio", "registries.conf.j2", variables);
-    has(&text, &["location = \"registry.k8s.io\"", "location = \"192.0.2.1:5050/registry.k8s.io\"", "insecure = true"]);
-    assert!(!text.contains("192.0.2.1:5050/quay.io"), "{text}");
+    has(
+        &text,
+        &["location = \"registry.k8s.io\"", "location = \"192.0.2.1:5050/registry.k8s.io\"", "insecure = false"],
+    );
+    assert!(!text.contains("192.0.2.1:5050/quay.io") && !text.contains("insecure = true"), "{text}");
+    let plain = variables.replace("container_manager", "registry_tls: false, container_manager");
+    has(&render("runtime/crio", "registries.conf.j2", &plain), &["insecure = true"]);
 
     let variables = "{registry_servers: ['192.0.2.1:5050'], registry_mirrored: [a.example.com, b.example.com],
         containerd_registries_mirrors: [{prefix: b.example.com, mirrors: []}], item: '{{ containerd_all_mirrors | last }}'}";
     let text = render("runtime/containerd", "hosts.toml.j2", variables);
     has(
         &text,
-        &["[host.\"http://192.0.2.1:5050\"]", "capabilities = [\"pull\", \"resolve\"]", "dial_timeout = \"5s\""],
+        &[
+            "[host.\"https://192.0.2.1:5050\"]",
+            "capabilities = [\"pull\", \"resolve\"]",
+            "skip_verify = false",
+            "ca = \"/etc/containerd/registry/192.0.2.1:5050.crt\"",
+            "dial_timeout = \"5s\"",
+        ],
     );
     assert!(!text.contains("server ="), "{text}");
+    let plain = variables.replace("registry_mirrored", "registry_tls: false, registry_mirrored");
+    let text = render("runtime/containerd", "hosts.toml.j2", &plain);
+    has(&text, &["[host.\"http://192.0.2.1:5050\"]"]);
+    assert!(!text.contains("ca ="), "{text}");
 }
 
 #[test]

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ssh_key::PrivateKey;
+use tokio_rustls::TlsAcceptor;
 
 use super::{secrets, session};
 use crate::bundle::{self, Bundle, Digest, Signature, Trust};
 use crate::error::{Error, Result};
+use crate::http::server;
 use crate::output::{Color, Printer};
 use crate::settings::{Config, Settings};
 
@@ -79,7 +81,7 @@ enum Verb {
         #[arg(long, value_name = "FILE", conflicts_with = "key")]
         signature: Option<PathBuf>,
     },
-    /// Check and unpack a bundle, and serve its files and images by HTTP, read only
+    /// Check and unpack a bundle, and serve its files and images by HTTP or HTTPS, read only
     Serve {
         /// The bundle
         #[arg(value_name = "FILE")]
@@ -90,6 +92,12 @@ enum Verb {
         /// Address and port; clients need no login, so use a trusted network for any other than loopback
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
         listen: SocketAddr,
+        /// Certificate of the server in PEM format, with those between it and its authority
+        #[arg(long, value_name = "FILE", requires = "tls_key")]
+        tls_cert: Option<PathBuf>,
+        /// Private key of the certificate in PEM format; `-` reads it from the standard input
+        #[arg(long, value_name = "FILE", requires = "tls_cert")]
+        tls_key: Option<PathBuf>,
         /// A bundle that has what this difference bundle leaves out; repeatable
         #[arg(long, value_name = "FILE")]
         base: Vec<PathBuf>,
@@ -146,13 +154,15 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         Verb::List { file, json } => show::list(&Bundle::open(&file)?, json, &printer)?,
         Verb::Diff { old, new, json } => show::diff(&Bundle::open(&old)?, &Bundle::open(&new)?, json, &printer)?,
         Verb::Sign { file, key, signature } => sign(&file, key.as_deref(), signature, &printer)?,
-        Verb::Serve { file, directory, listen, base, trust } => {
+        Verb::Serve { file, directory, listen, tls_cert, tls_key, base, trust } => {
             let trust = trust.trust();
+            let tls = tls_cert.zip(tls_key).map(|(certificate, key)| server::acceptor(&certificate, &key));
+            let tls = tls.transpose()?;
             let (bundle, signature) = open(&file, &trust)?;
             let folder = crate::vars::absolute(&directory);
             bundle::unpack(&bundle, &bases(&bundle, &base, &trust)?, &folder)?;
             line(&printer, &described(&signature));
-            serve(&bundle, &folder, listen, &printer)?;
+            serve(&bundle, &folder, listen, tls, &printer)?;
         }
         Verb::Unpack { file, directory, base, json, trust } => {
             let trust = trust.trust();
@@ -235,14 +245,21 @@ fn verify(file: &Path, files: &[PathBuf], trust: &Trust, printer: &Printer) -> R
 }
 
 /// Serves an unpacked bundle until the program is ended.
-fn serve(bundle: &Bundle, folder: &Path, listen: SocketAddr, printer: &Printer) -> Result<()> {
+fn serve(
+    bundle: &Bundle,
+    folder: &Path,
+    listen: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    printer: &Printer,
+) -> Result<()> {
     let mirror = bundle::Mirror::of(bundle.manifest(), folder)?;
     let bound = TcpListener::bind(listen).and_then(|listener| Ok((listener.local_addr()?, listener)));
     let (address, listener) =
         bound.map_err(|error| Error::new(format!("`{listen}` cannot be listened on: {error}")))?;
     let files = bundle.manifest().files.len();
-    line(printer, &format!("serving {files} files and {} images at http://{address}/", mirror.images()));
-    mirror.serve(listener)
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    line(printer, &format!("serving {files} files and {} images at {scheme}://{address}/", mirror.images()));
+    mirror.serve(listener, tls)
 }
 
 fn described(signature: &Signature) -> String {

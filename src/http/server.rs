@@ -6,6 +6,7 @@ mod body;
 mod form;
 mod request;
 mod stalled;
+mod tls;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -17,13 +18,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
 
 use self::body::Body;
 pub(crate) use self::body::{Content, Extent};
 pub(crate) use self::request::{Request, encoded};
 use self::stalled::Stalled;
+pub(crate) use self::tls::acceptor;
 
 /// Maximum number of connections at the same time. Others get an answer that says so.
 const CONNECTIONS: usize = 64;
@@ -33,7 +37,7 @@ const WORKERS: usize = 4;
 const HEAD: usize = 8 << 10;
 /// Maximum number of headers of a request.
 const HEADERS: usize = 64;
-/// Time for a client to send the head of its request.
+/// Time for a client to agree on TLS, and then to send the head of its request.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 /// Time to prepare an answer.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
@@ -98,8 +102,8 @@ impl Answer {
     }
 }
 
-/// Serves connections until the future is dropped.
-pub(crate) async fn serve<S: Site>(listener: TcpListener, site: Arc<S>) -> Infallible {
+/// Serves connections until the future is dropped: over TLS if there is an acceptor.
+pub(crate) async fn serve<S: Site>(listener: TcpListener, site: Arc<S>, tls: Option<TlsAcceptor>) -> Infallible {
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     let workers = Arc::new(Semaphore::new(WORKERS));
     loop {
@@ -109,14 +113,21 @@ pub(crate) async fn serve<S: Site>(listener: TcpListener, site: Arc<S>) -> Infal
         };
         match Arc::clone(&connections).try_acquire_owned() {
             Ok(permit) => {
-                tokio::spawn(connection(stream, peer, Arc::clone(&site), Arc::clone(&workers), permit));
+                let (site, workers, tls) = (Arc::clone(&site), Arc::clone(&workers), tls.clone());
+                tokio::spawn(async move {
+                    let stream = Stalled::new(stream);
+                    let Some(tls) = tls else { return connection(stream, peer, site, workers, permit).await };
+                    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_DEADLINE, tls.accept(stream)).await {
+                        connection(stream, peer, site, workers, permit).await;
+                    }
+                });
             }
             Err(_) => turn_away(&stream),
         }
     }
 }
 
-/// Refuses a client because there are too many, as far as its buffer takes the sentence.
+/// Refuses a client because there are too many, as far as its buffer takes the sentence. Over TLS it sees only the end.
 fn turn_away(stream: &TcpStream) {
     let text = format!("{CONNECTIONS} connections are open, which is the limit; try again later\n");
     let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n";
@@ -124,7 +135,7 @@ fn turn_away(stream: &TcpStream) {
 }
 
 async fn connection<S: Site>(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     peer: SocketAddr,
     site: Arc<S>,
     workers: Arc<Semaphore>,
@@ -150,7 +161,7 @@ async fn connection<S: Site>(
         .keep_alive(false)
         .title_case_headers(true);
     // A client that ends early, or whose request is none, wants no more.
-    let _ = builder.serve_connection(TokioIo::new(Stalled::new(stream)), answer).await;
+    let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
 }
 
 /// Reads a request, with its form. Fails with the answer to one that is not served.
@@ -216,7 +227,7 @@ mod tests {
     async fn answer(request: &[u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(serve(listener, Arc::new(Echo)));
+        let server = tokio::spawn(serve(listener, Arc::new(Echo), None));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request).await.unwrap();
         let mut bytes = Vec::new();

@@ -132,7 +132,7 @@ impl Pages {
 
     /// Serves the pages until the future is dropped.
     pub async fn serve(self: Arc<Self>, listener: tokio::net::TcpListener) {
-        match server::serve(listener, self).await {}
+        match server::serve(listener, self, None).await {}
     }
 
     /// Records the end of the server. Returns the runs that go on without it.

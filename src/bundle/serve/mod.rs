@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use tokio_rustls::TlsAcceptor;
 
 use self::images::Images;
 use super::manifest::{Kind, Manifest};
@@ -42,14 +43,14 @@ impl Mirror {
         self.images.len()
     }
 
-    /// Serves connections until the program is ended.
-    pub fn serve(self, listener: TcpListener) -> Result<()> {
+    /// Serves connections until the program is ended: over TLS if there is an acceptor.
+    pub(crate) fn serve(self, listener: TcpListener, tls: Option<TlsAcceptor>) -> Result<()> {
         let fail = |error: std::io::Error| Error::new(format!("the bundle cannot be served: {error}"));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(fail)?;
         runtime.block_on(async {
             listener.set_nonblocking(true).map_err(fail)?;
             let listener = tokio::net::TcpListener::from_std(listener).map_err(fail)?;
-            match server::serve(listener, Arc::new(self)).await {}
+            match server::serve(listener, Arc::new(self), tls).await {}
         })
     }
 
