@@ -237,9 +237,10 @@ objects_of_the_cluster() {
 altered_files() {
   on node2 'cd /usr/local/bin && cp -p ctr /root/ctr && printf X | dd of=ctr bs=1 seek=1000 conv=notrunc status=none &&
     touch -r /root/ctr ctr && cd /etc/ssl/etcd/ssl && chmod 0666 ca-key.pem && rm admin-node1.pem' || return 1
-  play --tags artifacts,etcd > "$log/altered.log" 2>&1 || { tail -30 "$log/altered.log"; return 1; }
+  on node3 'cd /etc/kubernetes && chmod 0644 ssl/ca.key admin.conf' || return 1
+  play --tags artifacts,etcd,control-plane > "$log/altered.log" 2>&1 || { tail -30 "$log/altered.log"; return 1; }
   on node2 'cmp /root/ctr /usr/local/bin/ctr && rm /root/ctr && cd /etc/ssl/etcd/ssl && [ "$(stat -c %a ca-key.pem)" = 600 ] &&
-    [ -s admin-node1.pem ]'
+    [ -s admin-node1.pem ]' && on node3 'cd /etc/kubernetes && [ "$(stat -c %a ssl/ca.key admin.conf | sort -u)" = 600 ]'
 }
 
 changed_value() {
