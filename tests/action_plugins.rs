@@ -27,6 +27,10 @@ class AnsibleConnectionFailure(AnsibleError):
     pass
 
 
+class AnsibleUndefinedVariable(AnsibleError):
+    pass
+
+
 class AnsibleAction(AnsibleError):
     def __init__(self, message, result=None):
         super().__init__(message)
@@ -293,6 +297,88 @@ result['right'] = outputs == ['%d\n' % n for n in range(30)]"#,
     assert_eq!(result["right"], true, "{result} {text}");
     let refused = fs::read_to_string(folder.path().join("refused")).unwrap();
     assert!(refused.contains("a process that a plugin has forked cannot ask"), "{refused}");
+}
+
+#[test]
+fn question_that_a_plugin_gave_up_leaves_its_answer_to_no_other() {
+    let folder = project(
+        r#"if self._task.args['how'] == 'thread':
+    import threading
+    threading.Thread(target=lambda: self._low_level_execute_command('sleep 1; echo late'), daemon=True).start()
+    import time
+    time.sleep(0.3)
+else:
+    import signal
+    def give_up(*_):
+        raise TimeoutError
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        self._low_level_execute_command('sleep 1; echo late')
+    except TimeoutError:
+        pass
+    try:
+        self._low_level_execute_command('echo more')
+    except Exception as error:
+        result['refused'] = str(error)"#,
+    );
+    let other = "from ansible.plugins.action import ActionBase\n\n\nclass ActionModule(ActionBase):\n    \
+                 def run(self, tmp=None, task_vars=None):\n        \
+                 return self._low_level_execute_command('echo ' + task_vars['inventory_hostname'])\n";
+    fs::write(folder.path().join("action_plugins/who.py"), other).unwrap();
+    for how in ["thread", "alarm"] {
+        let play = format!(
+            "- hosts: all\n  gather_facts: false\n  tasks:\n    - hoist: {{how: {how}}}\n      register: hoisted\n      \
+             failed_when: hoisted.refused | default('interrupted') is not search('interrupted')\n    - who:\n      \
+             register: who\n      failed_when: who.stdout != inventory_hostname ~ '\\n'\n"
+        );
+        fs::write(folder.path().join("late.yml"), play).unwrap();
+        let output =
+            stand_ins::windlass(folder.path(), &["playbook", "-f1", "-i", "hosts", "late.yml"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn secret_that_a_plugin_prints_is_not_cut_and_shown() {
+    let folder = project(
+        "print('x' * (65536 - 4) + 'heave-away-joe')\n\
+         print(('y' * 1023 + '\\n') * 1023 + 'y' * 1020 + 'heave-away-joe')\n\
+         result.update(_ansible_no_log=True, token='heave-away-moe')",
+    );
+    fs::write(folder.path().join("play.yml"), "- hosts: a\n  gather_facts: false\n  tasks: [hoist: {}]\n").unwrap();
+    let arguments = ["playbook", "-vvv", "-i", "hosts", "-e", "password=heave-away-joe", "play.yml"];
+    let output = stand_ins::windlass(folder.path(), &arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("[a line of 65547 bytes is not shown]") && text.contains("more than 1024 KiB"), "{text}");
+    assert!(!text.contains("heav") && !text.contains("joe") && text.contains("censored"), "{text}");
+}
+
+#[test]
+fn text_that_is_not_utf8_and_undefined_templates_are_handled() {
+    let folder = project(
+        r#"from ansible.errors import AnsibleUndefinedVariable
+result['name'] = b'\xff.txt'.decode('utf-8', 'surrogateescape')
+from ansible.template import trusted
+try:
+    self._templar.template(trusted('{{ nothing_like_this }}'))
+except AnsibleUndefinedVariable as error:
+    result['undefined'] = str(error)
+task_vars |= {'fresh': 1}
+result['fresh'] = task_vars['fresh']"#,
+    );
+    fs::create_dir_all(folder.path().join("core/ansible/_internal/_datatag")).unwrap();
+    fs::write(
+        folder.path().join("core/ansible/_internal/_datatag/_tags.py"),
+        "class TrustedAsTemplate:\n    @staticmethod\n    def is_tagged_on(text):\n        return True\n",
+    )
+    .unwrap();
+    fs::write(folder.path().join("core/ansible/template.py"), "def trusted(text):\n    return text\n").unwrap();
+    let (code, result, text) = hoist(folder.path(), "{}", &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!((&result["name"], &result["fresh"]), (&"?.txt".into(), &1.into()), "{text}");
+    assert!(result["undefined"].as_str().unwrap().contains("nothing_like_this"), "{result} {text}");
 }
 
 #[test]

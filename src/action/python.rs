@@ -39,7 +39,9 @@ pub(super) async fn run(context: &ActionContext, module: &ForeignModule, plugin:
     }
     // It may hold what the host answered, so it can be no more than a result of the host.
     let result = answer.get("result").map(unpacked).unwrap_or_default();
-    context.result(&context.connection.target.name, &module.described(), &result).map(foreign::completed)
+    let result = context.result(&context.connection.target.name, &module.described(), &result)?;
+    let result = foreign::completed(result);
+    Ok(if answer.get("is_secret").and_then(Json::as_bool) == Some(true) { result.secret() } else { result })
 }
 
 fn call(context: &ActionContext, module: &ForeignModule, plugin: &Path) -> ActionCall {

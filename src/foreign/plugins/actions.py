@@ -142,6 +142,15 @@ def own_actions(native):
     replace('get_with_context', lambda action: loader.get_with_context_result(action, None))
 
 
+def show_details(verbosity):
+    """Lets a plugin print the details that -v asks for."""
+    try:
+        from ansible.utils.display import Display
+    except ImportError:
+        return
+    Display().verbosity = verbosity
+
+
 def act(request):
     """Runs the plugin. Returns its result, or why the host was not reached."""
     from ansible.errors import AnsibleAction, AnsibleConnectionFailure
@@ -159,6 +168,7 @@ def act(request):
     resolved = '_resolved_action' if hasattr(task, '_resolved_action') else 'resolved_action'
     setattr(task, resolved, request['task']['action'])
     task.get_search_path = lambda: list(request['search_paths'])
+    show_details(request['play']['verbosity'])
     play = PlayContext()
     for name, value in request['play'].items():
         setattr(play, name, value)
@@ -187,10 +197,12 @@ def act(request):
         except AnsibleConnectionFailure:
             # The result, or the error before, says more.
             pass
+    is_secret = False
     if isinstance(result, dict):
+        is_secret = result.get('_ansible_no_log') is True
         # Marks for ansible-core's own executor.
         result = {key: value for key, value in result.items() if not str(key).startswith('_ansible_')}
-    return {'result': packed(result)}
+    return {'result': packed(result), 'is_secret': is_secret}
 
 
 def act_apart(request):
@@ -201,7 +213,7 @@ def act_apart(request):
     """
     global asker, turn
     prepare_actions()
-    sys.stdout.flush()
+    flush()
     has_answered = mmap.mmap(-1, 1)
     # An interrupt at the terminal reaches both processes, and only one may answer.
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -221,10 +233,10 @@ def act_apart(request):
             answer = {'value': act(request)}
         except BaseException as error:
             answer = {'error': message_of(error, with_type=True)}
-        sys.stdout.flush()
+        flush()
         # A process that the plugin has forked may come here too.
         if os.getpid() == asker:
-            say(answer)
+            finish(answer)
             has_answered[0] = 1
     finally:
         os._exit(0)

@@ -29,6 +29,11 @@ setup = json.loads(requests.readline())
 sys.path[:0] = setup['paths']
 
 
+def readable(text):
+    """The text without halves of surrogate pairs, in which Python keeps bytes that are not UTF-8."""
+    return str.__str__(text).encode('utf-8', 'replace').decode()
+
+
 def packed(value):
     """Encodes a value as JSON, with tagged objects for types that JSON lacks."""
     if value is None or isinstance(value, bool):
@@ -38,7 +43,7 @@ def packed(value):
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {'$': 'float', 'v': repr(float(value))}
     if isinstance(value, str):
-        return str.__str__(value)
+        return readable(value)
     if isinstance(value, bytes):
         return value.decode('utf-8', 'replace')
     if hasattr(value, 'items') and hasattr(value, 'keys'):
@@ -72,8 +77,9 @@ def unpacked(value):
     return value
 
 
-# Number of the request under way, the process that may ask about it, and the turn of its threads to do so.
-number, asker, turn = 0, os.getpid(), threading.Lock()
+# Number of the request under way, None between two; the process that may ask about it; the turn of its threads to do
+# so; and whether the answer to a question was not read, because a signal interrupted the wait.
+number, asker, turn, is_owed = None, os.getpid(), threading.Lock(), False
 
 
 def say(answer):
@@ -81,13 +87,23 @@ def say(answer):
     wire.flush()
 
 
-def ask(question):
-    """Sends a question to Windlass, which is waiting for the result, and returns the answer."""
+def ask(question, of=None):
+    """Sends a question to Windlass, which is waiting for the result, and returns the answer.
+
+    A thread that outlives its request, whose number is `of`, must not ask about the host of the next one.
+    """
+    global is_owed
     if os.getpid() != asker:
         raise LookupError('a process that a plugin has forked cannot ask Windlass for anything')
     with turn:
+        if number is None or of not in (None, number):
+            raise LookupError('the call of the plugin that asks has ended')
+        if is_owed:
+            raise LookupError('an earlier question of the plugin was interrupted')
+        is_owed = True
         say({'ask': question})
         answer = json.loads(requests.readline())
+        is_owed = False
     if 'error' in answer:
         raise LookupError(answer['error'])
     return unpacked(answer['value'])
@@ -96,15 +112,16 @@ def ask(question):
 class Variables(collections.abc.MutableMapping, dict):
     """Variables of the host, fetched on access, and those that the plugin has changed. To code that asks, it is a dict."""
 
-    def __init__(self, own=(), gone=(), fetched=None):
+    def __init__(self, own=(), gone=(), fetched=None, of=None):
         self.own, self.gone = dict(own), set(gone)
+        self.of = of or number
         self.fetched = {} if fetched is None else fetched
 
     def __getitem__(self, name):
         if name in self.own:
             return self.own[name]
         if name not in self.fetched:
-            self.fetched[name] = ask({'variable': name})
+            self.fetched[name] = ask({'variable': name}, self.of)
         if name in self.gone or not self.fetched[name]:
             raise KeyError(name)
         return self.fetched[name][0]
@@ -121,7 +138,7 @@ class Variables(collections.abc.MutableMapping, dict):
         return self.get(name, self) is not self
 
     def __iter__(self):
-        names = dict.fromkeys(name for name in ask({'names': True}) if name not in self.gone)
+        names = dict.fromkeys(name for name in ask({'names': True}, self.of) if name not in self.gone)
         return iter({**names, **self.own})
 
     def __len__(self):
@@ -138,17 +155,21 @@ class Variables(collections.abc.MutableMapping, dict):
         return [self[name] for name in self.keys()]
 
     def copy(self):
-        return Variables(self.own, self.gone, self.fetched)
+        return Variables(self.own, self.gone, self.fetched, self.of)
 
     __copy__ = copy
 
     def __deepcopy__(self, memo):
-        return Variables(copy.deepcopy(self.own, memo), self.gone, copy.deepcopy(self.fetched, memo))
+        return Variables(copy.deepcopy(self.own, memo), self.gone, copy.deepcopy(self.fetched, memo), self.of)
 
     def __or__(self, other):
         both = self.copy()
         both.update(other)
         return both
+
+    def __ior__(self, other):
+        self.update(other)
+        return self
 
 
 def changed(variables):
@@ -173,8 +194,9 @@ class Templar:
 
     environment = None
 
-    def __init__(self, variables):
+    def __init__(self, variables, of=None):
         self.available_variables = variables
+        self.of = of or number
 
     @property
     def _available_variables(self):
@@ -184,7 +206,11 @@ class Templar:
         if isinstance(value, str):
             if not self.is_template(value):
                 return value
-            return ask({'template': str(value), 'vars': packed(changed(self.available_variables))})
+            question = {'template': str(value), 'vars': packed(changed(self.available_variables))}
+            try:
+                return ask(question, self.of)
+            except LookupError as error:
+                raise undefined()(str(error)) from error
         if isinstance(value, list):
             return [self.template(item) for item in value]
         if isinstance(value, dict):
@@ -195,7 +221,7 @@ class Templar:
         return isinstance(value, str) and ('{{' in value or '{%' in value) and is_trusted(value)
 
     def copy_with_new_env(self, available_variables=None, **_):
-        return Templar(self.available_variables if available_variables is None else available_variables)
+        return Templar(self.available_variables if available_variables is None else available_variables, self.of)
 
     @contextlib.contextmanager
     def set_temporary_context(self, available_variables=None, **_):
@@ -206,6 +232,15 @@ class Templar:
             yield
         finally:
             self.available_variables = usual
+
+
+def undefined():
+    """The exception of a template that fails: nearly always because of something undefined."""
+    try:
+        from ansible.errors import AnsibleUndefinedVariable
+    except ImportError:
+        return LookupError
+    return AnsibleUndefinedVariable
 
 
 loaded = {}
@@ -377,18 +412,36 @@ def of_inventory(value, secrets):
 
 def message_of(error, with_type=False):
     """The message of an exception. Those of ansible-core have one to show; others may need their type before it."""
-    shown = getattr(error, 'message', None)
-    if shown:
-        return str(shown)
     kind = type(error).__name__
-    return '%s: %s' % (kind, error) if with_type else str(error) or kind
+    try:
+        shown = getattr(error, 'message', None)
+        text = str(shown) if shown else '%s: %s' % (kind, error) if with_type else str(error)
+    except Exception:
+        text = ''
+    return readable(text or kind)
+
+
+def finish(answer):
+    """Answers the request under way. If Windlass still owes an answer to a question, this process takes no other."""
+    global number
+    with turn:
+        say({**answer, 'is_last': True} if is_owed else answer)
+        number = None
+
+
+def flush():
+    """Hands over what the plugin has printed, unless it has closed the streams."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass
 
 
 def main():
     global number
     for line in iter(requests.readline, ''):
-        number += 1
-        request = json.loads(line)
+        number, request = json.loads(line)
         try:
             if request['do'] == 'names':
                 answer = {'value': sorted(table(request['kind'], request['path']))}
@@ -412,11 +465,14 @@ def main():
                 answer = {'value': packed(call(request))}
         except BaseException as error:
             answer = {'error': message_of(error), 'undefined': 'Undefined' in type(error).__name__}
-        sys.stdout.flush()
+        if os.getpid() != asker:
+            # A process that the plugin has forked.
+            os._exit(0)
+        flush()
         # The process of an action has answered itself.
         if answer is not None:
-            say(answer)
-            if answer.get('is_last'):
+            finish(answer)
+            if answer.get('is_last') or is_owed:
                 for _ in requests:
                     pass
 

@@ -105,7 +105,8 @@ impl Helper {
             requests: 0,
             limits: setup.limits,
         };
-        helper.send(&json!({ "paths": setup.paths, "collections": setup.collections, "basedir": setup.basedir }))?;
+        let given = json!({ "paths": setup.paths, "collections": setup.collections, "basedir": setup.basedir });
+        helper.send(given.to_string())?;
         Ok(helper)
     }
 
@@ -126,7 +127,10 @@ impl Helper {
         answer: &mut dyn FnMut(&Json) -> Result<Json, String>,
         print: &Print,
     ) -> Result<Json, Refusal> {
+        // Nobody knows for whom a program in the background has printed meanwhile.
+        self.printed.finish(&self.print);
         self.requests += 1;
+        let request = format!("[{},{request}]", self.requests);
         let answer = self.send(request).and_then(|()| self.answer(answer, print));
         self.printed.finish(print);
         answer
@@ -172,7 +176,7 @@ impl Helper {
                     Ok(value) => json!({ "value": value }),
                     Err(message) => json!({ "error": message }),
                 };
-                self.send(&reply)?;
+                self.send(reply.to_string())?;
                 continue;
             }
             return match (reply.get("value"), reply.get("error").and_then(Json::as_str)) {
@@ -264,8 +268,7 @@ impl Helper {
         kill_tree(&mut self.child);
     }
 
-    fn send(&mut self, message: &Json) -> Result<(), Refusal> {
-        let mut line = message.to_string();
+    fn send(&mut self, mut line: String) -> Result<(), Refusal> {
         line.push('\n');
         self.write(line.as_bytes()).map_err(|error| {
             self.end();

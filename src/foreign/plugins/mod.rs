@@ -260,7 +260,10 @@ impl PythonPlugins {
         print: &Print,
     ) -> Result<Json, Refusal> {
         let setup = self.setup().map_err(|problem| Refusal { message: problem.to_owned(), undefined: false })?;
-        let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let waiting = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            std::iter::from_fn(|| idle.pop()).find_map(|mut helper| helper.is_alive().then_some(helper))
+        };
         let mut helper = waiting.map_or_else(|| Helper::start(setup), Ok)?;
         let answer = helper.ask_printing(request, answer, print);
         if helper.is_alive() {

@@ -11,6 +11,8 @@ use super::helper::nonblocking;
 /// Limits in bytes of a line, and of the text of one request.
 const LINE: usize = 64 << 10;
 const TEXT: usize = 1 << 20;
+/// Number of reads after which text that has arrived is left for the next request.
+const READS: usize = 64;
 
 /// Prints a line of a plugin.
 #[derive(Clone)]
@@ -38,8 +40,9 @@ impl fmt::Debug for Print {
 pub(super) struct Printed {
     /// `None` once it is closed.
     pipe: Option<ChildStderr>,
-    /// Beginning of a line.
+    /// Beginning of a line, cut if it is too long, and the bytes of it that have arrived.
     line: Vec<u8>,
+    length: usize,
     /// Bytes that the request may still print, and those that it printed beyond them.
     left: usize,
     left_out: usize,
@@ -48,7 +51,7 @@ pub(super) struct Printed {
 impl Printed {
     pub(super) fn new(pipe: ChildStderr) -> std::io::Result<Printed> {
         nonblocking(&pipe)?;
-        Ok(Printed { pipe: Some(pipe), line: Vec::new(), left: TEXT, left_out: 0 })
+        Ok(Printed { pipe: Some(pipe), line: Vec::new(), length: 0, left: TEXT, left_out: 0 })
     }
 
     /// The pipe, if it is still open.
@@ -78,27 +81,43 @@ impl Printed {
         self.left -= kept;
         self.left_out += bytes.len() - kept;
         for piece in bytes.get(..kept).unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.line.len() >= LINE {
+            self.length += piece.len();
+            if self.length <= LINE {
+                self.line.extend_from_slice(piece);
+            }
+            if piece.ends_with(b"\n") {
                 self.print_line(print);
             }
         }
+        if self.left_out > 0 {
+            // A secret may begin where it is cut.
+            self.line.clear();
+            self.length = 0;
+        }
     }
 
+    /// Prints the line, unless it is too long: a part of it could end with a part of a secret.
     fn print_line(&mut self, print: &Print) {
-        let line = std::mem::take(&mut self.line);
-        print.line(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']));
+        let (line, length) = (std::mem::take(&mut self.line), std::mem::take(&mut self.length));
+        match length > LINE {
+            true => print.line(&format!("[a line of {length} bytes is not shown]")),
+            false => print.line(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n'])),
+        }
     }
 
-    /// Prints all that a request has printed, whose answer has arrived.
+    /// Prints all that has arrived.
     pub(super) fn finish(&mut self, print: &Print) {
         // A program in the background may print for ever.
-        while self.left_out == 0 && self.read(print) {}
-        if !self.line.is_empty() {
+        for _ in 0..READS {
+            if !self.read(print) {
+                break;
+            }
+        }
+        if self.length > 0 {
             self.print_line(print);
         }
         if self.left_out > 0 {
-            print.line(&format!("[a plugin printed more than {} KiB, and the rest is not shown]", TEXT >> 10));
+            print.line(&format!("[more than {} KiB were printed, and the rest is not shown]", TEXT >> 10));
         }
         (self.left, self.left_out) = (TEXT, 0);
     }
