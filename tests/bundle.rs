@@ -674,6 +674,9 @@ fn roles_take_everything_from_the_bundle_without_a_network() {
 fn serving(site: &Site, options: &[&str]) -> (Child, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     command.args(["bundle", "serve", "a.bundle", "out", "--allow-unsigned", "--listen", "127.0.0.1:0"]).args(options);
+    if options.ends_with(&["-"]) {
+        command.stdin(fs::File::open(site.path("own.key")).unwrap());
+    }
     let mut child = command.current_dir(site.folder.path()).stdout(Stdio::piped()).spawn().unwrap();
     let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     let line = lines.map(Result::unwrap).find(|line| line.starts_with("serving")).unwrap();
@@ -777,6 +780,13 @@ fn served_bundle_is_encrypted_and_proves_its_name() {
     child.kill().unwrap();
     child.wait().unwrap();
 
+    // Nothing else may read the key by way of the server.
+    let (mut child, address) = serving(&site, &["--tls-cert", "own.crt", "--tls-key", "-"]);
+    assert_eq!(fetched("own.crt", &address).unwrap(), b"content of runc");
+    assert_eq!(fs::read_link(format!("/proc/{}/fd/0", child.id())).unwrap(), Path::new("/dev/null"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+
     let (mut child, address) = serving(&site, &["--tls-cert", "elsewhere.crt", "--tls-key", "elsewhere.key"]);
     assert_eq!(fetched("elsewhere.crt", &address), None);
     child.kill().unwrap();
@@ -784,7 +794,7 @@ fn served_bundle_is_encrypted_and_proves_its_name() {
 
     fs::write(site.path("text"), "no PEM").unwrap();
     for (certificate, key, reason) in [
-        ("own.crt", "other.key", "`other.key` cannot be used for TLS: "),
+        ("own.crt", "other.key", "`own.crt` and `other.key` cannot be used for TLS: "),
         ("text", "own.key", "`text` cannot be used for TLS: it has no certificate in PEM format"),
         ("own.crt", "text", "`text` cannot be used for TLS: it has no private key in PEM format"),
         ("own.crt", "none", "`none` cannot be used for TLS: No such file or directory"),

@@ -187,6 +187,12 @@ fn runtimes_pull_from_registry_servers() {
 
     let variables = "{registry_servers: ['192.0.2.1:5050'], registry_mirrored: [a.example.com, b.example.com],
         containerd_registries_mirrors: [{prefix: b.example.com, mirrors: []}], item: '{{ containerd_all_mirrors | last }}'}";
+    let lacking = variables.replace("['192.0.2.1:5050']", "['192.0.2.1:5050', '192.0.2.2:5050']").replace(
+        "registry_mirrored",
+        "registry_trust_found: {results: [{stat: {exists: true}}, {stat: {exists: false}}]}, registry_mirrored",
+    );
+    let text = render("runtime/containerd", "hosts.toml.j2", &lacking);
+    assert!(text.contains("192.0.2.1") && !text.contains("192.0.2.2"), "{text}");
     let text = render("runtime/containerd", "hosts.toml.j2", variables);
     has(
         &text,
