@@ -1,94 +1,20 @@
 //! The Linux distribution: its name, version and family as playbooks compare them.
 //!
-//! os-release(5) gives a first answer. The release files of single distributions refine it, and their order counts.
+//! os-release(5) gives a first answer, which [`known`] refines for single distributions.
+
+mod families;
+mod known;
+mod lsb;
 
 use std::collections::BTreeMap;
 
+pub(crate) use lsb::lsb;
+
 use super::{Facts, Root};
-
-/// Families of distributions with a common package manager and layout, under the names that playbooks use.
-const FAMILIES: &[(&str, &[&str])] = &[
-    (
-        "RedHat",
-        &[
-            "RedHat",
-            "RHEL",
-            "Fedora",
-            "CentOS",
-            "Scientific",
-            "SLC",
-            "Ascendos",
-            "CloudLinux",
-            "PSBM",
-            "OracleLinux",
-            "OVS",
-            "OEL",
-            "Amazon",
-            "Amzn",
-            "Virtuozzo",
-            "XenServer",
-            "Alibaba",
-            "EulerOS",
-            "openEuler",
-            "AlmaLinux",
-            "Rocky",
-            "TencentOS",
-            "EuroLinux",
-            "Kylin Linux Advanced Server",
-            "MIRACLE",
-        ],
-    ),
-    (
-        "Debian",
-        &[
-            "Debian",
-            "Ubuntu",
-            "Raspbian",
-            "Neon",
-            "KDE neon",
-            "Linux Mint",
-            "SteamOS",
-            "Devuan",
-            "Kali",
-            "Cumulus Linux",
-            "Pop!_OS",
-            "Parrot",
-            "Pardus GNU/Linux",
-            "Uos",
-            "Deepin",
-            "OSMC",
-            "Linux Mint Debian Edition",
-        ],
-    ),
-    (
-        "Suse",
-        &[
-            "SuSE",
-            "SLES",
-            "SLED",
-            "openSUSE",
-            "openSUSE Tumbleweed",
-            "SLES_SAP",
-            "SUSE_LINUX",
-            "openSUSE Leap",
-            "ALP-Dolomite",
-            "SL-Micro",
-            "openSUSE MicroOS",
-        ],
-    ),
-    ("Archlinux", &["Archlinux", "Antergos", "Manjaro"]),
-    ("Mandrake", &["Mandrake", "Mandriva"]),
-    ("Gentoo", &["Gentoo", "Funtoo"]),
-    ("ClearLinux", &["Clear Linux OS", "Clear Linux Mix"]),
-];
-
-/// The family of a distribution; its own name if it belongs to none.
-pub(crate) fn family(distribution: &str) -> &str {
-    FAMILIES.iter().find(|(_, members)| members.contains(&distribution)).map_or(distribution, |(family, _)| family)
-}
+use families::family;
 
 /// Collected facts of a distribution. An empty fact is omitted, or `NA` where playbooks expect it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Found {
     distribution: String,
     version: String,
@@ -103,7 +29,7 @@ struct Found {
 
 /// `distribution*` and `os_family`.
 pub(crate) fn collect(root: &Root, facts: &mut Facts) {
-    let found = find(root);
+    let found = known::find(root);
     facts.set("distribution", found.distribution.as_str());
     facts.set("distribution_version", found.version.as_str());
     facts.set("distribution_release", found.release.as_str());
@@ -142,103 +68,6 @@ pub(crate) fn assignments(text: &str) -> BTreeMap<String, String> {
             (!key.starts_with('#')).then(|| (key.trim().to_owned(), value))
         })
         .collect()
-}
-
-fn find(root: &Root) -> Found {
-    let release = os_release(root);
-    let mut found = guess(root, &release);
-    let text = |path: &str| root.read(path).filter(|text| !text.is_empty());
-    let os = text("/etc/os-release");
-    let os_text = os.as_deref().unwrap_or_default();
-    let value = |key: &str| release.get(key).cloned().unwrap_or_default();
-
-    // The order matters: derived distributions also carry the files of their base.
-    for (file, variety, needle) in [
-        ("/etc/altlinux-release", "Altlinux", "ALT"),
-        ("/etc/oracle-release", "OracleLinux", "Oracle Linux"),
-        ("/etc/slackware-version", "Slackware", "Slackware"),
-        ("/etc/centos-release", "CentOS", ""),
-        ("/etc/redhat-release", "RedHat", "Red Hat"),
-    ] {
-        let Some(content) = text(file) else { continue };
-        if variety == "CentOS" {
-            if content.contains("CentOS Stream") {
-                return found.named("CentOS", file, variety).released("Stream");
-            }
-            if content.contains("TencentOS Server") {
-                return found.named("TencentOS", file, variety);
-            }
-            continue;
-        }
-        if variety == "Slackware" {
-            if content.contains(needle) {
-                found.version = version_in(&content).unwrap_or(found.version);
-                return found.named(variety, file, variety);
-            }
-            continue;
-        }
-        if content.contains(needle) {
-            found.search = Some(needle);
-            return found.named(variety, file, variety);
-        }
-        let first = content.split_whitespace().next().unwrap_or(variety).to_owned();
-        return found.named(&first, file, variety);
-    }
-    if text("/etc/openwrt_release").is_some_and(|content| content.contains("OpenWrt")) {
-        let openwrt = assignments(&text("/etc/openwrt_release").unwrap_or_default());
-        found.version = openwrt.get("DISTRIB_RELEASE").cloned().unwrap_or(found.version);
-        found.release = openwrt.get("DISTRIB_CODENAME").cloned().unwrap_or(found.release);
-        return found.named("OpenWrt", "/etc/openwrt_release", "OpenWrt");
-    }
-    if os_text.contains("Amazon") {
-        let version = value("VERSION_ID");
-        let (major, minor) = version.split_once('.').unwrap_or((&version, "NA"));
-        found.major = Some(major.to_owned());
-        found.minor = Some(minor.to_owned());
-        found.version = version.clone();
-        return found.named("Amazon", "/etc/os-release", "Amazon");
-    }
-    if let Some(version) = root.line("/etc/alpine-release") {
-        found.version = version;
-        return found.named("Alpine", "/etc/alpine-release", "Alpine");
-    }
-    if root.exists("/etc/arch-release") {
-        let parsed = found.named("Archlinux", "/etc/arch-release", "Archlinux");
-        return Found { parsed: false, ..parsed };
-    }
-    if os_text.contains("Arch Linux") {
-        return found.named("Archlinux", "/etc/os-release", "Archlinux");
-    }
-    if os_text.to_lowercase().contains("suse") {
-        return suse(root, found, &release, os_text);
-    }
-    if os.is_some()
-        && let Some(debian) = debian(root, &found, &release, os_text)
-    {
-        return debian;
-    }
-    if os_text.to_lowercase().contains("flatcar") {
-        let version = value("VERSION");
-        found.major = version.split('.').next().map(str::to_owned);
-        found.version = version;
-        return found.named("Flatcar", "/etc/os-release", "Flatcar");
-    }
-    if text("/usr/lib/os-release").is_some_and(|text| text.contains("Clear Linux")) {
-        found.version = value("VERSION_ID");
-        found.major = Some(found.version.clone());
-        found.release = value("ID");
-        return found.named(&value("NAME"), "/usr/lib/os-release", "ClearLinux");
-    }
-    if os.is_some() {
-        if found.version == "NA" && !value("VERSION").is_empty() {
-            found.version = value("VERSION");
-        }
-        // Only double quotes are removed here.
-        let name = os_text.lines().filter_map(|line| line.strip_prefix("NAME=")).next_back();
-        let name = name.map_or_else(|| "NA".to_owned(), |name| name.trim_matches('"').to_owned());
-        return found.named(&name, "/etc/os-release", "NA");
-    }
-    found
 }
 
 /// Facts from os-release alone.
@@ -297,92 +126,6 @@ fn version_in(text: &str) -> Option<String> {
     text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
 }
 
-fn suse(root: &Root, mut found: Found, release: &BTreeMap<String, String>, text: &str) -> Found {
-    let value = |key: &str| release.get(key).cloned().unwrap_or_default();
-    let version: String = value("VERSION_ID");
-    let lower = text.to_lowercase();
-    if version.starts_with(|c: char| c.is_ascii_digit()) {
-        let minor = version.split('.').nth(1).unwrap_or_default().to_owned();
-        if lower.contains("open") {
-            found.release = minor;
-        } else if lower.contains("enterprise") {
-            found.release = if minor.is_empty() { "0".to_owned() } else { minor };
-        }
-        found.major = version.split('.').next().map(str::to_owned);
-        found.version = version;
-    }
-    let product = root.real_path("/etc/products.d/baseproduct").unwrap_or_default();
-    let name = match value("VARIANT_ID").as_str() {
-        "server-sap" | "sles-sap" => "SLES_SAP".to_owned(),
-        "transactional" => "SL-Micro".to_owned(),
-        "" if product.ends_with("SLES_SAP.prod") => "SLES_SAP".to_owned(),
-        "" if product.ends_with("SL-Micro.prod") => "SL-Micro".to_owned(),
-        _ => value("NAME"),
-    };
-    found.named(&name, "/etc/os-release", "SUSE")
-}
-
-/// Facts of Debian and its derivatives.
-fn debian(root: &Root, found: &Found, release: &BTreeMap<String, String>, text: &str) -> Option<Found> {
-    let value = |key: &str| release.get(key).cloned().unwrap_or_default();
-    let mut debian = Found {
-        version: found.version.clone(),
-        major: found.major.clone(),
-        release: found.release.clone(),
-        ..Found::default()
-    };
-    let pretty = value("PRETTY_NAME");
-    let in_brackets = pretty.split_once('(').and_then(|(_, inside)| inside.split(')').next()).map(str::to_owned);
-    let own_version = |debian: &mut Found, major: bool| {
-        let version = value("VERSION_ID");
-        if !version.is_empty() {
-            debian.major = if major { version.split('.').next().map(str::to_owned) } else { Some(version.clone()) };
-            debian.version = version;
-        }
-    };
-    let has = |word: &str| text.contains(word);
-    let name = if has("Debian") || has("Raspbian") {
-        debian.release = in_brackets.unwrap_or(debian.release);
-        debian.minor = root.line("/etc/debian_version").and_then(|version| {
-            let (major, minor) = version.split_once('.')?;
-            let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
-            (!digits(major).is_empty() && !digits(minor).is_empty()).then(|| digits(minor))
-        });
-        "Debian"
-    } else if has("Ubuntu") {
-        "Ubuntu"
-    } else if has("SteamOS") {
-        "SteamOS"
-    } else if has("Kali") {
-        "Kali"
-    } else if has("Parrot") {
-        "Parrot"
-    } else if has("Devuan") {
-        debian.release =
-            in_brackets.or_else(|| pretty.split_whitespace().last().map(str::to_owned)).unwrap_or(debian.release);
-        own_version(&mut debian, false);
-        "Devuan"
-    } else if has("Cumulus") {
-        own_version(&mut debian, true);
-        debian.release = value("VERSION");
-        "Cumulus Linux"
-    } else if has("Mint") {
-        own_version(&mut debian, true);
-        "Linux Mint"
-    } else if has("UOS") || has("Uos") || has("uos") {
-        own_version(&mut debian, true);
-        "Uos"
-    } else if has("Deepin") || has("deepin") {
-        own_version(&mut debian, true);
-        "Deepin"
-    } else if has("LMDE") {
-        "Linux Mint Debian Edition"
-    } else {
-        return None;
-    };
-    Some(debian.named(name, "/etc/os-release", "Debian"))
-}
-
 impl Found {
     fn named(self, name: &str, file: &'static str, variety: &'static str) -> Found {
         Found { distribution: name.to_owned(), file: Some(file), variety: Some(variety), parsed: true, ..self }
@@ -391,37 +134,6 @@ impl Found {
     fn released(self, release: &str) -> Found {
         Found { release: release.to_owned(), ..self }
     }
-}
-
-/// `lsb`: the output of `lsb_release`, which itself only reads these files.
-pub(crate) fn lsb(root: &Root, facts: &mut Facts) {
-    let own = root.read("/etc/lsb-release").map(|text| assignments(&text)).unwrap_or_default();
-    let release = os_release(root);
-    let installed = root.program("lsb_release").is_some();
-    let pick = |lsb_key: &str, os_key: &str| {
-        own.get(lsb_key)
-            .or_else(|| release.get(os_key).filter(|_| installed))
-            .cloned()
-            .filter(|value| !value.is_empty())
-    };
-    let mut lsb = crate::Map::new();
-    let mut put = |key: &str, value: Option<String>| {
-        if let Some(value) = value {
-            lsb.insert(key.to_owned(), value.into());
-        }
-    };
-    let version = pick("DISTRIB_RELEASE", "VERSION_ID");
-    put("release", version.clone());
-    let id = pick("DISTRIB_ID", "ID").map(|id| match id.as_str() {
-        "debian" => "Debian".to_owned(),
-        "ubuntu" => "Ubuntu".to_owned(),
-        _ => id,
-    });
-    put("id", id);
-    put("description", pick("DISTRIB_DESCRIPTION", "PRETTY_NAME"));
-    put("codename", pick("DISTRIB_CODENAME", "VERSION_CODENAME"));
-    put("major_release", version.and_then(|version| version.split('.').next().map(str::to_owned)));
-    facts.set("lsb", lsb);
 }
 
 #[cfg(test)]
