@@ -12,8 +12,9 @@ use super::palette::Color;
 use super::printable::printable;
 use super::printer::{Printer, banner};
 use super::shown::{Format, always_shown, clean_debug, omit_lines};
-use super::{Event, JobState, Output, ResultEvent, Stats, Status};
+use super::{Event, JobState, Output, Recap, ResultEvent, Stats, Status};
 use crate::error::Result;
+use crate::playbook::Task;
 use crate::settings::Show;
 use crate::strategy::CustomStats;
 
@@ -108,6 +109,49 @@ impl DefaultOutput {
         if let Some(title) = self.titles.get(&task) {
             self.printer.line(title, Color::Plain);
             self.titled = Some(task);
+        }
+    }
+
+    fn playbook(&self, path: &str) {
+        if self.verbosity() > 1 {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            self.printer.banner(&format!("PLAYBOOK: {name}"));
+        }
+        self.dry_run();
+    }
+
+    fn dry_run(&self) {
+        if self.check && self.markers {
+            self.printer.banner("DRY RUN");
+        }
+    }
+
+    fn play(&mut self, name: &str, check: bool) {
+        let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
+        self.titles.clear();
+        self.titled = None;
+        self.printer.banner(&(title + self.mark(check)));
+    }
+
+    /// Mark of plays and tasks in check mode.
+    fn mark(&self, check: bool) -> &'static str {
+        if check && self.markers { " [CHECK MODE]" } else { "" }
+    }
+
+    /// Keeps the title of a task, and prints it unless only results have titles.
+    fn task(&mut self, masked: &Masked, task: &Task, name: &str, check: bool, lazy: bool) {
+        let kind = if task.handler { "RUNNING HANDLER" } else { "TASK" };
+        let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
+        let arguments =
+            if self.arguments && !hidden { format!(" {}", masked.arguments_of(task)) } else { String::new() };
+        let mut text = banner(&format!("{kind} [{name}{arguments}]{}", self.mark(check)));
+        if let (Some(path), true) = (path_of(task), self.verbosity() >= 2) {
+            text.push_str(&format!("\ntask path: {path}"));
+        }
+        self.titles.insert(task.id, text);
+        if self.skipped && self.ok && !lazy {
+            self.titled = None;
+            self.title(task.id);
         }
     }
 
@@ -256,7 +300,21 @@ impl DefaultOutput {
         text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)
     }
 
-    fn recap(&self, name: &str, stats: &Stats) {
+    fn recap(&self, recap: &Recap) {
+        self.printer.banner("PLAY RECAP");
+        let mut names: Vec<_> = recap.hosts.iter().collect();
+        names.sort_by_key(|(name, _)| *name);
+        for (name, stats) in names {
+            self.recap_of(name, stats);
+        }
+        self.printer.line("", Color::Plain);
+        if self.custom_stats && !recap.custom.is_empty() {
+            self.custom(&recap.custom);
+        }
+        self.dry_run();
+    }
+
+    fn recap_of(&self, name: &str, stats: &Stats) {
         let color = match stats {
             Stats { failed: 1.., .. } | Stats { unreachable: 1.., .. } => Color::Error,
             Stats { changed: 1.., .. } => Color::Changed,
@@ -324,42 +382,12 @@ fn yaml_dialect(mut map: Map<String, Value>) -> String {
 
 impl Output for DefaultOutput {
     fn event(&mut self, event: &Masked) {
-        let mark = |check: bool| if check && self.markers { " [CHECK MODE]" } else { "" };
         match &**event {
-            Event::PlaybookStart { path, .. } => {
-                if self.verbosity() > 1 {
-                    let name = path.rsplit('/').next().unwrap_or(path);
-                    self.printer.banner(&format!("PLAYBOOK: {name}"));
-                }
-                if self.check && self.markers {
-                    self.printer.banner("DRY RUN");
-                }
-            }
-            Event::PlayStart { name, check, .. } => {
-                let name = name.trim();
-                let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
-                let title = title + mark(*check);
-                self.titles.clear();
-                self.titled = None;
-                self.printer.banner(&title);
-            }
+            Event::PlaybookStart { path, .. } => self.playbook(path),
+            Event::PlayStart { name, check, .. } => self.play(name.trim(), *check),
             Event::NoHostsMatched => self.printer.line("skipping: no hosts matched", Color::Skip),
             Event::NoHostsLeft => self.printer.banner("NO MORE HOSTS LEFT"),
-            Event::TaskStart { task, name, check, lazy } => {
-                let kind = if task.handler { "RUNNING HANDLER" } else { "TASK" };
-                let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
-                let arguments =
-                    if self.arguments && !hidden { format!(" {}", event.arguments_of(task)) } else { String::new() };
-                let mut text = banner(&format!("{kind} [{}{arguments}]{}", name.trim(), mark(*check)));
-                if let (Some(path), true) = (path_of(task), self.verbosity() >= 2) {
-                    text.push_str(&format!("\ntask path: {path}"));
-                }
-                self.titles.insert(task.id, text);
-                if self.skipped && self.ok && !lazy {
-                    self.titled = None;
-                    self.title(task.id);
-                }
-            }
+            Event::TaskStart { task, name, check, lazy } => self.task(event, task, name.trim(), *check, *lazy),
             Event::HostStart { host, name, handler, .. } if self.host_start => {
                 let kind = if *handler { "HANDLER" } else { "TASK" };
                 self.printer.line(&format!(" [started {kind}: {name} on {host}]"), Color::Ok);
@@ -386,21 +414,7 @@ impl Output for DefaultOutput {
                 let item = item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
                 self.say(task.id, &format!("included: {what} for {}{item}", hosts.join(", ")), Color::Included);
             }
-            Event::Recap(recap) => {
-                self.printer.banner("PLAY RECAP");
-                let mut names: Vec<_> = recap.hosts.iter().collect();
-                names.sort_by_key(|(name, _)| *name);
-                for (name, stats) in names {
-                    self.recap(name, stats);
-                }
-                self.printer.line("", Color::Plain);
-                if self.custom_stats && !recap.custom.is_empty() {
-                    self.custom(&recap.custom);
-                }
-                if self.check && self.markers {
-                    self.printer.banner("DRY RUN");
-                }
-            }
+            Event::Recap(recap) => self.recap(recap),
             _ => {}
         }
     }
