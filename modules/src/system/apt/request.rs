@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     super::dpkg::Database,
-    run::{self, Settings},
+    run,
+    settings::Settings,
 };
 use crate::{
     Failure, Host,
