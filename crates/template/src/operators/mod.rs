@@ -39,8 +39,10 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
         check(value)?;
         Ok(arithmetic::positive(value)?)
     });
-    environment.add_filter("__eq", |left: &Value, right: &Value| equality(left, right, true));
-    environment.add_filter("__ne", |left: &Value, right: &Value| equality(left, right, false));
+    environment
+        .add_filter("__eq", |left: &Value, right: &Value| -> Outcome { Ok(Value::from(are_equal(left, right)?)) });
+    environment
+        .add_filter("__ne", |left: &Value, right: &Value| -> Outcome { Ok(Value::from(!are_equal(left, right)?)) });
     environment.add_filter("__lt", |left: &Value, right: &Value| ordering("<", left, right, Ordering::is_lt));
     environment.add_filter("__le", |left: &Value, right: &Value| ordering("<=", left, right, Ordering::is_le));
     environment.add_filter("__gt", |left: &Value, right: &Value| ordering(">", left, right, Ordering::is_gt));
@@ -120,10 +122,10 @@ fn operator(left: &Value, right: &Value, apply: fn(&Value, &Value) -> Result<Val
     Ok(apply(left, right)?)
 }
 
-fn equality(left: &Value, right: &Value, wanted: bool) -> Outcome {
+fn are_equal(left: &Value, right: &Value) -> Result<bool, Error> {
     mark::check_condition(left)?;
     mark::check_condition(right)?;
-    Ok(Value::from(equal(left, right)? == wanted))
+    equal(left, right)
 }
 
 /// Python's `==`.
