@@ -40,9 +40,6 @@ mod tests {
         let mut facts = Facts::default();
         collect(&root, &mut facts);
         assert_eq!(facts.value("cmdline"), Some(&json!({"root": "UUID=ab", "ro": true, "console": "ttyS0"})));
-        assert_eq!(
-            facts.value("proc_cmdline").and_then(|all| all.get("console")),
-            Some(&json!(["tty0", "ttyS0"]))
-        );
+        assert_eq!(facts.value("proc_cmdline").and_then(|all| all.get("console")), Some(&json!(["tty0", "ttyS0"])));
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    Facts, Root, account, clock, cmdline, distribution, dns, hardware, local, network, package_manager, platform, python,
-    security, service_manager, ssh_host_keys, storage, subset, virtualization,
+    Facts, Root, account, clock, cmdline, distribution, dns, hardware, local, network, package_manager, platform,
+    python, security, service_manager, ssh_host_keys, storage, subset, virtualization,
 };
 use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
 
