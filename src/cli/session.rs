@@ -129,7 +129,7 @@ fn python_plugins(settings: &Settings, modules: Arc<Modules>, print: Print) -> A
 
 /// Plugins for a verb that runs no tasks. `files` has the secrets that it knows.
 pub(super) fn plugins_without_tasks(settings: &Settings, files: Files) -> Arc<PythonPlugins> {
-    let printer = Printer::new(false, Secrets::of_process());
+    let printer = Printer::plain(Secrets::of_process());
     let print = Print::by(move |line| printer.error_line(line, Color::Plain));
     python_plugins(settings, modules(settings, Arc::new(files)), print)
 }
@@ -417,7 +417,7 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
             signal = unhandled => (signal, Ok(signal.code)),
         };
         let sentence = format!("[ERROR]: {}: ended before a task was running.", signal.name);
-        Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
+        Printer::plain(Secrets::of_process()).error_line(&sentence, Color::Error);
         outcome.map(|_| signal.code)
     });
     // Also where the work has not ended its output.
@@ -439,7 +439,7 @@ fn end_at_once(signal: Signal) {
         let sentence =
             format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice{but}.", signal.name);
         crate::output::end_footer();
-        Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
+        Printer::plain(Secrets::of_process()).error_line(&sentence, Color::Error);
         windlass_guard::end();
         std::process::exit(signal.code.into());
     });

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::callbacks::Setup;
 use super::event::path_of;
+use super::footer::Stream;
 use super::json::spaced_json;
 use super::masked::{Masked, Shown};
 use super::palette::Color;
@@ -39,7 +40,8 @@ pub(super) struct DefaultOutput {
     changed: bool,
     /// Whether a change is explained instead of shown as a difference.
     why: bool,
-    failed_stderr: bool,
+    /// Stream for failures.
+    failed: Stream,
     host_start: bool,
     /// Whether plays and tasks in check mode are marked.
     markers: bool,
@@ -69,7 +71,7 @@ impl DefaultOutput {
             ok: show == Show::All && setup.flag("display_ok_hosts"),
             changed: show != Show::Failed,
             why: setup.settings.output.why,
-            failed_stderr: setup.flag("display_failed_stderr"),
+            failed: if setup.flag("display_failed_stderr") { Stream::Stderr } else { Stream::Stdout },
             host_start: setup.flag("show_per_host_start"),
             markers: setup.flag("check_mode_markers"),
             check: setup.settings.check,
@@ -93,12 +95,12 @@ impl DefaultOutput {
 
     /// Prints a line about a task, below its title.
     fn say(&mut self, task: u64, text: &str, color: Color) {
-        self.say_to(task, false, text, color);
+        self.say_to(task, Stream::Stdout, text, color);
     }
 
-    fn say_to(&mut self, task: u64, stderr: bool, text: &str, color: Color) {
+    fn say_to(&mut self, task: u64, stream: Stream, text: &str, color: Color) {
         self.title(task);
-        self.printer.line_to(stderr, text, color);
+        self.printer.line_to(stream, text, color);
     }
 
     /// Prints the title of a task, unless it was the last one printed.
@@ -179,7 +181,7 @@ impl DefaultOutput {
             self.title(event.task.id);
             self.printer.result_warnings(result.json());
             if let Some(report) = &event.report {
-                self.printer.report(report, self.failed_stderr);
+                self.printer.report(report, self.failed);
             }
         }
         // In ansible-core 2.18 a censored loop looks the same as a task without one.
@@ -210,7 +212,7 @@ impl DefaultOutput {
                     Some(label) => format!("failed: [{host}] (item={label}) => {}", self.dump(result.json(), event)),
                     None => format!("fatal: [{host}]: FAILED! => {}", self.dump(result.json(), event)),
                 };
-                self.say_to(event.task.id, self.failed_stderr, &line, Color::Error);
+                self.say_to(event.task.id, self.failed, &line, Color::Error);
                 if ignored {
                     self.say(event.task.id, "...ignoring", Color::Skip);
                 }
@@ -225,7 +227,7 @@ impl DefaultOutput {
             }
             Status::Unreachable { ignored } => {
                 let line = format!("fatal: [{host}]: UNREACHABLE! => {}", self.dump(result.json(), event));
-                self.say_to(event.task.id, self.failed_stderr, &line, Color::Unreachable);
+                self.say_to(event.task.id, self.failed, &line, Color::Unreachable);
                 if ignored {
                     self.say(event.task.id, "...ignoring", Color::Skip);
                 }
@@ -249,7 +251,7 @@ impl DefaultOutput {
                 // `debug` prints only its message, also for a whole loop.
                 if !(any_item || is_secret) || event.task.short_action() == "debug" {
                     let line = format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event));
-                    self.say_to(event.task.id, self.failed_stderr, &line, Color::Error);
+                    self.say_to(event.task.id, self.failed, &line, Color::Error);
                 }
                 if ignored {
                     self.say(event.task.id, "...ignoring", Color::Skip);

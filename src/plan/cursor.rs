@@ -86,7 +86,7 @@ impl Cursor {
     pub fn new(play: &Arc<Block>) -> Cursor {
         let mut cursor =
             Cursor { stack: Vec::new(), completed_roles: HashSet::new(), failed: false, rescued: 0, left_roles: None };
-        cursor.push(Arc::clone(play), false);
+        cursor.push(Arc::clone(play));
         cursor
     }
 
@@ -105,13 +105,13 @@ impl Cursor {
         self.rescued
     }
 
-    fn push(&mut self, block: Arc<Block>, handlers: bool) {
+    fn push(&mut self, block: Arc<Block>) {
         self.stack.push(Level {
             block,
             part: Part::Body,
             index: 0,
             failed: false,
-            handlers,
+            handlers: false,
             notified: false,
             ran: false,
         });
@@ -119,12 +119,12 @@ impl Cursor {
 
     /// Continues with the items of an include.
     pub fn enter(&mut self, block: Arc<Block>) {
-        self.push(block, false);
+        self.push(block);
     }
 
     /// Continues with the tasks of a handler that is an include; all of them run.
     pub fn enter_handler(&mut self, block: Arc<Block>) {
-        self.push(block, false);
+        self.push(block);
         if let Some(level) = self.stack.last_mut() {
             level.notified = true;
         }
@@ -132,7 +132,10 @@ impl Cursor {
 
     /// Continues with the notified handlers.
     pub fn enter_handlers(&mut self, handlers: Arc<Block>) {
-        self.push(handlers, true);
+        self.push(handlers);
+        if let Some(level) = self.stack.last_mut() {
+            level.handlers = true;
+        }
     }
 
     /// Next task, without moving past it.
