@@ -1,7 +1,7 @@
 //! Functions of JMESPath.
 //!
-//! The parameters of a function state the types that it takes: [`Call`] checks the number of arguments, and [`Argument`]
-//! each type.
+//! The parameters of a function state the types that it takes: [`Call`] checks the number of arguments, and
+//! [`Argument`] each type.
 
 use std::cmp::Ordering;
 
