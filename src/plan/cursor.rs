@@ -86,7 +86,7 @@ impl Cursor {
     pub fn new(play: &Arc<Block>) -> Cursor {
         let mut cursor =
             Cursor { stack: Vec::new(), completed_roles: HashSet::new(), failed: false, rescued: 0, left_roles: None };
-        cursor.push(Arc::clone(play));
+        cursor.push(Arc::clone(play), false);
         cursor
     }
 
@@ -105,13 +105,13 @@ impl Cursor {
         self.rescued
     }
 
-    fn push(&mut self, block: Arc<Block>) {
+    fn push(&mut self, block: Arc<Block>, handlers: bool) {
         self.stack.push(Level {
             block,
             part: Part::Body,
             index: 0,
             failed: false,
-            handlers: false,
+            handlers,
             notified: false,
             ran: false,
         });
@@ -119,12 +119,12 @@ impl Cursor {
 
     /// Continues with the items of an include.
     pub fn enter(&mut self, block: Arc<Block>) {
-        self.push(block);
+        self.push(block, false);
     }
 
     /// Continues with the tasks of a handler that is an include; all of them run.
     pub fn enter_handler(&mut self, block: Arc<Block>) {
-        self.push(block);
+        self.push(block, false);
         if let Some(level) = self.stack.last_mut() {
             level.notified = true;
         }
@@ -132,10 +132,7 @@ impl Cursor {
 
     /// Continues with the notified handlers.
     pub fn enter_handlers(&mut self, handlers: Arc<Block>) {
-        self.push(handlers);
-        if let Some(level) = self.stack.last_mut() {
-            level.handlers = true;
-        }
+        self.push(handlers, true);
     }
 
     /// Next task, without moving past it.
