@@ -206,7 +206,7 @@ const DOCUMENTED: &[Row] = &[
         "5 s; others 10 s",
         &[
             ("modules/src/facts/account.rs", "Duration::from_secs(5)"),
-            ("modules/src/facts/manager.rs", "Duration::from_secs(5)"),
+            ("modules/src/facts/service_manager.rs", "Duration::from_secs(5)"),
             ("modules/src/facts/platform.rs", "Duration::from_secs(5)"),
             ("modules/src/facts/storage.rs", "Duration::from_secs(5)"),
             ("modules/src/facts/setup.rs", "args.seconds(\"gather_timeout\", 10)"),

@@ -178,7 +178,7 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
             return Ok(result);
         }
     }
-    let mut result = TaskResult::ok(false);
+    let mut result = TaskResult::unchanged();
     result.set("msg", success_message.unwrap_or_else(|| Value::from("All assertions passed")));
     if !quiet {
         result = result.always_shown();

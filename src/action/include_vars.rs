@@ -123,7 +123,7 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
     }
     let shown = shown(context, read);
     let listed: Value = files.iter().map(|file| Value::from(file.display().to_string())).collect();
-    let mut result = TaskResult::ok(false).with("ansible_included_var_files", listed);
+    let mut result = TaskResult::unchanged().with("ansible_included_var_files", listed);
     // Variables from a vault are hidden in the result.
     let is_hidden = |bytes: Vec<u8>| windlass_vault::is_encrypted(&bytes) || windlass_vault::is_age(&bytes);
     let secret = |file: &PathBuf| windlass_bounds::read(file).is_ok_and(is_hidden);

@@ -88,7 +88,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         (waited.as_secs_f64(), "seconds")
     };
     let mut result =
-        TaskResult::ok(false).with("rc", 0).with("stderr", "").with("echo", echo).with("user_input", answer);
+        TaskResult::unchanged().with("rc", 0).with("stderr", "").with("echo", echo).with("user_input", answer);
     result.set("delta", waited.as_secs());
     result.set("start", began);
     result.set("stop", windlass_template::text(&windlass_template::about::now()));

@@ -39,7 +39,7 @@ const SHOWN: usize = 8 << 10;
 /// `raw`: runs a command directly on the connection, for hosts that cannot run the executor.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.check {
-        return Ok(TaskResult::ok(false).with("skipped", true));
+        return Ok(TaskResult::unchanged().with("skipped", true));
     }
     let command = context.text("_raw_params").unwrap_or_default();
     let assignments: Vec<String> =
@@ -51,7 +51,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     };
     let output = send(context, command).await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut result = TaskResult::ok(true).with("rc", output.status);
+    let mut result = TaskResult::new().with("changed", true).with("rc", output.status);
     if output.left_out > 0 {
         return Ok(overlong(result, &output).with_lines());
     }

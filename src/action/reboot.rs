@@ -86,14 +86,14 @@ pub(super) static REBOOT: Spec = Spec {
 /// `wait_for_connection`: waits until the host answers a module.
 pub(super) async fn wait_for_connection(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.check {
-        return Ok(TaskResult::ok(false).with("skipped", true));
+        return Ok(TaskResult::unchanged().with("skipped", true));
     }
     let seconds = |name: &str, default: u64| context.arg(name).and_then(crate::vars::number).unwrap_or(default);
     let start = Instant::now();
     tokio::time::sleep(Duration::from_secs(seconds("delay", 0))).await;
     let pause = Duration::from_secs(seconds("sleep", 1));
     until_answering(context, start, Duration::from_secs(seconds("timeout", 600)), pause, None).await?;
-    Ok(TaskResult::ok(false).with("elapsed", start.elapsed().as_secs()))
+    Ok(TaskResult::unchanged().with("elapsed", start.elapsed().as_secs()))
 }
 
 /// `reboot`: restarts the host; a new boot id proves the restart.
@@ -106,7 +106,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         return Err("a container has no system of its own to restart; restart it with the program that runs it".into());
     }
     if context.check {
-        return Ok(TaskResult::ok(true).with("rebooted", true).with("elapsed", 0));
+        return Ok(TaskResult::new().with("changed", true).with("rebooted", true).with("elapsed", 0));
     }
     let seconds = |name: &str, default: u64| context.arg(name).and_then(crate::vars::number).unwrap_or(default);
     let before = boot_id(context).await?;
@@ -140,7 +140,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             .into());
         }
     }
-    Ok(TaskResult::ok(true).with("rebooted", true).with("elapsed", start.elapsed().as_secs()))
+    Ok(TaskResult::new().with("changed", true).with("rebooted", true).with("elapsed", start.elapsed().as_secs()))
 }
 
 async fn boot_id(context: &ActionContext) -> Result<String, Failure> {

@@ -48,7 +48,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     };
     let shown = Value::from_pairs(facts.iter().map(|(name, value)| (Value::from(&**name), value.clone())));
     let effect = Effect::SetFacts(SetFacts { vars: facts, cacheable, origins });
-    Ok(TaskResult::ok(false)
+    Ok(TaskResult::unchanged()
         .with("_ansible_facts_cacheable", cacheable)
         .with("ansible_facts", shown)
         .with_effect(effect))

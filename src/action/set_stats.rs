@@ -60,5 +60,5 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     ]);
     let data = windlass_template::to_json(&data).as_object().cloned().unwrap_or_default();
     let update = StatsUpdate { data, per_host, aggregate };
-    Ok(TaskResult::ok(false).with("ansible_stats", stats).with_effect(Effect::Stats(update)))
+    Ok(TaskResult::unchanged().with("ansible_stats", stats).with_effect(Effect::Stats(update)))
 }

@@ -57,7 +57,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let described = context.arg("validate_args_context").cloned();
     let described = described.unwrap_or_else(|| Value::from_pairs(std::iter::empty::<(Value, Value)>()));
     if errors.is_empty() {
-        return Ok(TaskResult::ok(false)
+        return Ok(TaskResult::unchanged()
             .with("msg", "The arg spec validation passed")
             .with("validate_args_context", described));
     }

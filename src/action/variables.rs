@@ -52,7 +52,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             judgement.not_needed.join(", ")
         )));
     }
-    Ok(TaskResult::ok(false).with("not_needed", not_needed))
+    Ok(TaskResult::unchanged().with("not_needed", not_needed))
 }
 
 /// Settings by name, each with its position and value.

@@ -138,7 +138,7 @@ fn list<'a>(arguments: &Arguments, entries: impl Iterator<Item = (String, &'a st
 /// Warns about an unknown name; the others are still shown.
 fn not_found(name: &str, hint: Option<String>) {
     let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-    Printer::new(false, Secrets::default()).error_line(&format!("[WARNING]: {name} was not found{hint}"), Color::Warn);
+    Printer::plain(Secrets::default()).error_line(&format!("[WARNING]: {name} was not found{hint}"), Color::Warn);
 }
 
 fn plugin_pages(arguments: &Arguments) -> Result<u8> {

@@ -274,7 +274,7 @@ fn ansible_core() -> Finding {
 }
 
 fn lab() -> Vec<Finding> {
-    let missing = windlass_lab::missing(true);
+    let missing = windlass_lab::missing(windlass_lab::Base::ToBuild);
     if missing.is_empty() {
         return vec![Finding::ok("lab", "this machine can start throwaway hosts")];
     }

@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let inputs = selection.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
-    let output = Box::new(Outputs::new("minimal", &[], &printer, &settings, &config, false)?);
+    let output = Box::new(Outputs::minimal(&printer, &settings, &config)?);
     block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         let outcome = async {

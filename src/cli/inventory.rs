@@ -212,7 +212,7 @@ fn print(mut arguments: Arguments) -> crate::error::Result<u8> {
         secrets,
         ..windlass_template::Options::default()
     });
-    let printer = crate::output::Printer::new(false, crate::output::Secrets::default());
+    let printer = crate::output::Printer::plain(crate::output::Secrets::default());
     let mut warn =
         |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
     if let Some(folder) = arguments.playbook_dir.as_ref().filter(|folder| !folder.is_dir()) {

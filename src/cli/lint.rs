@@ -106,7 +106,7 @@ fn counted(number: usize, noun: &str) -> String {
 
 /// Prints a line for people, beside the report.
 fn say(line: &str) {
-    Printer::new(false, Secrets::default()).error_line(line, Color::Plain);
+    Printer::plain(Secrets::default()).error_line(line, Color::Plain);
 }
 
 /// Corrects until nothing is left to correct: one correction may lie within another.

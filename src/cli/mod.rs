@@ -272,7 +272,7 @@ fn report(error: &Error, compat: Option<&str>) {
 /// Prints a version like Ansible's commands, without the lines about Python.
 fn print_version(name: &str, program: &Path) -> ExitCode {
     let (major, minor, revision) = crate::vars::magic::ANSIBLE_VERSION;
-    let printer = Printer::new(false, Secrets::default());
+    let printer = Printer::plain(Secrets::default());
     let say = |text: String| printer.line(&text, Color::Plain);
     say(format!("{name} [core {major}.{minor}.{revision}]"));
     match Config::find().and_then(|config| Settings::from_config(&config)) {

@@ -311,5 +311,5 @@ pub(super) fn with_carried(carried: &[ExtraVars], inputs: &Inputs) -> Result<Arc
 
 /// Secrets of the process, for messages before a printer exists.
 pub(super) fn plain_printer() -> Printer {
-    Printer::new(false, Secrets::of_process())
+    Printer::plain(Secrets::of_process())
 }

@@ -174,6 +174,6 @@ fn secret(label: &str, source: &str, prompt: Prompt, earlier: &Secrets) -> std::
 }
 
 fn warn(sentence: &str) {
-    let printer = crate::output::Printer::new(false, crate::output::Secrets::default());
+    let printer = crate::output::Printer::plain(crate::output::Secrets::default());
     printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
 }

@@ -20,7 +20,7 @@ use crate::journal::State;
 use crate::output::{Color, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::{Files, Loader};
 use crate::settings::{BaseSettings, Settings};
-use crate::strategy::{Kept, PlaybookRun, Shared};
+use crate::strategy::{Kept, PlaybookRun, Reload, Shared};
 use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
 
 /// Time for hosts to close their connections after a signal.
@@ -129,7 +129,7 @@ fn python_plugins(settings: &Settings, modules: Arc<Modules>, print: Print) -> A
 
 /// Plugins for a verb that runs no tasks. `files` has the secrets that it knows.
 pub(super) fn plugins_without_tasks(settings: &Settings, files: Files) -> Arc<PythonPlugins> {
-    let printer = Printer::new(false, Secrets::of_process());
+    let printer = Printer::plain(Secrets::of_process());
     let print = Print::by(move |line| printer.error_line(line, Color::Plain));
     python_plugins(settings, modules(settings, Arc::new(files)), print)
 }
@@ -217,6 +217,50 @@ async fn show(mut output: Box<dyn Output>, mut queue: EventQueue, mut masker: Ma
     }
 }
 
+/// Warns of settings without an effect, and passes on the warnings of the settings.
+fn warn_of(settings: &Settings, events: &Events) {
+    for name in &settings.unsupported {
+        let _ = events.send(Event::Warning(format!("the {name} has no effect here")));
+    }
+    settings.warnings.iter().for_each(|sentence| drop(events.send(Event::Warning(sentence.clone()))));
+}
+
+/// Warns of an inventory without hosts, unless a missing source was already reported.
+fn warn_of_no_hosts(settings: &Settings, inventory: &Inventory, events: &Events) {
+    if settings.inventory.localhost_warning && inventory.hosts().next().is_none() && inventory.has_sources() {
+        let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
+        let _ = events.send(Event::Warning(sentence.to_owned()));
+    }
+}
+
+/// Reads the inventory again, past its cache.
+fn reload(
+    settings: &Settings,
+    engine: &Engine,
+    extra_vars: &Arc<Mapping>,
+    plugins: &Arc<PythonPlugins>,
+    events: &Events,
+) -> Reload {
+    let (settings, engine, extra_vars) = (settings.clone(), engine.clone(), Arc::clone(extra_vars));
+    let (plugins, events) = (Arc::clone(plugins), events.clone());
+    Box::new(move || {
+        let plugins: Arc<PythonPlugins> = Arc::clone(&plugins);
+        let options = LoadOptions { foreign_plugins: Some(plugins), use_cache: false, ..LoadOptions::default() };
+        inventory_by(&settings, &engine, options, &extra_vars, &mut |sentence| {
+            let _ = events.send(Event::Warning(sentence));
+        })
+    })
+}
+
+/// Reports variables of the inventory and of the command line with reserved names.
+fn tell_reserved(loader: &Loader, world: &World) {
+    let of_groups = world.inventory.groups().map(|group| group.variables());
+    let of_hosts = world.inventory.hosts().map(|host| host.variables());
+    for vars in of_groups.chain(of_hosts).chain([&world.run.extra_vars]) {
+        loader.tell_reserved(vars);
+    }
+}
+
 /// Refuses a limit that leaves no host. An empty inventory still has the implicit localhost.
 fn refuse_limit_without_hosts(settings: &Settings, inventory: &Inventory, printer: &Printer) -> Result<()> {
     let is_limited = inventory.hosts().next().is_some() && !inventory.excludes_all();
@@ -245,10 +289,7 @@ impl Session {
         if !output.wants_live() {
             events.without_live();
         }
-        for name in &settings.unsupported {
-            let _ = events.send(Event::Warning(format!("the {name} has no effect here")));
-        }
-        settings.warnings.iter().for_each(|sentence| drop(events.send(Event::Warning(sentence.clone()))));
+        warn_of(&settings, &events);
         let collections_path = collections(&settings);
         let modules = modules(&settings, Arc::clone(&files));
         let print = events.clone();
@@ -267,25 +308,10 @@ impl Session {
         let inventory = Arc::new(inventory);
         let named = Arc::clone(&inventory);
         secrets.exempt(move |name| named.host(name).is_some() || named.group(name).is_some());
-        // A missing source was already reported.
-        if settings.inventory.localhost_warning && inventory.hosts().next().is_none() && inventory.has_sources() {
-            let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
-            let _ = events.send(Event::Warning(sentence.to_owned()));
-        }
+        warn_of_no_hosts(&settings, &inventory, &events);
         refuse_limit_without_hosts(&settings, &inventory, printer)?;
         let forks = Arc::new(Semaphore::new(settings.forks));
-        let reload = {
-            let (settings, engine, extra_vars) = (settings.clone(), engine.clone(), Arc::clone(&extra_vars));
-            let (plugins, events) = (Arc::clone(&plugins), events.clone());
-            Box::new(move || {
-                let plugins: Arc<PythonPlugins> = Arc::clone(&plugins);
-                let options =
-                    LoadOptions { foreign_plugins: Some(plugins), use_cache: false, ..LoadOptions::default() };
-                inventory_by(&settings, &engine, options, &extra_vars, &mut |sentence| {
-                    let _ = events.send(Event::Warning(sentence));
-                })
-            })
-        };
+        let reload = reload(&settings, &engine, &extra_vars, &plugins, &events);
         let pool = Arc::new(pool(&settings, &events));
         let start_at = settings.start_at_task.clone();
         let state = State::of(&settings).map(|state| state.root().to_owned()).map_err(|error| error.to_string());
@@ -295,14 +321,9 @@ impl Session {
             Box::new(move || modules.controller_python())
         };
         let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars, python: LazyLock::new(python) });
-        let world = World::new(Arc::clone(&run), inventory);
-        let world = Arc::new(world);
+        let world = Arc::new(World::new(Arc::clone(&run), inventory));
         let loader = Loader { files: Arc::clone(&files), world: Arc::clone(&world), collections_path, modules };
-        let inventory_variables = world.inventory.groups().map(|group| group.variables());
-        let inventory_variables = inventory_variables.chain(world.inventory.hosts().map(|host| host.variables()));
-        for vars in inventory_variables.chain([&world.run.extra_vars]) {
-            loader.tell_reserved(vars);
-        }
+        tell_reserved(&loader, &world);
         let shared = Arc::new(Shared {
             run,
             loader: Arc::new(loader),
@@ -396,7 +417,7 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
             signal = unhandled => (signal, Ok(signal.code)),
         };
         let sentence = format!("[ERROR]: {}: ended before a task was running.", signal.name);
-        Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
+        Printer::plain(Secrets::of_process()).error_line(&sentence, Color::Error);
         outcome.map(|_| signal.code)
     });
     // Also where the work has not ended its output.
@@ -418,7 +439,7 @@ fn end_at_once(signal: Signal) {
         let sentence =
             format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice{but}.", signal.name);
         crate::output::end_footer();
-        Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
+        Printer::plain(Secrets::of_process()).error_line(&sentence, Color::Error);
         windlass_guard::end();
         std::process::exit(signal.code.into());
     });

@@ -524,5 +524,5 @@ fn note(text: &str) {
 }
 
 fn note_always(text: &str) {
-    crate::output::Printer::new(false, crate::output::Secrets::default()).error_line(text, crate::output::Color::Plain);
+    crate::output::Printer::plain(crate::output::Secrets::default()).error_line(text, crate::output::Color::Plain);
 }

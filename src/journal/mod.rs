@@ -42,7 +42,7 @@ pub(crate) use inputs::new_salt;
 pub use ledger::{Ledger, Pending};
 pub use reader::{Damage, Journal, read, read_file, read_header};
 pub use record::{At, Done, End, FileRead, Header, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld};
-pub(crate) use recorder::{Place, Recorder, Start};
+pub(crate) use recorder::{Place, Recorder, Start, Traits};
 pub(crate) use replay::Restored;
 pub use replay::{Replay, Step};
 pub use resume::{differences, unfinished};

@@ -44,12 +44,20 @@ pub(crate) struct Start<'a> {
 pub(crate) struct Place {
     pub(crate) at: At,
     pub(crate) play: String,
-    pub(crate) once: bool,
-    pub(crate) handler: bool,
-    pub(crate) rescuable: bool,
+    traits: Traits,
     /// Handlers announced with the task; `None` before the announcement.
     sent: Mutex<Option<Vec<String>>>,
     clock: Mutex<Clock>,
+}
+
+/// Properties of a task that a resumed run needs to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Traits {
+    /// Whether it runs on one host for all.
+    pub(crate) once: bool,
+    pub(crate) handler: bool,
+    /// Whether a block rescues its failure.
+    pub(crate) rescuable: bool,
 }
 
 /// Start of a task in its turn, and of the loop's item that runs.
@@ -61,8 +69,8 @@ struct Clock {
 
 impl Place {
     /// A position for which nothing has been sent.
-    pub(crate) fn new(at: At, play: &str, once: bool, handler: bool, rescuable: bool) -> Place {
-        Place { at, play: play.to_owned(), once, handler, rescuable, sent: Mutex::default(), clock: Mutex::default() }
+    pub(crate) fn new(at: At, play: &str, traits: Traits) -> Place {
+        Place { at, play: play.to_owned(), traits, sent: Mutex::default(), clock: Mutex::default() }
     }
 
     /// Notes that the task starts in its turn.
@@ -345,15 +353,15 @@ impl Recorder {
             }
         }
         let (start, took) = place.task_times().unzip();
-        let rescued = status.failed && !status.ignored && place.rescuable;
+        let rescued = status.failed && !status.ignored && place.traits.rescuable;
         let record = Record::Done(Box::new(Done {
             at: place.at.clone(),
             host: outcome.host.to_string(),
             action: outcome.action.clone(),
             status,
-            once: place.once,
-            handler: place.handler,
-            rescuable: place.rescuable,
+            once: place.traits.once,
+            handler: place.traits.handler,
+            rescuable: place.traits.rescuable,
             kept: kept || rescued,
             items: looped.then(|| u32::try_from(outcome.parts.len()).unwrap_or(u32::MAX)),
             notify: self.masked(&outcome.notify),
@@ -418,7 +426,7 @@ impl Recorder {
     /// Outcome of a task on a host in the resumed run.
     pub(crate) fn restored(&self, place: &Place, host: &str, tell: &mut dyn FnMut(String)) -> Restored {
         let Some(replay) = &self.replay else { return Restored::Run };
-        match replay.step(&place.at, host, place.once) {
+        match replay.step(&place.at, host, place.traits.once) {
             Step::Done(done, items) => {
                 for handler in &done.notify {
                     self.note(&Event::Notified(self.entry(place, host, handler)));

@@ -72,6 +72,11 @@ impl TaskResult {
         TaskResult::default()
     }
 
+    /// Successful result of an action that changed nothing.
+    pub fn unchanged() -> TaskResult {
+        TaskResult::ok(false)
+    }
+
     /// Successful result.
     pub fn ok(changed: bool) -> TaskResult {
         TaskResult::new().with("changed", changed)
@@ -99,7 +104,7 @@ impl TaskResult {
 
     /// Result of an action that does nothing, with the reason.
     pub fn given_up(reason: &str) -> TaskResult {
-        let result = TaskResult::ok(false).with("skipped", true).with("msg", reason);
+        let result = TaskResult::unchanged().with("skipped", true).with("msg", reason);
         TaskResult { is_given_up: true, ..result }
     }
 

@@ -337,6 +337,11 @@ impl Setup<'_> {
 pub struct Outputs(Vec<Box<dyn Output>>);
 
 impl Outputs {
+    /// Output of a verb that shows no run.
+    pub fn minimal(printer: &Printer, settings: &Settings, config: &Config) -> Result<Outputs> {
+        Outputs::new("minimal", &[], printer, settings, config, false)
+    }
+
     /// The callback `stdout` and the ones enabled in addition.
     pub fn new(
         stdout: &str,

@@ -6,14 +6,16 @@ use serde_json::{Map, Value};
 
 use super::callbacks::Setup;
 use super::event::path_of;
+use super::footer::Stream;
 use super::json::spaced_json;
 use super::masked::{Masked, Shown};
 use super::palette::Color;
 use super::printable::printable;
 use super::printer::{Printer, banner};
 use super::shown::{Format, always_shown, clean_debug, omit_lines};
-use super::{Event, JobState, Output, ResultEvent, Stats, Status};
+use super::{Event, JobState, Output, Recap, ResultEvent, Stats, Status};
 use crate::error::Result;
+use crate::playbook::Task;
 use crate::settings::Show;
 use crate::strategy::CustomStats;
 
@@ -38,7 +40,8 @@ pub(super) struct DefaultOutput {
     changed: bool,
     /// Whether a change is explained instead of shown as a difference.
     why: bool,
-    failed_stderr: bool,
+    /// Stream for failures.
+    failed: Stream,
     host_start: bool,
     /// Whether plays and tasks in check mode are marked.
     markers: bool,
@@ -68,7 +71,7 @@ impl DefaultOutput {
             ok: show == Show::All && setup.flag("display_ok_hosts"),
             changed: show != Show::Failed,
             why: setup.settings.output.why,
-            failed_stderr: setup.flag("display_failed_stderr"),
+            failed: if setup.flag("display_failed_stderr") { Stream::Stderr } else { Stream::Stdout },
             host_start: setup.flag("show_per_host_start"),
             markers: setup.flag("check_mode_markers"),
             check: setup.settings.check,
@@ -92,12 +95,12 @@ impl DefaultOutput {
 
     /// Prints a line about a task, below its title.
     fn say(&mut self, task: u64, text: &str, color: Color) {
-        self.say_to(task, false, text, color);
+        self.say_to(task, Stream::Stdout, text, color);
     }
 
-    fn say_to(&mut self, task: u64, stderr: bool, text: &str, color: Color) {
+    fn say_to(&mut self, task: u64, stream: Stream, text: &str, color: Color) {
         self.title(task);
-        self.printer.line_to(stderr, text, color);
+        self.printer.line_to(stream, text, color);
     }
 
     /// Prints the title of a task, unless it was the last one printed.
@@ -108,6 +111,49 @@ impl DefaultOutput {
         if let Some(title) = self.titles.get(&task) {
             self.printer.line(title, Color::Plain);
             self.titled = Some(task);
+        }
+    }
+
+    fn playbook(&self, path: &str) {
+        if self.verbosity() > 1 {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            self.printer.banner(&format!("PLAYBOOK: {name}"));
+        }
+        self.dry_run();
+    }
+
+    fn dry_run(&self) {
+        if self.check && self.markers {
+            self.printer.banner("DRY RUN");
+        }
+    }
+
+    fn play(&mut self, name: &str, check: bool) {
+        let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
+        self.titles.clear();
+        self.titled = None;
+        self.printer.banner(&(title + self.mark(check)));
+    }
+
+    /// Mark of plays and tasks in check mode.
+    fn mark(&self, check: bool) -> &'static str {
+        if check && self.markers { " [CHECK MODE]" } else { "" }
+    }
+
+    /// Keeps the title of a task, and prints it unless only results have titles.
+    fn task(&mut self, masked: &Masked, task: &Task, name: &str, check: bool, lazy: bool) {
+        let kind = if task.handler { "RUNNING HANDLER" } else { "TASK" };
+        let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
+        let arguments =
+            if self.arguments && !hidden { format!(" {}", masked.arguments_of(task)) } else { String::new() };
+        let mut text = banner(&format!("{kind} [{name}{arguments}]{}", self.mark(check)));
+        if let (Some(path), true) = (path_of(task), self.verbosity() >= 2) {
+            text.push_str(&format!("\ntask path: {path}"));
+        }
+        self.titles.insert(task.id, text);
+        if self.skipped && self.ok && !lazy {
+            self.titled = None;
+            self.title(task.id);
         }
     }
 
@@ -135,7 +181,7 @@ impl DefaultOutput {
             self.title(event.task.id);
             self.printer.result_warnings(result.json());
             if let Some(report) = &event.report {
-                self.printer.report(report, self.failed_stderr);
+                self.printer.report(report, self.failed);
             }
         }
         // In ansible-core 2.18 a censored loop looks the same as a task without one.
@@ -166,7 +212,7 @@ impl DefaultOutput {
                     Some(label) => format!("failed: [{host}] (item={label}) => {}", self.dump(result.json(), event)),
                     None => format!("fatal: [{host}]: FAILED! => {}", self.dump(result.json(), event)),
                 };
-                self.say_to(event.task.id, self.failed_stderr, &line, Color::Error);
+                self.say_to(event.task.id, self.failed, &line, Color::Error);
                 if ignored {
                     self.say(event.task.id, "...ignoring", Color::Skip);
                 }
@@ -181,7 +227,7 @@ impl DefaultOutput {
             }
             Status::Unreachable { ignored } => {
                 let line = format!("fatal: [{host}]: UNREACHABLE! => {}", self.dump(result.json(), event));
-                self.say_to(event.task.id, self.failed_stderr, &line, Color::Unreachable);
+                self.say_to(event.task.id, self.failed, &line, Color::Unreachable);
                 if ignored {
                     self.say(event.task.id, "...ignoring", Color::Skip);
                 }
@@ -205,7 +251,7 @@ impl DefaultOutput {
                 // `debug` prints only its message, also for a whole loop.
                 if !(any_item || is_secret) || event.task.short_action() == "debug" {
                     let line = format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event));
-                    self.say_to(event.task.id, self.failed_stderr, &line, Color::Error);
+                    self.say_to(event.task.id, self.failed, &line, Color::Error);
                 }
                 if ignored {
                     self.say(event.task.id, "...ignoring", Color::Skip);
@@ -256,7 +302,21 @@ impl DefaultOutput {
         text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)
     }
 
-    fn recap(&self, name: &str, stats: &Stats) {
+    fn recap(&self, recap: &Recap) {
+        self.printer.banner("PLAY RECAP");
+        let mut names: Vec<_> = recap.hosts.iter().collect();
+        names.sort_by_key(|(name, _)| *name);
+        for (name, stats) in names {
+            self.recap_of(name, stats);
+        }
+        self.printer.line("", Color::Plain);
+        if self.custom_stats && !recap.custom.is_empty() {
+            self.custom(&recap.custom);
+        }
+        self.dry_run();
+    }
+
+    fn recap_of(&self, name: &str, stats: &Stats) {
         let color = match stats {
             Stats { failed: 1.., .. } | Stats { unreachable: 1.., .. } => Color::Error,
             Stats { changed: 1.., .. } => Color::Changed,
@@ -324,42 +384,12 @@ fn yaml_dialect(mut map: Map<String, Value>) -> String {
 
 impl Output for DefaultOutput {
     fn event(&mut self, event: &Masked) {
-        let mark = |check: bool| if check && self.markers { " [CHECK MODE]" } else { "" };
         match &**event {
-            Event::PlaybookStart { path, .. } => {
-                if self.verbosity() > 1 {
-                    let name = path.rsplit('/').next().unwrap_or(path);
-                    self.printer.banner(&format!("PLAYBOOK: {name}"));
-                }
-                if self.check && self.markers {
-                    self.printer.banner("DRY RUN");
-                }
-            }
-            Event::PlayStart { name, check, .. } => {
-                let name = name.trim();
-                let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
-                let title = title + mark(*check);
-                self.titles.clear();
-                self.titled = None;
-                self.printer.banner(&title);
-            }
+            Event::PlaybookStart { path, .. } => self.playbook(path),
+            Event::PlayStart { name, check, .. } => self.play(name.trim(), *check),
             Event::NoHostsMatched => self.printer.line("skipping: no hosts matched", Color::Skip),
             Event::NoHostsLeft => self.printer.banner("NO MORE HOSTS LEFT"),
-            Event::TaskStart { task, name, check, lazy } => {
-                let kind = if task.handler { "RUNNING HANDLER" } else { "TASK" };
-                let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
-                let arguments =
-                    if self.arguments && !hidden { format!(" {}", event.arguments_of(task)) } else { String::new() };
-                let mut text = banner(&format!("{kind} [{}{arguments}]{}", name.trim(), mark(*check)));
-                if let (Some(path), true) = (path_of(task), self.verbosity() >= 2) {
-                    text.push_str(&format!("\ntask path: {path}"));
-                }
-                self.titles.insert(task.id, text);
-                if self.skipped && self.ok && !lazy {
-                    self.titled = None;
-                    self.title(task.id);
-                }
-            }
+            Event::TaskStart { task, name, check, lazy } => self.task(event, task, name.trim(), *check, *lazy),
             Event::HostStart { host, name, handler, .. } if self.host_start => {
                 let kind = if *handler { "HANDLER" } else { "TASK" };
                 self.printer.line(&format!(" [started {kind}: {name} on {host}]"), Color::Ok);
@@ -386,21 +416,7 @@ impl Output for DefaultOutput {
                 let item = item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
                 self.say(task.id, &format!("included: {what} for {}{item}", hosts.join(", ")), Color::Included);
             }
-            Event::Recap(recap) => {
-                self.printer.banner("PLAY RECAP");
-                let mut names: Vec<_> = recap.hosts.iter().collect();
-                names.sort_by_key(|(name, _)| *name);
-                for (name, stats) in names {
-                    self.recap(name, stats);
-                }
-                self.printer.line("", Color::Plain);
-                if self.custom_stats && !recap.custom.is_empty() {
-                    self.custom(&recap.custom);
-                }
-                if self.check && self.markers {
-                    self.printer.banner("DRY RUN");
-                }
-            }
+            Event::Recap(recap) => self.recap(recap),
             _ => {}
         }
     }

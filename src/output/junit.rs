@@ -92,6 +92,13 @@ struct Task {
     cases: IndexMap<String, Case>,
 }
 
+/// Whether a task did what it should on a host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    Failed,
+}
+
 struct Case {
     seconds: f64,
     outcome: Outcome,
@@ -131,17 +138,18 @@ impl Junit {
         self.tasks.entry(task.id).or_insert(new);
     }
 
-    fn finish(&mut self, id: u64, host: &str, failed: bool, outcome: impl FnOnce(bool) -> Outcome) {
+    /// Ends the case of a host. The name of the task may turn the verdict, which decides on the outcome.
+    fn finish(&mut self, id: u64, host: &str, verdict: Verdict, outcome: impl FnOnce(Verdict) -> Outcome) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
-        let mut failed = failed;
-        if failed && task.name.contains("EXPECTED FAILURE") {
-            failed = false;
-        } else if task.name.contains("TOGGLE RESULT") {
-            failed = !failed;
-        }
+        let verdict = match verdict {
+            Verdict::Failed if task.name.contains("EXPECTED FAILURE") => Verdict::Passed,
+            Verdict::Failed if task.name.contains("TOGGLE RESULT") => Verdict::Passed,
+            Verdict::Passed if task.name.contains("TOGGLE RESULT") => Verdict::Failed,
+            verdict => verdict,
+        };
         let own_name = task.name.split_once(": ").map_or(task.name.as_str(), |(_, name)| name);
-        if own_name.starts_with(&self.prefix) || failed {
-            let case = Case { seconds: task.start.elapsed().as_secs_f64(), outcome: outcome(failed) };
+        if own_name.starts_with(&self.prefix) || verdict == Verdict::Failed {
+            let case = Case { seconds: task.start.elapsed().as_secs_f64(), outcome: outcome(verdict) };
             task.cases.insert(host.to_owned(), case);
         }
     }
@@ -205,7 +213,7 @@ impl Output for Junit {
                 let text = |key: &str| result.get(key).and_then(|value| value.as_str()).map(str::to_owned);
                 if event.status == Status::Skipped {
                     let reason = text("skip_reason").unwrap_or_else(|| "skipped".to_owned());
-                    return self.finish(event.task.id, &event.name, false, |_| Outcome::Skipped(reason));
+                    return self.finish(event.task.id, &event.name, Verdict::Passed, |_| Outcome::Skipped(reason));
                 }
                 let failed = match event.status {
                     Status::Failed { ignored } => !ignored || self.fail_on_ignore,
@@ -216,18 +224,19 @@ impl Output for Junit {
                     Some(report) => report.to_owned(),
                     None => text("msg").unwrap_or_else(|| format!("rc={}", super::minimal::code(result))),
                 };
-                self.finish(event.task.id, &event.name, failed, |failed| match failed {
-                    true => Outcome::Failed { message, output: dumped },
-                    false => Outcome::Passed(dumped),
+                let verdict = if failed { Verdict::Failed } else { Verdict::Passed };
+                self.finish(event.task.id, &event.name, verdict, |verdict| match verdict {
+                    Verdict::Failed => Outcome::Failed { message, output: dumped },
+                    Verdict::Passed => Outcome::Passed(dumped),
                 });
             }
             Event::Included { task, what, hosts, .. } => {
                 let output = format!("{what} (args={{}} vars={{}}): [{}]", hosts.join(", "));
                 let dumped = self.format.dump(&event.included(task, what), Some(0));
                 for host in hosts {
-                    self.finish(task.id, host, false, |_| Outcome::Passed(dumped.clone()));
+                    self.finish(task.id, host, Verdict::Passed, |_| Outcome::Passed(dumped.clone()));
                 }
-                self.finish(task.id, "include", false, |_| Outcome::Passed(output));
+                self.finish(task.id, "include", Verdict::Passed, |_| Outcome::Passed(output));
             }
             Event::Recap(_) => {
                 let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

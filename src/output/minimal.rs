@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::callbacks::Setup;
+use super::footer::Stream;
 use super::masked::{Masked, Shown};
 use super::palette::Color;
 use super::printer::Printer;
@@ -31,7 +32,7 @@ impl MinimalOutput {
         }
         self.printer.result_warnings(result);
         if let Some(report) = &event.report {
-            self.printer.report(report, false);
+            self.printer.report(report, Stream::Stdout);
         }
         let (word, color) = word(event.status, result);
         let host = &event.name;

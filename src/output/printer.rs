@@ -40,6 +40,11 @@ pub struct Printer {
 }
 
 impl Printer {
+    /// A printer without colours that masks these secrets.
+    pub fn plain(secrets: Secrets) -> Printer {
+        Printer::new(false, secrets)
+    }
+
     /// A printer that masks these secrets.
     pub fn new(color: bool, secrets: Secrets) -> Printer {
         Printer {
@@ -143,8 +148,11 @@ impl Printer {
     }
 
     /// Prints a line on standard error or standard output.
-    pub fn line_to(&self, stderr: bool, text: &str, color: Color) {
-        if stderr { self.error_line(text, color) } else { self.line(text, color) }
+    pub(super) fn line_to(&self, stream: Stream, text: &str, color: Color) {
+        match stream {
+            Stream::Stdout => self.line(text, color),
+            Stream::Stderr => self.error_line(text, color),
+        }
     }
 
     /// Prints a title padded with at least three stars to the columns of the terminal, or to 79.
@@ -172,10 +180,10 @@ impl Printer {
     }
 
     /// Prints an error report once, even if every host reports it.
-    pub fn report(&self, report: &str, stderr: bool) {
+    pub(super) fn report(&self, report: &str, stream: Stream) {
         let text = format!("[ERROR]: {}\n", report.trim_end());
         if self.is_new(&text) {
-            self.line_to(stderr, &text, Color::Error);
+            self.line_to(stream, &text, Color::Error);
         }
     }
 
@@ -229,10 +237,10 @@ impl Printer {
     }
 
     /// Prints text of a plugin, which need not end with a line end.
-    pub(super) fn text(&self, is_error: bool, text: &str) {
+    pub(super) fn text(&self, stream: Stream, text: &str) {
         let text = self.safe(text);
         self.logged(text.strip_suffix('\n').unwrap_or(&text));
-        show(if is_error { Stream::Stderr } else { Stream::Stdout }, &text);
+        show(stream, &text);
     }
 
     /// Prints a line on standard error.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::callbacks::{CALLBACKS, Ids};
 use super::document::value_of;
 use super::event::path_of;
+use super::footer::Stream;
 use super::masked::{Masked, Shown};
 use super::printer::Printer;
 use super::{Event, JobState, Output, Recap, ResultEvent, Status};
@@ -385,7 +386,9 @@ fn note(costs: &Costs, callback: &PythonCallback) {
 }
 
 fn print(printer: &Printer, reply: &Reply) {
-    reply.printed.iter().for_each(|(is_error, text)| printer.text(*is_error, text));
+    for (is_error, text) in &reply.printed {
+        printer.text(if *is_error { Stream::Stderr } else { Stream::Stdout }, text);
+    }
 }
 
 /// Calls for a result of a task or of an item.

@@ -159,6 +159,11 @@ pub(crate) fn result(journal: &Journal, is_alive: bool) -> &'static str {
     result_of(journal.end.as_ref().map(|end| end.code), is_alive)
 }
 
+/// Word for the result of a run that is over, with its exit code if it ended by itself.
+pub(crate) fn result_of_ended(code: Option<u8>) -> &'static str {
+    result_of(code, false)
+}
+
 /// Word for the result of a run with this exit code.
 pub(crate) fn result_of(code: Option<u8>, is_alive: bool) -> &'static str {
     match code {

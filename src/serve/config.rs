@@ -97,7 +97,7 @@ impl ConfigFile {
         }
         let config = self.read().map(Arc::new).map_err(|error| error.to_string());
         if let Err(error) = &config {
-            Printer::new(false, Secrets::of_process()).error_line(error, Color::Error);
+            Printer::plain(Secrets::of_process()).error_line(error, Color::Error);
         }
         *known = Some((stamp, config.clone()));
         config

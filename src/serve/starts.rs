@@ -309,7 +309,7 @@ fn watch(start: &Start, audit: &Audit, state: &State) {
             Ok(None) => std::thread::sleep(LOOK),
             Ok(Some(status)) => {
                 let code = status.code().and_then(|code| u8::try_from(code).ok());
-                let end = End { code: status.code(), result: report::result_of(code, false) };
+                let end = End { code: status.code(), result: report::result_of_ended(code) };
                 start.running().end = Some(end);
                 return add(Record { code: end.code, result: Some(end.result.to_owned()), ..about(Event::Ended) });
             }
@@ -339,7 +339,7 @@ pub(super) fn settle(audit: &Audit, state: &State) -> Result<()> {
             event: Event::Ended,
             start: record.start.clone(),
             run: record.run.clone(),
-            result: Some(report::result_of(code, false).to_owned()),
+            result: Some(report::result_of_ended(code).to_owned()),
             code: code.map(i32::from),
             ..Record::default()
         };

@@ -130,7 +130,7 @@ impl Batch {
     /// Fails a host whose file or role is missing, regardless of `ignore_errors`. Every such failure counts in the
     /// recap, but only the host's first one is registered and followed.
     fn not_loaded(&mut self, on_host: &TaskOnHost, wanted: &Wanted, error: &Error, is_first: bool) {
-        let mut result = TaskResult::ok(false).with("failed", true);
+        let mut result = TaskResult::unchanged().with("failed", true);
         if on_host.task.short_action() != "include_role" {
             result.set("include", wanted.target());
         }

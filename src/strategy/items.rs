@@ -18,6 +18,14 @@ use crate::outcome::{Effect, InventoryChange, NewHost, TaskResult};
 /// Maximum number of items under way at once.
 const WINDOW: usize = 32;
 
+/// Origin of an item's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Run,
+    /// The resumed run, which has already reported it.
+    Restored,
+}
+
 /// A running loop.
 pub(super) struct Items<'a> {
     task: &'a TaskOnHost,
@@ -82,7 +90,7 @@ impl<'a> Items<'a> {
             if let Some(outcome) = self.task.restored_item(index, &opened.loop_var, &item, &context) {
                 // Later items may already have run, so none is sent ahead again.
                 go_ahead = false;
-                if !self.finish(index, outcome, false) {
+                if !self.finish(index, outcome, Origin::Restored) {
                     break;
                 }
                 index += 1;
@@ -102,7 +110,7 @@ impl<'a> Items<'a> {
             }
             self.task.events.room().await;
             let outcome = self.task.item(&context, None).await;
-            if !self.finish(index, outcome, true) {
+            if !self.finish(index, outcome, Origin::Run) {
                 break;
             }
             index += 1;
@@ -166,7 +174,7 @@ impl<'a> Items<'a> {
                     // Nothing was sent behind an item that has to wait.
                     None | Some(None) => return (done, true),
                     Some(Some(outcome)) => {
-                        let goes_on = self.finish(done, outcome, true);
+                        let goes_on = self.finish(done, outcome, Origin::Run);
                         done += 1;
                         if !goes_on {
                             return (done, false);
@@ -183,8 +191,8 @@ impl<'a> Items<'a> {
         self.context.with(vars)
     }
 
-    /// Stores the result of an item, and reports and records it if it `is_new`. Returns whether the loop continues.
-    fn finish(&mut self, index: usize, outcome: ItemOutcome, is_new: bool) -> bool {
+    /// Stores the result of an item, and reports and records a new one. Returns whether the loop continues.
+    fn finish(&mut self, index: usize, outcome: ItemOutcome, origin: Origin) -> bool {
         let (task, opened) = (self.task, self.opened);
         let ItemOutcome { mut result, delegate, context, ends_loop } = outcome;
         if ends_loop {
@@ -230,8 +238,8 @@ impl<'a> Items<'a> {
         if result.failed() || result.is_unreachable() {
             self.forgiven = Some(ignored && self.forgiven.unwrap_or(true));
         }
-        if !is_new {
-            // The resumed run has already reported this item.
+        if origin == Origin::Restored {
+            // It was reported then.
         } else if matches!(task.task.short_action(), "add_host" | "group_by")
             && !result.failed()
             && !result.is_skipped()
@@ -244,7 +252,7 @@ impl<'a> Items<'a> {
         let lost = result.is_unreachable() && delegate.is_none() || task.breaks_off(opened, &context, &result);
         self.results.push(self.stored(&result));
         self.parts.push((result, delegate));
-        if let Some(part) = self.parts.last().filter(|_| is_new) {
+        if let Some(part) = self.parts.last().filter(|_| origin == Origin::Run) {
             task.record_item(index, part, no_log);
         }
         if let Some((part, _)) = self.parts.last_mut().filter(|(part, _)| part.is_on_disk()) {
@@ -290,7 +298,7 @@ fn added_host(result: &TaskResult) -> Option<&NewHost> {
 
 /// Result of a loop without items.
 pub(super) fn none() -> TaskResult {
-    TaskResult::ok(false)
+    TaskResult::unchanged()
         .with("skipped", true)
         .with("skipped_reason", "No items in the list")
         .with("results", Value::from(Vec::<Value>::new()))

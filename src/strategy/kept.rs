@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn large() -> TaskResult {
-        TaskResult::ok(false).with("stdout", "x".repeat(1 << 20))
+        TaskResult::unchanged().with("stdout", "x".repeat(1 << 20))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::item::ItemOutcome;
 use super::label;
 use super::play::Batch;
 use crate::action::{self, Failure};
-use crate::journal::{At, Done, ItemDone, Place, Recorder, Restored, Status};
+use crate::journal::{At, Done, ItemDone, Place, Recorder, Restored, Status, Traits};
 use crate::outcome::{Effect, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
 use crate::plan::Position;
@@ -54,7 +54,7 @@ impl Batch {
 
     fn place(&self, task: &Arc<Task>, host: &Arc<str>, at: At, once: bool) -> Arc<Place> {
         let rescuable = self.hosts.get(host).is_some_and(|run| run.cursor.would_rescue());
-        Arc::new(Place::new(at, &self.play.name, once, task.handler, rescuable))
+        Arc::new(Place::new(at, &self.play.name, Traits { once, handler: task.handler, rescuable }))
     }
 
     /// Places of a task on these hosts, and the outcomes the resumed run recorded there.

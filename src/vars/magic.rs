@@ -81,19 +81,8 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
     let path = |path: &Path| Value::from(path.display().to_string());
     Some(match name {
         "inventory_hostname" => Value::from(&*scope.host),
-        "inventory_hostname_short" => {
-            let host: &str = &scope.host;
-            let numeric = host.parse::<std::net::IpAddr>().is_ok();
-            Value::from(if numeric { host } else { host.split('.').next().unwrap_or(host) })
-        }
-        "group_names" => {
-            let groups =
-                world.inventory.host(&scope.host).map(|host| world.inventory.groups_of(host)).unwrap_or_default();
-            let mut sorted: Vec<&str> =
-                groups.iter().map(|group| &**group.name()).filter(|name| *name != "all").collect();
-            sorted.sort_unstable();
-            sorted.into_iter().map(Value::from).collect()
-        }
+        "inventory_hostname_short" => Value::from(short(&scope.host)),
+        "group_names" => group_names(&world.inventory, &scope.host),
         "groups" => world.groups.get_or_init(|| groups(&world.inventory)).clone(),
         "hostvars" => scope.hostvars(),
         "ansible_facts" => scope.facts(),
@@ -141,20 +130,34 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         },
         "windlass_program" => path(&std::env::current_exe().unwrap_or_else(|_| PathBuf::from("windlass"))),
         "ansible_playbook_python" => Value::from(scope.world.run.python.as_str()),
-        "ansible_version" => {
-            let (major, minor, revision) = ANSIBLE_VERSION;
-            let full = format!("{major}.{minor}.{revision}");
-            let entries = [
-                ("full", Value::from(full.as_str())),
-                ("major", Value::from(major)),
-                ("minor", Value::from(minor)),
-                ("revision", Value::from(revision)),
-                ("string", Value::from(full.as_str())),
-            ];
-            Value::from_pairs(entries)
-        }
+        "ansible_version" => version(),
         _ => return None,
     })
+}
+
+/// Name of a host without its domain.
+fn short(host: &str) -> &str {
+    let numeric = host.parse::<std::net::IpAddr>().is_ok();
+    if numeric { host } else { host.split('.').next().unwrap_or(host) }
+}
+
+fn group_names(inventory: &Inventory, host: &str) -> Value {
+    let groups = inventory.host(host).map(|host| inventory.groups_of(host)).unwrap_or_default();
+    let mut sorted: Vec<&str> = groups.iter().map(|group| &**group.name()).filter(|name| *name != "all").collect();
+    sorted.sort_unstable();
+    sorted.into_iter().map(Value::from).collect()
+}
+
+fn version() -> Value {
+    let (major, minor, revision) = ANSIBLE_VERSION;
+    let full = format!("{major}.{minor}.{revision}");
+    Value::from_pairs([
+        ("full", Value::from(full.as_str())),
+        ("major", Value::from(major)),
+        ("minor", Value::from(minor)),
+        ("revision", Value::from(revision)),
+        ("string", Value::from(full.as_str())),
+    ])
 }
 
 /// Direct and indirect dependencies of roles.

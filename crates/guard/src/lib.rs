@@ -130,7 +130,7 @@ impl Watched {
     fn new(entry: Option<Entry>) -> Watched {
         if let (Some(entry), Some(guard)) = (entry, locked().as_mut()) {
             guard.entries.insert(entry);
-            guard.tell(true, entry);
+            guard.tell(Change::Added, entry);
         }
         Watched(entry)
     }
@@ -140,7 +140,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         if let (Some(entry), Some(guard)) = (self.0, locked().as_mut()) {
             guard.entries.remove(&entry);
-            guard.tell(false, entry);
+            guard.tell(Change::Removed, entry);
         }
     }
 }
@@ -150,32 +150,39 @@ fn locked() -> MutexGuard<'static, Option<Guard>> {
     GUARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Change of the list of entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Added,
+    Removed,
+}
+
 impl Entry {
-    fn record(self, is_added: bool) -> [u8; RECORD] {
+    fn record(self, change: Change) -> [u8; RECORD] {
         let (kind, number, start) = match self {
             Entry::Group(group) => (0, group, 0),
             Entry::Tree(process) => (1, process.id, process.start),
         };
         let [a, b, c, d] = number.to_le_bytes();
         let [e, f, g, h, i, j, k, l] = start.to_le_bytes();
-        [is_added.into(), kind, a, b, c, d, e, f, g, h, i, j, k, l]
+        [u8::from(change == Change::Added), kind, a, b, c, d, e, f, g, h, i, j, k, l]
     }
 
-    fn from_record([is_added, kind, a, b, c, d, start @ ..]: &[u8; RECORD]) -> (bool, Entry) {
+    fn from_record([is_added, kind, a, b, c, d, start @ ..]: &[u8; RECORD]) -> (Change, Entry) {
         let number = i32::from_le_bytes([*a, *b, *c, *d]);
         let entry = match kind {
             0 => Entry::Group(number),
             _ => Entry::Tree(Process { id: number, start: u64::from_le_bytes(*start) }),
         };
-        (*is_added == 1, entry)
+        (if *is_added == 1 { Change::Added } else { Change::Removed }, entry)
     }
 }
 
 impl Guard {
     /// Passes a change of the list on. A guard that does not read is replaced: its list would be outdated.
-    fn tell(&mut self, is_added: bool, entry: Entry) {
+    fn tell(&mut self, change: Change, entry: Entry) {
         if let Some(started) = &mut self.running {
-            if started.lifeline.write_all(&entry.record(is_added)).is_ok() {
+            if started.lifeline.write_all(&entry.record(change)).is_ok() {
                 return;
             }
             let _ = started.child.kill();
@@ -211,7 +218,7 @@ impl Guard {
         let flags = rustix::fs::fcntl_getfl(&lifeline)?;
         rustix::fs::fcntl_setfl(&lifeline, flags | rustix::fs::OFlags::NONBLOCK)?;
         for entry in &self.entries {
-            lifeline.write_all(&entry.record(true))?;
+            lifeline.write_all(&entry.record(Change::Added))?;
         }
         Ok(Started { child, lifeline })
     }
@@ -235,8 +242,8 @@ mod tests {
     #[test]
     fn record_read_returns_entry() {
         for entry in [Entry::Group(4711), Entry::Tree(Process { id: i32::MAX, start: u64::MAX - 1 })] {
-            for is_added in [true, false] {
-                assert_eq!(Entry::from_record(&entry.record(is_added)), (is_added, entry));
+            for change in [Change::Added, Change::Removed] {
+                assert_eq!(Entry::from_record(&entry.record(change)), (change, entry));
             }
         }
     }

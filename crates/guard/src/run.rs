@@ -12,7 +12,7 @@ use rustix::{
     process::{Pid, Signal, getppid, kill_process, kill_process_group, test_kill_process_group},
 };
 
-use crate::{Entry, GRACE, Process, RECORD};
+use crate::{Change, Entry, GRACE, Process, RECORD};
 
 /// Time for an executor to end once its controller is gone, before it is assumed to be suspended and is continued.
 const SUSPENDED: Duration = Duration::from_secs(3);
@@ -62,8 +62,11 @@ fn until_gone(owner: Option<Pid>) -> BTreeSet<Entry> {
                 Ok(_) | Err(_) => return entries,
             }
             let (records, rest) = unread.as_chunks::<RECORD>();
-            for (is_added, entry) in records.iter().map(Entry::from_record) {
-                let _ = if is_added { entries.insert(entry) } else { entries.remove(&entry) };
+            for (change, entry) in records.iter().map(Entry::from_record) {
+                let _ = match change {
+                    Change::Added => entries.insert(entry),
+                    Change::Removed => entries.remove(&entry),
+                };
             }
             unread = rest.to_vec();
         }

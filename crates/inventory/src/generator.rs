@@ -24,7 +24,7 @@ pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bo
         let host = generator.text(name, &variables)?;
         let span = name.span.clone();
         generator.statements.steps.push(Step::Host { name: Arc::clone(&host), span });
-        generator.parents(&host, true, hosts, &variables, 0)?;
+        generator.parents(&host, Child::Host, hosts, &variables, 0)?;
     }
     loader.apply(generator.statements, &source.path).map(|()| true)
 }
@@ -60,6 +60,13 @@ fn combinations(layers: &Arc<Mapping>) -> Result<Vec<Arc<Mapping>>, Error> {
     Ok(chosen.into_iter().map(Arc::new).collect())
 }
 
+/// Kind of an entry with parents.
+#[derive(Clone, Copy)]
+enum Child {
+    Host,
+    Group,
+}
+
 struct Generator {
     expressions: Arc<dyn Expressions>,
     statements: Statements,
@@ -82,7 +89,7 @@ impl Generator {
     fn parents(
         &mut self,
         child: &Arc<str>,
-        is_host: bool,
+        kind: Child,
         entry: &Node,
         variables: &Arc<Mapping>,
         depth: usize,
@@ -107,12 +114,11 @@ impl Generator {
                 let (group, key): (_, Key) = (Arc::clone(&group), key.clone());
                 self.statements.steps.push(Step::GroupVariable { group, key, value });
             }
-            self.statements.steps.push(if is_host {
-                Step::Member { group: Arc::clone(&group), host: Arc::clone(child), span }
-            } else {
-                Step::Child { parent: Arc::clone(&group), child: Arc::clone(child), span }
+            self.statements.steps.push(match kind {
+                Child::Host => Step::Member { group: Arc::clone(&group), host: Arc::clone(child), span },
+                Child::Group => Step::Child { parent: Arc::clone(&group), child: Arc::clone(child), span },
             });
-            self.parents(&group, false, parent, variables, depth + 1)?;
+            self.parents(&group, Child::Group, parent, variables, depth + 1)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 
 use crate::inventory::{self, Format};
 use crate::options::Options;
+use crate::requirements::Base;
 use crate::state::{Node, Phase, State};
 use crate::wait::lock;
 use crate::{Error, base, network, node, requirements, ssh, sysctl};
@@ -40,7 +41,8 @@ pub struct NodeStatus {
 pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error> {
     options.check()?;
     let base = options.base.clone().unwrap_or_else(|| base::path(&options.cache, options.system));
-    let missing = requirements::missing(options.base.is_none() && !base.is_dir());
+    let state = if options.base.is_some() || base.is_dir() { Base::Built } else { Base::ToBuild };
+    let missing = requirements::missing(state);
     if !missing.is_empty() {
         return Err(Error::Requirements(missing));
     }

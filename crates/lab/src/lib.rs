@@ -28,5 +28,5 @@ pub use error::Error;
 pub use inventory::Format;
 pub use lab::{Lab, NodeStatus, default_directory, down, up};
 pub use options::{Mount, Network, Options, System, parse_size};
-pub use requirements::{Missing, missing};
+pub use requirements::{Base, Missing, missing};
 pub use state::Node;

@@ -46,9 +46,18 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Inotify instances that the services of one Kubernetes host use (measured: systemd 5, kubelet 5, others one each).
 const INOTIFY_INSTANCES: usize = 16;
 
-/// All missing requirements; empty if the lab can start. `build` says whether a base has to be built.
+/// State of the file system that hosts start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// It exists.
+    Built,
+    /// It has to be built first.
+    ToBuild,
+}
+
+/// All missing requirements; empty if the lab can start.
 #[must_use]
-pub fn missing(build: bool) -> Vec<Missing> {
+pub fn missing(base: Base) -> Vec<Missing> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
         missing.push(Missing {
@@ -58,7 +67,7 @@ pub fn missing(build: bool) -> Vec<Missing> {
     }
     missing.extend(missing_file_systems(&read("/proc/filesystems")));
     missing.extend(missing_programs(PROGRAMS));
-    if build {
+    if base == Base::ToBuild {
         missing.extend(missing_programs(BUILD_PROGRAMS));
         if !Path::new(KEYRING).exists() {
             missing.push(package("The keys of Debian's archive are not installed", "debian-archive-keyring"));

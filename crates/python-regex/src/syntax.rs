@@ -44,13 +44,21 @@ struct Translator<'p> {
     asked: usize,
 }
 
+/// Place of an escape, which determines its meaning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Pattern,
+    /// A character class such as `[a-z]`.
+    Class,
+}
+
 impl Translator<'_> {
     /// Returns the rewritten pattern and the flags it switches on.
     fn run(mut self) -> Result<(String, String), String> {
         let mut inline = String::new();
         while let Some(character) = self.rest.next() {
             match character {
-                '\\' => self.escape(false)?,
+                '\\' => self.escape(Within::Pattern)?,
                 '[' => self.class()?,
                 '$' => self.out.push(END),
                 '{' => self.brace(),
@@ -145,7 +153,7 @@ impl Translator<'_> {
             match self.rest.next() {
                 None => return Err("a character class is not closed by ']'".to_owned()),
                 Some(']') if !first => break,
-                Some('\\') => self.escape(true)?,
+                Some('\\') => self.escape(Within::Class)?,
                 Some('-') => {
                     let ends = matches!(self.rest.peek(), Some(']') | None);
                     let after_set =
@@ -160,20 +168,20 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn escape(&mut self, in_class: bool) -> Result<(), String> {
+    fn escape(&mut self, within: Within) -> Result<(), String> {
         let Some(character) = self.rest.next() else {
             return Err("it ends with a single backslash".to_owned());
         };
         match character {
-            'Z' if !in_class => self.out.push_str("\\z"),
-            'b' if in_class => self.out.push_str("\\x08"),
+            'Z' if within == Within::Pattern => self.out.push_str("\\z"),
+            'b' if within == Within::Class => self.out.push_str("\\x08"),
             'd' | 'D' | 'w' | 'W' | 's' | 'S' => self.out.extend(['\\', character]),
-            'A' | 'b' | 'B' if !in_class => self.out.extend(['\\', character]),
+            'A' | 'b' | 'B' if within == Within::Pattern => self.out.extend(['\\', character]),
             'n' | 't' | 'r' | 'f' | 'v' | 'a' => self.out.extend(['\\', character]),
             'x' => self.code(2)?,
             'u' => self.code(4)?,
             'U' => self.code(8)?,
-            '0'..='9' => self.number(character, in_class)?,
+            '0'..='9' => self.number(character, within)?,
             letter if letter.is_ascii_alphabetic() => return Err(format!("'\\{letter}' means nothing in it")),
             other => self.literal(other),
         }
@@ -181,7 +189,8 @@ impl Translator<'_> {
     }
 
     /// Rewrites a backslash and digits: an octal code, or a reference to a group.
-    fn number(&mut self, first: char, in_class: bool) -> Result<(), String> {
+    fn number(&mut self, first: char, within: Within) -> Result<(), String> {
+        let in_class = within == Within::Class;
         let mut digits = String::from(first);
         let most = if first == '0' || in_class { 3 } else { 2 };
         while let Some(&digit) = self.rest.peek()

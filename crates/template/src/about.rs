@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use minijinja::Value;
 use windlass_yaml::{Node, Span};
 
-use crate::python::time;
+use crate::python::time::{self, Clock};
 use crate::{Context, Variable};
 
 /// Variables that only a template sees: its requested path, its real path, its owner and its destination.
@@ -28,7 +28,7 @@ pub fn of_template(
         ("template_fullpath", Value::from(path.to_string_lossy())),
         ("template_uid", Value::from(crate::lookups::files::name_of("/etc/passwd", owner))),
         ("template_mtime", time::from_seconds(seconds, nanos)),
-        ("template_run_date", time::now(false)),
+        ("template_run_date", time::now(Clock::Local)),
         ("template_destpath", Value::from(destination)),
     ]
     .into_iter()
@@ -51,7 +51,7 @@ pub fn of_template(
 
 /// The current time, as a date without an offset.
 pub fn now() -> Value {
-    time::now(false)
+    time::now(Clock::Local)
 }
 
 /// Expands the setting `ansible_managed`. Times are those of the template's last change; `{file}`, `{host}` and `{uid}`
@@ -74,5 +74,5 @@ fn managed(setting: &str, path: &Path) -> String {
     }
     text.push_str(rest);
     let changed = path.metadata().map(|found| found.mtime() as f64).ok();
-    time::format_seconds(&text, changed, false).unwrap_or(text)
+    time::format_seconds(&text, changed, Clock::Local).unwrap_or(text)
 }

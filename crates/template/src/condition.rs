@@ -20,6 +20,13 @@ use std::sync::Arc;
 const UNTRUSTED: &str = "Encountered untrusted template or expression. Templates and expressions must be defined by trusted sources such \
                          as playbooks or roles, not untrusted sources such as module results.";
 
+/// Part of a condition that its value comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    Expression,
+    Template,
+}
+
 /// Maximum number of conditions that may refer to one another.
 const INDIRECTIONS: usize = 20;
 
@@ -118,7 +125,7 @@ impl Inner {
                 let end = "This feature will be removed from ansible-core version 2.23.";
                 self.deprecated(format!("{what} {end}{}", place(written)));
             }
-            return self.judge(&value, true);
+            return self.judge(&value, Maker::Template);
         }
         if classic && is_template(text) {
             return self.condition_with_templates(text);
@@ -135,7 +142,7 @@ impl Inner {
             self.warn(format!("{what} {end}{}", place(written)));
         }
         let value = finish(&self.expression(&expression, None)?)?;
-        self.judge(&value, false)
+        self.judge(&value, Maker::Expression)
     }
 
     /// Warns the user.
@@ -155,10 +162,10 @@ impl Inner {
     fn condition_with_templates(self: &Arc<Self>, text: &str) -> Result<bool, Error> {
         let expression = match inline_templates(text)? {
             Some(expression) => expression,
-            None => return self.judge(&finish(&self.text(text)?)?, true),
+            None => return self.judge(&finish(&self.text(text)?)?, Maker::Template),
         };
         let value = finish(&self.expression(&*compile::condition(&expression)?, None)?)?;
-        self.judge(&value, false)
+        self.judge(&value, Maker::Expression)
     }
 
     /// Evaluates an expression of the project.
@@ -218,19 +225,19 @@ impl Inner {
         Some(node)
     }
 
-    fn judge(&self, value: &Value, template: bool) -> Result<bool, Error> {
+    fn judge(&self, value: &Value, maker: Maker) -> Result<bool, Error> {
         use minijinja::value::ValueKind;
         if value.kind() == ValueKind::Bool {
             return Ok(value.is_true());
         }
         if self.compat() == Compat::V2_18 {
-            let word = value.as_str().filter(|_| template).map(str::trim);
+            let word = value.as_str().filter(|_| maker == Maker::Template).map(str::trim);
             return Ok(match word {
                 Some("False" | "false") => false,
                 _ => value.is_true(),
             });
         }
-        if template && value.as_str().is_some() {
+        if maker == Maker::Template && value.as_str().is_some() {
             return Err(Error::new(
                 ErrorKind::Conditional,
                 "The condition is a template that gives text, and text made by a template is not trusted as an expression.",

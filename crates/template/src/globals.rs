@@ -14,7 +14,7 @@ use crate::mark::{self, mark};
 use crate::operators;
 use crate::plain::{plain, settled};
 use crate::plugins::PluginKind;
-use crate::python::time;
+use crate::python::time::{self, Clock};
 use crate::scope::Variable;
 use crate::syntax::is_template;
 use crate::{lookups, registry, tracker};
@@ -88,14 +88,21 @@ fn undef(hint: Option<&Value>, options: Kwargs) -> Outcome {
 }
 
 fn query(state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>) -> Outcome {
-    run_lookup(state, arguments.into_values(), true)
+    run_lookup(state, arguments.into_values(), Answer::List)
 }
 
 fn lookup(state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>) -> Outcome {
-    run_lookup(state, arguments.into_values(), false)
+    run_lookup(state, arguments.into_values(), Answer::Joined)
 }
 
-fn run_lookup(state: &mut State<'_, '_>, arguments: Vec<Value>, query: bool) -> Outcome {
+/// Form of a lookup's answer, unless `wantlist` asks for a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    List,
+    Joined,
+}
+
+fn run_lookup(state: &mut State<'_, '_>, arguments: Vec<Value>, answer: Answer) -> Outcome {
     let context = operators::context(state)?;
     let mut terms = Vec::new();
     let mut options = IndexMap::new();
@@ -120,7 +127,7 @@ fn run_lookup(state: &mut State<'_, '_>, arguments: Vec<Value>, query: bool) -> 
         return Err(Error::lookup("A lookup needs the name of the lookup.").into());
     }
     let name = operators::shown(&terms.remove(0))?;
-    let want_list = options.shift_remove("wantlist").is_some_and(|value| value.is_true()) || query;
+    let want_list = options.shift_remove("wantlist").is_some_and(|value| value.is_true()) || answer == Answer::List;
     let errors = options.shift_remove("errors");
     let errors = errors.as_ref().and_then(Value::as_str).unwrap_or("strict");
     options.shift_remove("allow_unsafe");
@@ -157,7 +164,7 @@ fn now(utc: Option<&Value>, format: Option<&Value>, kwargs: Kwargs) -> Outcome {
         None => kwargs.get::<Option<Value>>("fmt")?,
     };
     kwargs.assert_all_used()?;
-    let now = time::now(utc);
+    let now = time::now(Clock::of_flag(utc));
     match format.filter(|format| format.is_true()) {
         Some(format) => {
             let environment = minijinja::Environment::empty();

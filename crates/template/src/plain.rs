@@ -166,13 +166,14 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
         return if keeps_marks(purpose) { Ok(None) } else { Err(mark.error()) };
     }
     if let Some(items) = value.downcast_object_ref::<Vec<Value>>() {
-        return walk_items(items, purpose, depth, false);
+        return walk_items(items, purpose, depth, Copying::IfChanged);
     }
     if let Some(map) = value.downcast_object_ref::<IndexMap<Value, Value>>() {
-        return walk_entries(map.iter(), purpose, depth, false);
+        return walk_entries(map.iter(), purpose, depth, Copying::IfChanged);
     }
     if let Some(items) = value.downcast_object_ref::<Tuple>() {
-        let walked = walk_items(items, purpose, depth, purpose == Purpose::Result)?;
+        let copying = if purpose == Purpose::Result { Copying::Always } else { Copying::IfChanged };
+        let walked = walk_items(items, purpose, depth, copying)?;
         return Ok(match walked {
             Some(items) if purpose != Purpose::Result => {
                 Some(Value::from(Tuple::from(items.try_iter()?.collect::<Vec<_>>())))
@@ -181,18 +182,18 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
         });
     }
     if let Some(list) = value.downcast_object_ref::<LazyList>() {
-        return walk_items(&list.items(), purpose, depth, true);
+        return walk_items(&list.items(), purpose, depth, Copying::Always);
     }
     if let Some(dict) = value.downcast_object_ref::<LazyDict>() {
         let entries = dict.entries();
-        return walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true);
+        return walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, Copying::Always);
     }
     if let Some(list) = value.downcast_object_ref::<MutableList>() {
-        return walk_items(&list.snapshot(), purpose, depth, true);
+        return walk_items(&list.snapshot(), purpose, depth, Copying::Always);
     }
     if let Some(dict) = value.downcast_object_ref::<MutableDict>() {
         let entries = dict.snapshot();
-        return walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true);
+        return walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, Copying::Always);
     }
     if value.downcast_object_ref::<Data>().is_some() {
         return Ok(None);
@@ -205,13 +206,13 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
     match object.repr() {
         ObjectRepr::Seq | ObjectRepr::Iterable => {
             let items: Vec<Value> = object.try_iter().into_iter().flatten().collect();
-            walk_items(&items, purpose, depth, true)
+            walk_items(&items, purpose, depth, Copying::Always)
         }
         ObjectRepr::Map => nested(|| {
             // Skip keys that an object lists but has no value for.
             let pairs = object.try_iter_pairs().into_iter().flatten();
             let entries: Vec<(Value, Value)> = pairs.filter(|(_, value)| !value.is_undefined()).collect();
-            walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true)
+            walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, Copying::Always)
         }),
         _ if time::is_datetime(value) || time::is_timedelta(value) || Class::is(value) || is_omit(value) => Ok(None),
         _ => Err(Error::filter(format!(
@@ -230,8 +231,15 @@ fn dropped(value: &Value, purpose: Purpose) -> bool {
     purpose == Purpose::Result && is_omit(value)
 }
 
-fn walk_items(items: &[Value], purpose: Purpose, depth: usize, copy: bool) -> Result<Option<Value>, Error> {
-    let mut copied: Option<Vec<Value>> = copy.then(|| Vec::with_capacity(items.len()));
+/// Cases in which a walked list or dict is copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Copying {
+    Always,
+    IfChanged,
+}
+
+fn walk_items(items: &[Value], purpose: Purpose, depth: usize, copying: Copying) -> Result<Option<Value>, Error> {
+    let mut copied: Option<Vec<Value>> = (copying == Copying::Always).then(|| Vec::with_capacity(items.len()));
     for (index, item) in items.iter().enumerate() {
         let changed = walk(item, purpose, depth + 1)?;
         if (changed.is_some() || dropped(item, purpose)) && copied.is_none() {
@@ -250,9 +258,9 @@ fn walk_entries<'a>(
     entries: impl Iterator<Item = (&'a Value, &'a Value)> + Clone,
     purpose: Purpose,
     depth: usize,
-    copy: bool,
+    copying: Copying,
 ) -> Result<Option<Value>, Error> {
-    let mut copied: Option<IndexMap<Value, Value>> = copy.then(IndexMap::new);
+    let mut copied: Option<IndexMap<Value, Value>> = (copying == Copying::Always).then(IndexMap::new);
     for (index, (key, item)) in entries.clone().enumerate() {
         let changed = walk(item, purpose, depth + 1)?;
         if (changed.is_some() || dropped(item, purpose)) && copied.is_none() {

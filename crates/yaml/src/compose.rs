@@ -23,6 +23,13 @@ struct Anchored {
     weight: u64,
 }
 
+/// Collection as the text writes it.
+#[derive(Clone, Copy)]
+enum Collection {
+    Sequence,
+    Mapping,
+}
+
 /// Node under construction.
 enum Built {
     Node(Node),
@@ -145,12 +152,12 @@ impl<'a, 'p> Loader<'a, 'p> {
             }
             EventData::SequenceStart { anchor, tag, .. } => {
                 self.begin(anchor.as_deref());
-                let (node, weight) = self.collection(tag.as_deref(), span, depth, true)?;
+                let (node, weight) = self.collection(tag.as_deref(), span, depth, Collection::Sequence)?;
                 self.finish(anchor, Built::Node(node), weight)
             }
             EventData::MappingStart { anchor, tag, .. } => {
                 self.begin(anchor.as_deref());
-                let (node, weight) = self.collection(tag.as_deref(), span, depth, false)?;
+                let (node, weight) = self.collection(tag.as_deref(), span, depth, Collection::Mapping)?;
                 self.finish(anchor, Built::Node(node), weight)
             }
             _ => Err(Error::new(ErrorKind::Syntax, "A value was expected here.", span)),
@@ -292,19 +299,16 @@ impl<'a, 'p> Loader<'a, 'p> {
         tag: Option<&str>,
         span: Span,
         depth: usize,
-        is_sequence: bool,
+        written: Collection,
     ) -> Result<(Node, u64), Error> {
         let kind = match tag {
-            None | Some("!") => {
-                if is_sequence {
-                    "seq"
-                } else {
-                    "map"
-                }
-            }
+            None | Some("!") => match written {
+                Collection::Sequence => "seq",
+                Collection::Mapping => "map",
+            },
             Some("!unsafe") => {
                 self.literal_depth += 1;
-                let result = self.collection(None, span, depth, is_sequence);
+                let result = self.collection(None, span, depth, written);
                 self.literal_depth -= 1;
                 return result;
             }
@@ -313,18 +317,18 @@ impl<'a, 'p> Loader<'a, 'p> {
                 return Err(Error::new(ErrorKind::Meaning, message, span)
                     .with_hint(Some("Write `!vault |` and the lines of ciphertext below it, indented.".to_owned())));
             }
-            Some(tag) => match (tag.strip_prefix("tag:yaml.org,2002:"), is_sequence) {
-                (Some("seq"), true) => "seq",
-                (Some("omap"), true) => {
+            Some(tag) => match (tag.strip_prefix("tag:yaml.org,2002:"), written) {
+                (Some("seq"), Collection::Sequence) => "seq",
+                (Some("omap"), Collection::Sequence) => {
                     self.deprecated("!!omap", &span);
                     "pairs"
                 }
-                (Some("pairs"), true) => {
+                (Some("pairs"), Collection::Sequence) => {
                     self.deprecated("!!pairs", &span);
                     "pairs"
                 }
-                (Some("map" | "python/dict"), false) => "map",
-                (Some("set"), false) => "set",
+                (Some("map" | "python/dict"), Collection::Mapping) => "map",
+                (Some("set"), Collection::Mapping) => "set",
                 _ => return Err(unknown_tag(tag, span)),
             },
         };

@@ -41,6 +41,11 @@ impl Extension {
         Extension { oid: oid.to_owned(), critical, value }
     }
 
+    /// An extension that readers may ignore.
+    pub(super) fn uncritical(oid: &str, value: Vec<u8>) -> Extension {
+        Extension::new(oid, false, value)
+    }
+
     /// Parses a list of extensions.
     pub(super) fn read(list: &Element<'_>) -> Option<Vec<Extension>> {
         let one = |extension: Element<'_>| {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     key::{self, Key},
     options::BACKEND,
-    public_key,
+    public_key::{self, Prints},
     request::{REASONS, WantedRequest},
     signed::SigningRequest,
     target::{self, Target},
@@ -238,7 +238,7 @@ fn described(wanted: &WantedRequest, args: &Args) -> Map {
 
 /// The content of a request, for the diff.
 fn info(bytes: &[u8], host: &Host) -> Result<Value, Failure> {
-    let found = SigningRequest::read(bytes).and_then(|request| Some((request.describe(false)?, request)));
+    let found = SigningRequest::read(bytes).and_then(|request| Some((request.describe(Prints::Sha256)?, request)));
     let Some((mut info, request)) = found else { return Ok(json!({"can_parse_csr": false})) };
     info.insert("signature_valid".to_owned(), key::verify(&request.signed, &request.key, host)?.into());
     info.insert("can_parse_csr".to_owned(), true.into());

@@ -3,6 +3,7 @@
 use super::{
     key,
     options::{BACKEND, NAME_ENCODING, content_or_file, names_as_they_are},
+    public_key::Prints,
     signed::SigningRequest,
 };
 use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
@@ -45,7 +46,7 @@ impl Module for OpensslCsrInfo {
         let bytes = content_or_file(args, "CSR")?;
         let broken = || Failure::new("Unable to load request: there is none in PEM, or it is broken.");
         let request = SigningRequest::read(&bytes).ok_or_else(broken)?;
-        let mut result = request.describe(true).ok_or_else(broken)?;
+        let mut result = request.describe(Prints::All).ok_or_else(broken)?;
         let valid = key::verify(&request.signed, &request.key, host)?;
         result.insert("signature_valid".to_owned(), valid.into());
         if !valid {

@@ -6,7 +6,7 @@ use super::{
     der::{Element, number},
     key::Key,
     options::{BACKEND, content_or_file},
-    public_key::{fingerprints, kind_and_numbers, pem},
+    public_key::{Prints, fingerprints, kind_and_numbers, pem},
 };
 use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
 
@@ -95,7 +95,7 @@ fn inform(args: &Args, host: &Host, result: &mut Map) -> Result<(), Failure> {
     let (kind, numbers) =
         Element::first(&key.public).and_then(|(public, _)| kind_and_numbers(&public)).ok_or_else(broken)?;
     result.insert("public_key".into(), pem("PUBLIC KEY", &key.public).into());
-    result.insert("public_key_fingerprints".into(), fingerprints(&key.public, true).into());
+    result.insert("public_key_fingerprints".into(), fingerprints(&key.public, Prints::All).into());
     result.insert("public_data".into(), numbers);
     if args.bool("return_private_key_data") {
         let der = key.unencrypted(host)?;

@@ -8,7 +8,7 @@ use super::{
     key::Key,
     names,
     options::BACKEND,
-    public_key::{describe, fingerprints, from_pem, pem},
+    public_key::{Prints, describe, fingerprints, from_pem, pem},
     target::{self, Target},
 };
 use crate::{
@@ -83,7 +83,7 @@ impl Module for OpensslPublickey {
         if return_content {
             data.insert("publickey".into(), shown(found.as_deref()));
         }
-        let prints = fingerprints(&key.public, true);
+        let prints = fingerprints(&key.public, Prints::All);
         let fits = !args.bool("force") && found.as_deref().is_some_and(|found| wanted.is(found));
         let plan = if fits {
             target.kept()?.with_diff(difference(before.clone(), before))
@@ -140,7 +140,7 @@ impl<'a> Form<'a> {
 /// The content of a file, for the diff.
 fn info(bytes: &[u8]) -> Value {
     let mut told = Map::new();
-    let found = from_pem(bytes, &["PUBLIC KEY"]).and_then(|key| describe(&key, false, &mut told));
+    let found = from_pem(bytes, &["PUBLIC KEY"]).and_then(|key| describe(&key, Prints::Sha256, &mut told));
     let mut info = Map::new();
     info.insert("can_parse_key".into(), found.is_some().into());
     for (key, short) in

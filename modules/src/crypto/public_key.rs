@@ -12,11 +12,19 @@ use crate::{
     files::checksum::{self, ALGORITHMS, Hasher},
 };
 
-/// Fingerprints by hash method: `all`, or only SHA-256 for diffs.
-pub(super) fn fingerprints(bytes: &[u8], all: bool) -> Map {
+/// Hash methods of the fingerprints in a description.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prints {
+    All,
+    /// Enough for a diff.
+    Sha256,
+}
+
+/// Fingerprints by hash method.
+pub(super) fn fingerprints(bytes: &[u8], prints: Prints) -> Map {
     let of =
         |name: &&str| Some(((*name).to_owned(), Value::from(pairs(&checksum::of_bytes(Hasher::named(name)?, bytes)))));
-    ALGORITHMS.iter().filter(|name| all || **name == "sha256").filter_map(of).collect()
+    ALGORITHMS.iter().filter(|name| prints == Prints::All || **name == "sha256").filter_map(of).collect()
 }
 
 /// Encodes bytes as PEM.
@@ -45,12 +53,12 @@ pub(super) fn identifier(key: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Adds the result keys that describe a public key.
-pub(super) fn describe(key: &[u8], all: bool, result: &mut Map) -> Option<()> {
+pub(super) fn describe(key: &[u8], prints: Prints, result: &mut Map) -> Option<()> {
     let (kind, data) = kind_and_numbers(&Element::first(key)?.0)?;
     result.insert("public_key".to_owned(), pem("PUBLIC KEY", key).into());
     result.insert("public_key_type".to_owned(), kind.into());
     result.insert("public_key_data".to_owned(), data);
-    result.insert("public_key_fingerprints".to_owned(), fingerprints(key, all).into());
+    result.insert("public_key_fingerprints".to_owned(), fingerprints(key, prints).into());
     Some(())
 }
 

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{
     der::Element,
     extension::{self, Extension},
-    names, public_key,
+    names,
+    public_key::{self, Prints},
     times::shown,
 };
 use crate::Map;
@@ -78,11 +79,11 @@ impl SigningRequest {
         })
     }
 
-    /// Describes the request, with `all` fingerprints or one. Does not verify the signature.
-    pub(super) fn describe(&self, all: bool) -> Option<Map> {
+    /// Describes the request. Does not verify the signature.
+    pub(super) fn describe(&self, prints: Prints) -> Option<Map> {
         let mut result = Map::new();
         self.subject.describe("subject", &mut result);
-        public_key::describe(&self.key, all, &mut result)?;
+        public_key::describe(&self.key, prints, &mut result)?;
         extension::describe(&self.extensions, &mut result);
         extension::describe_name_constraints(&self.extensions, &mut result);
         Some(result)
@@ -136,8 +137,8 @@ impl Certificate {
         })
     }
 
-    /// Describes the certificate, with `all` fingerprints or one.
-    pub(super) fn describe(&self, all: bool, now: jiff::Timestamp) -> Option<Map> {
+    /// Describes the certificate.
+    pub(super) fn describe(&self, prints: Prints, now: jiff::Timestamp) -> Option<Map> {
         let mut result = Map::new();
         let mut add = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
         let [not_before, not_after] = &self.validity;
@@ -147,12 +148,12 @@ impl Certificate {
         add("not_before", json!(not_before));
         add("not_after", json!(not_after));
         add("expired", json!(*not_after < shown(now)));
-        add("fingerprints", public_key::fingerprints(&self.der, all).into());
+        add("fingerprints", public_key::fingerprints(&self.der, prints).into());
         add("ocsp_uri", json!(extension::access(&self.extensions, "1.3.6.1.5.5.7.48.1")));
         add("issuer_uri", json!(extension::access(&self.extensions, "1.3.6.1.5.5.7.48.2")));
         self.subject.describe("subject", &mut result);
         self.issuer.describe("issuer", &mut result);
-        public_key::describe(&self.key, all, &mut result)?;
+        public_key::describe(&self.key, prints, &mut result)?;
         extension::describe(&self.extensions, &mut result);
         Some(result)
     }

@@ -9,7 +9,7 @@ use super::{
     extension::{self, AUTHORITY_KEY, Extension, SUBJECT_KEY},
     key::{self, Key, Method},
     options::BACKEND,
-    public_key,
+    public_key::{self, Prints},
     signed::{Certificate, SigningRequest},
     target::{self, Target},
     times::{moment, shown},
@@ -196,7 +196,7 @@ fn told(certificate: &Certificate) -> Map {
 
 /// The content of a certificate, for the diff.
 fn info(bytes: &[u8]) -> Value {
-    match Certificate::read(bytes).and_then(|certificate| certificate.describe(false, Timestamp::now())) {
+    match Certificate::read(bytes).and_then(|certificate| certificate.describe(Prints::Sha256, Timestamp::now())) {
         Some(mut info) => {
             info.insert("can_parse_certificate".to_owned(), true.into());
             info.into()
@@ -325,10 +325,10 @@ impl Task {
             && self.call_key != "never_create"
             && let Some(id) = public_key::identifier(&public)
         {
-            extensions.push(Extension::new(SUBJECT_KEY, false, encode::element(0x04, &id)));
+            extensions.push(Extension::uncritical(SUBJECT_KEY, encode::element(0x04, &id)));
         }
         if let Some(value) = self.authority_key() {
-            extensions.push(Extension::new(AUTHORITY_KEY, false, value));
+            extensions.push(Extension::uncritical(AUTHORITY_KEY, value));
         }
         let extensions = match extensions.as_slice() {
             [] => Vec::new(),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     options::{BACKEND, NAME_ENCODING, content_or_file, names_as_they_are},
-    public_key,
+    public_key::{self, Prints},
     signed::Certificate,
     times::{moment, shown},
 };
@@ -62,7 +62,7 @@ impl Module for X509CertificateInfo {
             .ok_or_else(|| Failure::new("Unable to load certificate: there is none in PEM or DER."))?;
         let now = jiff::Timestamp::now();
         let mut result = Certificate::read_der(der)
-            .and_then(|certificate| certificate.describe(true, now))
+            .and_then(|certificate| certificate.describe(Prints::All, now))
             .ok_or_else(|| Failure::new("Unable to load certificate: it is broken."))?;
         let mut valid = Map::new();
         for (name, time) in args.value("valid_at").and_then(Value::as_object).into_iter().flatten() {

@@ -9,19 +9,22 @@ use crate::Map;
 
 mod account;
 mod clock;
+mod cmdline;
 mod distribution;
+mod dns;
 mod features;
 mod hardware;
 mod local;
-mod manager;
 mod netlink;
 mod network;
+mod package_manager;
 mod platform;
-pub(crate) use platform::fqdn;
 mod probe;
 mod python;
 mod root;
 mod security;
+mod service_manager;
+mod ssh_host_keys;
 mod storage;
 mod subset;
 mod virtualization;
@@ -33,11 +36,13 @@ pub mod package_facts;
 pub mod service_facts;
 pub mod setup;
 
-pub(crate) use manager::{package_manager_of, service_manager_of, systemd_runs};
+pub(crate) use package_manager::package_manager_of;
+pub(crate) use platform::fqdn;
 pub(crate) use root::Root;
 #[cfg(test)]
 pub(crate) use root::tests::tree;
 pub(crate) use security::is_chroot;
+pub(crate) use service_manager::{service_manager_of, systemd_runs};
 pub(crate) use storage::unescape;
 
 /// Family of the host's distribution, such as `Debian`.

@@ -1,4 +1,4 @@
-//! Identity of a host: kernel, names, architecture, kernel command line, SSH host keys, and resolv.conf(5).
+//! Identity of a host: its kernel, its names and its architecture.
 
 use std::{ffi::CStr, time::Duration};
 
@@ -63,97 +63,9 @@ fn in_hosts(hosts: &str, nodename: &str) -> Option<String> {
     Some((*names.find(|name| name.contains('.')).unwrap_or(canonical)).to_owned())
 }
 
-/// `cmdline` and `proc_cmdline`: words of the kernel command line; words without a value become `true`.
-pub(crate) fn command_line(root: &Root, facts: &mut Facts) {
-    let Some(line) = root.line("/proc/cmdline") else { return };
-    let mut once = crate::Map::new();
-    let mut all = crate::Map::new();
-    for word in shell_words::split(&line).unwrap_or_else(|_| line.split_whitespace().map(str::to_owned).collect()) {
-        match word.split_once('=') {
-            Some((key, value)) => {
-                once.insert(key.to_owned(), value.into());
-                match all.get_mut(key) {
-                    Some(serde_json::Value::Array(values)) => values.push(value.into()),
-                    Some(earlier) => *earlier = serde_json::json!([earlier.clone(), value]),
-                    None => _ = all.insert(key.to_owned(), value.into()),
-                }
-            }
-            None => {
-                once.insert(word.clone(), true.into());
-                all.insert(word, true.into());
-            }
-        }
-    }
-    facts.set("cmdline", once);
-    facts.set("proc_cmdline", all);
-}
-
-/// `ssh_host_key_*_public`.
-pub(crate) fn ssh_host_keys(root: &Root, facts: &mut Facts) {
-    for folder in ["/etc/ssh", "/etc/openssh", "/etc"] {
-        let mut found = false;
-        for kind in ["dsa", "rsa", "ecdsa", "ed25519"] {
-            let Some(line) = root.line(&format!("{folder}/ssh_host_{kind}_key.pub")) else { continue };
-            let mut words = line.split_whitespace();
-            if let (Some(key_type), Some(key)) = (words.next(), words.next()) {
-                facts.set(&format!("ssh_host_key_{kind}_public"), key);
-                facts.set(&format!("ssh_host_key_{kind}_public_keytype"), key_type);
-                found = true;
-            }
-        }
-        if found {
-            return;
-        }
-    }
-}
-
-/// `dns`, from resolv.conf.
-pub(crate) fn dns(root: &Root, facts: &mut Facts) {
-    facts.set("dns", resolv_conf(&root.read("/etc/resolv.conf").unwrap_or_default()));
-}
-
-fn resolv_conf(text: &str) -> crate::Map {
-    let mut dns = crate::Map::new();
-    for line in text.lines() {
-        if line.starts_with(['#', ';']) {
-            continue;
-        }
-        let mut words = line.split_whitespace();
-        let Some(key) = words.next() else { continue };
-        match key {
-            "nameserver" => {
-                let servers = dns.entry("nameservers").or_insert_with(|| Vec::<String>::new().into());
-                if let Some(servers) = servers.as_array_mut() {
-                    servers.extend(words.map(serde_json::Value::from));
-                }
-            }
-            "domain" => {
-                if let Some(domain) = words.next() {
-                    dns.insert("domain".into(), domain.into());
-                }
-            }
-            "search" | "sortlist" => {
-                dns.insert(key.to_owned(), words.collect::<Vec<_>>().into());
-            }
-            "options" => {
-                // Only the last line of options counts.
-                let mut options = crate::Map::new();
-                for word in words {
-                    let (name, value) = word.split_once(':').unwrap_or((word, ""));
-                    let value = if value.is_empty() { true.into() } else { serde_json::Value::from(value) };
-                    options.insert(name.to_owned(), value);
-                }
-                dns.insert("options".into(), options.into());
-            }
-            _ => {}
-        }
-    }
-    dns
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{super::root::tests::tree, *};
+    use super::*;
 
     #[test]
     fn fqdn_read_from_hosts_file() {
@@ -162,27 +74,5 @@ mod tests {
         assert_eq!(in_hosts(hosts, "web2").as_deref(), Some("web2"));
         assert_eq!(in_hosts("127.0.0.1 localhost vm\n", "vm").as_deref(), Some("localhost"));
         assert_eq!(in_hosts(hosts, "db1"), None);
-    }
-
-    #[test]
-    fn resolv_conf_and_kernel_command_line_parsed() {
-        let dns = resolv_conf(
-            "# made\nnameserver 10.0.0.1\nnameserver 10.0.0.2\nsearch a.example b.example\noptions ndots:2 rotate\n",
-        );
-        assert_eq!(
-            serde_json::Value::from(dns),
-            serde_json::json!({"nameservers": ["10.0.0.1", "10.0.0.2"], "search": ["a.example", "b.example"], "options": {"ndots": "2", "rotate": true}})
-        );
-        let (_folder, root) = tree(&[("/proc/cmdline", "root=UUID=ab ro console=tty0 console=ttyS0\n")]);
-        let mut facts = Facts::default();
-        command_line(&root, &mut facts);
-        assert_eq!(
-            facts.value("cmdline"),
-            Some(&serde_json::json!({"root": "UUID=ab", "ro": true, "console": "ttyS0"}))
-        );
-        assert_eq!(
-            facts.value("proc_cmdline").and_then(|all| all.get("console")),
-            Some(&serde_json::json!(["tty0", "ttyS0"]))
-        );
     }
 }

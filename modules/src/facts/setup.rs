@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    Facts, Root, account, clock, distribution, hardware, local, manager, network, platform, python, security, storage,
-    subset, virtualization,
+    Facts, Root, account, clock, cmdline, distribution, dns, hardware, local, network, package_manager, platform,
+    python, security, service_manager, ssh_host_keys, storage, subset, virtualization,
 };
 use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
 
@@ -105,9 +105,9 @@ fn gather(
             "apparmor" => security::apparmor(&root, &mut facts),
             "caps" => security::capabilities(&root, &mut facts),
             "chroot" => security::chroot(&root, &mut facts),
-            "cmdline" => platform::command_line(&root, &mut facts),
+            "cmdline" => cmdline::collect(&root, &mut facts),
             "date_time" => clock::collect(&mut facts),
-            "dns" => platform::dns(&root, &mut facts),
+            "dns" => dns::collect(&root, &mut facts),
             "env" => account::environment(host, &mut facts),
             "fibre_channel_wwn" => facts.set("fibre_channel_wwn", fibre_channel(&root)),
             "fips" => security::fips(&root, &mut facts),
@@ -116,13 +116,13 @@ fn gather(
             "loadavg" => clock::load_average(&mut facts),
             "local" => local::collect(fact_path, limit, host, &mut facts),
             "lsb" => distribution::lsb(&root, &mut facts),
-            "pkg_mgr" => manager::package_manager(&root, &mut facts),
+            "pkg_mgr" => package_manager::collect(&root, &mut facts),
             // Python runs in parallel.
             "python" => {}
             "selinux" => security::selinux(&root, &mut facts),
-            "service_mgr" => manager::service_manager(&root, &mut facts),
-            "ssh_pub_keys" => platform::ssh_host_keys(&root, &mut facts),
-            "systemd" => manager::systemd(&root, &mut facts),
+            "service_mgr" => service_manager::collect(&root, &mut facts),
+            "ssh_pub_keys" => ssh_host_keys::collect(&root, &mut facts),
+            "systemd" => service_manager::systemd(&root, &mut facts),
             "user" => account::collect(&root, host, &mut facts),
             "hardware" => {
                 hardware::collect(&root, &mut facts);

@@ -14,7 +14,7 @@ use super::{
     context::{context_of, set_context},
     flags::{flags_of_node, letters, new_flags},
     info::octal,
-    mode::{Mode, masked},
+    mode::{Mode, Of, masked},
     way::{self, Link, Place},
 };
 use crate::{Args, Diff, Failure, Host, Kind, Map, Opt, accounts, args::is_true, process::reason};
@@ -118,9 +118,9 @@ impl Attributes {
     }
 
     /// Resulting permission bits. For a new file, the umask limits the initial bits.
-    pub fn bits(&self, found: Option<&Metadata>, fresh: u32, directory: bool) -> Result<u32, Failure> {
+    pub fn bits(&self, found: Option<&Metadata>, fresh: u32, of: Of) -> Result<u32, Failure> {
         let current = found.map_or_else(|| masked(fresh), |found| found.mode() & 0o7777);
-        self.mode.as_ref().map_or(Ok(current), |mode| mode.bits(current, directory))
+        self.mode.as_ref().map_or(Ok(current), |mode| mode.bits(current, of))
     }
 
     /// Attributes with only owner, group and permissions, for a user's own file.
@@ -144,7 +144,8 @@ impl Attributes {
             }
         };
         if !found.is_symlink() {
-            let bits = self.bits(Some(&found), 0, found.is_dir())?;
+            let of = if found.is_dir() { Of::Directory } else { Of::File };
+            let bits = self.bits(Some(&found), 0, of)?;
             note("mode", octal(found.mode()), octal(bits));
         }
         if let Some(owner) = &self.owner {
@@ -171,7 +172,7 @@ impl Attributes {
             ("owner", &self.owner, rustix::process::geteuid().as_raw()),
             ("group", &self.group, rustix::process::getegid().as_raw()),
         ];
-        let mut changes = vec![("mode", octal(masked(fresh)), octal(self.bits(None, fresh, false)?))];
+        let mut changes = vec![("mode", octal(masked(fresh)), octal(self.bits(None, fresh, Of::File)?))];
         for (name, asked, own) in ids {
             changes.extend(asked.as_ref().map(|asked| (name, own.to_string(), asked.to_string())));
         }
@@ -249,7 +250,7 @@ impl Attributes {
                 Err(_) | Ok(()) => {}
             }
         }
-        let bits = self.bits(old, fresh, false).map_err(|failure| io::Error::other(failure.message))?;
+        let bits = self.bits(old, fresh, Of::File).map_err(|failure| io::Error::other(failure.message))?;
         file.set_permissions(Permissions::from_mode(bits))
     }
 

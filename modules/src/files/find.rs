@@ -16,7 +16,7 @@ use windlass_python_regex::{Anchor, Flags, Pattern, compile};
 use super::{
     checksum::{self, ALGORITHMS, Hasher},
     glob::matches,
-    mode::Mode,
+    mode::{Mode, Of},
     stat::basics,
 };
 use crate::{
@@ -212,7 +212,7 @@ impl Wanted {
         let mode = match args.value("mode") {
             None => None,
             Some(Value::String(text)) if text.is_empty() => None,
-            Some(value @ Value::String(_)) => Some(Mode::parse(value)?.bits(0, false)?),
+            Some(value @ Value::String(_)) => Some(Mode::parse(value)?.bits(0, Of::File)?),
             Some(_) => {
                 return Err(Failure::new(
                     "argument 'mode' is not a string and conversion is not allowed: put it in quotes",

@@ -15,6 +15,15 @@ pub enum Mode {
     Preserve,
 }
 
+/// Kind of file that a mode is of; `X` means another thing for directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+}
+
 impl Mode {
     /// Parses a `mode`. A text is octal or symbolic; a number is the bits themselves, as YAML reads `0644`.
     pub fn parse(value: &Value) -> Result<Mode, Failure> {
@@ -30,7 +39,7 @@ impl Mode {
                 Ok(bits) if bits <= 0o7777 => Ok(Mode::Bits(bits)),
                 Ok(_) => Err(invalid(text)),
                 Err(_) => {
-                    symbolic(text, 0, false, 0)?;
+                    symbolic(text, 0, Of::File, 0)?;
                     Ok(Mode::Symbolic(text.clone()))
                 }
             },
@@ -39,10 +48,10 @@ impl Mode {
     }
 
     /// Resulting permission bits, starting from `current`.
-    pub fn bits(&self, current: u32, directory: bool) -> Result<u32, Failure> {
+    pub fn bits(&self, current: u32, of: Of) -> Result<u32, Failure> {
         match self {
             Mode::Bits(bits) => Ok(*bits),
-            Mode::Symbolic(text) => symbolic(text, current, directory, umask()),
+            Mode::Symbolic(text) => symbolic(text, current, of, umask()),
             Mode::Preserve => Ok(current),
         }
     }
@@ -64,7 +73,7 @@ pub fn umask() -> u32 {
     line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }
 
-fn symbolic(text: &str, current: u32, directory: bool, umask: u32) -> Result<u32, Failure> {
+fn symbolic(text: &str, current: u32, of: Of, umask: u32) -> Result<u32, Failure> {
     let bad = || Failure::new(format!("bad symbolic permission for mode: '{text}'."));
     let mut mode = current & 0o7777;
     for clause in text.split(',') {
@@ -83,7 +92,7 @@ fn symbolic(text: &str, current: u32, directory: bool, umask: u32) -> Result<u32
                 let previous = mode;
                 let mut bits = 0;
                 for permission in permissions.chars() {
-                    bits |= permission_bits(permission, user, previous, directory).ok_or_else(bad)?;
+                    bits |= permission_bits(permission, user, previous, of).ok_or_else(bad)?;
                 }
                 if masked {
                     bits &= !umask;
@@ -109,7 +118,7 @@ fn reach(user: char) -> u32 {
     }
 }
 
-fn permission_bits(permission: char, user: char, previous: u32, directory: bool) -> Option<u32> {
+fn permission_bits(permission: char, user: char, previous: u32, of: Of) -> Option<u32> {
     let shift = match user {
         'u' => 6,
         'g' => 3,
@@ -119,7 +128,7 @@ fn permission_bits(permission: char, user: char, previous: u32, directory: bool)
         'r' => 4,
         'w' => 2,
         'x' => 1,
-        'X' => u32::from(directory || previous & 0o111 != 0),
+        'X' => u32::from(of == Of::Directory || previous & 0o111 != 0),
         'u' => previous >> 6 & 7,
         'g' => previous >> 3 & 7,
         'o' => previous & 7,
@@ -134,8 +143,8 @@ fn permission_bits(permission: char, user: char, previous: u32, directory: bool)
 mod tests {
     use super::*;
 
-    fn from(text: &str, current: u32, directory: bool) -> u32 {
-        symbolic(text, current, directory, 0o022).unwrap()
+    fn from(text: &str, current: u32, of: Of) -> u32 {
+        symbolic(text, current, of, 0o022).unwrap()
     }
 
     #[test]
@@ -150,14 +159,14 @@ mod tests {
 
     #[test]
     fn symbolic_modes_applied() {
-        assert_eq!(from("u=rw,g=r,o=", 0o777, false), 0o640);
-        assert_eq!(from("u=rwX,g=rX,o=rX", 0o600, true), 0o755);
-        assert_eq!(from("u=rwX,go=rX", 0o600, false), 0o644);
-        assert_eq!(from("a+X", 0o644, false), 0o644);
-        assert_eq!(from("a+X", 0o744, false), 0o755);
-        assert_eq!(from("+w", 0o444, false), 0o644);
-        assert_eq!(from("g=u,o-rwx", 0o754, false), 0o770);
-        assert_eq!(from("u+s,g+s,o+t", 0o755, true), 0o7755);
-        assert_eq!(from("u+x-w", 0o644, false), 0o544);
+        assert_eq!(from("u=rw,g=r,o=", 0o777, Of::File), 0o640);
+        assert_eq!(from("u=rwX,g=rX,o=rX", 0o600, Of::Directory), 0o755);
+        assert_eq!(from("u=rwX,go=rX", 0o600, Of::File), 0o644);
+        assert_eq!(from("a+X", 0o644, Of::File), 0o644);
+        assert_eq!(from("a+X", 0o744, Of::File), 0o755);
+        assert_eq!(from("+w", 0o444, Of::File), 0o644);
+        assert_eq!(from("g=u,o-rwx", 0o754, Of::File), 0o770);
+        assert_eq!(from("u+s,g+s,o+t", 0o755, Of::Directory), 0o7755);
+        assert_eq!(from("u+x-w", 0o644, Of::File), 0o544);
     }
 }

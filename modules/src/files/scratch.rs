@@ -19,20 +19,28 @@ pub struct Scratch {
     _held: Option<OwnedFd>,
 }
 
+/// Content of a directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Data,
+    /// Needs a file system that permits execution.
+    Programs,
+}
+
 impl Scratch {
     /// Creates a directory on a file system that permits execution.
     pub fn executable() -> Result<Scratch, Failure> {
-        Scratch::in_one_of(true)
+        Scratch::in_one_of(Use::Programs)
     }
 
     /// Creates a directory for data.
     pub fn new() -> Result<Scratch, Failure> {
-        Scratch::in_one_of(false)
+        Scratch::in_one_of(Use::Data)
     }
 
     /// Creates a directory inside another one, which only its owner may change.
     pub(crate) fn inside(place: &Path) -> io::Result<Scratch> {
-        Scratch::make(place, false)
+        Scratch::make(place, Use::Data)
     }
 
     /// Path of the directory.
@@ -40,13 +48,13 @@ impl Scratch {
         &self.path
     }
 
-    fn in_one_of(executable: bool) -> Result<Scratch, Failure> {
+    fn in_one_of(purpose: Use) -> Result<Scratch, Failure> {
         let home = accounts::user_by_id(rustix::process::geteuid().as_raw()).map(|user| PathBuf::from(user.home));
         let own = std::env::temp_dir();
         let mut tried = Vec::new();
         let usual = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
         for place in std::iter::once(own).chain(usual).chain(home) {
-            match Scratch::make(&place, executable) {
+            match Scratch::make(&place, purpose) {
                 Ok(scratch) => return Ok(scratch),
                 Err(error) => tried.push(format!("{} ({})", place.display(), reason(&error))),
             }
@@ -55,8 +63,8 @@ impl Scratch {
         Err(Failure::new(format!("No directory was found for temporary files; tried {}.", tried.join(", "))))
     }
 
-    fn make(place: &Path, executable: bool) -> io::Result<Scratch> {
-        if executable && rustix::fs::statvfs(place)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+    fn make(place: &Path, purpose: Use) -> io::Result<Scratch> {
+        if purpose == Use::Programs && rustix::fs::statvfs(place)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
             return Err(io::Error::other("mounted noexec"));
         }
         let path = place.join(format!(".windlass-{}", random_name()?));

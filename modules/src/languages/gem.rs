@@ -51,7 +51,7 @@ impl Module for Gem {
         let mut task = Task::of(args, host)?;
         let state = args.required("state")?.to_owned();
         if state == "latest"
-            && let Some(newest) = task.versions(true, host)?.into_iter().next()
+            && let Some(newest) = task.versions(Listed::Offered, host)?.into_iter().next()
         {
             task.version = Some(newest);
         }
@@ -86,6 +86,14 @@ impl Module for Gem {
             None => plan,
         })
     }
+}
+
+/// Versions that a list has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    Installed,
+    /// Those that the repository offers.
+    Offered,
 }
 
 #[derive(Clone)]
@@ -166,9 +174,10 @@ impl Task {
         words
     }
 
-    fn versions(&self, remote: bool, host: &Host) -> Result<Vec<String>, Failure> {
+    /// Versions of the gem.
+    fn versions(&self, listed: Listed, host: &Host) -> Result<Vec<String>, Failure> {
         let mut words = self.first("list");
-        if remote {
+        if listed == Listed::Offered {
             words.push("--remote".to_owned());
             words.extend(self.repository.iter().flat_map(|source| ["--source".to_owned(), source.clone()]));
         }
@@ -187,7 +196,7 @@ impl Task {
     }
 
     fn is_installed(&self, host: &Host) -> Result<bool, Failure> {
-        let versions = self.versions(false, host)?;
+        let versions = self.versions(Listed::Installed, host)?;
         Ok(match &self.version {
             Some(version) => versions.contains(version),
             None => !versions.is_empty(),

@@ -58,7 +58,8 @@ impl Module for Npm {
             }
             "present" if missing => Ok(task.change(&["install"])),
             "latest" => {
-                let outdated = !task.npm("outdated", true).run(host)?.stdout_text().trim().is_empty();
+                let outdated =
+                    !task.npm("outdated", task.package.as_deref()).run(host)?.stdout_text().trim().is_empty();
                 let verbs: Vec<&str> =
                     [missing.then_some("install"), outdated.then_some("update")].into_iter().flatten().collect();
                 Ok(if verbs.is_empty() { Plan::unchanged() } else { task.change(&verbs) })
@@ -123,7 +124,7 @@ impl Task {
         })
     }
 
-    fn npm(&self, verb: &str, with_package: bool) -> Command {
+    fn npm(&self, verb: &str, package: Option<&str>) -> Command {
         let (program, arguments) =
             self.program.split_first().map_or(("npm", &[][..]), |(program, rest)| (program.as_str(), rest));
         let mut words: Vec<String> = arguments.to_vec();
@@ -135,7 +136,7 @@ impl Task {
             words.push("--production".to_owned());
         }
         words.extend_from_slice(rest);
-        words.extend(self.package.iter().filter(|_| with_package).cloned());
+        words.extend(package.map(str::to_owned));
         words.extend_from_slice(&self.after);
         let mut command = Command::new(program).args(words);
         if let Some(registry) = &self.registry {
@@ -152,7 +153,7 @@ impl Task {
         if self.path.as_ref().is_some_and(|path| !std::path::Path::new(path).exists()) {
             return Ok((Vec::new(), true));
         }
-        let text = self.npm("list --json --long", false).run(host)?.stdout_text();
+        let text = self.npm("list --json --long", None).run(host)?.stdout_text();
         let text = if text.trim().is_empty() { "{}" } else { &text };
         let listed: Value = serde_json::from_str(text)
             .map_err(|error| Failure::new(format!("Failed to parse NPM output with error {error}")))?;
@@ -188,7 +189,7 @@ impl Task {
                 directory::make(std::path::Path::new(path), &Default::default())?;
             }
             for verb in verbs {
-                task.npm(&verb, true).check_run(host)?;
+                task.npm(&verb, task.package.as_deref()).check_run(host)?;
             }
             Ok(())
         })

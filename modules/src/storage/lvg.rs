@@ -46,18 +46,17 @@ impl Module for Lvg {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let vg = args.required("vg")?.to_owned();
+        let vg = args.required("vg")?;
         let state = args.required("state")?;
-        let present = state != "absent";
         let listed = table("vgs", &["-o", "vg_name,pv_count,lv_count"], host)?;
-        let group = listed.into_iter().find(|row| row.first() == Some(&vg));
+        let group = listed.into_iter().find(|row| row.first().is_some_and(|name| name == vg));
         let devices: Vec<String> = args.list("pvs").into_iter().map(real).collect();
-        if !present {
+        if state == "absent" {
             let Some(group) = group else { return Ok(Plan::unchanged()) };
             if group.get(2).is_some_and(|volumes| volumes != "0") && !args.bool("force") {
                 return Err(Failure::new(format!("Refuse to remove non-empty volume group {vg} without force=true")));
             }
-            return Ok(steps(vec![words("vgremove", &["--force", &vg])]));
+            return Ok(steps(vec![words("vgremove", &["--force", vg])]));
         }
         if group.is_none() && devices.is_empty() {
             return Err(Failure::new("No physical volumes given."));
@@ -66,78 +65,106 @@ impl Module for Lvg {
             return Err(Failure::new(format!("Device {missing} not found.")));
         }
         let volumes = table("pvs", &["-o", "pv_name,vg_name"], host)?;
-        let group_of = |device: &str| {
-            let row = volumes.iter().find(|row| row.first().is_some_and(|name| real(name) == device));
-            row.and_then(|row| row.get(1)).map(String::as_str).filter(|group| !group.is_empty())
-        };
-        for device in &devices {
-            if let Some(other) = group_of(device).filter(|group| *group != vg) {
-                return Err(Failure::new(format!("Device {device} is already in {other} volume group.")));
-            }
-        }
-        let split = |name: &str| {
-            shell_words::split(args.str(name).unwrap_or_default())
-                .map_err(|error| Failure::new(format!("{name} cannot be read: {error}.")))
-        };
-        let pv_options = split("pv_options")?;
-        let make_volumes = |devices: &[&String]| -> Vec<Vec<String>> {
-            let made = devices.iter().map(|device| {
-                let mut command = words("pvcreate", &[]);
-                command.extend(pv_options.iter().cloned());
-                command.extend(["-f".to_owned(), (*device).clone()]);
-                command
-            });
-            made.collect()
-        };
+        refuse_devices_of_others(&devices, vg, &volumes)?;
+        let wanted = Wanted { args, vg, state, devices: &devices, pv_options: words_of(args, "pv_options")? };
         if group.is_none() {
-            let mut commands = make_volumes(&devices.iter().collect::<Vec<_>>());
-            let vg_options = split("vg_options")?;
-            let mut command = words("vgcreate", &[]);
-            let own = vg_options.iter().any(|option| option.starts_with(AUTOACTIVATION));
-            command.extend(vg_options);
-            command.extend(["-s".to_owned(), args.str("pesize").unwrap_or("4").to_owned()]);
-            if matches!(state, "active" | "inactive") && !own && supports_autoactivation("vgcreate", host)? {
-                command.extend(words(AUTOACTIVATION, &[if state == "active" { "y" } else { "n" }]));
-            }
-            command.push(vg);
-            command.extend(devices);
-            commands.push(command);
-            return Ok(steps(commands));
+            return Ok(steps(wanted.creation(host)?));
         }
         let mut commands = match state {
-            "active" | "inactive" => activation(&vg, state == "active", host)?,
+            "active" | "inactive" => activation(vg, state == "active", host)?,
             _ => Vec::new(),
         };
         if args.bool("reset_vg_uuid") {
-            commands.push(words("vgchange", &["-u", &vg]));
+            commands.push(words("vgchange", &["-u", vg]));
         }
         if !devices.is_empty() {
-            let rows = volumes.iter().filter(|row| row.get(1) == Some(&vg));
+            let rows = volumes.iter().filter(|row| row.get(1).is_some_and(|group| group == vg));
             let current: Vec<String> = rows.filter_map(|row| row.first()).map(|name| real(name)).collect();
-            for device in &current {
-                if args.bool("pvresize") && can_grow(device, host)? {
-                    commands.push(words("pvresize", &[device]));
-                }
-                if args.bool("reset_pv_uuid") {
-                    commands.push(words("pvchange", &["-u", device]));
-                }
-            }
-            let added: Vec<&String> = devices.iter().filter(|device| !current.contains(device)).collect();
-            if !added.is_empty() {
-                commands.extend(make_volumes(&added));
-                let mut command = words("vgextend", &[&vg]);
-                command.extend(added.into_iter().cloned());
-                commands.push(command);
-            }
-            let extra: Vec<String> = current.into_iter().filter(|device| !devices.contains(device)).collect();
-            if !extra.is_empty() && args.bool("remove_extra_pvs") {
-                let mut command = words("vgreduce", &["--force", &vg]);
-                command.extend(extra);
-                commands.push(command);
-            }
+            commands.extend(wanted.changes_of_devices(&current, host)?);
         }
         Ok(if commands.is_empty() { Plan::unchanged() } else { steps(commands) })
     }
+}
+
+fn refuse_devices_of_others(devices: &[String], vg: &str, volumes: &[Vec<String>]) -> Result<(), Failure> {
+    let group_of = |device: &str| {
+        let row = volumes.iter().find(|row| row.first().is_some_and(|name| real(name) == device));
+        row.and_then(|row| row.get(1)).map(String::as_str).filter(|group| !group.is_empty())
+    };
+    for device in devices {
+        if let Some(other) = group_of(device).filter(|group| *group != vg) {
+            return Err(Failure::new(format!("Device {device} is already in {other} volume group.")));
+        }
+    }
+    Ok(())
+}
+
+/// The group to create or change.
+struct Wanted<'a> {
+    args: &'a Args,
+    vg: &'a str,
+    state: &'a str,
+    devices: &'a [String],
+    pv_options: Vec<String>,
+}
+
+impl Wanted<'_> {
+    /// Commands that create the group.
+    fn creation(&self, host: &Host) -> Result<Vec<Vec<String>>, Failure> {
+        let mut commands: Vec<Vec<String>> = self.devices.iter().map(|device| self.pvcreate(device)).collect();
+        let vg_options = words_of(self.args, "vg_options")?;
+        let own = vg_options.iter().any(|option| option.starts_with(AUTOACTIVATION));
+        let mut command = words("vgcreate", &[]);
+        command.extend(vg_options);
+        command.extend(words("-s", &[self.args.str("pesize").unwrap_or("4")]));
+        if matches!(self.state, "active" | "inactive") && !own && supports_autoactivation("vgcreate", host)? {
+            command.extend(words(AUTOACTIVATION, &[if self.state == "active" { "y" } else { "n" }]));
+        }
+        command.push(self.vg.to_owned());
+        command.extend_from_slice(self.devices);
+        commands.push(command);
+        Ok(commands)
+    }
+
+    /// Commands that replace the group's current devices by the requested ones.
+    fn changes_of_devices(&self, current: &[String], host: &Host) -> Result<Vec<Vec<String>>, Failure> {
+        let mut commands = Vec::new();
+        for device in current {
+            if self.args.bool("pvresize") && can_grow(device, host)? {
+                commands.push(words("pvresize", &[device]));
+            }
+            if self.args.bool("reset_pv_uuid") {
+                commands.push(words("pvchange", &["-u", device]));
+            }
+        }
+        let added: Vec<&String> = self.devices.iter().filter(|device| !current.contains(device)).collect();
+        if !added.is_empty() {
+            commands.extend(added.iter().map(|device| self.pvcreate(device)));
+            let mut command = words("vgextend", &[self.vg]);
+            command.extend(added.into_iter().cloned());
+            commands.push(command);
+        }
+        let extra: Vec<&String> = current.iter().filter(|device| !self.devices.contains(device)).collect();
+        if !extra.is_empty() && self.args.bool("remove_extra_pvs") {
+            let mut command = words("vgreduce", &["--force", self.vg]);
+            command.extend(extra.into_iter().cloned());
+            commands.push(command);
+        }
+        Ok(commands)
+    }
+
+    fn pvcreate(&self, device: &str) -> Vec<String> {
+        let mut command = words("pvcreate", &[]);
+        command.extend_from_slice(&self.pv_options);
+        command.extend(words("-f", &[device]));
+        command
+    }
+}
+
+/// The words of an option for an LVM program.
+fn words_of(args: &Args, name: &str) -> Result<Vec<String>, Failure> {
+    shell_words::split(args.str(name).unwrap_or_default())
+        .map_err(|error| Failure::new(format!("{name} cannot be read: {error}.")))
 }
 
 fn words(program: &str, arguments: &[&str]) -> Vec<String> {

@@ -1,5 +1,7 @@
 //! `mount`: file systems, now and in fstab.
 
+use std::path::{Path, PathBuf};
+
 use super::config_file;
 use crate::{
     Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
@@ -87,6 +89,25 @@ impl Entry {
         })
     }
 
+    /// The requested entry.
+    fn of(args: &Args) -> Result<Entry, Failure> {
+        let point = args.required("path")?;
+        let point = if point.len() > 1 { point.trim_end_matches('/') } else { point }.to_owned();
+        let mut options = args.str("opts").filter(|options| !options.is_empty()).unwrap_or("defaults").to_owned();
+        if !args.bool("boot") && !options.split(',').any(|option| option == "noauto") {
+            options.push_str(",noauto");
+        }
+        let text = |name: &str| args.str(name).unwrap_or_default().to_owned();
+        Ok(Entry {
+            source: text("src"),
+            point,
+            kind: text("fstype"),
+            options,
+            dump: text("dump"),
+            pass: text("passno"),
+        })
+    }
+
     fn line(&self) -> String {
         let escape = |text: &str| text.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011");
         let fields = [&self.source, &self.point, &self.kind, &self.options].map(|field| escape(field));
@@ -155,29 +176,14 @@ impl Module for Mount {
         &SPEC
     }
 
-    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+    fn edits(&self, args: &Args) -> Option<PathBuf> {
         args.str("fstab").map(Into::into)
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let state = args.required("state")?.to_owned();
         let fstab = args.required("fstab")?.to_owned();
-        let point = args.required("path")?;
-        let point = if point.len() > 1 { point.trim_end_matches('/') } else { point }.to_owned();
-        let mut options = args.str("opts").filter(|options| !options.is_empty()).unwrap_or("defaults").to_owned();
-        let boot = args.bool("boot");
-        if !boot && !options.split(',').any(|option| option == "noauto") {
-            options.push_str(",noauto");
-        }
-        let text = |name: &str| args.str(name).unwrap_or_default().to_owned();
-        let entry = Entry {
-            source: text("src"),
-            point,
-            kind: text("fstype"),
-            options,
-            dump: text("dump"),
-            pass: text("passno"),
-        };
+        let entry = Entry::of(args)?;
         let before = config_file::read(&fstab)?;
         let after = match state.as_str() {
             "mounted" | "present" => with_entry(&before, &entry),
@@ -188,57 +194,90 @@ impl Module for Mount {
         let mounted = mounted_at(&mountinfo, &entry.point);
         let in_table = before != after;
         let steps = steps(&state, mounted.as_ref(), in_table, &entry)?;
-        let point_to_remove = state == "absent" && std::path::Path::new(&entry.point).exists() && entry.point != "none";
-        if !in_table && steps.is_empty() && !point_to_remove {
-            return Ok(report(Plan::unchanged(), &entry, &fstab, boot));
+        let removes_point = state == "absent" && Path::new(&entry.point).exists() && entry.point != "none";
+        let report = |plan| report(plan, &entry, &fstab, args.bool("boot"));
+        if !in_table && steps.is_empty() && !removes_point {
+            return Ok(report(Plan::unchanged()));
         }
-        let keep_old = args.bool("backup");
         let diff = (host.diff() && in_table && !args.bool("opts_no_log"))
             .then(|| Diff::of(&fstab, before.clone(), after.clone()));
-        let (shown, shown_table) = (entry.clone(), fstab.clone());
-        let apply = move |host: &Host, outcome: &mut Outcome| {
-            if steps.first() == Some(&Step::Unmount) && state != "mounted" {
-                unmount(&entry.point, host)?;
-            }
-            let point = std::path::Path::new(&entry.point);
-            let made = matches!(state.as_str(), "mounted" | "ephemeral") && !point.exists();
-            if made {
-                crate::files::way::create_dir_all(point).map_err(|error| {
-                    Failure::new(format!("The mount point {} could not be made: {}.", entry.point, reason(&error)))
-                })?;
-            }
-            if in_table {
-                if keep_old && let Some(copy) = config_file::back_up(&fstab)? {
-                    outcome.set("backup_file", copy);
-                }
-                config_file::replace(&fstab, &after)?;
-            }
-            let result = steps.iter().filter(|step| **step != Step::Unmount || state == "mounted").try_for_each(
-                |step| match step {
-                    Step::Unmount => unmount(&entry.point, host),
-                    Step::Mount => mount(&entry, &fstab, state == "ephemeral", host),
-                    Step::Remount => remount(&entry, &fstab, host),
-                },
-            );
-            if let Err(failure) = result {
-                // An entry that cannot be mounted could keep the host from booting.
-                if in_table {
-                    let _ = config_file::replace(&fstab, &before);
-                }
-                if made {
-                    let _ = std::fs::remove_dir(point);
-                }
-                return Err(failure);
-            }
-            if point_to_remove {
-                std::fs::remove_dir(point).map_err(|error| {
-                    Failure::new(format!("The mount point {} could not be removed: {}.", entry.point, reason(&error)))
-                })?;
-            }
-            Ok(())
+        let change = Change {
+            state,
+            entry: entry.clone(),
+            fstab: fstab.clone(),
+            table: in_table.then_some(Table { before, after, keep_old: args.bool("backup") }),
+            steps,
+            removes_point,
         };
-        let plan = report(Plan::change(apply), &shown, &shown_table, boot);
+        let plan = report(Plan::change(move |host, outcome| change.apply(host, outcome)));
         Ok(plan.with_diff(diff))
+    }
+}
+
+/// Everything that brings a mount to its requested state.
+struct Change {
+    state: String,
+    entry: Entry,
+    fstab: String,
+    table: Option<Table>,
+    steps: Vec<Step>,
+    removes_point: bool,
+}
+
+/// A change of fstab.
+struct Table {
+    before: String,
+    after: String,
+    keep_old: bool,
+}
+
+impl Change {
+    fn apply(&self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+        let entry = &self.entry;
+        if self.steps.first() == Some(&Step::Unmount) && self.state != "mounted" {
+            unmount(&entry.point, host)?;
+        }
+        let point = Path::new(&entry.point);
+        let made = matches!(self.state.as_str(), "mounted" | "ephemeral") && !point.exists();
+        if made {
+            crate::files::way::create_dir_all(point).map_err(|error| {
+                Failure::new(format!("The mount point {} could not be made: {}.", entry.point, reason(&error)))
+            })?;
+        }
+        if let Some(table) = &self.table {
+            if table.keep_old
+                && let Some(copy) = config_file::back_up(&self.fstab)?
+            {
+                outcome.set("backup_file", copy);
+            }
+            config_file::replace(&self.fstab, &table.after)?;
+        }
+        if let Err(failure) = self.take_steps(host) {
+            // An entry that cannot be mounted could keep the host from booting.
+            if let Some(table) = &self.table {
+                let _ = config_file::replace(&self.fstab, &table.before);
+            }
+            if made {
+                let _ = std::fs::remove_dir(point);
+            }
+            return Err(failure);
+        }
+        if self.removes_point {
+            std::fs::remove_dir(point).map_err(|error| {
+                Failure::new(format!("The mount point {} could not be removed: {}.", entry.point, reason(&error)))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Mounts and unmounts, except where unmounting came before the table.
+    fn take_steps(&self, host: &Host) -> Result<(), Failure> {
+        let steps = self.steps.iter().filter(|step| **step != Step::Unmount || self.state == "mounted");
+        steps.copied().try_for_each(|step| match step {
+            Step::Unmount => unmount(&self.entry.point, host),
+            Step::Mount => mount(&self.entry, &self.fstab, self.state == "ephemeral", host),
+            Step::Remount => remount(&self.entry, &self.fstab, host),
+        })
     }
 }
 

@@ -93,59 +93,87 @@ impl Module for Selinux {
                 messages.push(sentence);
             }
         }
-        let mut now = None;
-        let mut warning = None;
-        match (running, state.as_str()) {
-            (running, wanted) if running == wanted => {}
-            ("disabled", wanted) => warning = Some(format!("Reboot is required to set SELinux state to '{wanted}'")),
-            ("permissive", "disabled") => {
-                warning = Some("SELinux state change will take effect next reboot".to_owned());
-            }
-            (running, "disabled") => {
-                now = Some("0");
-                warning = Some(format!(
-                    "SELinux state temporarily changed from '{running}' to 'permissive'. State change will take effect next reboot."
-                ));
-            }
-            (running, wanted) => {
-                now = Some(if wanted == "enforcing" { "1" } else { "0" });
-                messages.push(format!("SELinux state changed from '{running}' to '{wanted}'"));
-            }
-        }
+        let Transition { enforce, message, warning } = transition(running, &state);
+        messages.extend(message);
         if old.0 != Some(state.as_str()) {
             after = with_setting(&after, "SELINUX", &state);
             messages.push(format!("Config SELinux state changed from '{}' to '{state}'", old.0.unwrap_or("None")));
         }
         let kernel = kernel.filter(|found| *found != Some(is_on));
         if let Some(found) = kernel {
-            let found = found.map_or("<inconsistent>", |on| if on { "enabled" } else { "disabled" });
-            let wanted = if is_on { "enabled" } else { "disabled" };
+            let named = |on| if on { "enabled" } else { "disabled" };
+            let (found, wanted) = (found.map_or("<inconsistent>", named), named(is_on));
             messages.push(format!("Kernel SELinux state changed from '{found}' to '{wanted}'"));
         }
         let diff = (host.diff() && before != after).then(|| Diff::of(&file, before.clone(), after.as_str()));
-        let target = file.clone();
-        let plan = if messages.is_empty() && now.is_none() {
+        let plan = if messages.is_empty() && enforce.is_none() {
             Plan::unchanged()
         } else {
-            Plan::change(move |host, _| {
-                if kernel.is_some() {
-                    let change = if is_on { "--remove-args" } else { "--args" };
-                    let command = Command::new("grubby").plain_locale();
-                    command.args(["--update-kernel=ALL", change, "selinux=0"]).check_run(host)?;
-                }
-                if let Some(value) = now {
-                    let path = format!("{FILESYSTEM}/enforce");
-                    std::fs::write(&path, value)
-                        .map_err(|error| Failure::new(format!("{path} could not be written: {}.", reason(&error))))?;
-                }
-                if before == after { Ok(()) } else { config_file::replace(&target, &after) }
-            })
+            let kernel = kernel.map(|_| is_on);
+            let config = (before != after).then(|| (file.clone(), after));
+            Plan::change(move |host, _| apply(kernel, enforce, config, host))
         };
         let plan = plan.with("msg", messages.join(", ")).with("configfile", file).with("policy", policy);
         let plan = plan.with("state", state).with("reboot_required", warning.is_some());
         let plan = warning.into_iter().fold(plan, Plan::with_warning);
         Ok(diff.into_iter().fold(plan, Plan::with_diff))
     }
+}
+
+/// How a running system gets to a mode.
+#[derive(Default)]
+struct Transition {
+    /// Content for the kernel's file `enforce`.
+    enforce: Option<&'static str>,
+    message: Option<String>,
+    /// Advice to reboot, where only that completes the change.
+    warning: Option<String>,
+}
+
+fn transition(running: &str, wanted: &str) -> Transition {
+    match (running, wanted) {
+        (running, wanted) if running == wanted => Transition::default(),
+        ("disabled", wanted) => Transition {
+            warning: Some(format!("Reboot is required to set SELinux state to '{wanted}'")),
+            ..Transition::default()
+        },
+        ("permissive", "disabled") => Transition {
+            warning: Some("SELinux state change will take effect next reboot".to_owned()),
+            ..Transition::default()
+        },
+        (running, "disabled") => Transition {
+            enforce: Some("0"),
+            warning: Some(format!(
+                "SELinux state temporarily changed from '{running}' to 'permissive'. State change will take effect next reboot."
+            )),
+            ..Transition::default()
+        },
+        (running, wanted) => Transition {
+            enforce: Some(if wanted == "enforcing" { "1" } else { "0" }),
+            message: Some(format!("SELinux state changed from '{running}' to '{wanted}'")),
+            ..Transition::default()
+        },
+    }
+}
+
+/// Changes the kernels' command lines, the running mode and the configuration file, as far as each is given.
+fn apply(
+    kernel: Option<bool>,
+    enforce: Option<&str>,
+    config: Option<(String, String)>,
+    host: &Host,
+) -> Result<(), Failure> {
+    if let Some(is_on) = kernel {
+        let change = if is_on { "--remove-args" } else { "--args" };
+        let command = Command::new("grubby").plain_locale();
+        command.args(["--update-kernel=ALL", change, "selinux=0"]).check_run(host)?;
+    }
+    if let Some(value) = enforce {
+        let path = format!("{FILESYSTEM}/enforce");
+        std::fs::write(&path, value)
+            .map_err(|error| Failure::new(format!("{path} could not be written: {}.", reason(&error))))?;
+    }
+    config.map_or(Ok(()), |(file, text)| config_file::replace(&file, &text))
 }
 
 /// The loaded policy, which the system's own configuration names.

@@ -150,39 +150,8 @@ fn present(args: &Args, names: &[String], host: &Host) -> Result<Plan, Failure> 
     let (refreshed, installed) = (of(Status::Other), of(Status::Missing));
     let held: Vec<String> =
         if revision.is_some() { [&installed[..], &refreshed, &of(Status::NotHeld)].concat() } else { Vec::new() };
-    let mut flags = Vec::new();
-    let mut alone = false;
-    if args.bool("classic") {
-        flags.push("--classic".to_owned());
-        alone = true;
-    }
-    if let Some(channel) = args.str("channel").filter(|channel| *channel != "stable") {
-        flags.extend(["--channel".to_owned(), channel.to_owned()]);
-        alone = true;
-    }
-    if let Some(revision) = revision {
-        flags.extend(["--revision".to_owned(), revision.to_string()]);
-        alone = true;
-    }
-    for name in ["dangerous", "devmode"] {
-        if args.bool(name) {
-            flags.push(format!("--{name}"));
-        }
-    }
-    let mut commands = Vec::new();
-    for (verb, chosen) in [("refresh", &refreshed), ("install", &installed)] {
-        let groups: Vec<Vec<String>> = match alone {
-            true => chosen.iter().map(|name| vec![name.clone()]).collect(),
-            false if chosen.is_empty() => Vec::new(),
-            false => vec![chosen.clone()],
-        };
-        commands.extend(groups.into_iter().map(|group| {
-            let mut words = vec![verb.to_owned()];
-            words.extend(flags.iter().cloned());
-            words.extend(group);
-            words
-        }));
-    }
+    let mut commands = install_commands(args, "refresh", &refreshed);
+    commands.extend(install_commands(args, "install", &installed));
     let mut later: Vec<Vec<String>> =
         held.into_iter().map(|name| vec!["refresh".to_owned(), "--hold".to_owned(), name]).collect();
     let (options, sets) = options(args, names, &statuses, host)?;
@@ -192,37 +161,66 @@ fn present(args: &Args, names: &[String], host: &Host) -> Result<Plan, Failure> 
         return Ok(Plan::unchanged().with("snap_names", real));
     }
     let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
-        let mut told = Vec::new();
-        for words in commands {
-            let output = snap(&words, host)?;
-            told.push(shown(&words));
-            if !output.success() {
-                return Err(refused("installation", &words, &output));
-            }
-        }
-        if !told.is_empty() {
-            outcome.set("cmd", told.join("; "));
-        }
-        for words in later {
-            let output = snap(&words, host)?;
-            if !output.success() {
-                let (name, error) = (words.get(1).cloned().unwrap_or_default(), output.stderr_text());
-                return Err(Failure::new(match words.first().map(String::as_str) {
-                    Some("set") if error.contains("has no \"configure\" hook") => {
-                        format!("Snap '{name}' does not have any configurable options")
-                    }
-                    Some("set") => {
-                        let set = words.get(2..).unwrap_or_default().join(" ");
-                        format!("Cannot set options '{set}' for snap '{name}': error={error}")
-                    }
-                    _ => format!("Snap hold failed for '{}': {error}", words.last().cloned().unwrap_or_default()),
-                }));
-            }
-        }
-        Ok(())
+        install(&commands, host, outcome)?;
+        later.iter().try_for_each(|words| hold_or_set(words, host))
     });
     let plan = if last.is_empty() { plan } else { plan.with("snaps_installed", last) }.with("snap_names", real);
     Ok(if options.is_empty() { plan } else { plan.with("options_changed", options) })
+}
+
+/// Commands that apply `verb`, `install` or `refresh`, to the chosen snaps.
+fn install_commands(args: &Args, verb: &str, chosen: &[String]) -> Vec<Vec<String>> {
+    let mut words = vec![verb.to_owned()];
+    if args.bool("classic") {
+        words.push("--classic".to_owned());
+    }
+    if let Some(channel) = args.str("channel").filter(|channel| *channel != "stable") {
+        words.extend(["--channel".to_owned(), channel.to_owned()]);
+    }
+    if let Some(revision) = args.int("revision") {
+        words.extend(["--revision".to_owned(), revision.to_string()]);
+    }
+    // The flags so far take a single snap.
+    let at_once = if words.len() > 1 { 1 } else { chosen.len().max(1) };
+    for name in ["dangerous", "devmode"] {
+        if args.bool(name) {
+            words.push(format!("--{name}"));
+        }
+    }
+    chosen.chunks(at_once).map(|group| [&words[..], group].concat()).collect()
+}
+
+fn install(commands: &[Vec<String>], host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+    let mut done = Vec::new();
+    for words in commands {
+        let output = snap(words, host)?;
+        done.push(shown(words));
+        if !output.success() {
+            return Err(refused("installation", words, &output));
+        }
+    }
+    if !done.is_empty() {
+        outcome.set("cmd", done.join("; "));
+    }
+    Ok(())
+}
+
+fn hold_or_set(words: &[String], host: &Host) -> Result<(), Failure> {
+    let output = snap(words, host)?;
+    if output.success() {
+        return Ok(());
+    }
+    let (name, error) = (words.get(1).cloned().unwrap_or_default(), output.stderr_text());
+    Err(Failure::new(match words.first().map(String::as_str) {
+        Some("set") if error.contains("has no \"configure\" hook") => {
+            format!("Snap '{name}' does not have any configurable options")
+        }
+        Some("set") => {
+            let set = words.get(2..).unwrap_or_default().join(" ");
+            format!("Cannot set options '{set}' for snap '{name}': error={error}")
+        }
+        _ => format!("Snap hold failed for '{}': {error}", words.last().cloned().unwrap_or_default()),
+    }))
 }
 
 /// The options that differ, and the commands that set them.

@@ -142,7 +142,12 @@ impl Edit {
 
     /// Fails if the file is missing and the task may not create it.
     pub(super) fn need(&self, create: bool, what: &str) -> Result<(), Failure> {
-        if self.exists || create {
+        if create { Ok(()) } else { self.need_file(what) }
+    }
+
+    /// Fails if the file is missing.
+    pub(super) fn need_file(&self, what: &str) -> Result<(), Failure> {
+        if self.exists {
             return Ok(());
         }
         Err(Failure::new(format!("{what} {} does not exist !", self.path.display())).with("rc", 257))

@@ -74,7 +74,7 @@ impl Module for Replace {
             )));
         }
         let edit = Edit::of(args, host)?.with_bare_difference();
-        edit.need(false, "Path")?;
+        edit.need_file("Path")?;
         let text = &edit.before.text;
         let (start, end) = match section(&edit, args)? {
             Section::Found(start, end) => (start, end),

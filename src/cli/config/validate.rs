@@ -57,7 +57,7 @@ pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
         print("All configurations seem valid!\n")?;
         return Ok(0);
     }
-    let printer = Printer::new(false, Secrets::default());
+    let printer = Printer::plain(Secrets::default());
     wrong.iter().for_each(|sentence| printer.error_line(&format!("[ERROR]: {sentence}"), Color::Error));
     Ok(1)
 }

@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
         super::super::print(&format!("{}\n", crate::output::printable(&shown)))?;
         return Ok(0);
     }
-    Printer::new(false, Secrets::of_process()).error_line(&format!("{}: {shown}", directory.display()), Color::Plain);
+    Printer::plain(Secrets::of_process()).error_line(&format!("{}: {shown}", directory.display()), Color::Plain);
     let error = Command::new(super::super::own_program()?).args(words).current_dir(directory).exec();
     Err(Error::new(format!("the command cannot be started: {error}")))
 }

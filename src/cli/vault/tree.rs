@@ -26,6 +26,14 @@ pub(super) struct Rekeyed {
     pub(super) left: Vec<String>,
 }
 
+/// How the user chose a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Chosen {
+    /// It must have something to rekey.
+    ByName,
+    InFolder,
+}
+
 /// Old and new passwords of a rekey.
 pub(super) struct Rekey<'a> {
     pub(super) old: &'a Secrets,
@@ -40,7 +48,7 @@ impl Rekey<'_> {
         for path in paths {
             match path.is_dir() {
                 true => self.folder(path, 0, &mut rekeyed)?,
-                false => self.file(path, true, &mut rekeyed)?,
+                false => self.file(path, Chosen::ByName, &mut rekeyed)?,
             }
         }
         Ok(rekeyed)
@@ -56,13 +64,14 @@ impl Rekey<'_> {
             if path.is_dir() && !is_hidden(&path) && depth < DEPTH {
                 self.folder(&path, depth + 1, rekeyed)?;
             } else if path.is_file() {
-                self.file(&path, false, rekeyed)?;
+                self.file(&path, Chosen::InFolder, rekeyed)?;
             }
         }
         Ok(())
     }
 
-    fn file(&self, path: &Path, is_named: bool, rekeyed: &mut Rekeyed) -> Result<()> {
+    fn file(&self, path: &Path, chosen: Chosen, rekeyed: &mut Rekeyed) -> Result<()> {
+        let is_named = chosen == Chosen::ByName;
         // Changes the target of a link; the link stays.
         let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if rekeyed.files.iter().any(|(known, _)| known == path) {

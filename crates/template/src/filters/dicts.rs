@@ -5,7 +5,7 @@ use minijinja::{State, Value};
 
 use super::attribute;
 use super::call::{Arguments, Outcome, dict, is_dict, is_list, list, pairs};
-use super::sets::flatten_into;
+use super::sets::{Nulls, flatten_into};
 use crate::python::{python_class, text, type_name};
 
 /// Treatment by `combine` of two lists under one key.
@@ -38,13 +38,21 @@ impl ListMerge {
     pub(crate) const NAMES: &str = "replace, keep, append, prepend, append_rp or prepend_rp";
 }
 
+/// Ways to merge values that both dictionaries have.
+#[derive(Clone, Copy)]
+pub(crate) struct Merging {
+    /// Whether dictionaries in dictionaries are merged too.
+    pub(crate) recursive: bool,
+    pub(crate) lists: ListMerge,
+}
+
 /// Merges the second dictionary over the first.
-pub(crate) fn merge(low: &Value, high: &Value, recursive: bool, lists: ListMerge) -> Value {
+pub(crate) fn merge(low: &Value, high: &Value, merging: Merging) -> Value {
     let mut merged: IndexMap<Value, Value> = pairs(low).unwrap_or_default().into_iter().collect();
     for (key, new) in pairs(high).unwrap_or_default() {
         let value = match merged.get(&key) {
-            Some(old) if recursive && is_dict(old) && is_dict(&new) => merge(old, &new, recursive, lists),
-            Some(old) if is_list(old) && is_list(&new) => merge_lists(old, &new, lists),
+            Some(old) if merging.recursive && is_dict(old) && is_dict(&new) => merge(old, &new, merging),
+            Some(old) if is_list(old) && is_list(&new) => merge_lists(old, &new, merging.lists),
             _ => new,
         };
         merged.insert(key, value);
@@ -82,7 +90,7 @@ pub(super) fn combine(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     };
     let given: Vec<Value> = std::iter::once(args.value().clone()).chain(args.rest().iter().cloned()).collect();
     let mut flat = Vec::new();
-    flatten_into(&given, Some(1), true, &mut flat);
+    flatten_into(&given, Some(1), Nulls::Skipped, &mut flat);
     let mut merged = dict([]);
     for (index, part) in flat.iter().enumerate() {
         if crate::is_undefined(part) {
@@ -96,7 +104,7 @@ pub(super) fn combine(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         }
         merged = match index {
             0 => part.clone(),
-            _ => merge(&merged, part, args.flag("recursive", false), lists),
+            _ => merge(&merged, part, Merging { recursive: args.flag("recursive", false), lists }),
         };
     }
     Ok(merged)

@@ -55,21 +55,29 @@ pub(super) fn union(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 pub(super) fn flatten(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let levels = args.integer("levels")?;
     let mut flat = Vec::new();
-    flatten_into(&args.items()?, levels, args.flag("skip_nulls", true), &mut flat);
+    let nulls = if args.flag("skip_nulls", true) { Nulls::Skipped } else { Nulls::Kept };
+    flatten_into(&args.items()?, levels, nulls, &mut flat);
     Ok(list(flat))
 }
 
+/// Treatment of null in lists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    Kept,
+    Skipped,
+}
+
 /// Flattens nested lists, down to `levels` below the first.
-pub(crate) fn flatten_into(items: &[Value], levels: Option<i128>, skip_nulls: bool, flat: &mut Vec<Value>) {
+pub(crate) fn flatten_into(items: &[Value], levels: Option<i128>, nulls: Nulls, flat: &mut Vec<Value>) {
     for item in items {
         let null = item.is_none() || matches!(item.as_str(), Some("None" | "null"));
-        if skip_nulls && null {
+        if nulls == Nulls::Skipped && null {
             continue;
         }
         match is_list(item) && levels.is_none_or(|levels| levels >= 1) {
             true => {
                 let inner: Vec<Value> = item.try_iter().into_iter().flatten().collect();
-                flatten_into(&inner, levels.map(|levels| levels - 1), skip_nulls, flat);
+                flatten_into(&inner, levels.map(|levels| levels - 1), nulls, flat);
             }
             false => flat.push(item.clone()),
         }

@@ -4,6 +4,7 @@ use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome, dict, is_list, items};
+use crate::python::time::{self, Clock};
 use crate::python::{number, text};
 
 /// Parts of a URL, with the names of `urlsplit`.
@@ -169,7 +170,7 @@ pub(super) fn strftime(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
             }
         },
     };
-    crate::python::time::format_seconds(&args.text(), seconds, args.flag("utc", false))
+    time::format_seconds(&args.text(), seconds, Clock::of_flag(args.flag("utc", false)))
         .map(Value::from)
         .map_err(|reason| args.failed(reason))
 }

@@ -6,7 +6,7 @@ use super::call::{Answer, Call};
 use super::key_value;
 use crate::filters::attribute::step;
 use crate::filters::call::{dict as dict_value, is_dict, is_list, list as list_value, pairs, tuple};
-use crate::filters::sets::{MOST_RESULTS, Missing, flatten_into, subelement_pairs};
+use crate::filters::sets::{MOST_RESULTS, Missing, Nulls, flatten_into, subelement_pairs};
 use crate::python::number;
 use crate::python::random::Random;
 use crate::python::{text, truth};
@@ -53,7 +53,7 @@ pub(super) fn indexed_items(call: &Call<'_>) -> Answer {
 
 pub(super) fn flattened(call: &Call<'_>) -> Answer {
     let mut flat = Vec::new();
-    flatten_into(call.terms, None, false, &mut flat);
+    flatten_into(call.terms, None, Nulls::Kept, &mut flat);
     Ok(flat)
 }
 

@@ -4,6 +4,7 @@ use minijinja::Value;
 
 use super::call::{Answer, Call};
 use crate::filters::call::pairs;
+use crate::filters::dicts::{ListMerge, Merging, merge};
 use crate::filters::glob;
 use crate::python::regex::{Flags, compile};
 use crate::python::{text, type_name};
@@ -175,7 +176,7 @@ pub(super) fn merge_variables(call: &Call<'_>) -> Answer {
             merged = Some(match merged {
                 None => value,
                 Some(current) if pairs(&current).is_some() => {
-                    crate::filters::dicts::merge(&current, &value, true, crate::filters::dicts::ListMerge::Replace)
+                    merge(&current, &value, Merging { recursive: true, lists: ListMerge::Replace })
                 }
                 Some(current) => Value::from(
                     current

@@ -27,10 +27,7 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
         "isalnum" => Value::from(!text.is_empty() && text.chars().all(char::is_alphanumeric)),
         "isascii" => Value::from(text.is_ascii()),
         "isprintable" => Value::from(!text.chars().any(char::is_control)),
-        "isidentifier" => Value::from(
-            text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_')
-                && text.chars().all(|c| c.is_alphanumeric() || c == '_'),
-        ),
+        "isidentifier" => Value::from(is_identifier(text)),
         "strip" => strip(text, arguments, &[End::Left, End::Right])?,
         "lstrip" => strip(text, arguments, &[End::Left])?,
         "rstrip" => strip(text, arguments, &[End::Right])?,
@@ -39,78 +36,30 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
         "splitlines" => splitlines(text, arguments)?,
         "partition" => partition(text, arguments, End::Left)?,
         "rpartition" => partition(text, arguments, End::Right)?,
-        "replace" => {
-            let [old, new, count] = arguments.bind(["old", "new", "count"], 2)?;
-            let (old, new) = (arguments.text_or(old.as_ref(), "")?, arguments.text_or(new.as_ref(), "")?);
-            let count = arguments.integer_or(count.as_ref(), -1)?;
-            limits::text(text.matches(&old).count().saturating_mul(new.len()))?;
-            Value::from(match usize::try_from(count) {
-                Ok(count) => text.replacen(&old, &new, count),
-                Err(_) => text.replace(&old, &new),
-            })
-        }
+        "replace" => replace(text, arguments)?,
         "startswith" => fix(text, arguments, |text, fix| text.starts_with(fix))?,
         "endswith" => fix(text, arguments, |text, fix| text.ends_with(fix))?,
-        "removeprefix" => {
-            let [prefix] = arguments.bind(["prefix"], 1)?;
-            let prefix = arguments.text_or(prefix.as_ref(), "")?;
-            Value::from(text.strip_prefix(prefix.as_str()).unwrap_or(text))
-        }
-        "removesuffix" => {
-            let [suffix] = arguments.bind(["suffix"], 1)?;
-            let suffix = arguments.text_or(suffix.as_ref(), "")?;
-            Value::from(text.strip_suffix(suffix.as_str()).unwrap_or(text))
-        }
+        "removeprefix" => without(text, arguments, "prefix", |text, prefix| text.strip_prefix(prefix))?,
+        "removesuffix" => without(text, arguments, "suffix", |text, suffix| text.strip_suffix(suffix))?,
         "find" | "rfind" | "index" | "rindex" => find(text, name, arguments)?,
-        "count" => {
-            let (part, inside, _) = within(text, arguments)?;
-            Value::from(if part.is_empty() {
-                inside.chars().count() + 1
-            } else {
-                inside.matches(part.as_str()).count()
-            })
-        }
-        "join" => {
-            let [items] = arguments.bind(["iterable"], 1)?;
-            let mut parts = Vec::new();
-            for item in items.unwrap_or_default().try_iter()? {
-                parts.push(arguments.text(&item)?);
-            }
-            limits::text(text.len().saturating_mul(parts.len()) + parts.iter().map(String::len).sum::<usize>())?;
-            Value::from(parts.join(text))
-        }
+        "count" => count(text, arguments)?,
+        "join" => join(text, arguments)?,
         "center" => pad(text, arguments, |missing, width| missing / 2 + (missing & width & 1))?,
         "ljust" => pad(text, arguments, |_, _| 0)?,
         "rjust" => pad(text, arguments, |missing, _| missing)?,
-        "zfill" => {
-            let [width] = arguments.bind(["width"], 1)?;
-            let width = usize::try_from(arguments.integer_or(width.as_ref(), 0)?).unwrap_or_default();
-            limits::text(width)?;
-            let missing = width.saturating_sub(text.chars().count());
-            let digits = text.trim_start_matches(['+', '-']);
-            let sign = if text.len() - digits.len() <= 1 { &text[..text.len() - digits.len()] } else { "" };
-            Value::from(format!("{sign}{}{}", "0".repeat(missing), &text[sign.len()..]))
-        }
-        "expandtabs" => {
-            let [size] = arguments.bind(["tabsize"], 0)?;
-            let size = usize::try_from(arguments.integer_or(size.as_ref(), 8)?).unwrap_or_default();
-            limits::text(text.matches('\t').count().saturating_mul(size))?;
-            expandtabs(text, size)
-        }
+        "zfill" => zfill(text, arguments)?,
+        "expandtabs" => expandtabs(text, arguments)?,
         "encode" => Value::from_bytes(text.as_bytes().to_vec()),
         "format" => Value::from(formatted(text, &arguments.positional, &arguments.named)?),
-        "format_map" => {
-            let [mapping] = arguments.bind(["mapping"], 1)?;
-            let mapping = mapping.unwrap_or_default();
-            let mut named = Vec::new();
-            for key in mapping.try_iter()? {
-                named.push((arguments.text(&key)?, mapping.get_item(&key)?));
-            }
-            Value::from(formatted(text, &[], &named)?)
-        }
+        "format_map" => format_map(text, arguments)?,
         _ => return Ok(None),
     };
     Ok(Some(value))
+}
+
+fn is_identifier(text: &str) -> bool {
+    text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
 fn swapcase(text: &str) -> String {
@@ -238,6 +187,39 @@ fn partition(text: &str, arguments: &Arguments<'_>, from: End) -> Result<Value, 
     Ok(Value::from(Tuple::from(parts.map(Value::from))))
 }
 
+fn replace(text: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
+    let [old, new, count] = arguments.bind(["old", "new", "count"], 2)?;
+    let (old, new) = (arguments.text_or(old.as_ref(), "")?, arguments.text_or(new.as_ref(), "")?);
+    let count = arguments.integer_or(count.as_ref(), -1)?;
+    limits::text(text.matches(&old).count().saturating_mul(new.len()))?;
+    Ok(Value::from(match usize::try_from(count) {
+        Ok(count) => text.replacen(&old, &new, count),
+        Err(_) => text.replace(&old, &new),
+    }))
+}
+
+/// The text without the part that `strip` removes; `name` is the argument that holds it.
+fn without(
+    text: &str,
+    arguments: &Arguments<'_>,
+    name: &str,
+    strip: for<'a> fn(&'a str, &str) -> Option<&'a str>,
+) -> Result<Value, Error> {
+    let [part] = arguments.bind([name], 1)?;
+    let part = arguments.text_or(part.as_ref(), "")?;
+    Ok(Value::from(strip(text, &part).unwrap_or(text)))
+}
+
+fn join(separator: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
+    let [items] = arguments.bind(["iterable"], 1)?;
+    let mut parts = Vec::new();
+    for item in items.unwrap_or_default().try_iter()? {
+        parts.push(arguments.text(&item)?);
+    }
+    limits::text(separator.len().saturating_mul(parts.len()) + parts.iter().map(String::len).sum::<usize>())?;
+    Ok(Value::from(parts.join(separator)))
+}
+
 /// The text to find, the part of the text to search, and the start of that part in characters.
 fn within(text: &str, arguments: &Arguments<'_>) -> Result<(String, String, usize), Error> {
     let [part, start, end] = arguments.bind(["sub", "start", "end"], 1)?;
@@ -250,6 +232,11 @@ fn within(text: &str, arguments: &Arguments<'_>) -> Result<(String, String, usiz
     let start = place(arguments.integer_or(start.as_ref(), 0)?);
     let end = place(arguments.integer_or(end.as_ref(), length as i128)?);
     Ok((part, text.chars().skip(start).take(end.saturating_sub(start)).collect(), start))
+}
+
+fn count(text: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
+    let (part, inside, _) = within(text, arguments)?;
+    Ok(Value::from(if part.is_empty() { inside.chars().count() + 1 } else { inside.matches(part.as_str()).count() }))
 }
 
 fn find(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
@@ -295,11 +282,34 @@ fn pad(text: &str, arguments: &Arguments<'_>, left: fn(usize, usize) -> usize) -
     Ok(Value::from(format!("{}{text}{}", fill.repeat(left), fill.repeat(missing - left))))
 }
 
+fn zfill(text: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
+    let [width] = arguments.bind(["width"], 1)?;
+    let width = usize::try_from(arguments.integer_or(width.as_ref(), 0)?).unwrap_or_default();
+    limits::text(width)?;
+    let missing = width.saturating_sub(text.chars().count());
+    let digits = text.trim_start_matches(['+', '-']);
+    let sign = if text.len() - digits.len() <= 1 { &text[..text.len() - digits.len()] } else { "" };
+    Ok(Value::from(format!("{sign}{}{}", "0".repeat(missing), &text[sign.len()..])))
+}
+
+fn format_map(text: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
+    let [mapping] = arguments.bind(["mapping"], 1)?;
+    let mapping = mapping.unwrap_or_default();
+    let mut named = Vec::new();
+    for key in mapping.try_iter()? {
+        named.push((arguments.text(&key)?, mapping.get_item(&key)?));
+    }
+    Ok(Value::from(formatted(text, &[], &named)?))
+}
+
 fn formatted(text: &str, positional: &[Value], named: &[(String, Value)]) -> Result<String, Error> {
     braces::format(text, positional, named).map_err(Error::filter)
 }
 
-fn expandtabs(text: &str, size: usize) -> Value {
+fn expandtabs(text: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
+    let [size] = arguments.bind(["tabsize"], 0)?;
+    let size = usize::try_from(arguments.integer_or(size.as_ref(), 8)?).unwrap_or_default();
+    limits::text(text.matches('\t').count().saturating_mul(size))?;
     let mut out = String::new();
     let mut column = 0;
     for character in text.chars() {
@@ -319,5 +329,5 @@ fn expandtabs(text: &str, size: usize) -> Value {
             }
         }
     }
-    Value::from(out)
+    Ok(Value::from(out))
 }

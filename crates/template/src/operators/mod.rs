@@ -29,16 +29,7 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter("__mul", |left: &Value, right: &Value| operator(left, right, arithmetic::multiply));
     environment.add_filter("__div", |left: &Value, right: &Value| operator(left, right, arithmetic::divide));
     environment.add_filter("__floordiv", |left: &Value, right: &Value| operator(left, right, arithmetic::floor_divide));
-    environment.add_filter("__mod", |state: &mut State<'_, '_>, left: &Value, right: &Value| -> Outcome {
-        if let Some(template) = left.as_str()
-            && mark::name(right).is_some()
-            && registry::is_classic(state)
-        {
-            let right = percent::with_representations(template, std::slice::from_ref(right)).remove(0);
-            return operator(left, &right, arithmetic::modulo);
-        }
-        operator(left, right, arithmetic::modulo)
-    });
+    environment.add_filter("__mod", modulo);
     environment.add_filter("__pow", |left: &Value, right: &Value| operator(left, right, arithmetic::power));
     environment.add_filter("__neg", |value: &Value| -> Outcome {
         check(value)?;
@@ -48,8 +39,10 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
         check(value)?;
         Ok(arithmetic::positive(value)?)
     });
-    environment.add_filter("__eq", |left: &Value, right: &Value| equality(left, right, true));
-    environment.add_filter("__ne", |left: &Value, right: &Value| equality(left, right, false));
+    environment
+        .add_filter("__eq", |left: &Value, right: &Value| -> Outcome { Ok(Value::from(are_equal(left, right)?)) });
+    environment
+        .add_filter("__ne", |left: &Value, right: &Value| -> Outcome { Ok(Value::from(!are_equal(left, right)?)) });
     environment.add_filter("__lt", |left: &Value, right: &Value| ordering("<", left, right, Ordering::is_lt));
     environment.add_filter("__le", |left: &Value, right: &Value| ordering("<=", left, right, Ordering::is_le));
     environment.add_filter("__gt", |left: &Value, right: &Value| ordering(">", left, right, Ordering::is_gt));
@@ -95,20 +88,32 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter("__returned", |state: &mut State<'_, '_>, value: &Value| emission::returned(state, value));
     environment.add_filter("__type_debug", origin::type_debug);
     environment.add_filter("__class", origin::class_attribute);
-    environment.add_filter(
-        "__filter",
-        |state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>| -> Outcome {
-            let arguments: Vec<Value> = std::iter::once(value.into_value()).chain(arguments.into_values()).collect();
-            registry::apply_filter(state, name.as_str().unwrap_or_default(), &arguments)
-        },
-    );
-    environment.add_filter(
-        "__is",
-        |state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>| -> Outcome {
-            let arguments: Vec<Value> = std::iter::once(value.into_value()).chain(arguments.into_values()).collect();
-            registry::apply_test(state, name.as_str().unwrap_or_default(), &arguments)
-        },
-    );
+    environment.add_filter("__filter", filtered);
+    environment.add_filter("__is", tested);
+}
+
+/// `left % right`, which also formats. ansible-core 2.18 formats undefined values by their representation.
+fn modulo(state: &mut State<'_, '_>, left: &Value, right: &Value) -> Outcome {
+    if let Some(template) = left.as_str()
+        && mark::name(right).is_some()
+        && registry::is_classic(state)
+    {
+        let right = percent::with_representations(template, std::slice::from_ref(right)).remove(0);
+        return operator(left, &right, arithmetic::modulo);
+    }
+    operator(left, right, arithmetic::modulo)
+}
+
+/// `value | name(arguments)`.
+fn filtered(state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>) -> Outcome {
+    let arguments: Vec<Value> = std::iter::once(value.into_value()).chain(arguments.into_values()).collect();
+    registry::apply_filter(state, name.as_str().unwrap_or_default(), &arguments)
+}
+
+/// `value is name(arguments)`.
+fn tested(state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>) -> Outcome {
+    let arguments: Vec<Value> = std::iter::once(value.into_value()).chain(arguments.into_values()).collect();
+    registry::apply_test(state, name.as_str().unwrap_or_default(), &arguments)
 }
 
 fn operator(left: &Value, right: &Value, apply: fn(&Value, &Value) -> Result<Value, Error>) -> Outcome {
@@ -117,10 +122,10 @@ fn operator(left: &Value, right: &Value, apply: fn(&Value, &Value) -> Result<Val
     Ok(apply(left, right)?)
 }
 
-fn equality(left: &Value, right: &Value, wanted: bool) -> Outcome {
+fn are_equal(left: &Value, right: &Value) -> Result<bool, Error> {
     mark::check_condition(left)?;
     mark::check_condition(right)?;
-    Ok(Value::from(equal(left, right)? == wanted))
+    equal(left, right)
 }
 
 /// Python's `==`.

@@ -123,16 +123,36 @@ pub(crate) fn parse_yaml(text: &str) -> Option<Value> {
     Some(Value::from_object(DateTime { civil, offset, day: false }))
 }
 
+/// Clock that a time is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    Local,
+    Utc,
+}
+
+impl Clock {
+    /// The clock of an argument `utc`.
+    pub(crate) fn of_flag(utc: bool) -> Clock {
+        if utc { Clock::Utc } else { Clock::Local }
+    }
+
+    fn zone(self) -> TimeZone {
+        match self {
+            Clock::Local => TimeZone::system(),
+            Clock::Utc => TimeZone::UTC,
+        }
+    }
+}
+
 /// `time.strftime(format, ...)` for seconds since 1970, or for the current time.
-pub(crate) fn format_seconds(format: &str, seconds: Option<f64>, utc: bool) -> Result<String, String> {
+pub(crate) fn format_seconds(format: &str, seconds: Option<f64>, clock: Clock) -> Result<String, String> {
     let moment = match seconds {
         Some(seconds) => Timestamp::from_second(seconds.floor() as i64).map_err(|error| error.to_string())?,
         None => Timestamp::now(),
     };
-    let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
     // The result of C's `gmtime` is in a zone named GMT.
-    let format = if utc { format.replace("%Z", "GMT") } else { format.to_owned() };
-    format_zoned(&format, &moment.to_zoned(zone))
+    let format = if clock == Clock::Utc { format.replace("%Z", "GMT") } else { format.to_owned() };
+    format_zoned(&format, &moment.to_zoned(clock.zone()))
 }
 
 /// Converts seconds since 1970 and nanoseconds to local time, with Python's precision of a microsecond.
@@ -143,9 +163,8 @@ pub(crate) fn from_seconds(seconds: i64, nanos: i64) -> Value {
 }
 
 /// `now(utc)`: the current time as a date without an offset.
-pub(crate) fn now(utc: bool) -> Value {
-    let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
-    let civil = Timestamp::now().to_zoned(zone).datetime();
+pub(crate) fn now(clock: Clock) -> Value {
+    let civil = Timestamp::now().to_zoned(clock.zone()).datetime();
     let micros = civil.subsec_nanosecond() / 1000 * 1000;
     let civil = civil.with().subsec_nanosecond(micros).build().unwrap_or(civil);
     Value::from_object(DateTime { civil, offset: None, day: false })

@@ -314,10 +314,15 @@ impl<'a> Parser<'a> {
     }
 
     fn power(&mut self) -> Result<Code, Error> {
-        self.binary(&[("**", "__pow")], |parser| parser.unary(true))
+        self.binary(&[("**", "__pow")], Self::filtered_unary)
     }
 
-    fn unary(&mut self, filters: bool) -> Result<Code, Error> {
+    fn filtered_unary(&mut self) -> Result<Code, Error> {
+        let code = self.unary()?;
+        self.filters(code)
+    }
+
+    fn unary(&mut self) -> Result<Code, Error> {
         let sign = if self.accept("-") {
             Some("__neg")
         } else if self.accept("+") {
@@ -325,18 +330,14 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
-        let mut code = match sign {
+        let code = match sign {
             Some(filter) => {
-                let operand = self.nested(|parser| parser.unary(false))?;
+                let operand = self.nested(|parser| parser.unary())?;
                 Code::new(format!("{}|{filter}", operand.text))
             }
             None => self.primary()?,
         };
-        code = self.postfix(code)?;
-        if filters {
-            code = self.filters(code)?;
-        }
-        Ok(code)
+        self.postfix(code)
     }
 
     pub(super) fn primary(&mut self) -> Result<Code, Error> {

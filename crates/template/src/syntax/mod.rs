@@ -9,6 +9,7 @@ mod lines;
 mod postfix;
 mod scan;
 mod statement;
+mod template;
 mod token;
 
 use std::fmt::Write as _;
@@ -182,136 +183,18 @@ pub(crate) fn parse(text: &str, options: &TemplateOptions, dialect: Dialect) -> 
         }
         return Ok(Parsed::Parts(parts));
     }
-    Ok(Parsed::Template(template(text, pieces, dialect)?))
+    Ok(Parsed::Template(template::write(text, pieces, dialect)?))
 }
 
 /// Parses a text that must become a template, whatever its content.
 pub(crate) fn parse_template(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Template, Error> {
     let text = &*lines::rewrite(text, options);
-    template(text, scan(text, options, dialect.escapes)?, dialect)
-}
-
-fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Template, Error> {
-    let mutates = pieces.iter().any(|piece| match piece {
-        Piece::Variable { tokens, .. } | Piece::Block { tokens, .. } => mutates(tokens),
-        Piece::Text(_) => false,
-    });
-    let mut source = String::with_capacity(text.len() * 2);
-    let mut transparent = true;
-    let (mut read, mut written_so_far) = (Lines::default(), Lines::default());
-    let mut padding = |written: &str, source: &str| {
-        // Newlines to insert into a tag so that it keeps its line despite white space control. Errors then name the
-        // right lines.
-        let offset = written.as_ptr().addr().saturating_sub(text.as_ptr().addr());
-        let leading = written.len() - written.trim_start().len();
-        let line = read.at(text, offset + leading);
-        "\n".repeat(line.saturating_sub(written_so_far.at(source, source.len())))
-    };
-    let (mut depth, mut captured, mut macros) = (0usize, 0usize, 0usize);
-    let (mut sets, mut names, mut included) = (Vec::new(), Vec::new(), Vec::new());
-    for piece in pieces {
-        match piece {
-            // A captured text counts towards the length of the output.
-            Piece::Text(text) if captured > 0 => {
-                let _ = write!(source, "{{{{ {} }}}}", quote(&text));
-            }
-            Piece::Text(text) => write_text(&text, &mut source),
-            Piece::Variable { tokens, written } => {
-                let mut parser = Parser::new(text, &tokens, dialect.nested_templates, mutates);
-                parser.has_macros = true;
-                let code = parser.tuple()?;
-                parser.end()?;
-                let padding = padding(written, &source);
-                let _ = write!(source, "{{{{ {padding}{code} }}}}");
-            }
-            Piece::Block { tokens, written } => {
-                let mut parser = Parser::new(text, &tokens, dialect.nested_templates, mutates);
-                let word = tokens.first().and_then(token::Token::name);
-                match word {
-                    Some("if" | "for" | "macro" | "call" | "filter" | "with" | "block") => depth += 1,
-                    Some(word) if word.starts_with("end") => depth = depth.saturating_sub(1),
-                    _ => {}
-                }
-                if depth > BLOCKS {
-                    return Err(Error::syntax(format!("The blocks of the template nest deeper than {BLOCKS} levels.")));
-                }
-                parser.has_macros = true;
-                let mut statement = statement::statement(&mut parser)?;
-                transparent &= !statement.opaque;
-                captured += usize::from(statement.captures);
-                if macros == 0 {
-                    names.append(&mut statement.names);
-                }
-                macros += usize::from(matches!(word, Some("macro" | "call")));
-                match word {
-                    Some("set") if statement.captures => sets.push(statement.sets.take()),
-                    Some("endset") => {
-                        if let Some(target) = sets.pop().flatten() {
-                            let end = statement::END;
-                            statement.code = format!("{end} %}}{{% endset %}}{{% set {target} = {target}|__returned");
-                        }
-                    }
-                    Some("include") if macros > 0 => included.push(source.len()),
-                    _ => {}
-                }
-                if matches!(word, Some("endmacro" | "endcall" | "endfilter" | "endset" | "endblock")) {
-                    captured = captured.saturating_sub(1);
-                }
-                if matches!(word, Some("endmacro" | "endcall")) {
-                    macros = macros.saturating_sub(1);
-                }
-                let padding = padding(written, &source);
-                let _ = write!(source, "{{% {padding}{} %}}", statement.code);
-            }
-        }
-    }
-    // minijinja's macros only capture the variables they name, but an included template may use any.
-    let uses: String = names.iter().map(|name| format!("{{{{ {name} }}}}")).collect();
-    for place in included.into_iter().rev() {
-        source.insert_str(place, &format!("{{% if false %}}{uses}{{% endif %}}"));
-    }
-    Ok(Template { source, mutates, transparent })
+    template::write(text, scan(text, options, dialect.escapes)?, dialect)
 }
 
 /// Line of an offset, counting from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
-}
-
-/// Maximum nesting of blocks.
-const BLOCKS: usize = 200;
-
-/// Counts lines in a single pass over a text.
-#[derive(Default)]
-struct Lines {
-    offset: usize,
-    newlines: usize,
-}
-
-impl Lines {
-    /// Line of an offset, counting from 1; offsets must not decrease.
-    fn at(&mut self, text: &str, offset: usize) -> usize {
-        let passed = text.as_bytes().get(self.offset..offset).unwrap_or_default();
-        self.newlines += passed.iter().filter(|byte| **byte == b'\n').count();
-        self.offset = self.offset.max(offset);
-        self.newlines + 1
-    }
-}
-
-/// Writes text so that minijinja finds no tag in it, whatever follows.
-fn write_text(text: &str, source: &mut String) {
-    let mut rest = text;
-    while let Some(position) = rest.find('{') {
-        let after = rest[position + 1..].chars().next();
-        source.push_str(&rest[..position]);
-        if matches!(after, None | Some('{' | '%' | '#')) {
-            source.push_str("{% raw %}{{% endraw %}");
-        } else {
-            source.push('{');
-        }
-        rest = &rest[position + 1..];
-    }
-    source.push_str(rest);
 }
 
 /// Formats a string as a literal for minijinja.

@@ -58,7 +58,7 @@ pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Statement, Error> {
             word_of(parser, "as")?;
             let name = parser.expect_name()?;
             let code = format!("import ({template}|__include(false)) as {name}");
-            let code = if has_context(parser, false) { code } else { apart(&code) };
+            let code = if context_word(parser).unwrap_or(false) { code } else { apart(&code) };
             Statement { names: vec![name.to_owned()], ..Statement::opaque(code) }
         }
         "from" => from_import(parser)?,
@@ -230,15 +230,15 @@ fn with(parser: &mut Parser<'_>) -> Result<String, Error> {
     Ok(code)
 }
 
-/// Parses `with context` or `without context`; `default` applies if neither is there.
-fn has_context(parser: &mut Parser<'_>, default: bool) -> bool {
+/// Parses `with context` or `without context`; `None` without either.
+fn context_word(parser: &mut Parser<'_>) -> Option<bool> {
     match parser.peek_name() {
         Some(word @ ("with" | "without")) => {
             parser.advance();
             parser.accept_word("context");
-            word == "with"
+            Some(word == "with")
         }
-        _ => default,
+        _ => None,
     }
 }
 
@@ -256,7 +256,7 @@ fn include(parser: &mut Parser<'_>) -> Result<String, Error> {
     }
     let suffix = if ignore { " ignore missing" } else { "" };
     let code = format!("include ({template}|__include({ignore})){suffix}");
-    Ok(if has_context(parser, true) { code } else { apart(&code) })
+    Ok(if context_word(parser).unwrap_or(true) { code } else { apart(&code) })
 }
 
 fn from_import(parser: &mut Parser<'_>) -> Result<Statement, Error> {
@@ -276,6 +276,6 @@ fn from_import(parser: &mut Parser<'_>) -> Result<Statement, Error> {
         }
     }
     let code = format!("from ({template}|__include(false)) import {}", imports.join(", "));
-    let code = if has_context(parser, false) { code } else { apart(&code) };
+    let code = if context_word(parser).unwrap_or(false) { code } else { apart(&code) };
     Ok(Statement { names, ..Statement::opaque(code) })
 }

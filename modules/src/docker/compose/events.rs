@@ -71,11 +71,18 @@ impl Event {
     }
 }
 
+/// Messages that do not report a change, although work is done.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Ignored {
+    pub(super) pulls: bool,
+    pub(super) builds: bool,
+}
+
 /// Whether the messages report a change.
-pub(super) fn changes(events: &[Event], ignore_pulls: bool, ignore_builds: bool) -> bool {
+pub(super) fn changes(events: &[Event], ignored: Ignored) -> bool {
     events.iter().any(|event| {
-        let ignored = (ignore_pulls && event.is(PULL)) || (ignore_builds && event.is(BUILD));
-        (event.is(WORKING) && !ignored) || event.is_layer()
+        let is_ignored = (ignored.pulls && event.is(PULL)) || (ignored.builds && event.is(BUILD));
+        (event.is(WORKING) && !is_ignored) || event.is_layer()
     })
 }
 
@@ -318,20 +325,22 @@ fn one_of_words(line: &str, warnings: &mut Vec<String>) -> Said {
 mod tests {
     use super::*;
 
+    const BOTH: Ignored = Ignored { pulls: true, builds: true };
+
     #[test]
     fn text_progress_lines_parsed() {
         // Printed by Docker Compose 2.26.1.
         let up = " Network app_default  Creating\n Network app_default  Created\n Container app-web-1  Creating\n Container app-web-1  Created\n Container app-web-1  Starting\n Container app-web-1  Started\n";
         let mut warnings = Vec::new();
         let events = from_words(up, false, false, &mut warnings);
-        assert!(changes(&events, true, true) && warnings.is_empty());
+        assert!(changes(&events, BOTH) && warnings.is_empty());
         let told = actions(&events);
         assert_eq!(told.len(), 3);
         assert_eq!(told[0], json!({ "what": "network", "id": "app_default", "status": "Creating" }));
         let again = from_words(" Container app-web-1  Running\n", false, false, &mut warnings);
-        assert!(!changes(&again, true, true));
+        assert!(!changes(&again, BOTH));
         let dry = from_words(" DRY-RUN MODE -  Container app-web-1  Creating\n", true, false, &mut warnings);
-        assert!(changes(&dry, true, true) && warnings.is_empty());
+        assert!(changes(&dry, BOTH) && warnings.is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use self::events::Event;
+use self::events::{Event, Ignored};
 use super::{REQUIRED_TOGETHER, plain_text};
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
@@ -139,23 +139,30 @@ struct Progress {
     failure: Option<Failure>,
 }
 
+/// State that `up` brings containers to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    Created,
+    Started,
+}
+
 fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
     let project = Project::find(args, host)?;
     let mut progress = Progress::default();
     match args.required("state")? {
-        "absent" => project.call(&project.down(), false, &mut progress)?,
-        "restarted" => project.call(&project.restart(), false, &mut progress)?,
+        "absent" => project.call(&project.down(), &mut progress)?,
+        "restarted" => project.call(&project.restart(), &mut progress)?,
         "stopped" => {
             // `stop` reports stopped containers as changed, so it is called only for running ones.
-            project.call(&project.up(true)?, true, &mut progress)?;
+            project.up(Goal::Created, &mut progress)?;
             let stopped = |container: &Value| {
                 matches!(container["State"].as_str(), Some("created" | "exited" | "stopped" | "killed"))
             };
             if progress.failure.is_none() && !project.containers()?.iter().all(stopped) {
-                project.call(&project.stop(), false, &mut progress)?;
+                project.call(&project.stop(), &mut progress)?;
             }
         }
-        _ => project.call(&project.up(false)?, true, &mut progress)?,
+        _ => project.up(Goal::Started, &mut progress)?,
     }
     let containers: Vec<Value> = project.containers()?.into_iter().map(shown).collect();
     let images = project.images()?;
@@ -328,7 +335,13 @@ impl<'a> Project<'a> {
         words
     }
 
-    fn up(&self, no_start: bool) -> Result<Vec<String>, Failure> {
+    /// Brings the services up. Pulled images, and if requested built ones, do not count as changes.
+    fn up(&self, goal: Goal, progress: &mut Progress) -> Result<(), Failure> {
+        let ignored = Ignored { pulls: true, builds: self.args.bool("ignore_build_events") };
+        self.call_ignoring(ignored, &self.up_words(goal)?, progress)
+    }
+
+    fn up_words(&self, goal: Goal) -> Result<Vec<String>, Failure> {
         let args = self.args;
         let mut words = self.words(&["up", "--detach", "--no-color", "--quiet-pull"]);
         if let Some(pull) = args.str("pull").filter(|pull| *pull != "policy") {
@@ -343,7 +356,7 @@ impl<'a> Project<'a> {
         switch(args.str("build") == Some("always"), "--build");
         switch(args.str("build") == Some("never"), "--no-build");
         switch(args.bool("wait"), "--wait");
-        switch(no_start, "--no-start");
+        switch(goal == Goal::Created, "--no-start");
         if args.bool("assume_yes") {
             if self.version < (2, 32, 0) {
                 return Err(Failure::new("assume_yes=true needs Docker Compose 2.32.0 or newer"));
@@ -390,7 +403,12 @@ impl<'a> Project<'a> {
     }
 
     /// Calls Compose and parses its messages.
-    fn call(&self, words: &[String], up: bool, progress: &mut Progress) -> Result<(), Failure> {
+    fn call(&self, words: &[String], progress: &mut Progress) -> Result<(), Failure> {
+        self.call_ignoring(Ignored::default(), words, progress)
+    }
+
+    /// Like [`Project::call`], without the ignored events among the changes.
+    fn call_ignoring(&self, ignored: Ignored, words: &[String], progress: &mut Progress) -> Result<(), Failure> {
         let output = self.command(words).live().run(self.host)?;
         let said = output.stderr_text();
         let events = match self.speaks_json() {
@@ -401,8 +419,7 @@ impl<'a> Project<'a> {
             progress.failure = Some(self.failure(words, &output, &events));
         }
         progress.warnings.extend(events.iter().filter_map(Event::warning));
-        let ignore_builds = up && self.args.bool("ignore_build_events");
-        progress.changed |= events::changes(&events, up, ignore_builds);
+        progress.changed |= events::changes(&events, ignored);
         progress.actions.extend(events::actions(&events));
         progress.stdout.push(output.stdout_text());
         progress.stderr.push(said);

@@ -72,7 +72,7 @@ fn wait_for_end(task: &mut Task, id: &str) -> Result<Container, Failure> {
         output(task, id)?
     };
     if task.args.bool("cleanup") {
-        remove(task, id, true)?;
+        remove(task, id, Removes::Running)?;
     }
     let mut container = Container::find(&task.engine, id)?;
     if container.raw.is_null() {
@@ -159,8 +159,18 @@ fn kill(task: &mut Task, id: &str) -> Result<(), Failure> {
     answer.map(drop).map_err(|error| Failure::new(format!("Error killing container {id}: {error}")))
 }
 
+/// Containers that may be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removes {
+    /// Only one that is stopped.
+    Stopped,
+    /// Also one that runs.
+    Running,
+}
+
 /// Removes the container, and its anonymous volumes unless `keep_volumes` is set.
-pub(super) fn remove(task: &mut Task, id: &str, force: bool) -> Result<(), Failure> {
+pub(super) fn remove(task: &mut Task, id: &str, removes: Removes) -> Result<(), Failure> {
+    let force = removes == Removes::Running;
     let volumes = !task.args.bool("keep_volumes");
     task.act(json!({ "removed": id, "volume_state": volumes, "link": false, "force": force }));
     if task.check {

@@ -9,8 +9,16 @@ pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) shape: Shape,
     pub(super) place: Place,
-    /// The engine can change it in an existing container.
-    pub(super) live: bool,
+    pub(super) change: Change,
+}
+
+/// The way to change a property of an existing container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// The engine can change it.
+    InPlace,
+    /// The container must be created again.
+    Recreation,
 }
 
 /// Position in the engine's description.
@@ -25,19 +33,19 @@ pub(super) enum Place {
 }
 
 const fn config(name: &'static str, shape: Shape, key: &'static str) -> Field {
-    Field { name, shape, place: Place::Config(key), live: false }
+    Field { name, shape, place: Place::Config(key), change: Change::Recreation }
 }
 
 const fn host(name: &'static str, shape: Shape, key: &'static str) -> Field {
-    Field { name, shape, place: Place::Host(key), live: false }
+    Field { name, shape, place: Place::Host(key), change: Change::Recreation }
 }
 
-const fn live(name: &'static str, key: &'static str) -> Field {
-    Field { name, shape: Shape::Value, place: Place::Host(key), live: true }
+const fn limit(name: &'static str, key: &'static str) -> Field {
+    Field { name, shape: Shape::Value, place: Place::Host(key), change: Change::InPlace }
 }
 
 const fn own(name: &'static str, shape: Shape) -> Field {
-    Field { name, shape, place: Place::Own, live: false }
+    Field { name, shape, place: Place::Own, change: Change::Recreation }
 }
 
 use Shape::{List, Map, Maps, Set, Value};
@@ -45,17 +53,17 @@ use Shape::{List, Map, Maps, Set, Value};
 /// In the order in which differences are reported.
 pub(super) static FIELDS: &[Field] = &[
     host("auto_remove", Value, "AutoRemove"),
-    live("blkio_weight", "BlkioWeight"),
+    limit("blkio_weight", "BlkioWeight"),
     host("capabilities", Set, "CapAdd"),
     host("cap_drop", Set, "CapDrop"),
     host("cgroupns_mode", Value, "CgroupnsMode"),
     host("cgroup_parent", Value, "CgroupParent"),
     config("command", List, "Cmd"),
-    live("cpu_period", "CpuPeriod"),
-    live("cpu_quota", "CpuQuota"),
-    live("cpuset_cpus", "CpusetCpus"),
-    live("cpuset_mems", "CpusetMems"),
-    live("cpu_shares", "CpuShares"),
+    limit("cpu_period", "CpuPeriod"),
+    limit("cpu_quota", "CpuQuota"),
+    limit("cpuset_cpus", "CpusetCpus"),
+    limit("cpuset_mems", "CpusetMems"),
+    limit("cpu_shares", "CpuShares"),
     config("entrypoint", List, "Entrypoint"),
     host("cpus", Value, "NanoCpus"),
     own("detach", Value),
@@ -79,15 +87,15 @@ pub(super) static FIELDS: &[Field] = &[
     config("image", Value, "Image"),
     host("init", Value, "Init"),
     host("ipc_mode", Value, "IpcMode"),
-    live("kernel_memory", "KernelMemory"),
+    limit("kernel_memory", "KernelMemory"),
     config("labels", Map, "Labels"),
     host("links", Set, "Links"),
     own("log_driver", Value),
     own("log_options", Map),
     config("mac_address", Value, "MacAddress"),
-    live("memory", "Memory"),
-    live("memory_reservation", "MemoryReservation"),
-    live("memory_swap", "MemorySwap"),
+    limit("memory", "Memory"),
+    limit("memory_reservation", "MemoryReservation"),
+    limit("memory_swap", "MemorySwap"),
     host("memory_swappiness", Value, "MemorySwappiness"),
     config("stop_timeout", Value, "StopTimeout"),
     host("network_mode", Value, "NetworkMode"),
@@ -99,8 +107,8 @@ pub(super) static FIELDS: &[Field] = &[
     own("platform", Value),
     host("privileged", Value, "Privileged"),
     host("read_only", Value, "ReadonlyRootfs"),
-    Field { name: "restart_policy", shape: Value, place: Place::Own, live: true },
-    Field { name: "restart_retries", shape: Value, place: Place::Own, live: true },
+    Field { name: "restart_policy", shape: Value, place: Place::Own, change: Change::InPlace },
+    Field { name: "restart_retries", shape: Value, place: Place::Own, change: Change::InPlace },
     host("runtime", Value, "Runtime"),
     host("security_opts", Set, "SecurityOpt"),
     host("shm_size", Value, "ShmSize"),

@@ -18,8 +18,8 @@ pub(super) use self::prepare::bytes;
 use serde_json::{Value, json};
 
 use self::{
-    calls::Awaited,
-    fields::Comparisons,
+    calls::{Awaited, Removes},
+    fields::{Change, Comparisons},
     state::{Surroundings, compare},
 };
 use super::{
@@ -120,6 +120,13 @@ struct Images {
     compared: Option<Value>,
 }
 
+impl Images {
+    /// Context of a comparison with these images.
+    fn around<'a>(&'a self, args: &'a Args, engine: &'a Platform) -> Surroundings<'a> {
+        Surroundings { args, container_image: self.container.as_ref(), image: self.compared.as_ref(), engine }
+    }
+}
+
 fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
     check_versions(task)?;
     let comparisons = Comparisons::of(&task.args, &SPEC)?;
@@ -188,7 +195,15 @@ fn absent(task: &mut Task) -> Result<(), Failure> {
         calls::stop(task, &container.id())?;
     }
     task.differences.add("exists", false, true);
-    calls::remove(task, &container.id(), false)
+    calls::remove(task, &container.id(), Removes::Stopped)
+}
+
+/// The container to create, in the engine's format.
+struct Wanted {
+    name: String,
+    image: Option<String>,
+    values: Map,
+    networks: Option<Vec<Map>>,
 }
 
 /// Brings the container to the requested state, and returns it.
@@ -198,76 +213,34 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
     let mut warnings = Vec::new();
     let values = prepare::values(&task.args, &task.engine, host, &mut warnings)?;
     task.warnings.append(&mut warnings);
-    let wanted_networks = networks::wanted(&task.args, &task.engine)?;
+    let networks = networks::wanted(&task.args, &task.engine)?;
     let mut container = Container::find(&task.engine, &name)?;
     let was_running = container.runs();
     let was_paused = container.is_paused();
     let mut images = find_images(task, &container, &values, host)?;
     let engine = describe_engine(task, &values)?;
-    let image_name = task.args.str("image").map(str::to_owned);
+    let wanted = Wanted { name, image: task.args.str("image").map(str::to_owned), values, networks };
     let mut legacy: Vec<Value> = Vec::new();
     let mut created = false;
     if !container.exists() || container.is_removing() {
-        let Some(image) = &image_name else {
-            return Err(Failure::new("Cannot create container when image is not specified!"));
-        };
-        task.differences.add("exists", true, false);
-        if container.is_removing() && !task.check {
-            calls::wait(task, &container.id(), &Awaited::Removal, task.args.float("removal_wait_timeout"), host)?;
-        }
-        if let Some(made) = calls::create(task, &name, request::create(&values, image), wanted_networks.as_deref())? {
-            container = made;
-        }
+        container = create_missing(task, &wanted, container, host)?;
         created = true;
-    } else {
-        let around = Surroundings {
-            args: &task.args,
-            container_image: images.container.as_ref(),
-            image: images.compared.as_ref(),
-            engine: &engine,
-        };
-        let mut differences = compare(&values, &container.raw, comparisons, &around, false)?;
-        let mut different = !differences.is_empty();
-        if different {
-            // The container is recreated anyway, so these differences are reported too.
-            differences.extend(&compare(&values, &container.raw, comparisons, &around, true)?);
+    } else if let Some(reasons) = reasons_to_recreate(task, comparisons, &wanted, &images, &engine, &container)? {
+        task.differences.extend(&reasons.differences);
+        legacy = legacy_form(&reasons.differences);
+        diff.insert("differences".into(), Value::Null);
+        if reasons.image_differs {
+            diff.insert("image_different".into(), true.into());
         }
-        let image_differs =
-            image_is_different(task, comparisons, &images, &container, image_name.as_deref(), &mut different);
-        if image_differs || different || task.args.bool("recreate") {
-            task.differences.extend(&differences);
-            legacy = legacy_form(&differences);
-            diff.insert("differences".into(), Value::Null);
-            if image_differs {
-                diff.insert("image_different".into(), true.into());
-            }
-            let image = image_name.clone().unwrap_or_else(|| container.image().to_owned());
-            if image.is_empty() {
-                return Err(Failure::new(
-                    "Cannot recreate container when image is not specified or cannot be extracted from current container!",
-                ));
-            }
-            if container.runs() {
-                calls::stop(task, &container.id())?;
-            }
-            calls::remove(task, &container.id(), false)?;
-            if !task.check {
-                calls::wait(task, &container.id(), &Awaited::Removal, task.args.float("removal_wait_timeout"), host)?;
-            }
-            if let Some(made) =
-                calls::create(task, &name, request::create(&values, &image), wanted_networks.as_deref())?
-            {
-                container = made;
-            }
-            created = true;
-            images.compared = images.wanted.clone();
-        }
+        container = recreate(task, &wanted, container, host)?;
+        created = true;
+        images.compared = images.wanted.clone();
     }
     // In check mode, a container to recreate is still the old one, so the following steps do not apply.
     let outdated = created && task.check;
     if container.exists() && !outdated {
-        container = update_limits(task, container, &values, comparisons, &images, &engine)?;
-        container = networks::update(task, container, wanted_networks.as_deref(), comparisons, created, &mut legacy)?;
+        container = update_limits(task, container, &wanted.values, comparisons, &images, &engine)?;
+        container = networks::update(task, container, wanted.networks.as_deref(), comparisons, created, &mut legacy)?;
     }
     if !legacy.is_empty() || diff.contains_key("differences") {
         diff.insert("differences".into(), legacy.into());
@@ -280,6 +253,74 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
         return calls::wait(task, &container.id(), &Awaited::Health, limit, host);
     }
     Ok(container.raw)
+}
+
+/// Creates a container that is missing, or about to be.
+fn create_missing(task: &mut Task, wanted: &Wanted, old: Container, host: &Host) -> Result<Container, Failure> {
+    let Some(image) = &wanted.image else {
+        return Err(Failure::new("Cannot create container when image is not specified!"));
+    };
+    task.differences.add("exists", true, false);
+    if old.is_removing() {
+        wait_for_removal(task, &old, host)?;
+    }
+    create(task, wanted, image, old)
+}
+
+/// Removes a container and creates it again.
+fn recreate(task: &mut Task, wanted: &Wanted, old: Container, host: &Host) -> Result<Container, Failure> {
+    let image = wanted.image.clone().unwrap_or_else(|| old.image().to_owned());
+    if image.is_empty() {
+        return Err(Failure::new(
+            "Cannot recreate container when image is not specified or cannot be extracted from current container!",
+        ));
+    }
+    if old.runs() {
+        calls::stop(task, &old.id())?;
+    }
+    calls::remove(task, &old.id(), Removes::Stopped)?;
+    wait_for_removal(task, &old, host)?;
+    create(task, wanted, &image, old)
+}
+
+fn wait_for_removal(task: &Task, old: &Container, host: &Host) -> Result<(), Failure> {
+    if !task.check {
+        calls::wait(task, &old.id(), &Awaited::Removal, task.args.float("removal_wait_timeout"), host)?;
+    }
+    Ok(())
+}
+
+/// Creates the container; in check mode, it remains the old one.
+fn create(task: &mut Task, wanted: &Wanted, image: &str, old: Container) -> Result<Container, Failure> {
+    let parameters = request::create(&wanted.values, image);
+    Ok(calls::create(task, &wanted.name, parameters, wanted.networks.as_deref())?.unwrap_or(old))
+}
+
+/// Reasons to recreate a container.
+struct Reasons {
+    differences: Differences,
+    image_differs: bool,
+}
+
+fn reasons_to_recreate(
+    task: &mut Task,
+    comparisons: &Comparisons,
+    wanted: &Wanted,
+    images: &Images,
+    engine: &Platform,
+    container: &Container,
+) -> Result<Option<Reasons>, Failure> {
+    let around = images.around(&task.args, engine);
+    let mut differences = compare(&wanted.values, &container.raw, comparisons, &around, Change::Recreation)?;
+    let mut different = !differences.is_empty();
+    if different {
+        // The container is recreated anyway, so these differences are reported too.
+        differences.extend(&compare(&wanted.values, &container.raw, comparisons, &around, Change::InPlace)?);
+    }
+    let image_name = wanted.image.as_deref();
+    let image_differs = image_is_different(task, comparisons, images, container, image_name, &mut different);
+    let is_reason = image_differs || different || task.args.bool("recreate");
+    Ok(is_reason.then_some(Reasons { differences, image_differs }))
 }
 
 /// Starts, restarts, stops and pauses the container.
@@ -323,13 +364,8 @@ fn update_limits(
     images: &Images,
     engine: &Platform,
 ) -> Result<Container, Failure> {
-    let around = Surroundings {
-        args: &task.args,
-        container_image: images.container.as_ref(),
-        image: images.compared.as_ref(),
-        engine,
-    };
-    let limits = compare(values, &container.raw, comparisons, &around, true)?;
+    let around = images.around(&task.args, engine);
+    let limits = compare(values, &container.raw, comparisons, &around, Change::InPlace)?;
     if limits.is_empty() {
         return Ok(container);
     }

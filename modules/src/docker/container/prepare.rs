@@ -16,11 +16,7 @@ pub(super) fn values(args: &Args, engine: &Engine, host: &Host, warnings: &mut V
         }
     }
     if args.str("container_default_behavior") == Some("compatibility") {
-        for name in ["auto_remove", "init", "interactive", "privileged", "read_only", "tty"] {
-            values.entry(name).or_insert(false.into());
-        }
-        values.entry("detach").or_insert(true.into());
-        values.insert("memory".into(), 0.into());
+        add_old_defaults(&mut values);
     }
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -36,34 +32,16 @@ pub(super) fn values(args: &Args, engine: &Engine, host: &Host, warnings: &mut V
     }
     set("device_requests", mapped(args, "device_requests", device_request));
     set("env", environment(args)?);
-    set(
-        "etc_hosts",
-        args.value("etc_hosts").and_then(Value::as_object).map(|hosts| {
-            hosts.iter().map(|(name, address)| Value::from(format!("{name}:{}", plain_text(address)))).collect()
-        }),
-    );
+    set("etc_hosts", etc_hosts(args));
     set("healthcheck", healthcheck(args)?);
-    for (name, unlimited) in [
-        ("kernel_memory", None),
-        ("memory", None),
-        ("memory_reservation", None),
-        ("memory_swap", Some(-1)),
-        ("shm_size", None),
-    ] {
+    for (name, unlimited) in SIZES {
         if let Some(text) = args.value(name) {
-            set(name, Some(bytes(text, unlimited, name)?.into()));
+            set(name, Some(bytes(text, *unlimited, name)?.into()));
         }
     }
     set("labels", labels(args.value("labels"), "labels")?.map(Value::from));
     let own_name = args.required("name")?;
-    set(
-        "links",
-        mapped(args, "links", |link| {
-            let link = link.as_str().unwrap_or_default();
-            let (name, alias) = link.split_once(':').unwrap_or((link, link));
-            format!("/{name}:/{own_name}/{alias}").into()
-        }),
-    );
+    set("links", mapped(args, "links", |link| linked(link, own_name)));
     if let Some(driver) = args.value("log_driver") {
         set("log_driver", Some(driver.clone()));
         set("log_options", log_options(args, warnings));
@@ -75,26 +53,9 @@ pub(super) fn values(args: &Args, engine: &Engine, host: &Host, warnings: &mut V
             set(name, Some(shared_with(&mode, engine, warnings)?.into()));
         }
     }
-    set(
-        "sysctls",
-        args.value("sysctls").and_then(Value::as_object).map(|settings| {
-            settings.iter().map(|(key, value)| (key.clone(), Value::from(plain_text(value)))).collect()
-        }),
-    );
-    set(
-        "tmpfs",
-        args.value("tmpfs").is_some().then(|| {
-            let split = |text: &str| {
-                let (path, options) = text.split_once(':').unwrap_or((text, ""));
-                (path.to_owned(), Value::from(options))
-            };
-            args.list("tmpfs").into_iter().map(split).collect()
-        }),
-    );
-    if args.value("ulimits").is_some() {
-        let limits = args.list("ulimits").into_iter().map(ulimit).collect::<Result<Vec<_>, _>>()?;
-        set("ulimits", Some(limits.into()));
-    }
+    set("sysctls", sysctls(args));
+    set("tmpfs", tmpfs(args));
+    set("ulimits", ulimits(args)?);
     mounts::prepare(args, &mut values, host)?;
     let published = ports::published(args, engine)?;
     values.insert("ports".into(), ports::exposed(args, published.as_ref())?.into());
@@ -151,6 +112,24 @@ const PLAIN: &[&str] = &[
     "working_dir",
     "publish_all_ports",
 ];
+
+/// Options that are sizes in bytes, and the value of `unlimited`, if allowed.
+const SIZES: &[(&str, Option<i64>)] = &[
+    ("kernel_memory", None),
+    ("memory", None),
+    ("memory_reservation", None),
+    ("memory_swap", Some(-1)),
+    ("shm_size", None),
+];
+
+/// Adds the values that older versions of the module sent for omitted options.
+fn add_old_defaults(values: &mut Map) {
+    for name in ["auto_remove", "init", "interactive", "privileged", "read_only", "tty"] {
+        values.entry(name).or_insert(false.into());
+    }
+    values.entry("detach").or_insert(true.into());
+    values.insert("memory".into(), 0.into());
+}
 
 /// Like docker run, uses the first of `networks` as the container's network mode.
 fn first_network(args: &Args) -> Option<String> {
@@ -250,6 +229,32 @@ fn environment(args: &Args) -> Result<Option<Value>, Failure> {
     Ok(Some(all.iter().map(|(name, value)| Value::from(format!("{name}={}", plain_text(value)))).collect()))
 }
 
+fn etc_hosts(args: &Args) -> Option<Value> {
+    let hosts = args.value("etc_hosts")?.as_object()?;
+    Some(hosts.iter().map(|(name, address)| Value::from(format!("{name}:{}", plain_text(address)))).collect())
+}
+
+fn sysctls(args: &Args) -> Option<Value> {
+    let settings = args.value("sysctls")?.as_object()?;
+    Some(settings.iter().map(|(key, value)| (key.clone(), Value::from(plain_text(value)))).collect())
+}
+
+fn tmpfs(args: &Args) -> Option<Value> {
+    args.value("tmpfs")?;
+    let split = |text: &str| {
+        let (path, options) = text.split_once(':').unwrap_or((text, ""));
+        (path.to_owned(), Value::from(options))
+    };
+    Some(args.list("tmpfs").into_iter().map(split).collect())
+}
+
+/// A link such as `db:database` in the engine's format.
+fn linked(link: &Value, own_name: &str) -> Value {
+    let link = link.as_str().unwrap_or_default();
+    let (name, alias) = link.split_once(':').unwrap_or((link, link));
+    format!("/{name}:/{own_name}/{alias}").into()
+}
+
 fn healthcheck(args: &Args) -> Result<Option<Value>, Failure> {
     let Some(given) = args.value("healthcheck") else { return Ok(None) };
     let test = &given["test"];
@@ -329,6 +334,14 @@ fn shared_with(mode: &str, engine: &Engine, warnings: &mut Vec<String>) -> Resul
             Ok(mode.to_owned())
         }
     }
+}
+
+fn ulimits(args: &Args) -> Result<Option<Value>, Failure> {
+    if args.value("ulimits").is_none() {
+        return Ok(None);
+    }
+    let limits = args.list("ulimits").into_iter().map(ulimit).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(limits.into()))
 }
 
 fn ulimit(text: &str) -> Result<Value, Failure> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fields::{FIELDS, Place};
+use super::fields::{Change, FIELDS, Place};
 use super::mounts;
 use crate::Map;
 
@@ -75,7 +75,7 @@ fn restart_policy(values: &Map) -> Option<Value> {
 /// Body of the request that changes an existing container.
 pub(super) fn update(values: &Map) -> Map {
     let mut data = Map::new();
-    for field in FIELDS.iter().filter(|field| field.live) {
+    for field in FIELDS.iter().filter(|field| field.change == Change::InPlace) {
         if let (Place::Host(key), Some(value)) = (field.place, values.get(field.name)) {
             data.insert(key.to_owned(), value.clone());
         }

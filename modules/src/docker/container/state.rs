@@ -9,7 +9,7 @@ use super::super::{
     compare::{Shape, Strictness, items, matches},
     platform::Platform,
 };
-use super::fields::{Comparisons, FIELDS, Field, Place};
+use super::fields::{Change, Comparisons, FIELDS, Field, Place};
 use super::mounts;
 use crate::{Args, Failure, Map};
 
@@ -24,17 +24,17 @@ pub(super) struct Surroundings<'a> {
     pub(super) engine: &'a Platform,
 }
 
-/// Differences between the requested values and a container, for the fields that can (or cannot) be changed in place.
+/// Differences between the requested values and a container, for the fields that need this kind of change.
 pub(super) fn compare(
     values: &Map,
     container: &Value,
     comparisons: &Comparisons,
     around: &Surroundings<'_>,
-    live: bool,
+    change: Change,
 ) -> Result<Differences, Failure> {
     let expected = expected(values, around)?;
     let mut differences = Differences::default();
-    for field in FIELDS.iter().filter(|field| field.live == live) {
+    for field in FIELDS.iter().filter(|field| field.change == change) {
         // Image and networks are compared elsewhere.
         if matches!(field.name, "image" | "networks") {
             continue;

@@ -89,7 +89,7 @@ impl Module for K8sDrain {
                     );
                 }
                 let said = format!("node {name} marked {}.", word(wanted));
-                Ok(Plan::change(move |host, _| node.mark(wanted, host)).with("result", said))
+                Ok(Plan::change(move |host, _| node.set_unschedulable(wanted, host)).with("result", said))
             }
         }
     }
@@ -113,7 +113,7 @@ impl Node {
         }
     }
 
-    fn mark(&self, cordoned: bool, host: &Host) -> Result<(), Failure> {
+    fn set_unschedulable(&self, cordoned: bool, host: &Host) -> Result<(), Failure> {
         let body = json!({ "spec": { "unschedulable": cordoned } });
         let answer = self.client.send("PATCH", &self.path(), &[], Some((Format::StrategicMerge, &body)), host);
         answer.map(|_| ()).map_err(|error| self.refused("Failed to patch node", &error))
@@ -174,7 +174,7 @@ impl Drain {
         let mut said =
             format!("node {} {}marked unschedulable.", self.node.name, if self.was_cordoned { "already " } else { "" });
         if !self.was_cordoned {
-            self.node.mark(true, host)?;
+            self.node.set_unschedulable(true, host)?;
         }
         let chosen = self.pods(host).and_then(|pods| chosen(&pods, self.allowed));
         let (pods, mut warnings) = match chosen {
@@ -182,7 +182,7 @@ impl Drain {
             Err(failure) => {
                 // Nothing was evicted, so the node accepts pods again.
                 if !self.was_cordoned {
-                    self.node.mark(false, host)?;
+                    self.node.set_unschedulable(false, host)?;
                 }
                 return Err(failure);
             }

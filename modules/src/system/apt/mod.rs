@@ -7,12 +7,14 @@ use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return,
 
 mod cache;
 mod mark;
+mod policy;
 mod request;
 mod run;
+mod settings;
 
 pub(crate) use cache::Cache;
 use request::Wish;
-use run::Settings;
+use settings::Settings;
 
 /// The `apt` module.
 pub struct Apt;
@@ -225,7 +227,7 @@ fn carry_out(
     host: &Host,
 ) -> Result<(), Failure> {
     run::repair(settings, host)?;
-    let _policy = run::Policy::set(settings.policy)?;
+    let _policy = policy::Policy::set(settings.policy)?;
     let (mut stdout, mut stderr) = (String::new(), String::new());
     for command in commands {
         let output = run::apt_get(command, settings, lock, host)?;

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    super::dpkg::Database,
-    run::{self, Settings},
-};
+use super::{super::dpkg::Database, run, settings::Settings};
 use crate::{
     Failure, Host,
     files::glob,

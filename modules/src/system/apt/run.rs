@@ -1,87 +1,12 @@
-//! Runs of apt-get(8): its options, simulations for check mode, its summary, repairs, and `policy-rc.d`, the file by
-//! which Debian keeps services from starting.
+//! Runs of apt-get(8): simulations for check mode, real runs, and repairs of interrupted ones.
 
 use std::time::Duration;
 
-use super::Database;
-use crate::system::config_file;
+use super::{Database, settings::Settings};
 use crate::{
-    Args, Failure, Host,
-    files::{attributes::Attributes, mode::Mode},
+    Failure, Host,
     process::{Command, Output},
 };
-
-/// Settings of apt-get runs.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Settings {
-    pub(super) purge: bool,
-    pub(super) only_upgrade: bool,
-    pub(super) change_held: bool,
-    pub(super) force: bool,
-    pub(super) default_release: Option<String>,
-    /// Exit status of `policy-rc.d` during the run; 101 forbids starts of services.
-    pub(super) policy: Option<i64>,
-    autoremove: bool,
-    /// Fails rather than removes a package.
-    keep_all: bool,
-    recommends: Option<bool>,
-    unauthenticated: bool,
-    downgrade: bool,
-    dpkg_options: Vec<String>,
-}
-
-impl Settings {
-    pub(super) fn of(args: &Args) -> Result<Settings, Failure> {
-        let dpkg_options = args.str("dpkg_options").unwrap_or("force-confdef,force-confold");
-        Ok(Settings {
-            purge: args.bool("purge"),
-            only_upgrade: args.bool("only_upgrade"),
-            change_held: args.bool("allow_change_held_packages"),
-            force: args.bool("force"),
-            default_release: args.str("default_release").filter(|release| !release.is_empty()).map(str::to_owned),
-            policy: args.int("policy_rc_d"),
-            autoremove: args.bool("autoremove"),
-            keep_all: args.bool("fail_on_autoremove"),
-            recommends: args.maybe_bool("install_recommends"),
-            unauthenticated: args.bool("allow_unauthenticated"),
-            downgrade: args.bool("allow_downgrade"),
-            dpkg_options: dpkg_options
-                .split(',')
-                .filter(|option| !option.is_empty())
-                .map(|option| format!("--{option}"))
-                .collect(),
-        })
-    }
-
-    fn words(&self) -> Vec<String> {
-        let mut words = vec!["-y".to_owned()];
-        for option in &self.dpkg_options {
-            words.extend(["-o".to_owned(), format!("Dpkg::Options::={option}")]);
-        }
-        let mut add = |wanted: bool, word: &str| {
-            if wanted {
-                words.push(word.to_owned());
-            }
-        };
-        add(self.purge, "--purge");
-        add(self.autoremove, "--auto-remove");
-        add(self.keep_all, "--no-remove");
-        add(self.only_upgrade, "--only-upgrade");
-        add(self.unauthenticated, "--allow-unauthenticated");
-        add(self.downgrade, "--allow-downgrades");
-        add(self.change_held, "--allow-change-held-packages");
-        // Replaces apt-get's former `--force-yes`.
-        add(self.force, "--allow-downgrades");
-        add(self.force, "--allow-remove-essential");
-        add(self.force, "--allow-change-held-packages");
-        add(self.recommends == Some(false), "--no-install-recommends");
-        add(self.recommends == Some(true), "--install-recommends");
-        if let Some(release) = &self.default_release {
-            words.extend(["-t".to_owned(), release.clone()]);
-        }
-        words
-    }
-}
 
 /// A non-interactive command with English messages.
 pub(super) fn environment(command: Command) -> Command {
@@ -217,41 +142,6 @@ pub(super) fn repair(settings: &Settings, host: &Host) -> Result<(), Failure> {
     .with("rc", output.rc)
     .with("stdout", output.stdout_text())
     .with("stderr", error))
-}
-
-/// Keeps services from starting while packages are installed, and restores the old policy.
-pub(super) struct Policy {
-    before: Option<String>,
-    set: bool,
-}
-
-const POLICY: &str = "/usr/sbin/policy-rc.d";
-
-impl Policy {
-    pub(super) fn set(answer: Option<i64>) -> Result<Policy, Failure> {
-        let Some(answer) = answer else { return Ok(Policy { before: None, set: false }) };
-        let before = std::fs::read_to_string(POLICY).ok();
-        put(&format!("#!/bin/sh\nexit {answer}\n"))?;
-        Ok(Policy { before, set: true })
-    }
-}
-
-impl Drop for Policy {
-    fn drop(&mut self) {
-        if !self.set {
-            return;
-        }
-        let _ = match &self.before {
-            Some(before) => put(before).is_ok(),
-            None => std::fs::remove_file(POLICY).is_ok(),
-        };
-    }
-}
-
-/// Replaces the policy atomically, because dpkg may run it at any time.
-fn put(text: &str) -> Result<(), Failure> {
-    let attributes = Attributes::default().with_mode(Some(Mode::Bits(0o755)));
-    config_file::replace_with(POLICY, text, attributes)
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
     let state = args.required("state")?;
     let mut task = Task { args, host, old_package: args.bool("oldpackage") };
     if args.bool("update_cache") && !host.check() {
-        task.call("refresh", Vec::new(), true)?;
+        task.call("refresh", Vec::new())?;
     }
     let everything = names == ["*"];
     let deed = match state {
@@ -125,7 +125,7 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
             } else {
                 "dist-upgrade"
             };
-            task.call(verb, Vec::new(), true)?
+            task.call(verb, Vec::new())?
         }
         "dist-upgrade" => return Err(Failure::new("Can not dist-upgrade specific packages.")),
         "absent" | "removed" => task.remove(&names)?,
@@ -155,9 +155,16 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Answer of zypper to a call.
+enum Answered {
+    Done(Deed),
+    /// Nothing has the name, and the failure that this usually is.
+    NotFound(Failure),
+}
+
 impl Task<'_> {
     fn install(&mut self, names: &[&str], latest: bool) -> Result<Deed, Failure> {
-        let (mut packages, files) = sorted_out(names, false);
+        let (mut packages, files) = sorted_out(names, Sign::Plus);
         self.old_package |= packages.iter().any(|package| !package.version.is_empty());
         if !latest {
             // zypper itself compares packages with a version.
@@ -171,14 +178,14 @@ impl Task<'_> {
         let sign = |package: &Package| if package.remove { '-' } else { '+' };
         let named = packages.iter().map(|package| format!("{}{}{}", sign(package), package.name, package.version));
         let words = std::iter::once("--".to_owned()).chain(files).chain(named).collect();
-        self.call("install", words, true)
+        self.call("install", words)
     }
 
     fn remove(&self, names: &[&str]) -> Result<Deed, Failure> {
         if names.iter().any(|name| name.starts_with('+')) {
             return Err(Failure::new("Can not combine '+' prefix with state=remove/absent."));
         }
-        let (packages, files) = sorted_out(names, true);
+        let (packages, files) = sorted_out(names, Sign::Minus);
         if !files.is_empty() {
             return Err(Failure::new("Can not remove via URL."));
         }
@@ -191,7 +198,7 @@ impl Task<'_> {
             .filter(|package| there.contains(&package.name))
             .map(|package| package.name + &package.version)
             .collect();
-        if words.is_empty() { Ok(Deed::default()) } else { self.call("remove", words, true) }
+        if words.is_empty() { Ok(Deed::default()) } else { self.call("remove", words) }
     }
 
     /// The given packages that are installed.
@@ -201,24 +208,29 @@ impl Task<'_> {
         }
         let mut words: Vec<String> = ["--match-exact", "--details", "--installed-only"].map(str::to_owned).into();
         words.extend(packages.iter().map(|package| package.name.clone()));
-        let found = self.call("search", words, false)?.solvables;
-        Ok(found.into_iter().map(|solvable| solvable.name).collect())
+        let Answered::Done(found) = self.attempt("search", words)? else { return Ok(BTreeSet::new()) };
+        Ok(found.solvables.into_iter().map(|solvable| solvable.name).collect())
     }
 
     /// Calls zypper and parses its answer. Repeats the call after status 103 and, if requested, after 107.
-    fn call(&self, verb: &str, rest: Vec<String>, must_find: bool) -> Result<Deed, Failure> {
+    fn call(&self, verb: &str, rest: Vec<String>) -> Result<Deed, Failure> {
+        match self.attempt(verb, rest)? {
+            Answered::Done(deed) => Ok(deed),
+            Answered::NotFound(failure) => Err(failure),
+        }
+    }
+
+    /// Like [`Task::call`], for a search that may find nothing.
+    fn attempt(&self, verb: &str, rest: Vec<String>) -> Result<Answered, Failure> {
         let command = self.command(verb).args(rest);
         let words = command.words();
         let (output, answer) = self.ask(command.clone(), &words)?;
         let mut solvables = answer.solvables;
         let again = output.rc == 103 || (output.rc == 107 && self.args.bool("skip_post_errors"));
         if output.rc == NOT_FOUND {
-            if !must_find {
-                return Ok(Deed { words, solvables: Vec::new(), output: Some(output) });
-            }
             let said =
                 answer.messages.last().cloned().unwrap_or_else(|| "Zypper found nothing of that name.".to_owned());
-            return Err(self.refused(&output, &words, said));
+            return Ok(Answered::NotFound(self.refused(&output, &words, said)));
         }
         let mut last = output;
         if again {
@@ -234,7 +246,7 @@ impl Task<'_> {
                 format!("Zypper run command failed with return code {}.", last.rc),
             ));
         }
-        Ok(Deed { words, solvables, output: Some(last) })
+        Ok(Answered::Done(Deed { words, solvables, output: Some(last) }))
     }
 
     fn ask(&self, command: Command, words: &[String]) -> Result<(Output, Answer), Failure> {
@@ -311,20 +323,27 @@ impl Task<'_> {
     }
 }
 
+/// Sign of a package that is named without one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Plus,
+    Minus,
+}
+
 /// Separates packages from files and URLs.
-fn sorted_out(names: &[&str], remove: bool) -> (Vec<Package>, Vec<String>) {
+fn sorted_out(names: &[&str], default: Sign) -> (Vec<Package>, Vec<String>) {
     let (files, names): (Vec<&str>, Vec<&str>) =
         names.iter().partition(|name| name.contains("://") || name.ends_with(".rpm"));
-    let packages = names.into_iter().map(|name| package(name, remove)).collect();
+    let packages = names.into_iter().map(|name| package(name, default)).collect();
     (packages, files.into_iter().map(str::to_owned).collect())
 }
 
 /// Parses a name with its sign and version: `+foo>=1.0`.
-fn package(text: &str, remove: bool) -> Package {
+fn package(text: &str, default: Sign) -> Package {
     let (remove, name) = match text.chars().next() {
         Some('-' | '~') => (true, text.get(1..).unwrap_or_default()),
         Some('+') => (false, text.get(1..).unwrap_or_default()),
-        _ => (remove, text),
+        _ => (default == Sign::Minus, text),
     };
     let at = name.find(['<', '>', '=']).unwrap_or(name.len());
     let (bare, version) = name.split_at(at);
@@ -369,7 +388,7 @@ mod tests {
     #[test]
     fn names_with_signs_and_versions_parsed() {
         let shown = |text: &str| {
-            let package = package(text, false);
+            let package = package(text, Sign::Plus);
             format!("{} {} {}", package.remove, package.name, package.version)
         };
         assert_eq!(shown("nginx"), "false nginx ");
@@ -377,7 +396,7 @@ mod tests {
         assert_eq!(shown("~exim"), "true exim ");
         assert_eq!(shown("+postfix=3-1"), "false postfix =3-1");
         assert_eq!(shown("libstdc++6"), "false libstdc++6 ");
-        let (packages, files) = sorted_out(&["a", "http://x/y", "./z.rpm"], true);
+        let (packages, files) = sorted_out(&["a", "http://x/y", "./z.rpm"], Sign::Minus);
         assert_eq!((packages.len(), files.len(), packages[0].remove), (1, 2, true));
     }
 }

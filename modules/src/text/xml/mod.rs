@@ -17,6 +17,7 @@ use crate::{
     run,
 };
 use tree::{Found, Tree};
+use write::Layout;
 
 /// The `xml` module.
 pub struct Xml;
@@ -117,14 +118,15 @@ impl Module for Xml {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let task = Task { args, pretty: args.bool("pretty_print") };
+        let layout = if args.bool("pretty_print") { Layout::Pretty } else { Layout::AsIs };
+        let task = Task { args, layout };
         let mut tree = task.read()?;
-        let original = write::document(&tree, true);
-        let before = meaning(&write::document(&tree, false), args)?;
+        let original = write::document(&tree, Layout::Pretty);
+        let before = meaning(&write::document(&tree, Layout::AsIs), args)?;
         let Some(xpath) = args.str("xpath") else { return task.pretty(&tree) };
         let mut told = Told::default();
         task.change(&mut tree, xpath, &mut told)?;
-        let after = write::document(&tree, task.pretty);
+        let after = write::document(&tree, task.layout);
         let changed = before != meaning(&after, args)?;
         let namespaces = args.value("namespaces").cloned().unwrap_or_else(|| json!({}));
         let actions = json!({"xpath": xpath, "namespaces": namespaces, "state": args.str("state")});
@@ -143,7 +145,7 @@ impl Module for Xml {
         }
         Ok(match changed && host.diff() {
             true => {
-                let after = write::document(&tree, true);
+                let after = write::document(&tree, Layout::Pretty);
                 plan.with_diff(Diff { before: original.into(), after: after.into(), ..Diff::default() })
             }
             false => plan,
@@ -157,7 +159,7 @@ fn meaning(text: &str, args: &Args) -> Result<String, Failure> {
         .map_err(|error| Failure::new(format!("The new document of {} cannot be read: {error}", name(args))))?;
     tree.strip_cdata();
     tree.remove_blanks();
-    Ok(write::document(&tree, false))
+    Ok(write::document(&tree, Layout::AsIs))
 }
 
 fn name(args: &Args) -> &str {
@@ -174,7 +176,7 @@ struct Told {
 
 struct Task<'a> {
     args: &'a Args,
-    pretty: bool,
+    layout: Layout,
 }
 
 impl Task<'_> {
@@ -197,7 +199,7 @@ impl Task<'_> {
         if self.args.bool("strip_cdata_tags") {
             tree.strip_cdata();
         }
-        if self.pretty {
+        if self.layout == Layout::Pretty {
             tree.remove_blanks();
         }
         Ok(tree)
@@ -222,9 +224,9 @@ impl Task<'_> {
 
     /// The plan that only indents the document.
     fn pretty(&self, tree: &Tree) -> Result<Plan, Failure> {
-        let text = write::document(tree, self.pretty);
+        let text = write::document(tree, self.layout);
         let Some(path) = self.args.str("path") else {
-            return Ok(self.plan(true, String::new()).with("xmlstring", text));
+            return Ok(Plan::change(|_, _| Ok(())).with("xmlstring", text));
         };
         let same = way::read(path.as_ref()).is_ok_and(|found| found == text.as_bytes());
         Ok(self.plan(!same, text))

@@ -108,7 +108,7 @@ impl Tree {
     pub(super) fn set_attribute(&mut self, node: NodeId, name: &str, value: &str) -> Result<(), Failure> {
         let (uri, local) = parts_of(name)?;
         let value = checked(value)?;
-        let prefix = uri.map(|uri| self.prefix_in_scope(node, uri, false).unwrap_or_else(|| self.declare(node, uri)));
+        let prefix = uri.map(|uri| self.prefix_in_scope(node, uri).unwrap_or_else(|| self.declare(node, uri)));
         let Some(element) = self.document.element_mut(node) else { return Ok(()) };
         match element.attributes.iter_mut().find(|attribute| clark(&attribute.name) == name) {
             Some(attribute) => attribute.value = Cow::Owned(value.to_owned()),
@@ -215,13 +215,13 @@ impl Tree {
         let (uri, declared) = (element.name.namespace_uri.clone(), element.namespace_declarations.clone());
         if let Some(parent) = self.document.parent(node) {
             let kept: Vec<_> =
-                declared.into_iter().filter(|(_, uri)| self.prefix_in_scope(parent, uri, true).is_none()).collect();
+                declared.into_iter().filter(|(_, uri)| self.prefix_or_default(parent, uri).is_none()).collect();
             if let Some(element) = self.document.element_mut(node) {
                 element.namespace_declarations = kept;
             }
         }
         if let Some(uri) = uri {
-            let prefix = self.prefix_in_scope(node, &uri, true).unwrap_or_else(|| self.declare(node, &uri));
+            let prefix = self.prefix_or_default(node, &uri).unwrap_or_else(|| self.declare(node, &uri));
             if let Some(element) = self.document.element_mut(node) {
                 element.name.prefix = Some(prefix).filter(|prefix| !prefix.is_empty()).map(Cow::Owned);
             }
@@ -229,7 +229,7 @@ impl Tree {
         let names = self.document.element(node).map(|element| element.attributes.clone()).unwrap_or_default();
         for (at, attribute) in names.iter().enumerate() {
             let Some(uri) = attribute.name.namespace_uri.as_deref().filter(|uri| *uri != XML) else { continue };
-            let prefix = self.prefix_in_scope(node, uri, false).unwrap_or_else(|| self.declare(node, uri));
+            let prefix = self.prefix_in_scope(node, uri).unwrap_or_else(|| self.declare(node, uri));
             if let Some(attribute) = self.document.element_mut(node).and_then(|element| element.attributes.get_mut(at))
             {
                 attribute.name.prefix = Some(Cow::Owned(prefix));
@@ -238,8 +238,17 @@ impl Tree {
         self.document.children(node).into_iter().for_each(|child| self.settle(child));
     }
 
-    /// A prefix for a namespace that is in scope at this element; with `default`, possibly the empty one.
-    fn prefix_in_scope(&self, node: NodeId, uri: &str, default: bool) -> Option<String> {
+    /// A prefix for a namespace that is in scope at this element.
+    fn prefix_in_scope(&self, node: NodeId, uri: &str) -> Option<String> {
+        self.find_prefix(node, uri, |prefix| !prefix.is_empty())
+    }
+
+    /// Like [`Tree::prefix_in_scope`], possibly the empty prefix of the default namespace.
+    fn prefix_or_default(&self, node: NodeId, uri: &str) -> Option<String> {
+        self.find_prefix(node, uri, |_| true)
+    }
+
+    fn find_prefix(&self, node: NodeId, uri: &str, fits: fn(&str) -> bool) -> Option<String> {
         if uri == XML {
             return Some("xml".to_owned());
         }
@@ -250,7 +259,7 @@ impl Tree {
                 if hidden.iter().any(|name| name == prefix) {
                     continue;
                 }
-                if known == uri && (default || !prefix.is_empty()) {
+                if known == uri && fits(prefix) {
                     return Some(prefix.clone().into_owned());
                 }
                 hidden.push(prefix.clone().into_owned());

@@ -4,8 +4,17 @@ use uppsala::{Document, NodeId, NodeKind};
 
 use super::tree::Tree;
 
-/// A complete document with its declaration; `pretty` indents elements without text.
-pub(super) fn document(tree: &Tree, pretty: bool) -> String {
+/// Space between elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    AsIs,
+    /// Indents elements without text.
+    Pretty,
+}
+
+/// A complete document with its declaration.
+pub(super) fn document(tree: &Tree, layout: Layout) -> String {
+    let pretty = layout == Layout::Pretty;
     let document = &tree.document;
     let version = document.xml_declaration.as_ref().map_or("1.0", |declaration| &declaration.version);
     let mut text = format!("<?xml version='{version}' encoding='UTF-8'?>\n");
@@ -19,7 +28,7 @@ pub(super) fn document(tree: &Tree, pretty: bool) -> String {
         if pretty && behind {
             text.push('\n');
         }
-        write(document, node, pretty, 0, &mut text);
+        write(document, node, layout, 0, &mut text);
         behind |= node == top;
         if pretty && !behind {
             text.push('\n');
@@ -34,12 +43,12 @@ pub(super) fn document(tree: &Tree, pretty: bool) -> String {
 /// A single node, with the texts after it.
 pub(super) fn node_with_tail(tree: &Tree, node: NodeId) -> String {
     let mut text = String::new();
-    write(&tree.document, node, false, 0, &mut text);
-    tree.tail(node).into_iter().for_each(|node| write(&tree.document, node, false, 0, &mut text));
+    write(&tree.document, node, Layout::AsIs, 0, &mut text);
+    tree.tail(node).into_iter().for_each(|node| write(&tree.document, node, Layout::AsIs, 0, &mut text));
     text
 }
 
-fn write(document: &Document<'_>, node: NodeId, pretty: bool, level: usize, text: &mut String) {
+fn write(document: &Document<'_>, node: NodeId, layout: Layout, level: usize, text: &mut String) {
     match document.node_kind(node) {
         Some(NodeKind::Element(element)) => {
             let name = element.name.prefixed_name();
@@ -64,12 +73,12 @@ fn write(document: &Document<'_>, node: NodeId, pretty: bool, level: usize, text
             text.push('>');
             let is_text =
                 |node: &NodeId| matches!(document.node_kind(*node), Some(NodeKind::Text(_) | NodeKind::CData(_)));
-            let pretty = pretty && !children.iter().any(is_text);
+            let layout = if children.iter().any(is_text) { Layout::AsIs } else { layout };
             for child in children {
-                indent(pretty, level + 1, text);
-                write(document, child, pretty, level + 1, text);
+                indent(layout, level + 1, text);
+                write(document, child, layout, level + 1, text);
             }
-            indent(pretty, level, text);
+            indent(layout, level, text);
             text.extend(["</", &name, ">"]);
         }
         Some(NodeKind::Text(content)) => escape(content, Within::Element, text),
@@ -89,8 +98,8 @@ fn write(document: &Document<'_>, node: NodeId, pretty: bool, level: usize, text
     }
 }
 
-fn indent(pretty: bool, level: usize, text: &mut String) {
-    if pretty {
+fn indent(layout: Layout, level: usize, text: &mut String) {
+    if layout == Layout::Pretty {
         text.push('\n');
         text.extend(std::iter::repeat_n("  ", level));
     }

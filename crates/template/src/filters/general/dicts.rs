@@ -5,7 +5,7 @@ use minijinja::{State, Value};
 
 use crate::filters::attribute::step;
 use crate::filters::call::{Arguments, Outcome, dict, is_dict, is_list, items, list, shown};
-use crate::filters::dicts::{ListMerge, merge};
+use crate::filters::dicts::{ListMerge, Merging, merge};
 use crate::python::text;
 
 pub(in crate::filters) fn from_pairs(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -59,7 +59,7 @@ pub(in crate::filters) fn lists_mergeby(_: &mut State<'_, '_>, args: &Arguments)
     let Some(lists) = ListMerge::parse(&name) else {
         return Err(args.error(format!("knows no list_merge '{name}', only {}", ListMerge::NAMES)));
     };
-    let recursive = args.flag("recursive", false);
+    let merging = Merging { recursive: args.flag("recursive", false), lists };
     // A single list of lists stands for its items.
     let mut all: Vec<Vec<Value>> = Vec::new();
     for term in std::iter::once(args.value()).chain(others) {
@@ -82,7 +82,7 @@ pub(in crate::filters) fn lists_mergeby(_: &mut State<'_, '_>, args: &Arguments)
         }
         let Some(key) = step(&item, index) else { continue };
         let value = match merged.get(&key) {
-            Some(old) => merge(old, &item, recursive, lists),
+            Some(old) => merge(old, &item, merging),
             None => item,
         };
         merged.insert(key, value);

@@ -4,7 +4,7 @@ use indexmap::IndexSet;
 use minijinja::{State, Value};
 
 use crate::filters::call::{Arguments, Outcome, is_list, items, list, shown};
-use crate::filters::sets::flatten_into;
+use crate::filters::sets::{Nulls, flatten_into};
 use crate::python::order;
 
 /// All given lists; `flatten` unpacks a single list of lists.
@@ -30,7 +30,7 @@ fn given(args: &Arguments) -> Result<Vec<Vec<Value>>, minijinja::Error> {
             let inner = items(term)
                 .filter(|_| is_list(term))
                 .ok_or_else(|| args.failed(format!("{} is not a list", shown(term))))?;
-            flatten_into(&inner, Some(0), false, &mut plain);
+            flatten_into(&inner, Some(0), Nulls::Kept, &mut plain);
             Ok(plain)
         })
         .collect()
@@ -45,10 +45,16 @@ fn distinct(items: impl IntoIterator<Item = Value>) -> Vec<Value> {
     items.into_iter().filter(|item| seen.insert(order::hash_key(item))).collect()
 }
 
-/// Items that are among the others, or are not.
-fn among(items: Vec<Value>, others: &[Value], wanted: bool) -> Vec<Value> {
+/// Items that are among the others.
+fn within(items: Vec<Value>, others: &[Value]) -> Vec<Value> {
     let others = keys(others);
-    items.into_iter().filter(|item| others.contains(&order::hash_key(item)) == wanted).collect()
+    items.into_iter().filter(|item| others.contains(&order::hash_key(item))).collect()
+}
+
+/// Items that are not among the others.
+fn without(items: Vec<Value>, others: &[Value]) -> Vec<Value> {
+    let others = keys(others);
+    items.into_iter().filter(|item| !others.contains(&order::hash_key(item))).collect()
 }
 
 fn folded(args: &Arguments, fold: fn(Vec<Value>, &[Value]) -> Vec<Value>) -> Outcome {
@@ -62,16 +68,16 @@ pub(in crate::filters) fn union(_: &mut State<'_, '_>, args: &Arguments) -> Outc
 }
 
 pub(in crate::filters) fn intersect(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    folded(args, |result, next| among(result, next, true))
+    folded(args, within)
 }
 
 pub(in crate::filters) fn difference(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    folded(args, |result, next| among(result, next, false))
+    folded(args, without)
 }
 
 pub(in crate::filters) fn symmetric_difference(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     folded(args, |result, next| {
-        let new = among(distinct(next.iter().cloned()), &result, false);
-        among(result, next, false).into_iter().chain(new).collect()
+        let new = without(distinct(next.iter().cloned()), &result);
+        without(result, next).into_iter().chain(new).collect()
     })
 }

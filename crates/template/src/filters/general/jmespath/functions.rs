@@ -1,4 +1,7 @@
 //! Functions of JMESPath.
+//!
+//! The parameters of a function state the types that it takes: [`Call`] checks the number of arguments, and
+//! [`Argument`] each type.
 
 use std::cmp::Ordering;
 
@@ -13,210 +16,298 @@ use crate::python::json::{DumpOptions, dump};
 use crate::python::{number, order};
 
 /// Calls a function by name.
-pub(super) fn call(name: &str, args: &[Ast], data: &Value) -> Found {
-    let count = |wanted: usize| match args.len() == wanted {
-        true => Ok(()),
-        false => Err(format!("{name}() takes {wanted} arguments, not {}", args.len())),
-    };
-    let value = |index: usize| -> Found {
-        match args.get(index) {
-            Some(ast) => evaluate(ast, data),
-            None => Err(format!("{name}() needs more arguments")),
-        }
-    };
-    let wrong = |expected: &str, value: &Value| format!("{name}() needs {expected}, but was given {}", shown(value));
-    let number_at = |index| {
-        let value = value(index)?;
-        float(&value).ok_or_else(|| wrong("a number", &value))
-    };
-    let text_at = |index| -> Result<String, String> {
-        let value = value(index)?;
-        value.as_str().map(str::to_owned).ok_or_else(|| wrong("text", &value))
-    };
-    let list_at = |index| {
-        let value = value(index)?;
-        items(&value).ok_or_else(|| wrong("a list", &value))
-    };
-    let expression = |index: usize| match args.get(index) {
-        Some(Ast::Expref { ast, .. }) => Ok(ast.as_ref()),
-        _ => Err(format!("{name}() needs an expression such as &name")),
-    };
+pub(super) fn call(name: &str, arguments: &[Ast], data: &Value) -> Found {
+    let call = Call { name, arguments, data };
     match name {
-        "abs" | "ceil" | "floor" => {
-            count(1)?;
-            let given = value(0)?;
-            let exact = given.is_integer();
-            let number = number_at(0)?;
-            Ok(match name {
-                "abs" if exact => number::to_int(&given).map_or(given, |number| number::integer(number.abs())),
-                "abs" => Value::from(number.abs()),
-                _ if exact => given,
-                "ceil" => whole(number.ceil()),
-                _ => whole(number.floor()),
-            })
-        }
-        "avg" | "sum" => {
-            count(1)?;
-            let items = list_at(0)?;
-            let mut total = 0.0;
-            for item in &items {
-                total += float(item).ok_or_else(|| wrong("a list of numbers", item))?;
-            }
-            Ok(match name {
-                "avg" if items.is_empty() => null(),
-                "avg" => Value::from(total / items.len() as f64),
-                _ if items.iter().all(Value::is_integer) => {
-                    number::integer(items.iter().filter_map(number::to_int).sum())
-                }
-                _ => Value::from(total),
-            })
-        }
-        "contains" => {
-            count(2)?;
-            let (subject, wanted) = (value(0)?, value(1)?);
-            match (subject.as_str(), items(&subject)) {
-                (Some(subject), _) => Ok(Value::from(wanted.as_str().is_some_and(|wanted| subject.contains(wanted)))),
-                (None, Some(items)) => Ok(Value::from(items.contains(&wanted))),
-                _ => Err(wrong("text or a list", &subject)),
-            }
-        }
-        "ends_with" | "starts_with" => {
-            count(2)?;
-            let (subject, part) = (text_at(0)?, text_at(1)?);
-            Ok(Value::from(if name == "ends_with" { subject.ends_with(&part) } else { subject.starts_with(&part) }))
-        }
-        "join" => {
-            count(2)?;
-            let separator = text_at(0)?;
-            let texts: Result<Vec<String>, String> = list_at(1)?
-                .iter()
-                .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong("a list of texts", item)))
-                .collect();
-            Ok(Value::from(texts?.join(&separator)))
-        }
-        "keys" | "values" => {
-            count(1)?;
-            let subject = value(0)?;
-            let pairs = pairs(&subject).ok_or_else(|| wrong("a dictionary", &subject))?;
-            Ok(list(pairs.into_iter().map(|(key, value)| if name == "keys" { key } else { value }).collect()))
-        }
-        "length" => {
-            count(1)?;
-            let subject = value(0)?;
-            match subject.as_str() {
-                Some(text) => Ok(Value::from(text.chars().count())),
-                None if is_list(&subject) || is_dict(&subject) => Ok(Value::from(subject.len().unwrap_or_default())),
-                None => Err(wrong("text, a list or a dictionary", &subject)),
-            }
-        }
-        "map" => {
-            count(2)?;
-            let expression = expression(0)?;
-            Ok(list(list_at(1)?.iter().map(|item| evaluate(expression, item)).collect::<Result<_, _>>()?))
-        }
-        "max" | "min" => {
-            count(1)?;
-            let keyed = list_at(0)?.into_iter().map(|item| (item.clone(), item)).collect();
-            extreme(keyed, if name == "max" { Ordering::Greater } else { Ordering::Less })
-        }
-        "max_by" | "min_by" => {
-            count(2)?;
-            extreme(
-                keyed(list_at(0)?, expression(1)?)?,
-                if name == "max_by" { Ordering::Greater } else { Ordering::Less },
-            )
-        }
-        "sort" => {
-            count(1)?;
-            let mut items = list_at(0)?;
-            order::sort(&mut items, |item| item)?;
-            Ok(list(items))
-        }
-        "sort_by" => {
-            count(2)?;
-            let mut items = keyed(list_at(0)?, expression(1)?)?;
-            order::sort(&mut items, |(key, _)| key)?;
-            Ok(list(items.into_iter().map(|(_, item)| item).collect()))
-        }
-        "merge" => {
-            let mut merged: IndexMap<Value, Value> = IndexMap::new();
-            for index in 0..args.len() {
-                let part = value(index)?;
-                merged.extend(pairs(&part).ok_or_else(|| wrong("dictionaries", &part))?);
-            }
-            Ok(dict(merged))
-        }
-        "not_null" => {
-            for index in 0..args.len() {
-                let found = value(index)?;
-                if !found.is_none() {
-                    return Ok(found);
-                }
-            }
-            Ok(null())
-        }
-        "reverse" => {
-            count(1)?;
-            let subject = value(0)?;
-            match (subject.as_str(), items(&subject)) {
-                (Some(text), _) => Ok(Value::from(text.chars().rev().collect::<String>())),
-                (None, Some(items)) => Ok(list(items.into_iter().rev().collect())),
-                _ => Err(wrong("text or a list", &subject)),
-            }
-        }
-        "to_array" => {
-            count(1)?;
-            let subject = value(0)?;
-            Ok(if is_list(&subject) { subject } else { list(vec![subject]) })
-        }
-        "to_number" => {
-            count(1)?;
-            let subject = value(0)?;
-            Ok(match subject.as_str() {
-                Some(text) => match number::parse_int(text, 10) {
-                    Some(number) => number::integer(number),
-                    None => number::parse_float(text).map_or_else(null, Value::from),
-                },
-                None if subject.kind() == ValueKind::Number => subject,
-                None => null(),
-            })
-        }
-        "to_string" => {
-            count(1)?;
-            let subject = value(0)?;
-            if subject.as_str().is_some() {
-                return Ok(subject);
-            }
-            let options =
-                DumpOptions { item_separator: ",".to_owned(), key_separator: ":".to_owned(), ..DumpOptions::default() };
-            dump(&subject, &options).map(Value::from)
-        }
-        "type" => {
-            count(1)?;
-            let subject = value(0)?;
-            Ok(Value::from(match subject.kind() {
-                ValueKind::Bool => "boolean",
-                ValueKind::Number => "number",
-                ValueKind::String => "string",
-                ValueKind::Map => "object",
-                ValueKind::Seq | ValueKind::Iterable => "array",
-                _ => "null",
-            }))
-        }
+        "abs" => call.one(abs),
+        "avg" => call.one(avg),
+        "ceil" => call.one(|number| rounded(number, f64::ceil)),
+        "contains" => call.two(|subject, wanted| contains(&call, &subject, &wanted)),
+        "ends_with" => call.two(|subject: String, part: String| Ok(Value::from(subject.ends_with(&part)))),
+        "floor" => call.one(|number| rounded(number, f64::floor)),
+        "join" => call.two(|separator: String, Texts(texts)| Ok(Value::from(texts.join(&separator)))),
+        "keys" => call.one(|Entries(entries)| Ok(list(entries.into_iter().map(|(key, _)| key).collect()))),
+        "length" => call.one(|subject| length(&call, &subject)),
+        "map" => call.two(map),
+        "max" => call.one(|items| extreme(by_themselves(items), Ordering::Greater)),
+        "max_by" => call.two(|items, key| extreme(keyed(items, key)?, Ordering::Greater)),
+        "merge" => merge(&call),
+        "min" => call.one(|items| extreme(by_themselves(items), Ordering::Less)),
+        "min_by" => call.two(|items, key| extreme(keyed(items, key)?, Ordering::Less)),
+        "not_null" => not_null(&call),
+        "reverse" => call.one(reverse),
+        "sort" => call.one(|items| sorted(by_themselves(items))),
+        "sort_by" => call.two(|items, key| sorted(keyed(items, key)?)),
+        "starts_with" => call.two(|subject: String, part: String| Ok(Value::from(subject.starts_with(&part)))),
+        "sum" => call.one(sum),
+        "to_array" => call.one(|value: Value| Ok(if is_list(&value) { value } else { list(vec![value]) })),
+        "to_number" => call.one(to_number),
+        "to_string" => call.one(to_string),
+        "type" => call.one(type_of),
+        "values" => call.one(|Entries(entries)| Ok(list(entries.into_iter().map(|(_, value)| value).collect()))),
         _ => Err(format!("there is no function {name}()")),
     }
 }
 
-fn whole(number: f64) -> Value {
-    number::float_to_int(number).map_or_else(|| Value::from(number), number::integer)
+/// A call of a function, with arguments that are not evaluated yet.
+struct Call<'a> {
+    name: &'a str,
+    arguments: &'a [Ast],
+    data: &'a Value,
 }
 
-/// Pairs each item with the expression's result for it.
-fn keyed(items: Vec<Value>, expression: &Ast) -> Result<Vec<(Value, Value)>, String> {
-    items.into_iter().map(|item| Ok((evaluate(expression, &item)?, item))).collect()
+impl<'a> Call<'a> {
+    /// Runs a function of one argument.
+    fn one<A: Argument<'a>>(&self, run: impl FnOnce(A) -> Found) -> Found {
+        let [first] = self.arguments else { return Err(self.takes(1)) };
+        run(A::read(self, first)?)
+    }
+
+    /// Runs a function of two arguments.
+    fn two<A: Argument<'a>, B: Argument<'a>>(&self, run: impl FnOnce(A, B) -> Found) -> Found {
+        let [first, second] = self.arguments else { return Err(self.takes(2)) };
+        run(A::read(self, first)?, B::read(self, second)?)
+    }
+
+    fn takes(&self, wanted: usize) -> String {
+        format!("{}() takes {wanted} arguments, not {}", self.name, self.arguments.len())
+    }
+
+    fn needs(&self, expected: &str, given: &Value) -> String {
+        format!("{}() needs {expected}, but was given {}", self.name, shown(given))
+    }
 }
 
-fn extreme(items: Vec<(Value, Value)>, wanted: Ordering) -> Found {
+/// A type of arguments. The error of another type names the function.
+trait Argument<'a>: Sized {
+    fn read(call: &Call<'a>, argument: &'a Ast) -> Result<Self, String>;
+}
+
+impl Argument<'_> for Value {
+    fn read(call: &Call<'_>, argument: &Ast) -> Found {
+        evaluate(argument, call.data)
+    }
+}
+
+impl Argument<'_> for String {
+    fn read(call: &Call<'_>, argument: &Ast) -> Result<String, String> {
+        let value = evaluate(argument, call.data)?;
+        value.as_str().map(str::to_owned).ok_or_else(|| call.needs("text", &value))
+    }
+}
+
+impl Argument<'_> for Vec<Value> {
+    fn read(call: &Call<'_>, argument: &Ast) -> Result<Vec<Value>, String> {
+        let value = evaluate(argument, call.data)?;
+        items(&value).ok_or_else(|| call.needs("a list", &value))
+    }
+}
+
+/// A number as it was given, and as a float.
+struct Number(Value, f64);
+
+impl Argument<'_> for Number {
+    fn read(call: &Call<'_>, argument: &Ast) -> Result<Number, String> {
+        let value = evaluate(argument, call.data)?;
+        let float = float(&value).ok_or_else(|| call.needs("a number", &value))?;
+        Ok(Number(value, float))
+    }
+}
+
+/// A list of numbers.
+struct Numbers(Vec<Number>);
+
+impl Argument<'_> for Numbers {
+    fn read(call: &Call<'_>, argument: &Ast) -> Result<Numbers, String> {
+        let number = |item: Value| match float(&item) {
+            Some(float) => Ok(Number(item, float)),
+            None => Err(call.needs("a list of numbers", &item)),
+        };
+        Ok(Numbers(Vec::read(call, argument)?.into_iter().map(number).collect::<Result<_, _>>()?))
+    }
+}
+
+impl Numbers {
+    fn total(&self) -> f64 {
+        self.0.iter().fold(0.0, |total, Number(_, float)| total + float)
+    }
+}
+
+/// A list of texts.
+struct Texts(Vec<String>);
+
+impl Argument<'_> for Texts {
+    fn read(call: &Call<'_>, argument: &Ast) -> Result<Texts, String> {
+        let text = |item: Value| item.as_str().map(str::to_owned).ok_or_else(|| call.needs("a list of texts", &item));
+        Ok(Texts(Vec::read(call, argument)?.into_iter().map(text).collect::<Result<_, _>>()?))
+    }
+}
+
+/// The entries of a dictionary.
+struct Entries(Vec<(Value, Value)>);
+
+impl Argument<'_> for Entries {
+    fn read(call: &Call<'_>, argument: &Ast) -> Result<Entries, String> {
+        let value = evaluate(argument, call.data)?;
+        Ok(Entries(pairs(&value).ok_or_else(|| call.needs("a dictionary", &value))?))
+    }
+}
+
+/// A text or a list.
+enum Sequence {
+    Text(String),
+    List(Vec<Value>),
+}
+
+impl Argument<'_> for Sequence {
+    fn read(call: &Call<'_>, argument: &Ast) -> Result<Sequence, String> {
+        Sequence::of(call, &evaluate(argument, call.data)?)
+    }
+}
+
+impl Sequence {
+    fn of(call: &Call<'_>, value: &Value) -> Result<Sequence, String> {
+        match (value.as_str(), items(value)) {
+            (Some(text), _) => Ok(Sequence::Text(text.to_owned())),
+            (None, Some(items)) => Ok(Sequence::List(items)),
+            (None, None) => Err(call.needs("text or a list", value)),
+        }
+    }
+}
+
+/// An expression, such as `&name`, that the function evaluates for each item.
+struct Expression<'a>(&'a Ast);
+
+impl<'a> Argument<'a> for Expression<'a> {
+    fn read(call: &Call<'a>, argument: &'a Ast) -> Result<Expression<'a>, String> {
+        match argument {
+            Ast::Expref { ast, .. } => Ok(Expression(ast)),
+            _ => Err(format!("{}() needs an expression such as &name", call.name)),
+        }
+    }
+}
+
+fn abs(Number(value, float): Number) -> Found {
+    if !value.is_integer() {
+        return Ok(Value::from(float.abs()));
+    }
+    Ok(number::to_int(&value).map_or(value, |number| number::integer(number.abs())))
+}
+
+fn rounded(Number(value, float): Number, round: fn(f64) -> f64) -> Found {
+    if value.is_integer() {
+        return Ok(value);
+    }
+    let rounded = round(float);
+    Ok(number::float_to_int(rounded).map_or_else(|| Value::from(rounded), number::integer))
+}
+
+fn avg(numbers: Numbers) -> Found {
+    Ok(if numbers.0.is_empty() { null() } else { Value::from(numbers.total() / numbers.0.len() as f64) })
+}
+
+fn sum(numbers: Numbers) -> Found {
+    if numbers.0.iter().any(|Number(value, _)| !value.is_integer()) {
+        return Ok(Value::from(numbers.total()));
+    }
+    Ok(number::integer(numbers.0.iter().filter_map(|Number(value, _)| number::to_int(value)).sum()))
+}
+
+fn contains(call: &Call<'_>, subject: &Value, wanted: &Value) -> Found {
+    Ok(Value::from(match Sequence::of(call, subject)? {
+        Sequence::Text(text) => wanted.as_str().is_some_and(|wanted| text.contains(wanted)),
+        Sequence::List(items) => items.contains(wanted),
+    }))
+}
+
+fn reverse(subject: Sequence) -> Found {
+    Ok(match subject {
+        Sequence::Text(text) => Value::from(text.chars().rev().collect::<String>()),
+        Sequence::List(items) => list(items.into_iter().rev().collect()),
+    })
+}
+
+fn length(call: &Call<'_>, subject: &Value) -> Found {
+    match subject.as_str() {
+        Some(text) => Ok(Value::from(text.chars().count())),
+        None if is_list(subject) || is_dict(subject) => Ok(Value::from(subject.len().unwrap_or_default())),
+        None => Err(call.needs("text, a list or a dictionary", subject)),
+    }
+}
+
+fn map(expression: Expression<'_>, items: Vec<Value>) -> Found {
+    Ok(list(items.iter().map(|item| evaluate(expression.0, item)).collect::<Result<_, _>>()?))
+}
+
+fn merge(call: &Call<'_>) -> Found {
+    let mut merged: IndexMap<Value, Value> = IndexMap::new();
+    for argument in call.arguments {
+        let part = evaluate(argument, call.data)?;
+        merged.extend(pairs(&part).ok_or_else(|| call.needs("dictionaries", &part))?);
+    }
+    Ok(dict(merged))
+}
+
+/// The first argument that is not null; later ones are not evaluated.
+fn not_null(call: &Call<'_>) -> Found {
+    for argument in call.arguments {
+        let found = evaluate(argument, call.data)?;
+        if !found.is_none() {
+            return Ok(found);
+        }
+    }
+    Ok(null())
+}
+
+fn to_number(value: Value) -> Found {
+    Ok(match value.as_str() {
+        Some(text) => match number::parse_int(text, 10) {
+            Some(number) => number::integer(number),
+            None => number::parse_float(text).map_or_else(null, Value::from),
+        },
+        None if value.kind() == ValueKind::Number => value,
+        None => null(),
+    })
+}
+
+fn to_string(value: Value) -> Found {
+    if value.as_str().is_some() {
+        return Ok(value);
+    }
+    let options =
+        DumpOptions { item_separator: ",".to_owned(), key_separator: ":".to_owned(), ..DumpOptions::default() };
+    dump(&value, &options).map(Value::from)
+}
+
+fn type_of(value: Value) -> Found {
+    Ok(Value::from(match value.kind() {
+        ValueKind::Bool => "boolean",
+        ValueKind::Number => "number",
+        ValueKind::String => "string",
+        ValueKind::Map => "object",
+        ValueKind::Seq | ValueKind::Iterable => "array",
+        _ => "null",
+    }))
+}
+
+/// Items with the keys that they are compared by.
+type Keyed = Vec<(Value, Value)>;
+
+fn by_themselves(items: Vec<Value>) -> Keyed {
+    items.into_iter().map(|item| (item.clone(), item)).collect()
+}
+
+fn keyed(items: Vec<Value>, key: Expression<'_>) -> Result<Keyed, String> {
+    items.into_iter().map(|item| Ok((evaluate(key.0, &item)?, item))).collect()
+}
+
+fn sorted(mut items: Keyed) -> Found {
+    order::sort(&mut items, |(key, _)| key)?;
+    Ok(list(items.into_iter().map(|(_, item)| item).collect()))
+}
+
+/// The first of the items that no other exceeds in the wanted direction.
+fn extreme(items: Keyed, wanted: Ordering) -> Found {
     let mut items = items.into_iter();
     let Some(mut best) = items.next() else {
         return Ok(null());
