@@ -146,8 +146,13 @@ impl HostKeyPolicy {
         self.known.of(Marker::Revoked).chain(&self.revoked)
     }
 
+    /// Length in bits of an RSA key that is too short.
+    pub(crate) fn short(&self, key: &PublicKey) -> Option<u32> {
+        key.key_data().rsa().map(RsaPublicKey::key_size).filter(|&bits| bits < self.least_rsa_bits)
+    }
+
     fn refuse_short(&self, key: &PublicKey) -> Result<(), Error> {
-        match key.key_data().rsa().map(RsaPublicKey::key_size).filter(|&bits| bits < self.least_rsa_bits) {
+        match self.short(key) {
             Some(bits) => Err(Error::HostKeyShort {
                 presented: self.presented(key, &self.user_file, 0),
                 bits,
