@@ -5,16 +5,17 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::duplex::process;
-use super::{Connection, Duplex, Error, Pending};
+use super::{Connection, Duplex, Error, Pending, Target};
 
 /// A host behind a command such as `docker exec -i web`, to which a shell command is added.
 pub(super) struct Exec {
     words: Vec<String>,
+    warning: Option<String>,
 }
 
 impl Exec {
-    pub(super) fn new(words: &[String]) -> Exec {
-        Exec { words: words.to_vec() }
+    pub(super) fn new(target: &Target) -> Exec {
+        Exec { words: target.exec.clone(), warning: target.exec_warning.clone() }
     }
 
     fn program(&self) -> &str {
@@ -45,7 +46,7 @@ impl Connection for Exec {
     }
 
     fn warning(&self) -> Option<String> {
-        None
+        self.warning.clone()
     }
 
     fn wire_bytes(&self) -> (u64, u64) {
