@@ -3,16 +3,17 @@
 use tokio::process::Command;
 
 use super::duplex::process;
-use super::{Connection, Duplex, Error, Pending};
+use super::{Connection, Duplex, Error, Pending, Target};
 
 /// A host behind a command such as `docker exec -i web`, to which a shell command is added.
 pub(super) struct Exec {
     words: Vec<String>,
+    warning: Option<String>,
 }
 
 impl Exec {
-    pub(super) fn new(words: &[String]) -> Exec {
-        Exec { words: words.to_vec() }
+    pub(super) fn new(target: &Target) -> Exec {
+        Exec { words: target.exec.clone(), warning: target.exec_warning.clone() }
     }
 
     fn program(&self) -> &str {
@@ -29,5 +30,9 @@ impl Connection for Exec {
 
     fn lost_reason(&self) -> String {
         format!("`{}` has ended", self.program())
+    }
+
+    fn warning(&self) -> Option<String> {
+        self.warning.clone()
     }
 }

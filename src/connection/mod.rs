@@ -109,7 +109,7 @@ pub async fn connect(target: &Target, connector: &Connector) -> Result<Arc<dyn C
         }
         Kind::Exec => {
             tracing::debug!(host = target.name, "ENTER with `{}`", target.exec.join(" "));
-            Ok(Arc::new(exec::Exec::new(&target.exec)))
+            Ok(Arc::new(exec::Exec::new(target)))
         }
     }
 }

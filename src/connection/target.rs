@@ -60,6 +60,8 @@ pub struct Target {
     pub remote_tmp: String,
     /// Words of the command that runs a command on the host ([`Kind::Exec`]).
     pub exec: Vec<String>,
+    /// Warning for a user to whom that command cannot switch.
+    pub exec_warning: Option<String>,
     /// `windlass_peer_address`: address by which other hosts reach this one, if it is not that of the connection.
     pub peer_address: Option<IpAddr>,
 }
@@ -83,6 +85,7 @@ impl Target {
             retries: 0,
             remote_tmp: "~/.ansible/tmp".to_owned(),
             exec: Vec::new(),
+            exec_warning: None,
             peer_address: None,
         }
     }

@@ -180,19 +180,24 @@ impl Config {
             "tags",
             "windlass",
         ];
+        // Connections by a program read variables only. An option in silence without effect could be a daemon's.
+        const PROGRAMS: &[&str] = &["chroot_connection", "docker_connection"];
         let mut names = Vec::new();
         let is_section =
             |name: &str| base().iter().any(|setting| setting.ini.iter().any(|(section, _)| *section == name));
         for (section, key) in self.keys() {
             // Other programs may have sections of their own, so only a near miss is one.
-            let misspelt = (!is_section(section)).then(|| did_you_mean(section, SECTIONS.iter().copied())).flatten();
+            let misspelt = (!is_section(section) && !PROGRAMS.contains(&section))
+                .then(|| did_you_mean(section, SECTIONS.iter().copied()))
+                .flatten();
             if let Some(suggestion) = misspelt {
                 names.push(format!("setting [{section}] {key} ({suggestion})"));
                 continue;
             }
             let setting = base().iter().find(|setting| setting.ini.contains(&(section, key)));
             let harmless = setting.is_some_and(is_default);
-            if SECTIONS.contains(&section) && !is_supported(section, key) && !harmless {
+            if (SECTIONS.contains(&section) || PROGRAMS.contains(&section)) && !is_supported(section, key) && !harmless
+            {
                 // A setting that Ansible knows is spelt right.
                 let suggestion = match setting {
                     Some(_) => None,

@@ -98,7 +98,9 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
                 .ok_or_else(|| Error::new(format!("ansible_port of {host} is not a port: {value}")))?,
         ),
     };
-    let timeout = match resolver.value(&["ansible_ssh_timeout", "ansible_timeout"], None)? {
+    let own_timeout = plugin.and_then(exec::Plugin::timeout);
+    let timeouts: Vec<&str> = own_timeout.into_iter().chain(["ansible_ssh_timeout", "ansible_timeout"]).collect();
+    let timeout = match resolver.value(&timeouts, None)? {
         None => settings.connect.timeout,
         Some(value) => number(&value)
             .ok_or_else(|| Error::new(format!("ansible_timeout of {host} is not a number of seconds: {value}")))?,
@@ -111,6 +113,7 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
         .or_else(|| settings.connect.remote_user.clone());
     if let Some(plugin) = plugin {
         target.exec = exec::words(resolver, plugin, &target.host, target.user.as_deref())?;
+        target.exec_warning = exec::user_warning(host, plugin, target.user.as_deref());
     }
     target.password = resolver
         .text(&["ansible_ssh_pass", "ansible_ssh_password", "ansible_password"], None)?
@@ -148,14 +151,15 @@ fn ssh_arguments(resolver: &Resolver<'_>, settings: &Settings) -> Result<Vec<Str
     let host = resolver.host;
     let options = settings.connect.ssh_options.iter();
     let mut arguments: Vec<String> = options.flat_map(|option| ["-o".to_owned(), option.clone()]).collect();
-    for (names, setting) in [
-        (&["ansible_ssh_args"][..], &settings.connect.ssh_args),
-        (&["ansible_ssh_common_args"], &settings.connect.ssh_common_args),
-        (&["ansible_ssh_extra_args"], &settings.connect.ssh_extra_args),
+    for (name, setting) in [
+        ("ansible_ssh_args", &settings.connect.ssh_args),
+        ("ansible_ssh_common_args", &settings.connect.ssh_common_args),
+        ("ansible_ssh_extra_args", &settings.connect.ssh_extra_args),
     ] {
-        if let Some(text) = resolver.text(names, None)?.or_else(|| setting.clone()) {
-            let words = words_of(&text)
-                .map_err(|error| Error::new(format!("the SSH arguments of {host} cannot be read: {error}: {text}")))?;
+        if let Some(text) = resolver.text(&[name], None)?.or_else(|| setting.clone()) {
+            // Arguments may hold secrets, so the message does not repeat them.
+            let unreadable = |error| Error::new(format!("{name} of {host} cannot be read: {error}"));
+            let words = words_of(&text).map_err(unreadable)?;
             arguments.extend(words.iter().cloned());
         }
     }

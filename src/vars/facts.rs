@@ -230,6 +230,8 @@ pub(crate) fn is_protected(name: &str) -> bool {
         "ansible_interpreter_python_fallback",
         "ansible_package_use",
         "ansible_syslog_facility",
+        "incus_become_method",
+        "lxd_become_method",
     ];
     const PREFIXES: &[&str] = &[
         "ansible_become",

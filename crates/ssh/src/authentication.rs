@@ -238,7 +238,11 @@ impl<'a> Authentication<'a> {
         }
         if !resolved.options.identities_only.unwrap_or(false) {
             for identity in &identities {
-                offers.add_identity(identity);
+                let public = identity.public_key();
+                let name = format!("the agent's key {}", public.fingerprint(HashAlg::Sha256));
+                if self.is_long_enough(&public, &name) {
+                    offers.add_identity(identity);
+                }
             }
         }
         for file in &usual {
@@ -251,18 +255,23 @@ impl<'a> Authentication<'a> {
         let mut files = Vec::new();
         for path in paths {
             match KeyFile::read(path) {
-                Ok(file) => match self.resolved.policy.short(&file.public) {
-                    Some(bits) => self.complaints.push(format!(
-                        "the key {} is not used: it has {bits} bits, and RequiredRSASize is {}",
-                        path.display(),
-                        self.resolved.policy.least_rsa_bits
-                    )),
-                    None => files.push(file),
-                },
+                Ok(file) => {
+                    if self.is_long_enough(&file.public, &format!("the key {}", path.display())) {
+                        files.push(file);
+                    }
+                }
                 Err(complaint) => self.complaints.push(complaint),
             }
         }
         files
+    }
+
+    /// Whether RequiredRSASize permits the key; a complaint about a shorter one begins with its name.
+    fn is_long_enough(&mut self, key: &PublicKey, name: &str) -> bool {
+        let Some(bits) = self.resolved.policy.short(key) else { return true };
+        let least = self.resolved.policy.least_rsa_bits;
+        self.complaints.push(format!("{name} is not used: it has {bits} bits, and RequiredRSASize is {least}"));
+        false
     }
 
     async fn agent_identities(&mut self) -> Vec<AgentIdentity> {

@@ -38,7 +38,6 @@ pub(crate) struct KeyFile {
 impl KeyFile {
     /// Reads the public half of a private key file.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        refuse_exposed(path)?;
         let text = windlass_bounds::read_text(path)
             .map_err(|error| format!("the key {} cannot be read: {error}", path.display()))?;
         let beside = |suffix: &str| {
@@ -49,10 +48,10 @@ impl KeyFile {
         let public = match PrivateKey::from_openssh(&text) {
             // In this format, the public half of an encrypted key is readable too.
             Ok(key) => key.public_key().clone(),
-            Err(_) => match russh::keys::decode_secret_key(&text, None) {
-                Ok(key) => key.public_key().clone(),
-                Err(error) => russh::keys::load_public_key(beside(".pub"))
-                    .map_err(|_| format!("the key {} cannot be used: {error}", path.display()))?,
+            // In the others, only the private half has the public one.
+            Err(_) => match refuse_exposed(path).and_then(|()| public_half(path, &text)) {
+                Ok(key) => key,
+                Err(complaint) => russh::keys::load_public_key(beside(".pub")).map_err(|_| complaint)?,
             },
         };
         let certificate =
@@ -61,7 +60,14 @@ impl KeyFile {
     }
 }
 
-/// Refuses a key that other users may read, as ssh does.
+fn public_half(path: &Path, text: &str) -> Result<PublicKey, String> {
+    let key = russh::keys::decode_secret_key(text, None)
+        .map_err(|error| format!("the key {} cannot be used: {error}", path.display()))?;
+    Ok(key.public_key().clone())
+}
+
+/// Refuses the private half of a key that other users may read, as ssh does. Its public half still names a key of the
+/// agent.
 fn refuse_exposed(path: &Path) -> Result<(), String> {
     let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
     let mode = metadata.mode() & 0o777;
@@ -91,6 +97,7 @@ impl KeyStore {
         if let Some(key) = &*slot {
             return Ok(key.clone());
         }
+        refuse_exposed(path)?;
         let text = windlass_bounds::read_text(path)
             .map_err(|error| format!("the key {} cannot be read: {error}", path.display()))?;
         let key = match russh::keys::decode_secret_key(&text, None) {

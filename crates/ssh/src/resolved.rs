@@ -126,7 +126,7 @@ impl Resolved {
                 .map_err(wrong)
         };
         let known_files = |given: &Option<Vec<String>>, defaults: [&str; 2]| match given {
-            Some(files) => paths(&files.iter().filter(|file| *file != "none").cloned().collect::<Vec<_>>()),
+            Some(files) => paths(&files.iter().filter(|file| !config::is_none(file)).cloned().collect::<Vec<_>>()),
             None => paths(&defaults.map(str::to_owned)),
         };
         let user_files = known_files(&options.user_known_hosts, ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"])?;
@@ -197,18 +197,19 @@ impl Resolved {
 }
 
 fn revoked_keys(options: &HostOptions, tokens: &Tokens) -> Result<Vec<known_hosts::Entry>, String> {
-    match options.revoked_host_keys.as_deref().filter(|file| *file != "none") {
+    match options.revoked_host_keys.as_deref().filter(|file| !config::is_none(file)) {
         Some(file) => known_hosts::revoked(&PathBuf::from(tokens.expand_path(file)?)),
         None => Ok(Vec::new()),
     }
 }
 
 fn route(options: &HostOptions, tokens: &Tokens) -> Result<Route, String> {
-    if let Some(command) = options.proxy_command.as_deref().filter(|command| *command != "none" && !command.is_empty())
+    if let Some(command) =
+        options.proxy_command.as_deref().filter(|command| !config::is_none(command) && !command.is_empty())
     {
         return Ok(Route::Command(tokens.expand(command)?));
     }
-    match options.proxy_jump.as_deref().filter(|jump| *jump != "none" && !jump.is_empty()) {
+    match options.proxy_jump.as_deref().filter(|jump| !config::is_none(jump) && !jump.is_empty()) {
         Some(jump) => {
             Ok(Route::Jump(jump.split(',').map(|hop| hop_of(&tokens.expand(hop.trim())?)).collect::<Result<_, _>>()?))
         }
@@ -283,5 +284,20 @@ mod tests {
         assert_eq!((resolved.port, resolved.user.as_str()), (2201, "deploy"));
         assert!(matches!(resolved.route, Route::Jump(hops) if hops.len() == 2));
         assert_eq!(resolved.policy.host.name, "[web]:2201");
+    }
+
+    #[test]
+    fn none_in_any_case_switches_an_option_off() {
+        let options = ["RevokedHostKeys=NONE", "UserKnownHostsFile=None", "ProxyCommand=NONE"];
+        let destination = Destination { host: "web".into(), port: None, user: None };
+        let with = |options: &[&str]| {
+            let arguments = options.iter().map(|option| format!("-o{option}")).collect();
+            let settings = Settings { arguments, config_files: ConfigFiles::None, ..Settings::default() };
+            Resolved::new(&destination, &settings).unwrap()
+        };
+        let resolved = with(&options);
+        assert_eq!((&resolved.route, &resolved.policy.user_file), (&Route::Direct, &PathBuf::from("/dev/null")));
+        assert!(resolved.policy.revoked.is_empty());
+        assert_eq!(with(&["ProxyJump=None"]).route, Route::Direct);
     }
 }

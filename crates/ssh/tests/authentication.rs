@@ -10,8 +10,16 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{Agent, Sshd, User, available, keygen, output, run};
+use support::{Agent, Sshd, User, available, keygen, keygen_rsa, output, run};
 use windlass_ssh::{Connector, Exit, Secret, Settings, connect};
+
+/// Settings with the keys of an agent and no file.
+fn with_agent(sshd: &Sshd, agent: &Agent) -> Settings {
+    let mut settings = Settings { identity_file: None, ..sshd.settings() };
+    settings.arguments.retain(|argument| !argument.contains("IdentityAgent"));
+    settings.arguments.push(format!("-oIdentityAgent={}", agent.socket.display()));
+    settings
+}
 
 #[tokio::test]
 async fn key_file_login_runs_command_with_all_streams() {
@@ -72,13 +80,59 @@ async fn key_that_others_may_read_is_not_used() {
 }
 
 #[tokio::test]
+async fn file_that_others_may_read_still_names_a_key_of_the_agent() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    let agent = Agent::with_key(sshd.directory.path(), &sshd.path("id"));
+    fs::set_permissions(sshd.path("id"), fs::Permissions::from_mode(0o644)).unwrap();
+    let mut settings = with_agent(&sshd, &agent);
+    settings.arguments.push("-oIdentitiesOnly=yes".into());
+    settings.identity_file = Some(sshd.path("id"));
+    connect(&sshd.destination(), &settings).await.unwrap();
+
+    // A file in the older format gives its public half only with the private one.
+    run(Command::new("ssh-keygen").args(["-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-f"]).arg(sshd.path("old")));
+    fs::copy(sshd.path("old.pub"), sshd.path("authorized_keys")).unwrap();
+    let agent = Agent::with_key(&sshd.path("home"), &sshd.path("old"));
+    fs::set_permissions(sshd.path("old"), fs::Permissions::from_mode(0o644)).unwrap();
+    let mut settings = with_agent(&sshd, &agent);
+    settings.arguments.push("-oIdentitiesOnly=yes".into());
+    settings.identity_file = Some(sshd.path("old"));
+    connect(&sshd.destination(), &settings).await.unwrap();
+    fs::remove_file(sshd.path("old.pub")).unwrap();
+    let error = connect(&sshd.destination(), &settings).await.unwrap_err();
+    assert!(error.is_authentication() && error.to_string().contains("run `chmod 600"), "{error}");
+}
+
+#[tokio::test]
+async fn keys_of_the_agent_shorter_than_required_rsa_size_are_not_offered() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    let key = sshd.path("rsa");
+    keygen_rsa(&key);
+    fs::copy(sshd.path("rsa.pub"), sshd.path("authorized_keys")).unwrap();
+    let agent = Agent::with_key(sshd.directory.path(), &key);
+    let mut settings = with_agent(&sshd, &agent);
+    connect(&sshd.destination(), &settings).await.unwrap();
+    settings.arguments.push("-oRequiredRSASize=3072".into());
+    let error = connect(&sshd.destination(), &settings).await.unwrap_err().to_string();
+    assert!(error.contains("the agent's key SHA256:"), "{error}");
+    assert!(error.contains("is not used: it has 2048 bits, and RequiredRSASize is 3072"), "{error}");
+    assert!(!error.contains("offered the agent's key"), "{error}");
+}
+
+#[tokio::test]
 async fn rsa_key_file_logs_in() {
     if !available() {
         return;
     }
     let sshd = Sshd::start("");
     let key = sshd.path("rsa");
-    run(Command::new("ssh-keygen").args(["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f"]).arg(&key));
+    keygen_rsa(&key);
     fs::copy(sshd.path("rsa.pub"), sshd.path("authorized_keys")).unwrap();
     connect(&sshd.destination(), &Settings { identity_file: Some(key), ..sshd.settings() }).await.unwrap();
 }
@@ -90,9 +144,7 @@ async fn agent_signs_for_its_keys_and_encrypted_files() {
     }
     let sshd = Sshd::start("");
     let agent = Agent::with_key(sshd.directory.path(), &sshd.path("id"));
-    let mut settings = Settings { identity_file: None, ..sshd.settings() };
-    settings.arguments.retain(|argument| !argument.contains("IdentityAgent"));
-    settings.arguments.push(format!("-oIdentityAgent={}", agent.socket.display()));
+    let settings = with_agent(&sshd, &agent);
     connect(&sshd.destination(), &settings).await.unwrap();
 
     // An encrypted file needs no passphrase if its key is in the agent.

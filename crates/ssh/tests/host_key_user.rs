@@ -179,10 +179,7 @@ async fn scan_reads_every_key_compares_it_and_pins_it() {
     if !available() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let rsa = directory.path().join("rsa");
-    run(Command::new("ssh-keygen").args(["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f"]).arg(&rsa));
-    let sshd = Sshd::start(&format!("HostKey {}", rsa.display()));
+    let sshd = Sshd::with_rsa_host_key();
     let (destination, settings) = (sshd.destination(), asking(&sshd));
     let connector = Connector::default();
     let keys = connector.host_keys(&destination, &settings).await.unwrap();

@@ -116,19 +116,17 @@ async fn rsa_keys_shorter_than_required_rsa_size_are_refused() {
     if !available() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let rsa = directory.path().join("rsa");
-    run(Command::new("ssh-keygen").args(["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f"]).arg(&rsa));
-    let sshd = Sshd::start(&format!("HostKey {}", rsa.display()));
+    let sshd = Sshd::with_rsa_host_key();
     let mut settings = sshd.settings();
     settings.arguments.extend(["-oRequiredRSASize=3072".to_owned(), "-oHostKeyAlgorithms=rsa-sha2-512".to_owned()]);
     let error = connect(&sshd.destination(), &settings).await.unwrap_err();
     assert!(error.is_host_key() && error.to_string().contains("has 2048 bits"), "{error}");
     assert!(!saw_a_user(&sshd));
 
-    fs::copy(directory.path().join("rsa.pub"), sshd.path("authorized_keys")).unwrap();
+    fs::copy(sshd.path("rsa.pub"), sshd.path("authorized_keys")).unwrap();
     settings.arguments.truncate(settings.arguments.len() - 1);
-    let error = connect(&sshd.destination(), &Settings { identity_file: Some(rsa), ..settings }).await.unwrap_err();
+    settings.identity_file = Some(sshd.path("rsa"));
+    let error = connect(&sshd.destination(), &settings).await.unwrap_err();
     assert!(error.is_authentication() && error.to_string().contains("it has 2048 bits"), "{error}");
 }
 
@@ -149,15 +147,8 @@ async fn known_key_algorithm_requested_first() {
     if !available() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let rsa = directory.path().join("rsa");
-    run(Command::new("ssh-keygen").args(["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f"]).arg(&rsa));
-    let sshd = Sshd::start(&format!("HostKey {}", rsa.display()));
-    sshd.known_hosts(&format!(
-        "[127.0.0.1]:{} {}",
-        sshd.port,
-        fs::read_to_string(directory.path().join("rsa.pub")).unwrap()
-    ));
+    let sshd = Sshd::with_rsa_host_key();
+    sshd.known_hosts(&format!("[127.0.0.1]:{} {}", sshd.port, fs::read_to_string(sshd.path("rsa.pub")).unwrap()));
     connect(&sshd.destination(), &strict(&sshd)).await.unwrap();
 }
 

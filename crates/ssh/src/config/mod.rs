@@ -8,7 +8,7 @@ mod reader;
 mod tokens;
 
 pub(crate) use arguments::Arguments;
-pub(crate) use options::{AddressFamily, HostOptions};
+pub(crate) use options::{AddressFamily, HostOptions, is_none};
 pub use options::{HostKeyChecking, duration};
 pub(crate) use reader::{Query, Sources, read};
 pub(crate) use tokens::Tokens;

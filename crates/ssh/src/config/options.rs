@@ -72,7 +72,14 @@ impl HostOptions {
     /// Sets one option. Skips those that this client does not support (forwardings, ControlMaster, ...), and fails for
     /// those that ssh does not have either.
     pub(crate) fn set(&mut self, keyword: &str, rest: &str, words: &[String]) -> Result<(), String> {
-        let first = || words.first().cloned().ok_or_else(|| format!("the option `{keyword}` has no value"));
+        let first = || match words {
+            [] => Err(format!("the option `{keyword}` has no value")),
+            // As in ssh: a part that is left out in silence could be the one that protects.
+            [_, second, ..] if !matches!(keyword, "proxyjump" | "rekeylimit") => {
+                Err(format!("the option `{keyword}` has one value; `{second}` is too many, unless quotes join them"))
+            }
+            [first, ..] => Ok(first.clone()),
+        };
         match keyword {
             "hostname" => once(&mut self.host_name, first()?),
             "port" => {
@@ -117,12 +124,12 @@ impl HostOptions {
             }
             "pubkeyauthentication" => {
                 // `unbound` and `host-bound` only select the extension used with the agent.
-                let text = first()?;
+                let text = first()?.to_lowercase();
                 let on = matches!(text.as_str(), "unbound" | "host-bound") || boolean(keyword, &text)?;
                 once(&mut self.public_key_authentication, on);
             }
             "addressfamily" => {
-                let family = match first()?.as_str() {
+                let family = match first()?.to_lowercase().as_str() {
                     "inet" => AddressFamily::V4,
                     "inet6" => AddressFamily::V6,
                     "any" => AddressFamily::Any,
@@ -137,7 +144,8 @@ impl HostOptions {
                 }
             }
             "revokedhostkeys" => once(&mut self.revoked_host_keys, first()?),
-            "requiredrsasize" => once(&mut self.required_rsa_size, number(keyword, &first()?)?),
+            // Fedora's builds had the option under another name first.
+            "requiredrsasize" | "rsaminsize" => once(&mut self.required_rsa_size, number(keyword, &first()?)?),
             "casignaturealgorithms" => once(&mut self.ca_signature_algorithms, first()?),
             "ignoreunknown" => once(&mut self.ignored, first()?),
             _ if keywords::is_known(keyword) || self.ignores(keyword) => {
@@ -155,6 +163,11 @@ impl HostOptions {
     fn ignores(&self, keyword: &str) -> bool {
         self.ignored.as_deref().is_some_and(|list| pattern::list(list.split(','), keyword) == pattern::Match::Yes)
     }
+}
+
+/// Whether an option is switched off. ssh compares this word without regard to case, except for IdentityAgent.
+pub(crate) fn is_none(text: &str) -> bool {
+    text.eq_ignore_ascii_case("none")
 }
 
 fn once<T>(slot: &mut Option<T>, value: T) {

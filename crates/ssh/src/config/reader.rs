@@ -51,7 +51,7 @@ pub(crate) fn read(
     }
     let files: Vec<&PathBuf> = match &arguments.config_file {
         // As in ssh, `-F` replaces both files, and `none` reads no file at all.
-        Some(path) if path.as_os_str() == "none" => Vec::new(),
+        Some(path) if path.as_os_str().eq_ignore_ascii_case("none") => Vec::new(),
         Some(path) => {
             if !path.exists() {
                 return Err(wrong(format!("ssh option `-F {}`", path.display()), "the file does not exist".into()));
@@ -261,6 +261,7 @@ fn wrong(place: String, problem: String) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::AddressFamily;
     use super::*;
 
     fn options(text: &str, host: &str, arguments: &[&str]) -> HostOptions {
@@ -343,5 +344,39 @@ mod tests {
     fn keywords_of_other_builds_of_ssh_pass() {
         let text = "IgnoreUnknown My*,Other\nMyChoice yes\nOther 1\nGSSAPIKeyExchange no\nUseKeychain yes\nPort 7\n";
         assert_eq!(options(text, "a", &[]).port, Some(7));
+        let hpn =
+            "NoneEnabled no\nNoneSwitch no\nNoneMacEnabled no\nHPNDisabled yes\nHPNBufferSize 2048\nTcpRcvBuf 4\n";
+        let others = "TcpRcvBufPoll yes\nDisableMTAES no\nAskPassGUI no\nKeychainIntegration no\nPort 8\n";
+        assert_eq!(options(&format!("{hpn}{others}"), "a", &[]).port, Some(8));
+    }
+
+    #[test]
+    fn words_of_options_compared_without_regard_to_case() {
+        let text = "AddressFamily INET6\nPubkeyAuthentication Unbound\nRSAMinSize 3072\nRequiredRSASize 1024\n";
+        let found = options(text, "a", &["-F", "NONE"]);
+        assert_eq!((found.address_family, found.required_rsa_size), (None, None));
+        let found = options(text, "a", &[]);
+        assert_eq!(found.address_family, Some(AddressFamily::V6));
+        assert_eq!((found.public_key_authentication, found.required_rsa_size), (Some(true), Some(3072)));
+    }
+
+    #[test]
+    fn second_value_of_an_option_refused() {
+        let account = Account { name: "me".into(), uid: 1000, home: "/".into() };
+        let query = Query { host: "a", account: &account };
+        let sources = Sources { user: None, system: None };
+        let read_one = |option: &str| {
+            let arguments = Arguments::parse(&["-o".to_owned(), option.to_owned()]).unwrap();
+            read(&query, HostOptions::default(), &arguments, &sources)
+        };
+        for option in
+            ["RevokedHostKeys /a /b", "Port 22 23", "RequiredRSASize 2048 1024", "StrictHostKeyChecking yes no"]
+        {
+            let error = read_one(option).unwrap_err().to_string();
+            assert!(error.contains("is too many, unless quotes join them"), "{option}: {error}");
+        }
+        for option in ["RevokedHostKeys \"/a b\"", "RevokedHostKeys /a # why", "RekeyLimit 1G 1h"] {
+            read_one(option).unwrap();
+        }
     }
 }

@@ -28,7 +28,18 @@ pub struct Sshd {
 
 impl Sshd {
     pub fn start(extra: &str) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), extra)
+    }
+
+    /// A server with an RSA host key of 2048 bits, `rsa` in its directory, besides its usual one.
+    pub fn with_rsa_host_key() -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let key = directory.path().join("rsa");
+        keygen_rsa(&key);
+        Self::start_in(directory, &format!("HostKey {}", key.display()))
+    }
+
+    fn start_in(directory: tempfile::TempDir, extra: &str) -> Self {
         let path = directory.path();
         keygen(&path.join("host_key"), "");
         keygen(&path.join("id"), "");
@@ -136,6 +147,10 @@ pub fn free_port() -> u16 {
 
 pub fn keygen(path: &Path, passphrase: &str) {
     run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", passphrase, "-C", "test", "-f"]).arg(path));
+}
+
+pub fn keygen_rsa(path: &Path) {
+    run(Command::new("ssh-keygen").args(["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f"]).arg(path));
 }
 
 pub fn run(command: &mut Command) -> String {
