@@ -190,12 +190,89 @@ fn publish(folder: &Path, served: &Path, server: &str, name: &str, versions: &[&
         page(
             &format!("{api}/{version}"),
             format!(
-                r#"{{"download_url": "/{file}", "artifact": {{"sha256": "{sha256}"}}, "metadata": {{"dependencies": {{}}}}}}"#
+                r#"{{"download_url": "/{file}", "artifact": {{"sha256": "{sha256}"}}, "metadata": {{"dependencies": {{}}}}, "signatures": []}}"#
             ),
         );
     }
     let listed: Vec<String> = versions.iter().map(|version| format!(r#"{{"version": "{version}"}}"#)).collect();
     page(&api, format!(r#"{{"data": [{}], "links": {{"next": null}}}}"#, listed.join(", ")));
+}
+
+#[test]
+fn collection_is_installed_only_with_enough_valid_signatures() {
+    let (folder, served) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = file_server(served.path().to_owned());
+    publish(folder.path(), served.path(), &server, "signed", &["1.0.0"]);
+    publish(folder.path(), served.path(), &server, "plain", &["1.0.0"]);
+    let shell = |script: &str| {
+        let script = format!(
+            "set -e; gpg() {{ command gpg --quiet --batch --homedir \"$PWD\" --passphrase '' \"$@\"; }}\n{script}"
+        );
+        let output = Command::new("bash").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    shell(
+        "gpg --quick-generate-key mine@example.org; gpg --quick-generate-key other@example.org
+         gpg --export mine > mine.gpg; gpg --export other > other.gpg
+         tar xf built/me-signed-1.0.0.tar.gz MANIFEST.json
+         for who in mine other; do gpg --local-user $who --armor --detach-sign -o $who.asc MANIFEST.json; done
+         echo x >> MANIFEST.json; gpg --local-user mine --armor --detach-sign -o wrong.asc MANIFEST.json; echo none > none.asc",
+    );
+    let file = |name: &str| format!("file://{}/{name}.asc", folder.path().display());
+    let install = |name: &str, signatures: &[&str], options: &[&str]| {
+        let _ = fs::remove_dir_all(folder.path().join("installed"));
+        let given: Vec<String> = signatures.iter().flat_map(|name| ["--signature".to_owned(), file(name)]).collect();
+        let given: Vec<&str> = given.iter().map(String::as_str).collect();
+        let text = collection(folder.path(), &server, &[&["install", name], &given[..], options].concat());
+        let is_there = folder.path().join("installed/ansible_collections").join(name.replace('.', "/")).exists();
+        assert_eq!(is_there, text.contains("was installed successfully"), "{text}");
+        (is_there, text)
+    };
+    let mine: &[&str] = &["--keyring", "mine.gpg"];
+    for (signatures, options, expected) in [
+        (&["mine"][..], &[][..], ""),
+        (&["mine", "other"], &[], ""),
+        (&["other"], &[], "0 of 1 are valid, and 1 must be (ERRSIG: "),
+        (&["wrong"], &[], "BADSIG: the manifest is not the one that was signed"),
+        (&["none"], &[], "NODATA: there is no signature in it"),
+        (&["mine", "other"], &["--required-valid-signature-count", "all"], "all must be valid (ERRSIG"),
+        (&["mine", "other"], &["--required-valid-signature-count", "2"], "1 of 2 are valid, and 2 must be"),
+        (
+            &["mine", "other"],
+            &["--required-valid-signature-count", "all", "--ignore-signature-status-codes", "NO_PUBKEY", "ERRSIG"],
+            "",
+        ),
+        (&["other"], &["--disable-gpg-verify"], ""),
+        (&["absent"], &[], "cannot be read"),
+    ] {
+        let (is_there, text) = install("me.signed", signatures, &[mine, options].concat());
+        assert_eq!(is_there, expected.is_empty(), "{signatures:?} {options:?}: {text}");
+        assert!(text.contains(expected), "{text}");
+    }
+    // Unsigned collections are refused on demand, and without a keyring nothing is verified in silence.
+    assert!(install("me.plain", &[], mine).1.contains("me.plain has no signature"));
+    let strict = [mine, &["--required-valid-signature-count", "+1"]].concat();
+    assert!(install("me.plain", &[], &strict).1.contains("none is valid"));
+    assert!(install("./plain-1.0.0", &[], &strict).1.contains("it is no built archive"));
+    assert!(install("me.signed", &["mine"], &[]).1.contains("no keyring that could verify them"));
+
+    // Signatures of the server, and those of an installed collection.
+    let details = served.path().join("api/v3/collections/me/signed/versions/1.0.0/index.html");
+    let sign = |name: &str| {
+        let mut answer: serde_json::Value = serde_json::from_slice(&fs::read(&details).unwrap()).unwrap();
+        let text = fs::read_to_string(folder.path().join(format!("{name}.asc"))).unwrap();
+        answer["signatures"] = serde_json::json!([{"signature": text}]);
+        fs::write(&details, answer.to_string()).unwrap();
+    };
+    sign("other");
+    assert!(!install("me.signed", &[], mine).0);
+    assert!(install("me.signed", &[], &[]).1.contains("are not verified, because no keyring is set"));
+    sign("mine");
+    assert!(install("me.signed", &[], &strict).0);
+    let verify = |options: &[&str]| collection(folder.path(), &server, &[&["verify", "me.signed"], options].concat());
+    assert!(verify(&strict).contains("Successfully verified"));
+    sign("wrong");
+    assert!(verify(&strict).contains("BADSIG"));
 }
 
 #[test]

@@ -236,6 +236,11 @@ const DOCUMENTED: &[Row] = &[
         &[("src/http/server.rs", "const HEAD_DEADLINE: Duration = Duration::from_secs(10);")],
     ),
     (
+        "GnuPG, which verifies a signature",
+        "60 s",
+        &[("src/cli/galaxy/collection/signature.rs", "const DEADLINE: Duration = Duration::from_secs(60);")],
+    ),
+    (
         "Form that a browser sends",
         "10 s",
         &[("src/http/server/form.rs", "const DEADLINE: Duration = Duration::from_secs(10);")],

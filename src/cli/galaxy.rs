@@ -125,6 +125,11 @@ struct Install {
     /// Install exactly the commits and hashes in the lock file
     #[arg(long, requires = "requirements", conflicts_with = "lock")]
     locked: bool,
+    /// Do not verify signatures of collections
+    #[arg(long)]
+    disable_gpg_verify: bool,
+    #[command(flatten)]
+    signature_options: collection::SignatureOptions,
     #[command(flatten)]
     places: Places,
     #[command(flatten)]

@@ -22,10 +22,28 @@ pub(crate) const CASES: &[Case] = &[
         then: &["windlass galaxy collection install -r requirements.yml --locked --force"],
     },
     Case {
-        setup: &[("ansible.cfg", "[galaxy]\ngpg_keyring = keys.gpg\n")],
-        fails: "windlass galaxy collection init me.it && echo 'collections: [me/it]' > all.yml && windlass galaxy install -r all.yml",
-        says: "set `disable_gpg_verify = true` in [galaxy] of ansible.cfg, or install with ansible-galaxy",
-        mended: &[("ansible.cfg", "[galaxy]\ngpg_keyring = keys.gpg\ndisable_gpg_verify = true\n")],
-        then: &["windlass galaxy collection install me/it", "windlass galaxy install -r all.yml"],
+        setup: &[("ansible.cfg", "[galaxy]\ngpg_keyring = ./keys.gpg\n")],
+        fails: "windlass galaxy collection init me.it && windlass galaxy collection build me/it \
+                && windlass galaxy collection install me-it-1.0.0.tar.gz",
+        says: "import keys into it: `gpg --no-default-keyring --keyring FILE --import KEY.asc`",
+        mended: &[],
+        then: &[
+            "gpg --homedir . --batch --passphrase '' --quick-generate-key me@example.org && gpg --homedir . --export me > KEY.asc \
+                 && gpg --homedir . --no-default-keyring --keyring ./keys.gpg --import KEY.asc \
+                 && windlass galaxy collection install me-it-1.0.0.tar.gz",
+        ],
+    },
+    Case {
+        setup: &[],
+        fails: "windlass galaxy collection init me.it && windlass galaxy collection build me/it \
+                && gpg --homedir . --batch --passphrase '' --quick-generate-key me@example.org && tar xf me-it-1.0.0.tar.gz MANIFEST.json \
+                && gpg --homedir . --armor --detach-sign MANIFEST.json && gpg --homedir . --export > keys.gpg \
+                && windlass galaxy collection install me-it-1.0.0.tar.gz --signature file://$PWD/MANIFEST.json.asc",
+        says: "name one with --keyring, or `gpg_keyring` in [galaxy] of ansible.cfg",
+        mended: &[],
+        then: &[
+            "windlass galaxy collection install me-it-1.0.0.tar.gz --signature file://$PWD/MANIFEST.json.asc --keyring keys.gpg \
+                 --required-valid-signature-count +1",
+        ],
     },
 ];

@@ -12,21 +12,21 @@ mod name;
 mod published;
 mod requirement;
 mod resolve;
+mod signature;
 mod tree;
 mod verify;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
-use serde_json::Value;
-
 pub(super) use self::install::Installer;
 pub(super) use self::requirement::Requirement;
+pub(super) use self::signature::{Options as SignatureOptions, Signatures};
 use self::tree::Tree;
 use self::verify::Verifier;
 use super::lock::Lock;
 use super::{Common, Galaxy};
 use crate::error::{Error, Result};
+use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -90,9 +90,14 @@ pub(super) struct Install {
     /// Contact no Galaxy server
     #[arg(long)]
     offline: bool,
-    /// Do not fail because signatures are not verified, although `gpg_keyring` is set
+    /// Do not verify signatures
     #[arg(long)]
     disable_gpg_verify: bool,
+    /// URL of a further signature of the collection, also `file://`; repeatable
+    #[arg(long = "signature", value_name = "URL", conflicts_with = "requirements")]
+    signatures: Vec<String>,
+    #[command(flatten)]
+    signature_options: SignatureOptions,
     /// Write versions and hashes to requirements.lock beside the requirements file
     #[arg(long, requires = "requirements")]
     lock: bool,
@@ -146,6 +151,11 @@ pub(super) struct Verify {
     /// Continue with the next collection after an error
     #[arg(short, long)]
     ignore_errors: bool,
+    /// URL of a further signature of the collection, also `file://`; repeatable
+    #[arg(long = "signature", value_name = "URL", conflicts_with = "requirements")]
+    signatures: Vec<String>,
+    #[command(flatten)]
+    signature_options: SignatureOptions,
     #[command(flatten)]
     places: Places,
     #[command(flatten)]
@@ -194,8 +204,9 @@ pub(super) fn run(verb: &Verb, galaxy: &Galaxy) -> Result<u8> {
                 roots: roots(&arguments.places.collections_path, galaxy),
                 offline: arguments.offline,
                 ignore_errors: arguments.ignore_errors,
+                signatures: Signatures::new(&arguments.signature_options, false, galaxy)?,
             };
-            let wanted = wanted(&arguments.names, arguments.requirements.as_deref(), galaxy)?;
+            let wanted = wanted(&arguments.names, arguments.requirements.as_deref(), &arguments.signatures, galaxy)?;
             Ok(u8::from(!verifier.verify(&wanted)?))
         }
         Verb::Download(arguments) => download::run(arguments, galaxy),
@@ -206,14 +217,15 @@ pub(super) fn run(verb: &Verb, galaxy: &Galaxy) -> Result<u8> {
     }
 }
 
-/// Requirements from arguments or from a file.
-fn wanted(words: &[String], file: Option<&Path>, galaxy: &Galaxy) -> Result<Vec<Requirement>> {
+/// Requirements from arguments, with the addresses of their signatures, or from a file.
+fn wanted(words: &[String], file: Option<&Path>, signatures: &[String], galaxy: &Galaxy) -> Result<Vec<Requirement>> {
     let Some(file) = file else {
         if words.is_empty() {
             return Err(Error::new("You must specify a collection name or a requirements file."));
         }
         let requirements = words.iter().map(|word| Requirement::of_word(word)).collect::<Result<Vec<_>>>()?;
-        return Ok(requirements.into_iter().flatten().collect());
+        let requirements = requirements.into_iter().flatten();
+        return requirements.map(|requirement| requirement.signed_by(signatures.to_vec())).collect();
     };
     if !words.is_empty() {
         return Err(Error::new("The positional collection_name arg and --requirements-file are mutually exclusive."));
@@ -232,10 +244,8 @@ fn roots(given: &[String], galaxy: &Galaxy) -> Vec<PathBuf> {
 
 fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
     let requirements = arguments.wanted.requirements.as_deref();
-    let wanted = wanted(&arguments.wanted.sources, requirements, galaxy)?;
-    if !arguments.disable_gpg_verify {
-        refuse_unverified(galaxy)?;
-    }
+    let wanted = wanted(&arguments.wanted.sources, requirements, &arguments.signatures, galaxy)?;
+    let signatures = Signatures::new(&arguments.signature_options, arguments.disable_gpg_verify, galaxy)?;
     let lock_path = requirements.unwrap_or(Path::new("")).with_extension("lock");
     let locked = if arguments.locked { Some(Lock::read(&lock_path, &galaxy.files)?.collections) } else { None };
     if let Some(path) = &arguments.collections_path {
@@ -251,6 +261,7 @@ fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
         ignore_errors: arguments.ignore_errors,
         locked,
         whole: arguments.lock || arguments.locked,
+        signatures,
         ..Installer::new(galaxy, &arguments.common, roots(arguments.collections_path.as_slice(), galaxy))?
     };
     let collections = installer.install(&wanted)?;
@@ -260,16 +271,6 @@ fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
         Lock { roles, collections }.write(&lock_path)?;
     }
     Ok(0)
-}
-
-/// Fails if signatures are to be verified.
-fn refuse_unverified(galaxy: &Galaxy) -> Result<()> {
-    let is_disabled = galaxy.setting("GALAXY_DISABLE_GPG_VERIFY")? == Value::Bool(true);
-    if is_disabled || !galaxy.setting("GALAXY_GPG_KEYRING")?.is_string() {
-        return Ok(());
-    }
-    Err(Error::new("`gpg_keyring` is set, but signatures of collections are not verified")
-        .hint("set `disable_gpg_verify = true` in [galaxy] of ansible.cfg, or install with ansible-galaxy"))
 }
 
 /// Warns if no run will find the installed collections.
@@ -319,7 +320,6 @@ pub(super) fn install_all(
     locked: Option<Vec<super::lock::Entry>>,
     galaxy: &Galaxy,
 ) -> Result<Vec<super::lock::Entry>> {
-    refuse_unverified(galaxy)?;
     let installer = Installer {
         force: arguments.force || arguments.force_with_deps,
         force_dependencies: arguments.force_with_deps,
@@ -327,6 +327,7 @@ pub(super) fn install_all(
         ignore_errors: arguments.ignore_errors,
         locked,
         whole: arguments.lock || arguments.locked,
+        signatures: Signatures::new(&arguments.signature_options, arguments.disable_gpg_verify, galaxy)?,
         ..Installer::new(galaxy, &arguments.common, roots(&[], galaxy))?
     };
     installer.install(collections)

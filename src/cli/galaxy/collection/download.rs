@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// Downloads collections and writes a requirements file for them.
 pub(super) fn run(arguments: &Download, galaxy: &Galaxy) -> Result<u8> {
     let options = &arguments.wanted;
-    let requirements = wanted(&options.sources, options.requirements.as_deref(), galaxy)?;
+    let requirements = wanted(&options.sources, options.requirements.as_deref(), &[], galaxy)?;
     let to = crate::vars::absolute(&crate::settings::expand_home(&arguments.download_path.to_string_lossy()));
     let fail = |error: std::io::Error| Error::new(format!("{} cannot be written: {error}", to.display()));
     std::fs::create_dir_all(&to).map_err(fail)?;

@@ -68,12 +68,12 @@ pub(super) fn fetch(
 ) -> Result<Vec<Given>> {
     match requirement {
         Requirement::Published { .. } => Ok(Vec::new()),
-        Requirement::Archive(path) => Ok(vec![Given::archive(path.clone(), path.display().to_string(), None)?]),
+        Requirement::Archive { path, .. } => Ok(vec![Given::archive(path.clone(), path.display().to_string(), None)?]),
         Requirement::Directory(path) => {
             let content = Content::Tree(Tree::read(path, galaxy)?);
             Ok(vec![Given { content, source: path.display().to_string(), commit: None, _temporary: None }])
         }
-        Requirement::Url(url) => {
+        Requirement::Url { url, .. } => {
             let servers: Servers = galaxy.servers(&Common { token: None, ..common.clone() })?;
             let temporary = fetch::temporary()?;
             let path = temporary.path().join("collection.tar.gz");

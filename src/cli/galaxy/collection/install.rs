@@ -10,10 +10,11 @@ use super::installed::{self, Installed};
 use super::name::{Name, Range};
 use super::requirement::Requirement;
 use super::resolve::{Known, Resolution};
+use super::signature::{Options as SignatureOptions, Signatures};
 use super::verify;
 use crate::cli::galaxy::fetch;
 use crate::cli::galaxy::lock::{Entry, find};
-use crate::cli::galaxy::server::Servers;
+use crate::cli::galaxy::server::{Server, Servers};
 use crate::cli::galaxy::{Common, Galaxy};
 use crate::error::{Error, Result};
 
@@ -42,6 +43,7 @@ pub(in crate::cli::galaxy) struct Installer<'a> {
     pub(in crate::cli::galaxy) locked: Option<Vec<Entry>>,
     /// Also visit installed collections, to lock all of them.
     pub(in crate::cli::galaxy) whole: bool,
+    pub(in crate::cli::galaxy) signatures: Signatures<'a>,
 }
 
 /// Requirements of a command, with the archives and repositories already fetched.
@@ -50,6 +52,8 @@ pub(super) struct Request {
     pub(super) wanted: Vec<(Name, Range)>,
     pub(super) sources: HashMap<Name, Servers>,
     pub(super) given: HashMap<Name, Given>,
+    /// Addresses of further signatures.
+    pub(super) signatures: HashMap<Name, Vec<String>>,
 }
 
 impl Request {
@@ -62,8 +66,9 @@ impl Request {
     ) -> Result<Request> {
         let mut request = Request::default();
         for requirement in requirements {
-            if let Requirement::Published { name, range, server } = requirement {
+            if let Requirement::Published { name, range, server, signatures } = requirement {
                 request.wanted.push((name.clone(), range.clone()));
+                request.signatures.insert(name.clone(), signatures.clone());
                 if let Some(server) = server {
                     // A token of the command line is for the server of the command line.
                     let common = Common { server: Some(server.clone()), token: None, ..common.clone() };
@@ -81,6 +86,7 @@ impl Request {
             for given in given::fetch(requirement, commit, common, galaxy)? {
                 let (name, version) = (given.manifest().name.clone(), &given.manifest().version);
                 request.wanted.push((name.clone(), Range::exactly(version)));
+                request.signatures.insert(name.clone(), requirement.signatures().to_vec());
                 request.given.insert(name, given);
             }
         }
@@ -126,6 +132,7 @@ impl<'a> Installer<'a> {
             ignore_errors: false,
             locked: None,
             whole: false,
+            signatures: Signatures::new(&SignatureOptions::default(), false, galaxy)?,
         })
     }
 
@@ -153,6 +160,7 @@ impl<'a> Installer<'a> {
         let forced = |name: &Name| self.force_dependencies || (self.force && is_wanted(name));
         installed.retain(|name, _| !forced(name));
         let described = |installed: &Installed| Some((installed.version.clone()?, installed.dependencies.clone()));
+        let sources = std::mem::take(&mut request.signatures);
         let (mut resolution, given) = request.resolution(&self.servers);
         if !self.upgrade {
             let known = installed.iter().filter_map(|(name, one)| Some((name.clone(), described(one)?)));
@@ -174,7 +182,10 @@ impl<'a> Installer<'a> {
             let given = given.get(&name);
             let outcome = match present {
                 Some(present) => self.present(present, given),
-                None => self.one(&name, &version, given, &resolution).map(Some),
+                None => {
+                    let sources = sources.get(&name).map_or(&[][..], Vec::as_slice);
+                    self.one(&name, &version, given, &resolution, sources).map(Some)
+                }
             };
             match outcome {
                 Ok(entry) => entries.extend(entry),
@@ -210,13 +221,28 @@ impl<'a> Installer<'a> {
         Ok(Some(entry))
     }
 
-    fn one(&self, name: &Name, version: &Version, given: Option<&Given>, resolution: &Resolution<'_>) -> Result<Entry> {
+    fn one(
+        &self,
+        name: &Name,
+        version: &Version,
+        given: Option<&Given>,
+        resolution: &Resolution<'_>,
+        signatures: &[String],
+    ) -> Result<Entry> {
         let downloaded;
         let (given, source) = match given {
-            Some(given) => (given, given.source.clone()),
+            Some(given) => {
+                match given.content {
+                    Content::Archive { .. } => self.verify_signatures(given, &[], signatures, self.servers.first()?)?,
+                    Content::Tree(_) => self.signatures.refuse_unsigned(name, &given.source)?,
+                }
+                (given, given.source.clone())
+            }
             None => {
                 downloaded = download(name, version, resolution, self.galaxy)?;
-                (&downloaded, resolution.server(name)?.address.clone())
+                let (server, published) = (resolution.server(name)?, resolution.published(name, version)?);
+                self.verify_signatures(&downloaded, &published.signatures, signatures, server)?;
+                (&downloaded, server.address.clone())
             }
         };
         let root = self.roots.first().cloned().unwrap_or_default();
@@ -230,6 +256,11 @@ impl<'a> Installer<'a> {
         }
         self.galaxy.say(&format!("{name}:{version} was installed successfully"));
         Ok(entry)
+    }
+
+    fn verify_signatures(&self, given: &Given, own: &[String], sources: &[String], server: &Server) -> Result<()> {
+        let manifest = given.manifest();
+        self.signatures.verify(&manifest.name, &manifest.manifest, own, sources, server)
     }
 
     /// Compares an entry with the lock file.

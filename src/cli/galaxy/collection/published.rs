@@ -19,6 +19,8 @@ pub(super) struct Published {
     /// SHA-256 of the archive in hexadecimal digits.
     pub(super) sha256: String,
     pub(super) dependencies: Vec<(Name, Range)>,
+    /// Signatures of its manifest.
+    pub(super) signatures: Vec<String>,
 }
 
 /// Lists the versions of a collection; `None` if the server does not have it. Texts that are no versions are left out.
@@ -55,5 +57,7 @@ pub(super) fn details(server: &Server, name: &Name, version: &Version) -> Result
         Some(Value::Object(listed)) => dependencies(listed)?,
         Some(_) => return Err(wrong("metadata.dependencies")),
     };
-    Ok(Published { address: server.absolute(url), sha256: sha256.to_lowercase(), dependencies })
+    let listed = answer.get("signatures").and_then(Value::as_array).into_iter().flatten();
+    let signatures = listed.filter_map(|one| one.get("signature")?.as_str().map(str::to_owned)).collect();
+    Ok(Published { address: server.absolute(url), sha256: sha256.to_lowercase(), dependencies, signatures })
 }

@@ -13,11 +13,11 @@ use crate::settings::expand_home;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli::galaxy) enum Requirement {
     /// A name on a Galaxy server: a URL or a name in `server_list`, or else any server.
-    Published { name: Name, range: Range, server: Option<String> },
+    Published { name: Name, range: Range, server: Option<String>, signatures: Vec<String> },
     /// An archive.
-    Archive(PathBuf),
+    Archive { path: PathBuf, signatures: Vec<String> },
     /// An archive on a web server.
-    Url(String),
+    Url { url: String, signatures: Vec<String> },
     /// A directory with `galaxy.yml`.
     Directory(PathBuf),
     /// A git repository: its URL, a branch, tag or commit, and a directory in it.
@@ -61,9 +61,15 @@ impl Requirement {
             let hint = crate::error::did_you_mean(key, known);
             return Err(wrong(format!("a required collection has no option `{key}`")).maybe_hint(hint));
         }
-        if map.get("signatures").is_some_and(|signatures| !signatures.is_null()) {
-            return Err(wrong("signatures of collections are not verified; remove `signatures`".to_owned()));
-        }
+        let signatures = match map.get("signatures") {
+            None => Vec::new(),
+            Some(node) if node.is_null() => Vec::new(),
+            Some(node) => {
+                let several = node.as_list().unwrap_or(std::slice::from_ref(node));
+                let read: Option<Vec<String>> = several.iter().map(|one| one.as_str().map(str::to_owned)).collect();
+                read.ok_or_else(|| wrong("`signatures` must be a list of addresses".to_owned()))?
+            }
+        };
         let field = |name: &str| map.get(name).and_then(Node::scalar_text).filter(|text| !text.is_empty());
         let source = field("source");
         let Some(name) = field("name").or_else(|| source.clone()) else {
@@ -82,7 +88,34 @@ impl Requirement {
                 return Err(wrong(format!("`{other}` is not a type of collection sources: {known}")));
             }
         };
-        of(kind, &name, field("version"), source).map_err(|error| wrong(error.message().to_owned()))
+        let requirements = of(kind, &name, field("version"), source).and_then(|requirements| {
+            requirements.into_iter().map(|requirement| requirement.signed_by(signatures.clone())).collect()
+        });
+        requirements.map_err(|error: Error| wrong(error.message().to_owned()))
+    }
+
+    /// The requirement with the addresses of further signatures. Fails if they cannot be verified.
+    pub(super) fn signed_by(mut self, addresses: Vec<String>) -> Result<Requirement> {
+        match &mut self {
+            Requirement::Published { signatures, .. }
+            | Requirement::Archive { signatures, .. }
+            | Requirement::Url { signatures, .. } => *signatures = addresses,
+            Requirement::Directory(_) | Requirement::Git { .. } if addresses.is_empty() => {}
+            Requirement::Directory(_) | Requirement::Git { .. } => {
+                return Err(Error::new("signatures are of built archives, not of directories and git repositories"));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Addresses of further signatures.
+    pub(super) fn signatures(&self) -> &[String] {
+        match self {
+            Requirement::Published { signatures, .. }
+            | Requirement::Archive { signatures, .. }
+            | Requirement::Url { signatures, .. } => signatures,
+            Requirement::Directory(_) | Requirement::Git { .. } => &[],
+        }
     }
 }
 
@@ -112,10 +145,11 @@ fn of(kind: Type, name: &str, version: Option<String>, server: Option<String>) -
                     "`{name}` is neither a collection's name (NAMESPACE.NAME), nor an existing file or directory, nor a URL"
                 )));
             };
-            Requirement::Published { name, range: Range::parse(version.as_deref().unwrap_or("*"))?, server }
+            let range = Range::parse(version.as_deref().unwrap_or("*"))?;
+            Requirement::Published { name, range, server, signatures: Vec::new() }
         }
-        Type::File => Requirement::Archive(path()),
-        Type::Url => Requirement::Url(name.to_owned()),
+        Type::File => Requirement::Archive { path: path(), signatures: Vec::new() },
+        Type::Url => Requirement::Url { url: name.to_owned(), signatures: Vec::new() },
         Type::Directory => Requirement::Directory(path()),
         Type::Subdirectories => return subdirectories(&path()),
         Type::Git => git(name, version),
@@ -168,9 +202,10 @@ mod tests {
 
     #[test]
     fn word_names_published_collection_or_its_place() {
-        let Requirement::Published { name, range, server: None } = one("a.b:>=1.0.0,<2") else { panic!() };
+        let Requirement::Published { name, range, server: None, .. } = one("a.b:>=1.0.0,<2") else { panic!() };
         assert_eq!((name.to_string(), range.text), ("a.b".to_owned(), ">=1.0.0,<2".to_owned()));
-        assert_eq!(one("https://x/a-b-1.0.0.tar.gz"), Requirement::Url("https://x/a-b-1.0.0.tar.gz".to_owned()));
+        let url = "https://x/a-b-1.0.0.tar.gz";
+        assert_eq!(one(url), Requirement::Url { url: url.to_owned(), signatures: Vec::new() });
         let repository = |version: Option<&str>, folder: Option<&str>| Requirement::Git {
             url: "https://x/r.git".to_owned(),
             version: version.map(str::to_owned),

@@ -7,6 +7,7 @@ use super::install::{Request, download};
 use super::installed::Installed;
 use super::manifest::{FILES, MANIFEST, Manifest, file_sha256, sha256};
 use super::requirement::Requirement;
+use super::signature::Signatures;
 use crate::cli::galaxy::server::Servers;
 use crate::cli::galaxy::{Common, Galaxy};
 use crate::error::{Error, Result};
@@ -20,6 +21,7 @@ pub(super) struct Verifier<'a> {
     /// Compare with the installed manifest, and not with that of the server.
     pub(super) offline: bool,
     pub(super) ignore_errors: bool,
+    pub(super) signatures: Signatures<'a>,
 }
 
 impl Verifier<'_> {
@@ -40,7 +42,7 @@ impl Verifier<'_> {
     }
 
     fn one(&self, requirement: &Requirement) -> Result<bool> {
-        let Requirement::Published { name, range, .. } = requirement else {
+        let Requirement::Published { name, range, signatures, .. } = requirement else {
             return Err(Error::new("only installed collections can be verified; name them as NAMESPACE.NAME"));
         };
         let found = self.roots.iter().find_map(|root| Installed::find(root, name, self.galaxy));
@@ -55,7 +57,15 @@ impl Verifier<'_> {
             self.galaxy.say(&format!("{name} has the version '{version}' but is being compared to '{wanted}'"));
             return Ok(false);
         }
-        let manifest = if self.offline { installed.manifest()? } else { self.remote(requirement, &installed)? };
+        let (manifest, of_server) = match self.offline {
+            true => (installed.manifest()?, Vec::new()),
+            false => self.remote(requirement, &installed)?,
+        };
+        // Without a server, only signatures that are given can be verified.
+        if !self.offline || !signatures.is_empty() {
+            let server = self.servers.first()?;
+            self.signatures.verify(name, &manifest.manifest, &of_server, signatures, server)?;
+        }
         self.galaxy.say(&format!("{MANIFEST} hash: {}", manifest.sha256()));
         let changed = differences(&manifest, &installed.folder)?;
         if !changed.is_empty() {
@@ -69,14 +79,15 @@ impl Verifier<'_> {
         Ok(true)
     }
 
-    /// Manifest of the same version on its server.
-    fn remote(&self, requirement: &Requirement, installed: &Installed) -> Result<Manifest> {
+    /// Manifest of the same version on its server, and its signatures there.
+    fn remote(&self, requirement: &Requirement, installed: &Installed) -> Result<(Manifest, Vec<String>)> {
         let Some(version) = &installed.version else {
             return Err(Error::new(format!("the installed {} has no version to look for", installed.name)));
         };
         let request = Request::new(std::slice::from_ref(requirement), None, self.common, self.galaxy)?;
         let (resolution, _) = request.resolution(&self.servers);
-        Ok(download(&installed.name, version, &resolution, self.galaxy)?.manifest().clone())
+        let manifest = download(&installed.name, version, &resolution, self.galaxy)?.manifest().clone();
+        Ok((manifest, resolution.published(&installed.name, version)?.signatures))
     }
 }
 
