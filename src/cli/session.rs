@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
 use windlass_template::Engine;
@@ -32,7 +33,7 @@ pub(super) struct Session {
     pub(super) world: Arc<World>,
     /// Filters, tests and lookups in Python.
     pub(super) plugins: Arc<PythonPlugins>,
-    printer: tokio::task::JoinHandle<()>,
+    printer: JoinHandle<()>,
 }
 
 /// Creates the printer for all output.
@@ -275,6 +276,13 @@ fn refuse_limit_without_hosts(settings: &Settings, inventory: &Inventory, printe
     Err(Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target."))
 }
 
+/// An error, once the output has ended: its timers must not outlive the runtime.
+fn after(error: Error, events: &Events, output: JoinHandle<()>) -> Error {
+    let _ = events.send(Event::End);
+    let _ = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(output));
+    error
+}
+
 impl Session {
     /// Starts a session. Must be called within the runtime.
     pub(super) fn start(
@@ -304,12 +312,17 @@ impl Session {
         let events_task = tokio::task::spawn_blocking(move || runtime.block_on(show));
         let inventory = inventory(&settings, &engine, Arc::clone(&plugins), &extra_vars, &mut |sentence| {
             let _ = events.send(Event::Warning(sentence));
-        })?;
-        let inventory = Arc::new(inventory);
+        });
+        let inventory = match inventory {
+            Ok(inventory) => Arc::new(inventory),
+            Err(error) => return Err(after(error, &events, events_task)),
+        };
         let named = Arc::clone(&inventory);
         secrets.exempt(move |name| named.host(name).is_some() || named.group(name).is_some());
         warn_of_no_hosts(&settings, &inventory, &events);
-        refuse_limit_without_hosts(&settings, &inventory, printer)?;
+        if let Err(error) = refuse_limit_without_hosts(&settings, &inventory, printer) {
+            return Err(after(error, &events, events_task));
+        }
         let forks = Arc::new(Semaphore::new(settings.forks));
         let reload = reload(&settings, &engine, &extra_vars, &plugins, &events);
         let pool = Arc::new(pool(&settings, &events));

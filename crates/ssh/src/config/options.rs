@@ -72,21 +72,10 @@ impl HostOptions {
     /// Sets one option. Skips those that this client does not support (forwardings, ControlMaster, ...), and fails for
     /// those that ssh does not have either.
     pub(crate) fn set(&mut self, keyword: &str, rest: &str, words: &[String]) -> Result<(), String> {
-        let first = || match words {
-            [] => Err(format!("the option `{keyword}` has no value")),
-            // As in ssh: a part that is left out in silence could be the one that protects.
-            [_, second, ..] if !matches!(keyword, "proxyjump" | "rekeylimit") => {
-                Err(format!("the option `{keyword}` has one value; `{second}` is too many, unless quotes join them"))
-            }
-            [first, ..] => Ok(first.clone()),
-        };
+        let first = || first(keyword, words);
         match keyword {
             "hostname" => once(&mut self.host_name, first()?),
-            "port" => {
-                let text = first()?;
-                let port = text.parse().ok().filter(|&port: &u16| port != 0);
-                once(&mut self.port, port.ok_or_else(|| format!("`{text}` is not a port"))?);
-            }
+            "port" => once(&mut self.port, port(&first()?)?),
             "user" => once(&mut self.user, first()?),
             "identityfile" => push(&mut self.identity_files, first()?),
             "certificatefile" => push(&mut self.certificate_files, first()?),
@@ -163,6 +152,22 @@ impl HostOptions {
     fn ignores(&self, keyword: &str) -> bool {
         self.ignored.as_deref().is_some_and(|list| pattern::list(list.split(','), keyword) == pattern::Match::Yes)
     }
+}
+
+/// Value of an option that has one.
+fn first(keyword: &str, words: &[String]) -> Result<String, String> {
+    match words {
+        [] => Err(format!("the option `{keyword}` has no value")),
+        // As in ssh: a part that is left out in silence could be the one that protects.
+        [_, second, ..] if !matches!(keyword, "proxyjump" | "rekeylimit") => {
+            Err(format!("the option `{keyword}` has one value; `{second}` is too many, unless quotes join them"))
+        }
+        [first, ..] => Ok(first.clone()),
+    }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().ok().filter(|&port| port != 0).ok_or_else(|| format!("`{text}` is not a port"))
 }
 
 /// Whether an option is switched off. ssh compares this word without regard to case, except for IdentityAgent.
