@@ -91,6 +91,26 @@ fn reset_removes_the_state_that_an_upgrade_saved() {
     assert!(reset.contains("    name: upgrade\n    tasks_from: remove\n"), "{reset}");
 }
 
+/// Services would send requests to the pods of DaemonSets, which stay when their node is gone.
+#[test]
+fn removed_node_loses_its_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("kubectl");
+    let asked = folder.path().join("asked");
+    fs::write(&program, format!("#!/bin/sh\necho \"$@\" >> {}\n", asked.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let playbook = "- hosts: cp1\n  gather_facts: false\n  tasks:\n    \
+         - ansible.builtin.import_role: {name: remove_node, tasks_from: delete}\n";
+    let bin = format!("bin_dir={}", folder.path().display());
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let (code, text) = play(folder.path(), hosts, playbook, &["-e", "node=cp2", "-e", &bin]);
+    assert_eq!(code, Some(0), "{text}");
+    let asked = fs::read_to_string(asked).unwrap();
+    let pods = "delete pod --field-selector=spec.nodeName=cp2 --all-namespaces";
+    let (node, pods) = (asked.find("delete node cp2"), asked.find(pods));
+    assert!(node.is_some() && node < pods, "{asked}");
+}
+
 #[test]
 fn hostile_facts_do_not_override_cluster_variables() {
     let folder = tempfile::tempdir().unwrap();
