@@ -1,0 +1,58 @@
+#!/bin/sh
+# Prints why pods are not ready, three of them at most: unready.sh KUBECTL KUBECONFIG [NAMESPACE WORKLOAD]. Without a
+# workload, these are the pods on their hosts' network, such as the agents of a network that other pods wait for.
+program=$1
+config=$2
+pods=${3:+--namespace=$3}
+workload=${4:-}
+
+kubectl() {
+    "$program" --kubeconfig "$config" --request-timeout 20s "$@"
+}
+
+# Lines: network, namespace, pod, node, container, restarts, reason, exit code, message of the runtime or the scheduler.
+# shellcheck disable=SC2016 # The dollars are the template's.
+{
+    pod='{{ if $pod.spec.hostNetwork }}host{{ end }};{{ $pod.metadata.namespace }};{{ $pod.metadata.name }};'
+    container=$pod'{{ $pod.spec.nodeName }};{{ .name }};{{ .restartCount }};'
+    container=$container'{{ with .state.waiting }}{{ .reason }}{{ end }};'
+    container=$container'{{ with .state.terminated }}{{ .exitCode }}{{ end }};'
+    container=$container'{{ with or .state.terminated .lastState.terminated .state.waiting }}'
+    container=$container'{{ with .message }}{{ printf "%q" . }}{{ end }}{{ end }}{{ "\n" }}'
+    container='{{ if not .ready }}'$container'{{ end }}'
+    unplaced=$pod';;0;Unschedulable;;{{ .message }}{{ "\n" }}'
+    unplaced='{{ if and (eq .type "PodScheduled") (eq .status "False") }}'$unplaced'{{ end }}'
+    template='{{ range .items }}{{ $pod := . }}{{ range .status.conditions }}'$unplaced'{{ end }}'
+    template=$template'{{ range .status.initContainerStatuses }}'$container'{{ end }}'
+    template=$template'{{ range .status.containerStatuses }}'$container'{{ end }}{{ end }}'
+}
+
+# The first of each workload's containers, crashed ones before others; one that is done or has to wait is no reason.
+reasons() {
+    kubectl get pods "${pods:---all-namespaces}" --output "go-template=$template" |
+        awk -F ';' -v workload="$workload" '
+            workload == "" ? $1 != "host" : index($3, workload "-") != 1 { next }
+            $8 == "0" || $7 == "PodInitializing" { next }
+            !seen[$2, $5, $7, $8]++ { print ($6 > 0 || $8 ? 0 : $7 ? 1 : 2) ";" $0 }' |
+        sort -t ';' -k 1,1n | head -n 3
+}
+
+# last_warning NAMESPACE POD
+last_warning() {
+    kubectl get events --namespace "$1" --field-selector "involvedObject.name=$2,type=Warning" \
+        --sort-by .metadata.creationTimestamp --output 'jsonpath={range .items[*]}{.message}{"\n"}{end}' 2>/dev/null |
+        tail -n 1
+}
+
+reasons | while IFS=';' read -r _ _ space pod node container restarts reason code message; do
+    [ -z "$code" ] || reason="${reason:-exit} with code $code"
+    place="$space/$pod on ${node:-no node}${container:+, container $container}"
+    echo "$place: ${reason:-running, but not ready}, $restarts restarts"
+    lines=
+    if [ "$restarts" -gt 0 ] || [ -n "$code" ]; then
+        lines=$(kubectl logs --namespace "$space" --container "$container" --tail 5 -- "$pod" 2>/dev/null)
+    fi
+    lines=${lines:-$(echo "$message" | sed 's/^"\(.*\)"$/\1/; s/\\"/"/g')}
+    lines=${lines:-$(last_warning "$space" "$pod")}
+    echo "$lines" | cut -c 1-500 | sed 's/^/    /'
+done | head -c 6000
