@@ -1,14 +1,27 @@
 #!/bin/sh
-# Prints why pods are not ready, three of them at most: unready.sh KUBECTL KUBECONFIG [NAMESPACE WORKLOAD]. Without a
-# workload, these are the pods on their hosts' network, such as the agents of a network that other pods wait for.
+# Looks once more whether nodes or a workload are ready: unready.sh KUBECTL KUBECONFIG KIND [NAME [NAMESPACE]]. If not, it
+# fails with the reasons of up to three pods: those of the workload; or, for a node, those on their hosts' network, such as
+# the agents of a network that it waits for. Since it looks again, a resumed run goes on once the cause is mended.
 program=$1
 config=$2
-pods=${3:+--namespace=$3}
-workload=${4:-}
+kind=$3
+name=${4:-}
+pods=${5:+--namespace=$5}
 
 kubectl() {
     "$program" --kubeconfig "$config" --request-timeout 20s "$@"
 }
+
+if [ "$kind" != node ]; then
+    set -- rollout status "$kind/$name" "$pods"
+elif [ -n "$name" ]; then
+    set -- wait --for=condition=Ready "node/$name"
+else
+    set -- wait --for=condition=Ready node --all
+fi
+answer=$("$program" --kubeconfig "$config" "$@" --timeout=30s 2>&1) && exit 0
+exec >&2
+echo "$kind ${name:-of the cluster} is not ready: $(echo "$answer" | tail -n 1)"
 
 # Lines: network, namespace, pod, node, container, restarts, reason, exit code, message of the runtime or the scheduler.
 # shellcheck disable=SC2016 # The dollars are the template's.
@@ -30,8 +43,8 @@ kubectl() {
 # The first of each workload's containers, crashed ones before others; one that is done or has to wait is no reason.
 reasons() {
     kubectl get pods "${pods:---all-namespaces}" --output "go-template=$template" |
-        awk -F ';' -v workload="$workload" '
-            workload == "" ? $1 != "host" : index($3, workload "-") != 1 { next }
+        awk -F ';' -v workload="$name" -v kind="$kind" '
+            kind == "node" ? $1 != "host" : index($3, workload "-") != 1 { next }
             $8 == "0" || $7 == "PodInitializing" { next }
             !seen[$2, $5, $7, $8]++ { print ($6 > 0 || $8 ? 0 : $7 ? 1 : 2) ";" $0 }' |
         sort -t ';' -k 1,1n | head -n 3
@@ -56,3 +69,4 @@ reasons | while IFS=';' read -r _ _ space pod node container restarts reason cod
     lines=${lines:-$(last_warning "$space" "$pod")}
     echo "$lines" | cut -c 1-500 | sed 's/^/    /'
 done | head -c 6000
+exit 1
