@@ -21,7 +21,9 @@ else
 fi
 answer=$("$program" --kubeconfig "$config" "$@" --timeout=30s 2>&1) && exit 0
 exec >&2
-echo "$kind ${name:-of the cluster} is not ready: $(echo "$answer" | tail -n 1)"
+subject="$kind $name"
+[ -n "$name" ] || subject='a node'
+echo "$subject is not ready: $(echo "$answer" | tail -n 1)"
 
 # Lines: network, namespace, pod, node, container, restarts, reason, exit code, message of the runtime or the scheduler.
 # shellcheck disable=SC2016 # The dollars are the template's.
