@@ -209,3 +209,54 @@ fn metallb_has_every_field() {
     let peer = json!({"myASN": 4_200_000_000_u32, "peerASN": 64512, "peerAddress": "192.0.2.1", "peerPort": 1179, "password": "word", "holdTime": "90s"});
     has(object(&objects, "BGPPeer", "peer"), "/spec", &peer);
 }
+
+/// The manifest of cert-manager: its Deployments, Roles and webhooks.
+fn cert_manager() -> String {
+    let mut manifest = "kind: Namespace\napiVersion: v1\nmetadata: {name: cert-manager}\n".to_owned();
+    for (name, container) in [("", "controller"), ("-cainjector", "cainjector"), ("-webhook", "webhook")] {
+        manifest += &format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: cert-manager{name}, namespace: cert-manager}}\n\
+             spec: {{template: {{spec: {{containers: [{{name: cert-manager-{container}, image: theirs, args: [--v=2]}}]}}}}}}\n"
+        );
+    }
+    for kind in ["Role", "RoleBinding"] {
+        for name in ["cert-manager", "cert-manager-cainjector"] {
+            manifest += &format!(
+                "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\n\
+                 metadata: {{name: \"{name}:leaderelection\", namespace: kube-system}}\n"
+            );
+        }
+    }
+    for kind in ["Mutating", "Validating"] {
+        manifest += &format!(
+            "---\napiVersion: admissionregistration.k8s.io/v1\nkind: {kind}WebhookConfiguration\nmetadata:\n  \
+             name: cert-manager-webhook\n  annotations:\n    \
+             cert-manager.io/inject-ca-from-secret: cert-manager/cert-manager-webhook-ca\nwebhooks:\n  \
+             - name: webhook.cert-manager.io\n    rules: [{{operations: [CREATE]}}]\n    \
+             clientConfig: {{service: {{name: cert-manager-webhook, namespace: cert-manager}}}}\n"
+        );
+    }
+    manifest
+}
+
+/// The API server would refuse every object of cert-manager if its webhook had an unknown authority.
+#[test]
+fn cert_manager_in_another_namespace_has_the_authority_of_its_webhook() {
+    let variables = json!({
+        "cert_manager_manifest_url": "file://{here}/manifest.yaml", "cert_manager_manifest_checksum": SUM,
+        "cert_manager_namespace": "certs", "cert_manager_leader_election_namespace": "leases",
+    });
+    let objects = applied("cert_manager", &cert_manager(), &variables);
+    object(&objects, "Namespace", "certs");
+    for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+        let webhook = object(&objects, kind, "cert-manager-webhook");
+        let secret = "/metadata/annotations/cert-manager.io~1inject-ca-from-secret";
+        has(webhook, secret, &json!("certs/cert-manager-webhook-ca"));
+        has(webhook, "/webhooks/0/clientConfig/service/namespace", &json!("certs"));
+    }
+    let deployment = object(&objects, "Deployment", "cert-manager");
+    has(deployment, "/metadata/namespace", &json!("certs"));
+    let args = json!(["--v=2", "--leader-election-namespace=leases"]);
+    has(deployment, "/spec/template/spec/containers/0/args", &args);
+    has(object(&objects, "Role", "cert-manager:leaderelection"), "/metadata/namespace", &json!("leases"));
+}

@@ -202,6 +202,7 @@ fn invalid_calico_settings_refused() {
     refused("calico_version=3.20.0", "no checksum of the manifests of Calico 3.20.0");
     refused("calico_vxlan_mode=Never", "a pool without tunnels need BGP");
     refused("calico_network_backend=bird\ncalico_ipip_mode=Always", "has one kind of tunnel");
+    refused("calico_ipam_host_local=true", "Calico's VXLAN needs Calico's own ranges of addresses");
     refused("calico_pool_cidr=10.1.0.0/16", "must be networks within kube_pods_subnet");
     refused("calico_pool_blocksize=17", "in blocks of /17");
     refused("calico_bpf_enabled=true", "Set kube_proxy_remove to true");

@@ -91,6 +91,81 @@ fn reset_removes_the_state_that_an_upgrade_saved() {
     assert!(reset.contains("    name: upgrade\n    tasks_from: remove\n"), "{reset}");
 }
 
+/// Services would send requests to the pods of DaemonSets, which stay when their node is gone.
+#[test]
+fn removed_node_loses_its_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("kubectl");
+    let asked = folder.path().join("asked");
+    fs::write(&program, format!("#!/bin/sh\necho \"$@\" >> {}\n", asked.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let playbook = "- hosts: cp1\n  gather_facts: false\n  tasks:\n    \
+         - ansible.builtin.import_role: {name: remove_node, tasks_from: delete}\n";
+    let bin = format!("bin_dir={}", folder.path().display());
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let (code, text) = play(folder.path(), hosts, playbook, &["-e", "node=cp2", "-e", &bin]);
+    assert_eq!(code, Some(0), "{text}");
+    let asked = fs::read_to_string(asked).unwrap();
+    let pods = "delete pod --field-selector=spec.nodeName=cp2 --all-namespaces";
+    let (node, pods) = (asked.find("delete node cp2"), asked.find(pods));
+    assert!(node.is_some() && node < pods, "{asked}");
+}
+
+/// Only a workload's pods are named, those that crashed before others, and nothing that is done or has to wait. If the
+/// workload is ready at the second look, all hosts continue.
+#[test]
+fn workload_that_is_not_ready_fails_with_the_reasons_of_its_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let pods = "host;kube-system;agent-1;node1;install;0;PodInitializing;;
+host;kube-system;agent-2;node2;main;0;;;
+host;kube-system;agent-3;node3;install;4;CrashLoopBackOff;;
+host;kube-system;agent-4;node4;install;2;CrashLoopBackOff;;
+host;kube-system;agent-5;node5;done;0;;0;
+host;kube-system;other-1;node1;main;9;CrashLoopBackOff;;
+host;kube-system;agent-6;;;0;Unschedulable;;0/3 nodes are available; no ports.
+";
+    fs::write(folder.path().join("pods"), pods).unwrap();
+    let program = folder.path().join("kubectl");
+    let script = "#!/bin/sh
+case \"$*\" in
+    *rollout*)
+        [ -e FOLDER/never ] || ! rmdir FOLDER/soon 2>/dev/null || exit 0
+        [ -e FOLDER/never ] || mkdir FOLDER/soon
+        echo 'error: timed out waiting for the condition' >&2
+        exit 1 ;;
+    *'get pods --namespace=kube-system'*) cat FOLDER/pods ;;
+    *'logs --namespace kube-system --container install --tail 5 -- agent-3') echo 'FATAL no space left' ;;
+    *'get events --namespace kube-system --field-selector involvedObject.name=agent-2,type=Warning'*)
+        printf 'Unhealthy: old\\nUnhealthy: connection refused\\n' ;;
+esac
+";
+    fs::write(&program, script.replace("FOLDER", &folder.path().display().to_string())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let playbook = "- hosts: cp1:cp2\n  gather_facts: false\n  tasks:\n    \
+         - ansible.builtin.import_role: {name: cluster, tasks_from: objects_ready}\n      vars:\n        \
+         cluster_workloads: [{kind: DaemonSet, name: agent, namespace: kube-system}]\n    \
+         - ansible.builtin.debug: {msg: went on}\n";
+    let bin = format!("bin_dir={}", folder.path().display());
+    let play = || play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &["-e", &bin]);
+    let (code, text) = play();
+    assert_eq!((code, text.matches("went on").count()), (Some(0), 2), "{text}");
+    fs::write(folder.path().join("never"), "").unwrap();
+    let (code, text) = play();
+    assert_eq!(code, Some(2), "{text}");
+    let reasons = [
+        "daemonset agent is not ready: error: timed out waiting for the condition",
+        "kube-system/agent-3 on node3, container install: CrashLoopBackOff, 4 restarts",
+        "    FATAL no space left",
+        "kube-system/agent-6 on no node: Unschedulable, 0 restarts",
+        "    0/3 nodes are available; no ports.",
+        "kube-system/agent-2 on node2, container main: running, but not ready, 0 restarts",
+        "    Unhealthy: connection refused",
+    ];
+    let found: Vec<_> = reasons.iter().map(|reason| text.rfind(reason)).collect();
+    assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{found:?} {text}");
+    assert!(!text.contains("agent-4") && !text.contains("other-1") && !text.contains("went on"), "{text}");
+}
+
 #[test]
 fn hostile_facts_do_not_override_cluster_variables() {
     let folder = tempfile::tempdir().unwrap();

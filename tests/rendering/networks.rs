@@ -205,7 +205,8 @@ fn calico_restarts_the_nodes_whose_bgp_differs() {
 fn calico_with_ebpf_typha_and_both_families_has_every_field() {
     let object = calico_objects(&json!({
         "kube_proxy_remove": true, "calico_bpf_enabled": true, "calico_bpf_service_mode": "DSR", "calico_bpf_log_level": "Debug",
-        "ipv6_stack": true, "nat_outgoing_ipv6": true, "calico_ipam_host_local": true, "typha_enabled": true, "typha_replicas": 2, "typha_secure": true,
+        "calico_network_backend": "bird", "calico_vxlan_mode": "Never", "calico_vxlan_mode_ipv6": "Never", "calico_ipam_host_local": true,
+        "ipv6_stack": true, "nat_outgoing_ipv6": true, "typha_enabled": true, "typha_replicas": 2, "typha_secure": true,
         "typha_max_connections_lower_limit": 50, "typha_prometheusmetricsenabled": true, "kube_apiserver_node_port_range": "31000-31999"}));
     let felix = object("FelixConfiguration default");
     for (name, value) in [

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Looks once more whether nodes or a workload are ready: unready.sh KUBECTL KUBECONFIG KIND [NAME [NAMESPACE]]. If not, it
+# fails with the reasons of up to three pods: those of the workload; or, for a node, those on their hosts' network, such as
+# the agents of a network that it waits for. Since it looks again, a resumed run goes on once the cause is mended.
+program=$1
+config=$2
+kind=$3
+name=${4:-}
+pods=${5:+--namespace=$5}
+
+kubectl() {
+    "$program" --kubeconfig "$config" --request-timeout 20s "$@"
+}
+
+if [ "$kind" != node ]; then
+    set -- rollout status "$kind/$name" "$pods"
+elif [ -n "$name" ]; then
+    set -- wait --for=condition=Ready "node/$name"
+else
+    set -- wait --for=condition=Ready node --all
+fi
+answer=$("$program" --kubeconfig "$config" "$@" --timeout=30s 2>&1) && exit 0
+exec >&2
+subject="$kind $name"
+[ -n "$name" ] || subject='a node'
+echo "$subject is not ready: $(echo "$answer" | tail -n 1)"
+
+# Lines: network, namespace, pod, node, container, restarts, reason, exit code, message of the runtime or the scheduler.
+# shellcheck disable=SC2016 # The dollars are the template's.
+{
+    pod='{{ if $pod.spec.hostNetwork }}host{{ end }};{{ $pod.metadata.namespace }};{{ $pod.metadata.name }};'
+    container=$pod'{{ $pod.spec.nodeName }};{{ .name }};{{ .restartCount }};'
+    container=$container'{{ with .state.waiting }}{{ .reason }}{{ end }};'
+    container=$container'{{ with .state.terminated }}{{ .exitCode }}{{ end }};'
+    container=$container'{{ with or .state.terminated .lastState.terminated .state.waiting }}'
+    container=$container'{{ with .message }}{{ printf "%q" . }}{{ end }}{{ end }}{{ "\n" }}'
+    container='{{ if not .ready }}'$container'{{ end }}'
+    unplaced=$pod';;0;Unschedulable;;{{ .message }}{{ "\n" }}'
+    unplaced='{{ if and (eq .type "PodScheduled") (eq .status "False") }}'$unplaced'{{ end }}'
+    template='{{ range .items }}{{ $pod := . }}{{ range .status.conditions }}'$unplaced'{{ end }}'
+    template=$template'{{ range .status.initContainerStatuses }}'$container'{{ end }}'
+    template=$template'{{ range .status.containerStatuses }}'$container'{{ end }}{{ end }}'
+}
+
+# The first of each workload's containers, crashed ones before others; one that is done or has to wait is no reason.
+reasons() {
+    kubectl get pods "${pods:---all-namespaces}" --output "go-template=$template" |
+        awk -F ';' -v workload="$name" -v kind="$kind" '
+            kind == "node" ? $1 != "host" : index($3, workload "-") != 1 { next }
+            $8 == "0" || $7 == "PodInitializing" { next }
+            !seen[$2, $5, $7, $8]++ { print ($6 > 0 || $8 ? 0 : $7 ? 1 : 2) ";" $0 }' |
+        sort -t ';' -k 1,1n | head -n 3
+}
+
+# last_warning NAMESPACE POD
+last_warning() {
+    kubectl get events --namespace "$1" --field-selector "involvedObject.name=$2,type=Warning" \
+        --sort-by .metadata.creationTimestamp --output 'jsonpath={range .items[*]}{.message}{"\n"}{end}' 2>/dev/null |
+        tail -n 1
+}
+
+reasons | while IFS=';' read -r _ _ space pod node container restarts reason code message; do
+    [ -z "$code" ] || reason="${reason:-exit} with code $code"
+    place="$space/$pod on ${node:-no node}${container:+, container $container}"
+    echo "$place: ${reason:-running, but not ready}, $restarts restarts"
+    lines=
+    if [ "$restarts" -gt 0 ] || [ -n "$code" ]; then
+        lines=$(kubectl logs --namespace "$space" --container "$container" --tail 5 -- "$pod" 2>/dev/null)
+    fi
+    lines=${lines:-$(echo "$message" | sed 's/^"\(.*\)"$/\1/; s/\\"/"/g')}
+    lines=${lines:-$(last_warning "$space" "$pod")}
+    echo "$lines" | cut -c 1-500 | sed 's/^/    /'
+done | head -c 6000
+exit 1
