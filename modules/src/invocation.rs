@@ -33,7 +33,7 @@ fn find(options: &[Opt], given: &Value, found: &mut dyn FnMut(&str)) {
             for option in options {
                 for name in std::iter::once(&option.name).chain(option.aliases) {
                     match map.get(*name) {
-                        Some(value) if option.no_log => texts(value, found),
+                        Some(value) if option.hides(value) => texts(value, found),
                         Some(value) => find(option.options, value, found),
                         None => {}
                     }
@@ -71,7 +71,7 @@ fn shown(options: &[Opt], given: &Map) -> Map {
 fn masked(option: &Opt, value: Value) -> Value {
     match value {
         Value::Null => Value::Null,
-        _ if option.no_log => SECRET.into(),
+        value if option.hides(&value) => SECRET.into(),
         Value::String(text) if option.address => without_passwords(&text).into(),
         Value::Object(map) if !option.options.is_empty() => shown(option.options, &map).into(),
         Value::Array(items) => items.into_iter().map(|item| masked(option, item)).collect(),
@@ -83,6 +83,19 @@ fn masked(option: &Opt, value: Value) -> Value {
 mod tests {
     use super::*;
     use crate::Kind;
+
+    #[test]
+    fn path_of_a_kubeconfig_is_no_secret_and_its_content_is() {
+        const OPTIONS: &[Opt] = &[Opt::new("kubeconfig", Kind::Raw, "").secret_unless_path()];
+        let spec = Spec { options: OPTIONS, ..Spec::EMPTY };
+        let found = |given: &Value| {
+            let mut found = Vec::new();
+            secret_values(&spec, given, &mut |text| found.push(text.to_owned()));
+            found
+        };
+        assert_eq!(found(&json!({"kubeconfig": "/etc/kubernetes/admin.conf"})), [""; 0]);
+        assert_eq!(found(&json!({"kubeconfig": {"users": [{"user": {"token": "abc"}}]}})), ["abc"]);
+    }
 
     #[test]
     fn secrets_masked_under_every_alias() {

@@ -149,6 +149,8 @@ pub struct Opt {
     pub choices: &'static [&'static str],
     /// Whether the value is secret.
     pub no_log: bool,
+    /// Whether a text is the path of a file with the value, which is no secret.
+    pub may_be_path: bool,
     /// Whether the text may be an address that contains a password.
     pub address: bool,
     /// Restriction on the text.
@@ -176,6 +178,7 @@ impl Opt {
             default: None,
             choices: &[],
             no_log: false,
+            may_be_path: false,
             address: false,
             form: Form::Free,
             options: &[],
@@ -225,6 +228,16 @@ impl Opt {
     /// Marks a secret, which is masked in all output.
     pub const fn secret(self) -> Opt {
         Opt { no_log: true, ..self }
+    }
+
+    /// Marks content that is secret where it is given as a mapping. A text is the path of a file with it.
+    pub const fn secret_unless_path(self) -> Opt {
+        Opt { no_log: true, may_be_path: true, ..self }
+    }
+
+    /// Whether a value of it is secret.
+    pub(crate) fn hides(&self, value: &serde_json::Value) -> bool {
+        self.no_log && !(self.may_be_path && value.is_string())
     }
 }
 

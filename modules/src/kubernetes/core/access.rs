@@ -29,7 +29,7 @@ pub(super) const OPTIONS: [Opt; 16] = [
         "Kubeconfig: a path on the host (several separated by `:`), or its content as a mapping. Default: \
          `K8S_AUTH_KUBECONFIG`, the service account in a pod, `KUBECONFIG` or `~/.kube/config`.",
     )
-    .secret(),
+    .secret_unless_path(),
     Opt::new("context", Kind::Str, "Context of the kubeconfig. Default: its current context."),
     Opt::new("host", Kind::Str, "URL of the API server; overrides the kubeconfig."),
     Opt::new("api_key", Kind::Str, "Bearer token for authentication.").secret(),

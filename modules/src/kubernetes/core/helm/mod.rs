@@ -20,7 +20,7 @@ const OPTIONS: [Opt; 7] = [
     Opt::new("context", Kind::Str, "Context of the kubeconfig.").aliases(&["kube_context"]),
     Opt::new("kubeconfig", Kind::Raw, "Kubeconfig: its path, or its content as a mapping.")
         .aliases(&["kubeconfig_path"])
-        .secret(),
+        .secret_unless_path(),
     Opt::new("host", Kind::Str, "URL of the API server; overrides the kubeconfig."),
     Opt::new("ca_cert", Kind::Path, "File with the CA certificates that may have issued the server's certificate.")
         .aliases(&["ssl_ca_cert"]),
