@@ -773,7 +773,8 @@ fn served_bundle_is_encrypted_and_proves_its_name() {
     assert_eq!(fetched("own.crt", &address).unwrap(), b"content of runc");
     assert_eq!(fetched("other.crt", &address), None);
     let mut plain = std::net::TcpStream::connect(&address).unwrap();
-    write!(plain, "GET {runc} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    // The server may close the connection meanwhile.
+    let _ = write!(plain, "GET {runc} HTTP/1.1\r\nHost: x\r\n\r\n");
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
     assert!(!String::from_utf8_lossy(&answer).contains("runc"), "{answer:?}");

@@ -274,6 +274,11 @@ impl Resolver<'_> {
         Ok(given(self.context, &node)?.map(|value| (value, Found::Keyword(name, node.span))))
     }
 
+    /// Whether a variable has a value, which may be empty.
+    pub(super) fn is_set(&self, name: &str) -> Result<bool> {
+        Ok(self.found(&[name], None)?.is_some())
+    }
+
     pub(super) fn text(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<String>> {
         let found = self.found(names, keyword)?.map(|(value, source)| (windlass_template::text(&value), source));
         let found = found.filter(|(text, _)| !text.is_empty());

@@ -344,6 +344,10 @@ impl Entry<'_> {
             if let Some(text) = self.resolver.text(&[&name], None)? {
                 return Ok(Some((name, text)));
             }
+            // An empty one switches the others and the environment off.
+            if self.resolver.is_set(&name)? {
+                return Ok(None);
+            }
         }
         let (beginning, known) = self.plugin.in_environment();
         let names = suffixes.iter().filter(|suffix| known.contains(suffix));

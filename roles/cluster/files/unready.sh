@@ -13,17 +13,18 @@ kubectl() {
 }
 
 if [ "$kind" != node ]; then
-    set -- rollout status "$kind/$name" "$pods"
+    set -- rollout status "$kind/$name" ${pods:+"$pods"}
 elif [ -n "$name" ]; then
     set -- wait --for=condition=Ready "node/$name"
 else
     set -- wait --for=condition=Ready node --all
 fi
-answer=$("$program" --kubeconfig "$config" "$@" --timeout=30s 2>&1) && exit 0
+# A server that never answers holds kubectl beyond its own limit.
+answer=$(timeout 60 "$program" --kubeconfig "$config" "$@" --timeout=30s 2>&1) && exit 0
 exec >&2
 subject="$kind $name"
 [ -n "$name" ] || subject='a node'
-echo "$subject is not ready: $(echo "$answer" | tail -n 1)"
+printf '%s\n' "$subject is not ready: $(printf '%s\n' "$answer" | tail -n 1)"
 
 # Lines: network, namespace, pod, node, container, restarts, reason, exit code, message of the runtime or the scheduler.
 # shellcheck disable=SC2016 # The dollars are the template's.
@@ -62,13 +63,13 @@ last_warning() {
 reasons | while IFS=';' read -r _ _ space pod node container restarts reason code message; do
     [ -z "$code" ] || reason="${reason:-exit} with code $code"
     place="$space/$pod on ${node:-no node}${container:+, container $container}"
-    echo "$place: ${reason:-running, but not ready}, $restarts restarts"
+    printf '%s\n' "$place: ${reason:-running, but not ready}, $restarts restarts"
     lines=
     if [ "$restarts" -gt 0 ] || [ -n "$code" ]; then
-        lines=$(kubectl logs --namespace "$space" --container "$container" --tail 5 -- "$pod" 2>/dev/null)
+        lines=$(kubectl logs --namespace "$space" --container "$container" --tail 5 --limit-bytes 20000 -- "$pod" 2>/dev/null)
     fi
-    lines=${lines:-$(echo "$message" | sed 's/^"\(.*\)"$/\1/; s/\\"/"/g')}
+    lines=${lines:-$(printf '%s\n' "$message" | sed 's/^"\(.*\)"$/\1/; s/\\"/"/g')}
     lines=${lines:-$(last_warning "$space" "$pod")}
-    echo "$lines" | cut -c 1-500 | sed 's/^/    /'
+    printf '%s\n' "$lines" | cut -c 1-500 | sed 's/^/    /'
 done | head -c 6000
 exit 1

@@ -261,8 +261,7 @@ fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
         ignore_errors: arguments.ignore_errors,
         locked,
         whole: arguments.lock || arguments.locked,
-        signatures,
-        ..Installer::new(galaxy, &arguments.common, roots(arguments.collections_path.as_slice(), galaxy))?
+        ..Installer::new(galaxy, &arguments.common, roots(arguments.collections_path.as_slice(), galaxy), signatures)?
     };
     let collections = installer.install(&wanted)?;
     if arguments.lock {
@@ -320,6 +319,7 @@ pub(super) fn install_all(
     locked: Option<Vec<super::lock::Entry>>,
     galaxy: &Galaxy,
 ) -> Result<Vec<super::lock::Entry>> {
+    let signatures = Signatures::new(&arguments.signature_options, arguments.disable_gpg_verify, galaxy)?;
     let installer = Installer {
         force: arguments.force || arguments.force_with_deps,
         force_dependencies: arguments.force_with_deps,
@@ -327,8 +327,7 @@ pub(super) fn install_all(
         ignore_errors: arguments.ignore_errors,
         locked,
         whole: arguments.lock || arguments.locked,
-        signatures: Signatures::new(&arguments.signature_options, arguments.disable_gpg_verify, galaxy)?,
-        ..Installer::new(galaxy, &arguments.common, roots(&[], galaxy))?
+        ..Installer::new(galaxy, &arguments.common, roots(&[], galaxy), signatures)?
     };
     installer.install(collections)
 }

@@ -199,7 +199,7 @@ def act(request):
             pass
     is_secret = False
     if isinstance(result, dict):
-        is_secret = result.get('_ansible_no_log') is True
+        is_secret = bool(result.get('_ansible_no_log'))
         # Marks for ansible-core's own executor.
         result = {key: value for key, value in result.items() if not str(key).startswith('_ansible_')}
     return {'result': packed(result), 'is_secret': is_secret}
@@ -211,7 +211,10 @@ def act_apart(request):
     That process answers. Where it has not, this one does, and takes no further request: Windlass may still be doing
     what the plugin asked for.
     """
-    global asker, turn
+    global asker, turn, is_owed
+    # What a lookup may have left behind.
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     prepare_actions()
     flush()
     has_answered = mmap.mmap(-1, 1)
@@ -219,9 +222,12 @@ def act_apart(request):
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
     child = os.fork()
     if child:
-        status = os.waitpid(child, 0)[1]
+        why = wait_for(child)
         signal.signal(signal.SIGINT, usual)
-        return None if has_answered[0] else {'error': ended(status), 'is_last': True}
+        if has_answered[0]:
+            is_owed = has_answered[0] == OWED
+            return None
+        return {'error': why, 'is_last': True}
     try:
         asker, turn = os.getpid(), threading.Lock()
         signal.signal(signal.SIGINT, usual)
@@ -237,13 +243,21 @@ def act_apart(request):
         # A process that the plugin has forked may come here too.
         if os.getpid() == asker:
             finish(answer)
-            has_answered[0] = 1
+            has_answered[0] = OWED if is_owed else 1
     finally:
         os._exit(0)
 
 
-def ended(status):
-    """How the process of a plugin has ended, as part of a sentence."""
+# Mark of a process that has answered, but to which Windlass owes an answer.
+OWED = 2
+
+
+def wait_for(child):
+    """Waits for the process of a plugin. Returns how it has ended, as part of a sentence."""
+    try:
+        status = os.waitpid(child, 0)[1]
+    except BaseException as error:
+        return 'its process cannot be waited for: %s' % message_of(error)
     if os.WIFSIGNALED(status):
         return 'its process was ended by the signal %d' % os.WTERMSIG(status)
     return 'its process ended with the exit code %d and without a result' % os.WEXITSTATUS(status)

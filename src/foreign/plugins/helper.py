@@ -472,9 +472,10 @@ def main():
         # The process of an action has answered itself.
         if answer is not None:
             finish(answer)
-            if answer.get('is_last') or is_owed:
-                for _ in requests:
-                    pass
+        if is_owed or (answer or {}).get('is_last'):
+            # Windlass ends this process.
+            for _ in requests:
+                pass
 
 
 main()

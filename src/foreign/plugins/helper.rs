@@ -303,5 +303,6 @@ impl Drop for Helper {
         // The process is idle and has nothing to clean up.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.printed.finish(&self.print);
     }
 }

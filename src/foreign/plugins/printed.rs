@@ -113,7 +113,8 @@ impl Printed {
                 break;
             }
         }
-        if self.length > 0 {
+        // The rest of a line waits for its end: a part of it could end with a part of a secret.
+        if self.pipe.is_none() && self.length > 0 {
             self.print_line(print);
         }
         if self.left_out > 0 {

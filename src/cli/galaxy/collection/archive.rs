@@ -111,10 +111,13 @@ fn make_links(links: &[(PathBuf, PathBuf, Option<String>)], to: &Path) -> io::Re
                 target.display()
             ))));
         }
-        if let (Some(sha256), true) = (sha256, found.is_file())
-            && let Err(error) = compare(name, sha256, &manifest::file_sha256(&found)?)
-        {
-            return Ok(Err(error));
+        let is_as_listed = match sha256 {
+            Some(sha256) if found.is_file() => compare(name, sha256, &manifest::file_sha256(&found)?),
+            None if found.is_dir() => Ok(()),
+            _ => Err(Error::new(format!("{} is not the kind of file that {FILES} lists", name.display()))),
+        };
+        if is_as_listed.is_err() {
+            return Ok(is_as_listed);
         }
     }
     Ok(Ok(()))

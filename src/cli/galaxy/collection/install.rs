@@ -10,7 +10,7 @@ use super::installed::{self, Installed};
 use super::name::{Name, Range};
 use super::requirement::Requirement;
 use super::resolve::{Known, Resolution};
-use super::signature::{Options as SignatureOptions, Signatures};
+use super::signature::Signatures;
 use super::verify;
 use crate::cli::galaxy::fetch;
 use crate::cli::galaxy::lock::{Entry, find};
@@ -68,7 +68,7 @@ impl Request {
         for requirement in requirements {
             if let Requirement::Published { name, range, server, signatures } = requirement {
                 request.wanted.push((name.clone(), range.clone()));
-                request.signatures.insert(name.clone(), signatures.clone());
+                request.signatures.entry(name.clone()).or_default().extend(signatures.iter().cloned());
                 if let Some(server) = server {
                     // A token of the command line is for the server of the command line.
                     let common = Common { server: Some(server.clone()), token: None, ..common.clone() };
@@ -86,7 +86,7 @@ impl Request {
             for given in given::fetch(requirement, commit, common, galaxy)? {
                 let (name, version) = (given.manifest().name.clone(), &given.manifest().version);
                 request.wanted.push((name.clone(), Range::exactly(version)));
-                request.signatures.insert(name.clone(), requirement.signatures().to_vec());
+                request.signatures.entry(name.clone()).or_default().extend_from_slice(requirement.signatures());
                 request.given.insert(name, given);
             }
         }
@@ -117,6 +117,7 @@ impl<'a> Installer<'a> {
         galaxy: &'a Galaxy,
         common: &'a Common,
         roots: Vec<PathBuf>,
+        signatures: Signatures<'a>,
     ) -> Result<Installer<'a>> {
         Ok(Installer {
             galaxy,
@@ -132,7 +133,7 @@ impl<'a> Installer<'a> {
             ignore_errors: false,
             locked: None,
             whole: false,
-            signatures: Signatures::new(&SignatureOptions::default(), false, galaxy)?,
+            signatures,
         })
     }
 

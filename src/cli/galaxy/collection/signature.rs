@@ -113,7 +113,8 @@ pub(in crate::cli::galaxy) struct Signatures<'a> {
 /// Result of one signature.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    Valid,
+    /// With the fingerprint of the signer's primary key.
+    Valid(String),
     /// It failed only in a way that the user ignores.
     Ignored,
     Failed(String),
@@ -145,6 +146,10 @@ impl<'a> Signatures<'a> {
                 .map_err(|reason| Error::usage(format!("`{text}` is no `required_valid_signature_count`: {reason}")))?,
             (None, None) => Required { least: Some(1), is_strict: false },
         };
+        if required.is_strict && keyring.is_none() && !is_disabled {
+            return Err(Error::new("signatures are required, but there is no keyring that could verify them")
+                .hint("name one with --keyring, or `gpg_keyring` in [galaxy] of ansible.cfg"));
+        }
         let set = galaxy.setting("GALAXY_IGNORE_INVALID_SIGNATURE_STATUS_CODES")?;
         let set = set.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
         let given = [&options.ignored_status, &options.ignored_statuses].into_iter().flatten().cloned();
@@ -189,14 +194,16 @@ impl<'a> Signatures<'a> {
         for source in sources {
             signatures.push(read(source, server)?);
         }
-        let (mut valid, mut failures) = (0, Vec::new());
+        // One signer counts once, however often the signature is listed.
+        let (mut signers, mut failures) = (BTreeSet::new(), Vec::new());
         for signature in &signatures {
             match self.verdict(keyring, manifest, signature)? {
-                Verdict::Valid => valid += 1,
+                Verdict::Valid(signer) => drop(signers.insert(signer)),
                 Verdict::Ignored => {}
                 Verdict::Failed(reason) => failures.push(reason),
             }
         }
+        let valid = signers.len() as u64;
         let why = if failures.is_empty() { String::new() } else { format!(" ({})", failures.join("; ")) };
         match self.required {
             _ if signatures.is_empty() && !self.required.is_strict => {
@@ -258,9 +265,10 @@ impl<'a> Signatures<'a> {
         let words: Vec<&str> = words.collect();
         let failures: Vec<_> = FAILURES.iter().filter(|(code, _)| words.contains(code)).collect();
         if failures.is_empty() {
-            return match status.success() && words.contains(&"VALIDSIG") {
-                true => Verdict::Valid,
-                false => Verdict::Failed(format!("GnuPG does not call a signature valid, {status}")),
+            let valid = lines.lines().find_map(|line| line.strip_prefix("[GNUPG:] VALIDSIG ")?.split(' ').next_back());
+            return match valid.filter(|_| status.success()) {
+                Some(signer) => Verdict::Valid(signer.to_owned()),
+                None => Verdict::Failed(format!("GnuPG does not call a signature valid, {status}")),
             };
         }
         if failures.iter().all(|(code, _)| self.ignored.contains(*code)) {
@@ -276,6 +284,9 @@ fn read(source: &str, server: &Server) -> Result<Vec<u8>> {
     let folder = fetch::temporary()?;
     let path = folder.path().join("signature");
     let fail = |reason: &str| Error::new(format!("the signature `{source}` cannot be read: {reason}"));
+    if let Some(path) = source.strip_prefix("file://") {
+        return windlass_bounds::read(path).map_err(|error| fail(&error.to_string()));
+    }
     server.download(source, &path).map_err(|error| fail(error.message()))?;
     windlass_bounds::read(&path).map_err(|error| fail(&error.to_string()))
 }

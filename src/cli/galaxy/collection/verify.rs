@@ -61,11 +61,8 @@ impl Verifier<'_> {
             true => (installed.manifest()?, Vec::new()),
             false => self.remote(requirement, &installed)?,
         };
-        // Without a server, only signatures that are given can be verified.
-        if !self.offline || !signatures.is_empty() {
-            let server = self.servers.first()?;
-            self.signatures.verify(name, &manifest.manifest, &of_server, signatures, server)?;
-        }
+        // Without a server, there are only those that are given.
+        self.signatures.verify(name, &manifest.manifest, &of_server, signatures, self.servers.first()?)?;
         self.galaxy.say(&format!("{MANIFEST} hash: {}", manifest.sha256()));
         let changed = differences(&manifest, &installed.folder)?;
         if !changed.is_empty() {
