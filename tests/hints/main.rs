@@ -279,7 +279,16 @@ fn hint_in_the_sources_has_a_case() {
 }
 
 /// Options of other programs that our messages and command lines name.
-const OF_OTHERS: &[&str] = &["--no-install-recommends", "--no-legend", "--plain", "--server", "--state", "--wait"];
+const OF_OTHERS: &[&str] = &[
+    "--import",
+    "--no-default-keyring",
+    "--no-install-recommends",
+    "--no-legend",
+    "--plain",
+    "--server",
+    "--state",
+    "--wait",
+];
 
 #[test]
 fn option_named_in_message_exists() {

@@ -259,6 +259,8 @@ impl Drain {
                 }
                 Ok(_) => _ = pods.pop(),
                 Err(error) if error.is_missing() => _ = pods.pop(),
+                // The server, or a balancer before it, may restart meanwhile.
+                Err(error) if error.is_connection() && timeout != 0 => pause(Duration::from_secs(sleep), host)?,
                 Err(error) => return Err(self.node.refused(&format!("Failed to read pod {namespace}/{name}"), &error)),
             }
         }
