@@ -134,7 +134,7 @@ case \"$*\" in
         echo 'error: timed out waiting for the condition' >&2
         exit 1 ;;
     *'get pods --namespace=kube-system'*) cat FOLDER/pods ;;
-    *'logs --namespace kube-system --container install --tail 5 -- agent-3') echo 'FATAL no space left' ;;
+    *'logs --namespace kube-system --container install --tail 5 --limit-bytes 20000 -- agent-3') echo 'FATAL no space left' ;;
     *'get events --namespace kube-system --field-selector involvedObject.name=agent-2,type=Warning'*)
         printf 'Unhealthy: old\\nUnhealthy: connection refused\\n' ;;
 esac
