@@ -85,21 +85,21 @@ async fn file_that_others_may_read_still_names_a_key_of_the_agent() {
         return;
     }
     let sshd = Sshd::start("");
+    let exposed = |agent: &Agent, key: &str| {
+        fs::set_permissions(sshd.path(key), fs::Permissions::from_mode(0o644)).unwrap();
+        let mut settings = with_agent(&sshd, agent);
+        settings.arguments.push("-oIdentitiesOnly=yes".into());
+        settings.identity_file = Some(sshd.path(key));
+        settings
+    };
     let agent = Agent::with_key(sshd.directory.path(), &sshd.path("id"));
-    fs::set_permissions(sshd.path("id"), fs::Permissions::from_mode(0o644)).unwrap();
-    let mut settings = with_agent(&sshd, &agent);
-    settings.arguments.push("-oIdentitiesOnly=yes".into());
-    settings.identity_file = Some(sshd.path("id"));
-    connect(&sshd.destination(), &settings).await.unwrap();
+    connect(&sshd.destination(), &exposed(&agent, "id")).await.unwrap();
 
     // A file in the older format gives its public half only with the private one.
     run(Command::new("ssh-keygen").args(["-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-f"]).arg(sshd.path("old")));
     fs::copy(sshd.path("old.pub"), sshd.path("authorized_keys")).unwrap();
     let agent = Agent::with_key(&sshd.path("home"), &sshd.path("old"));
-    fs::set_permissions(sshd.path("old"), fs::Permissions::from_mode(0o644)).unwrap();
-    let mut settings = with_agent(&sshd, &agent);
-    settings.arguments.push("-oIdentitiesOnly=yes".into());
-    settings.identity_file = Some(sshd.path("old"));
+    let settings = exposed(&agent, "old");
     connect(&sshd.destination(), &settings).await.unwrap();
     fs::remove_file(sshd.path("old.pub")).unwrap();
     let error = connect(&sshd.destination(), &settings).await.unwrap_err();

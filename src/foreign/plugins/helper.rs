@@ -151,22 +151,13 @@ impl Helper {
                     let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
                     return Err(Refusal::new(format!("the Python process that runs it has ended ({status})")));
                 }
-                Err(error) => {
-                    self.end();
-                    return Err(Refusal::new(format!("the Python process that runs it: {error}")));
-                }
+                Err(error) => return Err(self.given_up(format!("the Python process that runs it: {error}"))),
             };
             let reply = match serde_json::from_slice::<Json>(&line) {
                 Ok(reply) if reply.get("to").and_then(Json::as_u64) == Some(self.requests) => reply,
                 // Another answer must never count as this one.
-                Ok(_) => {
-                    self.end();
-                    return Err(Refusal::new("the Python process that runs it answered another request"));
-                }
-                Err(error) => {
-                    self.end();
-                    return Err(Refusal::new(format!("its answer cannot be read: {error}")));
-                }
+                Ok(_) => return Err(self.given_up("the Python process that runs it answered another request")),
+                Err(error) => return Err(self.given_up(format!("its answer cannot be read: {error}"))),
             };
             if reply.get("is_last").and_then(Json::as_bool) == Some(true) {
                 self.end();
@@ -262,6 +253,12 @@ impl Helper {
         self.input.is_some() && matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Kills the process, for a reason.
+    fn given_up(&mut self, reason: impl Into<String>) -> Refusal {
+        self.end();
+        Refusal::new(reason)
+    }
+
     /// Kills the process, which may be in the middle of a request.
     fn end(&mut self) {
         self.input = None;
@@ -270,10 +267,8 @@ impl Helper {
 
     fn send(&mut self, mut line: String) -> Result<(), Refusal> {
         line.push('\n');
-        self.write(line.as_bytes()).map_err(|error| {
-            self.end();
-            Refusal::new(format!("the Python process that runs it takes no request: {error}"))
-        })
+        let written = self.write(line.as_bytes());
+        written.map_err(|error| self.given_up(format!("the Python process that runs it takes no request: {error}")))
     }
 }
 

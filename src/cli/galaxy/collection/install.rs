@@ -66,9 +66,9 @@ impl Request {
     ) -> Result<Request> {
         let mut request = Request::default();
         for requirement in requirements {
-            if let Requirement::Published { name, range, server, signatures } = requirement {
+            if let Requirement::Published { name, range, server, .. } = requirement {
                 request.wanted.push((name.clone(), range.clone()));
-                request.signatures.entry(name.clone()).or_default().extend(signatures.iter().cloned());
+                request.signatures.entry(name.clone()).or_default().extend_from_slice(requirement.signatures());
                 if let Some(server) = server {
                     // A token of the command line is for the server of the command line.
                     let common = Common { server: Some(server.clone()), token: None, ..common.clone() };

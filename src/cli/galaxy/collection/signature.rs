@@ -147,8 +147,7 @@ impl<'a> Signatures<'a> {
             (None, None) => Required { least: Some(1), is_strict: false },
         };
         if required.is_strict && keyring.is_none() && !is_disabled {
-            return Err(Error::new("signatures are required, but there is no keyring that could verify them")
-                .hint("name one with --keyring, or `gpg_keyring` in [galaxy] of ansible.cfg"));
+            return Err(without_keyring("signatures are required, but there is no keyring that could verify them"));
         }
         let set = galaxy.setting("GALAXY_IGNORE_INVALID_SIGNATURE_STATUS_CODES")?;
         let set = set.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
@@ -277,6 +276,10 @@ impl<'a> Signatures<'a> {
         let reasons: Vec<String> = failures.iter().map(|(code, meaning)| format!("{code}: {meaning}")).collect();
         Verdict::Failed(reasons.join(", "))
     }
+}
+
+fn without_keyring(message: impl Into<String>) -> Error {
+    Error::new(message).hint("name one with --keyring, or `gpg_keyring` in [galaxy] of ansible.cfg")
 }
 
 /// Reads a signature from an address.
