@@ -204,8 +204,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a-b-1.0.0.tar.gz");
         let info = serde_json::from_str(r#"{"namespace": "a", "name": "b", "version": "1.0.0"}"#).unwrap();
-        let file = Entry { path: "d/e/file".into(), sha256: Some(manifest::sha256(b"text")) };
-        let listed = links.iter().map(|(name, _)| Entry { path: name.into(), sha256: None });
+        let sha256 = |is_file: bool| is_file.then(|| manifest::sha256(b"text"));
+        let file = Entry { path: "d/e/file".into(), sha256: sha256(true) };
+        let listed =
+            links.iter().map(|(name, target)| Entry { path: name.into(), sha256: sha256(*target == "d/e/file") });
         let manifest = Manifest::new(info, [file].into_iter().chain(listed).collect()).unwrap();
         let mut builder = tar::Builder::new(GzEncoder::new(File::create(&path).unwrap(), Compression::fast()));
         for (name, target) in links {
@@ -228,6 +230,12 @@ mod tests {
         assert_eq!(std::fs::read(to.join("link")).unwrap(), b"text");
         assert_eq!(std::fs::metadata(to.join("d/e/file")).unwrap().permissions().mode() & 0o777, 0o755);
         assert!(!to.join("unlisted").exists());
+    }
+
+    #[test]
+    fn directory_is_not_replaced_by_link_to_file() {
+        let (_folder, outcome) = unpacked(&[("directory", "d/e/../e/file")]);
+        assert!(outcome.unwrap_err().message().contains("is not the kind of file"));
     }
 
     #[test]
