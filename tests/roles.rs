@@ -365,6 +365,42 @@ fn registry_servers_have_an_order_of_each_host() {
     }
 }
 
+/// Otherwise the namespace of probes that `verify` has just deleted appears, and is a change in the next snapshot.
+#[test]
+fn objects_that_are_being_deleted_not_in_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  vars_files: [{}/roles/snapshot/vars/main.yml]
+  vars:
+    deleted: '2026-01-01T00:00:00Z'
+    snapshot_namespaces_excluded: []
+    snapshot_read:
+      results:
+        - resources:
+            - {{kind: Namespace, metadata: {{name: probes, deletionTimestamp: '{{{{ deleted }}}}'}}}}
+            - {{kind: Namespace, metadata: {{name: shop}}}}
+        - resources:
+            - {{kind: Secret, metadata: {{name: s, namespace: probes}}}}
+            - {{kind: Secret, metadata: {{name: s, namespace: shop}}}}
+            - {{kind: Secret, metadata: {{name: old, namespace: shop, deletionTimestamp: '{{{{ deleted }}}}'}}}}
+            - {{kind: Secret, metadata: {{name: default-token-1, namespace: shop}}}}
+        - skipped: true
+  tasks:
+    - ansible.builtin.copy:
+        dest: {}/out
+        content: \"{{{{ [snapshot_objects | map(attribute='metadata.name'), snapshot_namespaces | map(attribute=0)] | to_json }}}}\"
+",
+        env!("CARGO_MANIFEST_DIR"),
+        folder.path().display(),
+    );
+    let (code, text) = play(folder.path(), "cp1\n", &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let out = fs::read_to_string(folder.path().join("out")).unwrap();
+    assert_eq!(out, r#"[["shop", "s", "s"], ["shop"]]"#);
+}
+
 #[test]
 fn certificates_settings_valid_on_a_worker() {
     let folder = tempfile::tempdir().unwrap();
