@@ -434,7 +434,9 @@ joined() {
 
 control_plane_rejoins() {
   scale node1 > "$log/rejoins-first.log" 2>&1 || { tail -40 "$log/rejoins-first.log"; return 1; }
-  joined rejoins node1
+  joined rejoins node1 || return 1
+  # A host that becomes the first control plane is no reason to restart kube-proxy on every node.
+  ! grep -A4 'TASK \[kube_proxy : Apply' "$log/rejoins-first.log" "$log/rejoins.log" | grep changed:
 }
 
 etcd_data_lost() {
