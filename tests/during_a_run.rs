@@ -455,3 +455,16 @@ fn silent_run_names_waited_hosts_on_standard_error() {
     let none = plain(folder.path(), &["--no-journal", "--progress", "none"]);
     assert!(none.stderr.is_empty(), "{}", String::from_utf8_lossy(&none.stderr));
 }
+
+/// The total of the first task was the time of all batches but the last: two thirds of what the slow one takes.
+#[test]
+fn timings_of_a_task_leave_out_what_lies_between_batches() {
+    let tasks = "- hosts: all\n  serial: 1\n  gather_facts: false\n  tasks:\n    - {name: First, debug: {msg: x}}\n    \
+                 - {name: Slow, command: sleep 0.5}\n";
+    let stdout = String::from_utf8(plain(project(tasks).path(), &["--timings"]).stdout).unwrap();
+    let total = |task: &str| -> f64 {
+        let line = stdout.lines().find(|line| line.ends_with(&format!("  {task}"))).unwrap();
+        line.split_whitespace().nth(8).unwrap().parse().unwrap()
+    };
+    assert!(total("First") < total("Slow") / 2.0, "{stdout}");
+}

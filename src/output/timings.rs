@@ -38,7 +38,9 @@ struct Row {
     round_trips: u64,
     sent: u64,
     received: u64,
+    /// Start of the running batch.
     began: Option<Instant>,
+    earlier_batches: Duration,
     total: Duration,
 }
 
@@ -123,7 +125,9 @@ impl Output for Timings {
     fn event(&mut self, event: &Masked) {
         match &**event {
             Event::TaskStart { task, name, .. } => {
-                self.tasks.entry(task.id).or_insert_with(|| Row { name: name.clone(), ..Row::default() });
+                let row = self.tasks.entry(task.id).or_insert_with(|| Row { name: name.clone(), ..Row::default() });
+                row.began = None;
+                row.earlier_batches = row.total;
             }
             Event::HostStart { host, .. } => {
                 self.running.insert(Arc::clone(host), (Instant::now(), Duration::ZERO));
@@ -147,7 +151,7 @@ impl Output for Timings {
                 row.wait += since.elapsed().saturating_sub(accounted);
                 let began = row.began.map_or(since, |began| began.min(since));
                 row.began = Some(began);
-                row.total = began.elapsed();
+                row.total = row.earlier_batches + began.elapsed();
             }
             Event::End => self.show(),
             _ => {}
