@@ -97,6 +97,27 @@ fn failing_cluster_leaves_the_others_alone() {
     assert_eq!(fs::read_dir(fleet.path("state/runs")).unwrap().count(), 2, "each run has its journal");
 }
 
+/// Each cluster is a group of one inventory, and has a folder with a file that says so.
+#[test]
+fn clusters_of_one_inventory_have_hosts_and_files_of_their_own() {
+    let fleet = Fleet::new(&[]);
+    let hosts = "[all:vars]\nansible_connection=local\n[eu]\neu1\n[us]\nus1\n[kube_node]\neu1\nus1\n";
+    fs::write(fleet.path("hosts"), hosts).unwrap();
+    for cluster in ["eu", "us"] {
+        fs::create_dir(fleet.path(cluster)).unwrap();
+        let source = format!("plugin: windlass.group\ngroup: {cluster}\nsources: ../hosts\n");
+        fs::write(fleet.path(cluster).join("hosts.yml"), source).unwrap();
+    }
+    let playbook = "- hosts: kube_node\n  gather_facts: false\n  tasks:\n    - copy:\n        dest: '{{ inventory_dir }}/made'\n        \
+                    content: '{{ groups.kube_node | join }}'\n";
+    fs::write(fleet.path("site.yml"), playbook).unwrap();
+    let (code, text) = fleet.call(&["-i", "eu", "-i", "us", "playbook", "site.yml"]);
+    assert_eq!(code, Some(0), "{text}");
+    for cluster in ["eu", "us"] {
+        assert_eq!(fs::read_to_string(fleet.path(cluster).join("made")).unwrap(), format!("{cluster}1"));
+    }
+}
+
 #[test]
 fn fail_fast_begins_with_no_further_cluster() {
     let fleet = Fleet::new(&[("one", ""), ("two", "fails=true"), ("three", "")]);

@@ -274,6 +274,17 @@ fn changed_inputs_are_refused_by_name_unless_anyway() {
 }
 
 #[test]
+fn changed_source_that_another_source_includes_is_refused() {
+    let project = Project::new(&(head("") + "    - command: test -e FOLDER/mended\n"));
+    project.write("whole/site", "[some]\nc ansible_connection=local\n");
+    project.write("more.yml", "plugin: windlass.group\ngroup: some\nsources: whole/site\n");
+    project.play(&["-i", "more.yml", "play.yml"]).ends(2).has("c ");
+    project.write("mended", "");
+    project.write("whole/site", "[some]\nc ansible_connection=local\nd ansible_connection=local\n");
+    project.play(&["-i", "more.yml", "--resume", "play.yml"]).has("whole/site has changed");
+}
+
+#[test]
 fn no_log_results_run_again_no_log_commands_refused() {
     let last = "    - command: test -e FOLDER/mended\n    - debug:\n        msg: \"{{ secret.mode | default(secret.stdout) }}\"\n";
     let hidden = "    - file:\n        path: FOLDER/made\n        state: directory\n        mode: '0700'\n      no_log: true\n      register: secret\n";

@@ -86,7 +86,12 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     if !settings.journal.enabled {
         return Ok(());
     }
-    let inputs = || Inputs { settings, playbooks: playbooks.to_vec(), extra_vars: &shared.run.extra_vars };
+    let inputs = || Inputs {
+        settings,
+        playbooks: playbooks.to_vec(),
+        extra_vars: &shared.run.extra_vars,
+        included: session.world.inventory.included_sources(),
+    };
     let is_resumed = options.resume.is_some();
     let without = |error: Error| match is_resumed {
         true => Err(error),

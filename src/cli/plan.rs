@@ -171,7 +171,8 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
     let inputs = selection.inputs(&settings)?;
     let mut request = Request::default();
     if let Some(recorded) = recorded {
-        let sources = Sources { settings: &settings, playbooks: playbooks.clone(), extra_vars: &inputs.extra_vars };
+        let extra_vars = &inputs.extra_vars;
+        let sources = Sources { settings: &settings, playbooks: playbooks.clone(), extra_vars, included: &[] };
         refuse(&sources.changed_files(&recorded.inputs))?;
         // With the same salt, equal variables have equal hashes.
         request.salt.clone_from(&recorded.request.salt);
@@ -246,7 +247,8 @@ async fn check(
 fn files(playbooks: &[PathBuf], session: &Session) -> Vec<FileRead> {
     let settings = &session.shared.run.settings;
     let extra_vars = &session.shared.run.extra_vars;
-    let sources = Sources { settings, playbooks: playbooks.to_vec(), extra_vars };
+    let included = session.world.inventory.included_sources();
+    let sources = Sources { settings, playbooks: playbooks.to_vec(), extra_vars, included };
     sources.files(&session.shared.files)
 }
 
@@ -264,8 +266,12 @@ fn describe(playbooks: &[PathBuf], selection: &Selection, session: &Session, req
             None => request.repeat.push("extra-vars".to_owned()),
         }
     }
-    let sources =
-        Sources { settings: &shared.run.settings, playbooks: playbooks.to_vec(), extra_vars: &shared.run.extra_vars };
+    let sources = Sources {
+        settings: &shared.run.settings,
+        playbooks: playbooks.to_vec(),
+        extra_vars: &shared.run.extra_vars,
+        included: session.world.inventory.included_sources(),
+    };
     if request.salt.is_empty() {
         request.salt = new_salt();
     }

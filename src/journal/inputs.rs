@@ -27,6 +27,8 @@ pub struct Inputs<'a> {
     pub playbooks: Vec<PathBuf>,
     /// `-e`.
     pub extra_vars: &'a Mapping,
+    /// Sources that inventory sources include, once these are read.
+    pub included: &'a [String],
 }
 
 impl Inputs<'_> {
@@ -125,8 +127,9 @@ impl Inputs<'_> {
     pub(super) fn inventory_files(&self) -> Vec<FileRead> {
         let mut found = BTreeSet::new();
         let mut beside = BTreeSet::new();
-        for source in self.sources().iter().filter(|source| !source.contains(',')) {
-            let path = PathBuf::from(source);
+        let included = self.included.iter().cloned();
+        for source in self.sources().into_iter().chain(included).filter(|source| !source.contains(',')) {
+            let path = PathBuf::from(canonical(Path::new(&source)));
             beside.extend(if path.is_dir() { Some(path.clone()) } else { path.parent().map(Path::to_path_buf) });
             files_below(&path, DEPTH, &mut found);
         }

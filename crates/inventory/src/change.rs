@@ -11,7 +11,7 @@ use crate::places::Owner;
 use crate::step::Step;
 use crate::{Error, Inventory, Warning};
 
-const PRIORITY: &str = "ansible_group_priority";
+pub(crate) const PRIORITY: &str = "ansible_group_priority";
 
 /// The proper place of a host.
 enum Place {

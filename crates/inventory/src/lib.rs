@@ -28,6 +28,7 @@ mod plugin;
 mod range;
 mod script;
 mod step;
+mod subset;
 mod toml;
 mod words;
 mod yaml;

@@ -111,12 +111,16 @@ impl Inventory {
             options.duplicate_keys,
             options.foreign_plugins.clone(),
         ));
-        let mut inventory = Inventory::empty(files);
-        inventory.group_names = options.group_names;
-        inventory.merge_hashes = options.merge_hashes;
-        inventory.places = options.keep_places.then(Box::default);
         let Enabled { plugins, foreign, warnings } = Enabled::of(options)?;
-        let mut loader = Loader { inventory, options, plugins, foreign, warnings };
+        let mut loader = Loader {
+            inventory: unread(files, options),
+            options,
+            plugins,
+            foreign,
+            warnings,
+            is_included: false,
+            directories: Vec::new(),
+        };
         let mut any = false;
         for source in sources.iter().filter(|source| !source.is_empty()) {
             any |= loader.source(source)?;
@@ -124,8 +128,8 @@ impl Inventory {
         if !any && options.nothing_is_error {
             return Err(Error::NoInventory { reasons: loader.warnings });
         }
-        let Loader { mut inventory, mut warnings, .. } = loader;
-        inventory.source_directories = sources.iter().filter_map(|source| variables_directory(source)).collect();
+        let Loader { mut inventory, mut warnings, directories, .. } = loader;
+        inventory.source_directories = directories;
         inventory.playbook_directory = options.playbook_dir.as_deref().map(canonical);
         inventory.extra_vars = Arc::clone(&options.extra_vars);
         inventory.has_sources = sources.iter().any(|source| !source.is_empty());
@@ -135,6 +139,15 @@ impl Inventory {
         }
         Ok((inventory, warnings))
     }
+}
+
+/// An inventory before any source is read.
+fn unread(files: Arc<VariableFiles>, options: &LoadOptions) -> Inventory {
+    let mut inventory = Inventory::empty(files);
+    inventory.group_names = options.group_names;
+    inventory.merge_hashes = options.merge_hashes;
+    inventory.places = options.keep_places.then(Box::default);
+    inventory
 }
 
 /// Plugins that `enable_plugins` names.
@@ -198,11 +211,45 @@ pub(crate) struct Loader<'a> {
     /// Enabled plugins that are not in this crate.
     pub(crate) foreign: Vec<String>,
     pub(crate) warnings: Vec<Warning>,
+    /// Whether another source includes the sources that are read.
+    pub(crate) is_included: bool,
+    /// Directories with the variables of the sources, in their order.
+    directories: Vec<PathBuf>,
 }
 
 impl Loader<'_> {
     /// Loads a source. Returns whether anything could be read.
     fn source(&mut self, source: &str) -> Result<bool, Error> {
+        let is_read = self.read_source(source)?;
+        self.directories.extend(variables_directory(source));
+        Ok(is_read)
+    }
+
+    /// Loads sources that another source includes, into an inventory of their own. Fails if one cannot be read.
+    pub(crate) fn included(&mut self, sources: &[(String, Span)]) -> Result<Inventory, Error> {
+        let mut loader = Loader {
+            inventory: unread(Arc::clone(&self.inventory.files), self.options),
+            options: self.options,
+            plugins: self.plugins.clone(),
+            foreign: self.foreign.clone(),
+            warnings: Vec::new(),
+            is_included: true,
+            directories: Vec::new(),
+        };
+        for (source, span) in sources {
+            if !loader.source(source)? {
+                self.warnings.append(&mut loader.warnings);
+                return Err(Error::at(span, format!("The source `{source}` cannot be read.")));
+            }
+            self.inventory.included.push(source.clone());
+        }
+        self.warnings.append(&mut loader.warnings);
+        self.inventory.source_directories.extend_from_slice(&loader.directories);
+        self.directories.append(&mut loader.directories);
+        Ok(loader.inventory)
+    }
+
+    fn read_source(&mut self, source: &str) -> Result<bool, Error> {
         if is_host_list(source) {
             return self.candidate(Candidate::new(source, Path::new(source)));
         }

@@ -132,6 +132,8 @@ pub struct Inventory {
     pub(crate) implicit: Vec<Host>,
     /// Directories with `group_vars` and `host_vars`, in the order of the sources.
     pub(crate) source_directories: Vec<PathBuf>,
+    /// Sources that other sources include.
+    pub(crate) included: Vec<String>,
     pub(crate) playbook_directory: Option<PathBuf>,
     pub(crate) files: Arc<VariableFiles>,
     /// Cached layers of hosts, by the groups that directly contain them.
@@ -158,6 +160,7 @@ impl Clone for Inventory {
             groups: self.groups.clone(),
             implicit: self.implicit.clone(),
             source_directories: self.source_directories.clone(),
+            included: self.included.clone(),
             playbook_directory: self.playbook_directory.clone(),
             files: Arc::clone(&self.files),
             group_layers: Mutex::default(),
@@ -186,6 +189,7 @@ impl Inventory {
             groups: IndexMap::new(),
             implicit: LOCALHOST_NAMES.map(implicit_localhost).to_vec(),
             source_directories: Vec::new(),
+            included: Vec::new(),
             playbook_directory: None,
             files,
             group_layers: Mutex::default(),
@@ -258,6 +262,11 @@ impl Inventory {
     /// Whether sources were given, even if none could be read.
     pub fn has_sources(&self) -> bool {
         self.has_sources
+    }
+
+    /// Sources that the given sources include (`windlass.group`): paths, or lists of hosts.
+    pub fn included_sources(&self) -> &[String] {
+        &self.included
     }
 
     /// The directories whose `group_vars` and `host_vars` are read, in the order of the sources.

@@ -8,7 +8,7 @@ use windlass_yaml::{Node, Source};
 
 use crate::files::without_sops;
 use crate::load::Loader;
-use crate::{Error, Warning, constructed, foreign, generator, host_list, ini, script, toml, yaml};
+use crate::{Error, Warning, constructed, foreign, generator, host_list, ini, script, subset, toml, yaml};
 
 /// An inventory plugin.
 pub(crate) struct Plugin {
@@ -32,6 +32,7 @@ const PLUGINS: &[Plugin] = &[
     Plugin { name: "toml", accepts: |source| source.extension_is(&["toml"]), read: read_toml },
     Plugin { name: "constructed", accepts: Candidate::is_configuration, read: constructed::read },
     Plugin { name: "generator", accepts: Candidate::is_configuration, read: generator::read },
+    Plugin { name: subset::NAME, accepts: Candidate::is_configuration, read: subset::read },
 ];
 
 /// Stands for all enabled plugins that are not in the list above.

@@ -394,3 +394,65 @@ fn folder_without_sources_warns() {
     let told = only_warning(&load(&files.path().join("inv")).1);
     assert!(told.starts_with("Unable to parse") && told.contains("/inv"), "{told}");
 }
+
+/// A cluster's inventory beside the sources that it shares with others.
+fn subset(configuration: &str) -> (TempDir, Inventory, Vec<Warning>) {
+    let files = directory(&[
+        (
+            "hosts.ini",
+            "[all:vars]\nshared=everywhere\n[eu]\ne1 port=1\ne2\n[eu:vars]\nregion=eu\n[us]\nu1\n\
+             [kube_control_plane]\ne1\nu1\n[calico_rr]\n[kube_node:children]\nbig\n[big]\nu1\ne2\n\
+             [big:vars]\nansible_group_priority=7\n",
+        ),
+        ("group_vars/eu.yml", "of_file: shared file\nown: no\n"),
+        ("clusters/eu/group_vars/eu.yml", "own: yes\n"),
+        ("clusters/eu/hosts.yml", configuration),
+    ]);
+    let (inventory, warnings) = load(&files.path().join("clusters/eu/hosts.yml"));
+    (files, inventory, warnings)
+}
+
+#[test]
+fn hosts_of_one_group_form_an_inventory() {
+    let (files, inventory, warnings) = subset("plugin: windlass.group\ngroup: eu\nsources: ../../hosts.ini\n");
+    assert!(warnings.is_empty(), "{}", only_warning(&warnings));
+    let names = |hosts: Vec<&Host>| hosts.iter().map(|host| host.name().to_string()).collect::<Vec<_>>();
+    assert_eq!(names(inventory.hosts().collect()), ["e1", "e2"]);
+    assert_eq!(names(inventory.hosts_of_group("kube_control_plane")), ["e1"]);
+    assert_eq!(names(inventory.hosts_of_group("kube_node")), ["e2"]);
+    assert!(inventory.group("calico_rr").is_some() && inventory.hosts_of_group("us").is_empty());
+    assert_eq!(inventory.group("big").unwrap().priority(), 7);
+    for (name, value) in
+        [("shared", "everywhere"), ("port", "1"), ("region", "eu"), ("of_file", "shared file"), ("own", "True")]
+    {
+        assert_eq!(shown(&inventory, "e1", name), value, "{name}");
+    }
+    // What a run writes beside the inventory belongs to this cluster.
+    assert_eq!(inventory.host("e1").unwrap().inventory_dir().unwrap(), files.path().join("clusters/eu"));
+    assert!(inventory.included_sources()[0].ends_with("clusters/eu/../../hosts.ini"));
+}
+
+#[test]
+fn included_directory_may_hold_the_files_that_include_it() {
+    let (_files, inventory, warnings) = subset("plugin: windlass.group\ngroup: eu\nsources: [../..]\n");
+    assert!(warnings.is_empty(), "{}", only_warning(&warnings));
+    assert_eq!(inventory.hosts().len(), 2);
+}
+
+#[test]
+fn errors_of_windlass_group_name_place_and_remedy() {
+    for (configuration, expected) in [
+        ("group: ue\nsources: [../../hosts.ini]", ":2:8: The sources have no group `ue`."),
+        ("group: ue\nsources: [../../hosts.ini]", "Groups with hosts: eu, us, kube_control_plane, kube_node, big."),
+        ("group: calico_rr\nsources: [../../hosts.ini]", ":2:8: The group `calico_rr` has no hosts in the sources."),
+        ("group: eu\nsources: [../../host.ini]", "host.ini` cannot be read."),
+        ("group: eu", "A configuration of `windlass.group` needs `sources`."),
+        ("group: [eu]\nsources: x", ":2:8: This must be a text, but it is a list."),
+        ("groups: eu\nsources: x", ":2:1: The plugin `windlass.group` has no option `groups`."),
+    ] {
+        let (_files, inventory, warnings) = subset(&format!("plugin: windlass.group\n{configuration}\n"));
+        let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert!(told.join("\n").contains(expected), "{configuration}: {told:?}");
+        assert_eq!(inventory.hosts().len(), 0);
+    }
+}

@@ -1,0 +1,106 @@
+//! `windlass.group`: the hosts of one group of other sources, as if these had no others. So each of several clusters in
+//! one inventory gets an inventory of its own.
+
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+use windlass_yaml::{Key, Node, Span, Value};
+
+use crate::change::PRIORITY;
+use crate::load::Loader;
+use crate::model::{ALL, GroupId, HostId};
+use crate::plugin::{Candidate, is_host_list};
+use crate::step::{Statements, Step};
+use crate::{Error, Inventory};
+
+/// Name of the plugin.
+pub(crate) const NAME: &str = "windlass.group";
+const OPTIONS: [&str; 3] = ["plugin", "group", "sources"];
+
+/// Reads a configuration of the plugin.
+pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
+    let configuration = source.configuration(loader, NAME)?;
+    // A directory that is included may have the folders of clusters in it, and so this file.
+    if loader.is_included {
+        return Ok(true);
+    }
+    let options = configuration.as_map().into_iter().flat_map(|options| options.keys());
+    if let Some(unknown) = options.filter(|key| !key.as_str().is_some_and(|name| OPTIONS.contains(&name))).next() {
+        let message = format!("The plugin `{NAME}` has no option `{}`.", unknown.to_text());
+        return Err(Error::at(&unknown.span, message).with_hint("Its options are `group` and `sources`."));
+    }
+    let missing = |name| Error::at(&configuration.span, format!("A configuration of `{NAME}` needs `{name}`."));
+    let group = configuration.get("group").ok_or_else(|| missing("group"))?;
+    let name = text(group)?;
+    let given = configuration.get("sources").ok_or_else(|| missing("sources"))?;
+    let folder = source.path.parent().map(std::path::Path::to_path_buf).unwrap_or_default();
+    let mut sources = Vec::new();
+    for node in given.as_list().unwrap_or(std::slice::from_ref(given)) {
+        let source = text(node)?;
+        let is_path = !is_host_list(source) && !source.starts_with("~/");
+        let place = if is_path { folder.join(source).display().to_string() } else { source.to_owned() };
+        sources.push((place, node.span.clone()));
+    }
+    let whole = loader.included(&sources)?;
+    let Some(id) = whole.groups.get_index_of(name) else {
+        let message = format!("The sources have no group `{name}`.");
+        return Err(Error::at(&group.span, message).with_hint(groups_with_hosts(&whole)));
+    };
+    let hosts = if id == ALL { (0..whole.hosts.len()).collect() } else { whole.hosts_below(id) };
+    if hosts.is_empty() {
+        return Err(Error::at(&group.span, format!("The group `{name}` has no hosts in the sources.")));
+    }
+    loader.apply(statements(&whole, &hosts), &source.path).map(|()| true)
+}
+
+fn text(node: &Node) -> Result<&str, Error> {
+    let text = node.as_str().filter(|text| !text.is_empty());
+    text.ok_or_else(|| Error::at(&node.span, format!("This must be a text, but it is {}.", node.kind())))
+}
+
+fn groups_with_hosts(whole: &Inventory) -> String {
+    let has_hosts = |(id, _): &(GroupId, &Arc<str>)| *id != ALL && !whole.hosts_below(*id).is_empty();
+    let names: Vec<String> =
+        whole.groups.keys().enumerate().filter(has_hosts).map(|(_, name)| name.to_string()).collect();
+    format!("Groups with hosts: {}.", names.join(", "))
+}
+
+/// The statements that make an inventory of these hosts. All groups stay, as playbooks may ask for empty ones.
+fn statements(whole: &Inventory, hosts: &IndexSet<HostId>) -> Statements {
+    let mut steps = Vec::new();
+    for (name, group) in &whole.groups {
+        steps.push(Step::Group { name: Arc::clone(name), span: group.span.clone() });
+        let variable = |(key, value): (&Key, &Node)| Step::GroupVariable {
+            group: Arc::clone(name),
+            key: key.clone(),
+            value: value.clone(),
+        };
+        steps.extend(group.variables.iter().map(variable));
+        let priority = Node::new(Value::Int(group.priority), group.span.clone());
+        steps.push(variable((&Key::string(PRIORITY, group.span.clone()), &priority)));
+    }
+    let places = whole.places.as_deref();
+    for (id, group) in whole.groups.values().enumerate() {
+        let children = group.children.iter().filter_map(|child| Some((*child, whole.group_at(*child)?)));
+        steps.extend(children.map(|(child, found)| Step::Child {
+            parent: Arc::clone(&group.name),
+            child: Arc::clone(&found.name),
+            span: places.and_then(|places| places.children.get(&(id, child))).unwrap_or(&found.span).clone(),
+        }));
+    }
+    for (id, host) in hosts.iter().filter_map(|id| Some((*id, whole.host_at(*id)?))) {
+        let name = || Arc::clone(&host.name);
+        steps.push(Step::Host { name: name(), span: host.span.clone() });
+        steps.push(Step::HostVariables { host: name(), variables: Arc::clone(&host.variables) });
+        let place = |group: GroupId| -> Span {
+            places.and_then(|places| places.members.get(&(group, id))).unwrap_or(&host.span).clone()
+        };
+        let groups = host.groups.iter().filter_map(|group| Some((*group, whole.group_at(*group)?)));
+        steps.extend(groups.map(|(group, found)| Step::Member {
+            group: Arc::clone(&found.name),
+            host: name(),
+            span: place(group),
+        }));
+    }
+    Statements { steps, warnings: Vec::new() }
+}
