@@ -241,6 +241,22 @@ fn inventory_with_plugin_does_not_stop_checks() {
 }
 
 #[test]
+fn group_of_another_inventory_is_compared_unless_a_program_makes_it() {
+    let project = Project::new(&[
+        ("site.yml", "- name: Web\n  hosts: kube_nodes\n  tasks: []\n"),
+        ("hosts.ini", "[eu]\ne1\n[kube_node]\ne1\n"),
+        ("cloud.yml", "plugin: amazon.aws.aws_ec2\n"),
+        ("eu/hosts.yml", "plugin: windlass.group\ngroup: eu\nsources: ../hosts.ini\n"),
+        ("us/hosts.yml", "plugin: windlass.group\ngroup: us\nsources: [../hosts.ini, ../cloud.yml]\n"),
+    ]);
+    let report = String::from_utf8(project.lint(&["-i", "eu", "--format", "json"]).stdout).unwrap();
+    assert!(report.contains("unknown-group"), "{report}");
+    let output = project.lint(&["-i", "us", "--format", "json"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("cloud.yml is not started, so groups and hosts are unknown"), "{said}");
+}
+
+#[test]
 fn inventory_script_is_not_run() {
     let project = Project::new(&[("site.yml", "- hosts: all\n")]);
     project.write("inventory.sh", "#!/bin/sh\ntouch started\necho '{}'\n");

@@ -164,12 +164,15 @@ fn program_in(path: &Path, depth: usize) -> Option<PathBuf> {
     if !metadata.is_file() {
         return None;
     }
-    let is_script = metadata.permissions().mode() & 0o111 != 0;
-    let configures = || {
-        let text = windlass_bounds::read_text(path).unwrap_or_default();
-        text.starts_with("#!") || text.lines().any(|line| line.starts_with("plugin:"))
-    };
-    (is_script || configures()).then(|| path.to_owned())
+    if metadata.permissions().mode() & 0o111 != 0 {
+        return Some(path.to_owned());
+    }
+    let text = windlass_bounds::read_text(path).unwrap_or_default();
+    if let Some(included) = windlass_inventory::sources_included_by(path, &text) {
+        return included.iter().filter(|_| depth < DEEPEST).find_map(|source| program_in(Path::new(source), depth + 1));
+    }
+    let is_program = text.starts_with("#!") || text.lines().any(|line| line.starts_with("plugin:"));
+    is_program.then(|| path.to_owned())
 }
 
 /// Reads an inventory by the kinds of sources that start no program, and passes warnings on.
@@ -181,7 +184,7 @@ pub(super) fn load_inventory(sources: &[String], warn: &mut dyn FnMut(String)) -
     if let Some(source) = missing {
         return Err(Error::argument(format!("the inventory {source} does not exist")));
     }
-    let enabled = ["host_list", "yaml", "ini", "toml"].map(str::to_owned).to_vec();
+    let enabled = ["host_list", "windlass.group", "yaml", "ini", "toml"].map(str::to_owned).to_vec();
     let options = LoadOptions { enabled, nothing_is_error: true, ..LoadOptions::default() };
     let (inventory, warnings) = Inventory::load(sources, &options)?;
     warnings.iter().for_each(|warning| warn(warning.to_string()));

@@ -44,3 +44,4 @@ pub use model::{Group, Host, HostName, Inventory};
 pub use names::GroupNames;
 pub use pattern::{Matches, split_pattern};
 pub use places::{Membership, Replaced};
+pub use subset::sources_included_by;

@@ -1,10 +1,11 @@
 //! `windlass.group`: the hosts of one group of other sources, as if these had no others. So each of several clusters in
 //! one inventory gets an inventory of its own.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use indexmap::IndexSet;
-use windlass_yaml::{Key, Node, Span, Value};
+use windlass_yaml::{Key, Node, Source, Span, Value};
 
 use crate::change::PRIORITY;
 use crate::load::Loader;
@@ -17,38 +18,62 @@ use crate::{Error, Inventory};
 pub(crate) const NAME: &str = "windlass.group";
 const OPTIONS: [&str; 3] = ["plugin", "group", "sources"];
 
+/// What a file of the plugin asks for.
+struct Configuration<'c> {
+    group: (&'c str, &'c Span),
+    /// Paths, or lists of hosts.
+    sources: Vec<(String, Span)>,
+}
+
+impl Configuration<'_> {
+    /// Checks a document; paths of sources start at the folder of its file.
+    fn of<'c>(document: &'c Node, file: &Path) -> Result<Configuration<'c>, Error> {
+        let mut options = document.as_map().into_iter().flat_map(|options| options.keys());
+        if let Some(unknown) = options.find(|key| !key.as_str().is_some_and(|name| OPTIONS.contains(&name))) {
+            let message = format!("The plugin `{NAME}` has no option `{}`.", unknown.to_text());
+            return Err(Error::at(&unknown.span, message).with_hint("Its options are `group` and `sources`."));
+        }
+        let missing = |name| Error::at(&document.span, format!("A configuration of `{NAME}` needs `{name}`."));
+        let group = document.get("group").ok_or_else(|| missing("group"))?;
+        let given = document.get("sources").ok_or_else(|| missing("sources"))?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let mut sources = Vec::new();
+        for node in given.as_list().unwrap_or(std::slice::from_ref(given)) {
+            let source = text(node)?;
+            let is_relative = !is_host_list(source) && !source.starts_with("~/");
+            let place = if is_relative { folder.join(source).display().to_string() } else { source.to_owned() };
+            sources.push((place, node.span.clone()));
+        }
+        Ok(Configuration { group: (text(group)?, &group.span), sources })
+    }
+}
+
+/// The sources that a file includes with the plugin `windlass.group`: paths, or lists of hosts. `None` if the text of the
+/// file does not configure this plugin.
+pub fn sources_included_by(file: &Path, text: &str) -> Option<Vec<String>> {
+    let source = Source::new(file.display().to_string(), text);
+    let document = windlass_yaml::load_one(source, &windlass_yaml::Options::default()).ok()?;
+    document.get("plugin").filter(|plugin| plugin.as_str() == Some(NAME))?;
+    let sources = Configuration::of(&document, file).map(|configuration| configuration.sources).unwrap_or_default();
+    Some(sources.into_iter().map(|(source, _)| source).collect())
+}
+
 /// Reads a configuration of the plugin.
 pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
-    let configuration = source.configuration(loader, NAME)?;
+    let document = source.configuration(loader, NAME)?;
     // A directory that is included may have the folders of clusters in it, and so this file.
     if loader.is_included {
         return Ok(true);
     }
-    let options = configuration.as_map().into_iter().flat_map(|options| options.keys());
-    if let Some(unknown) = options.filter(|key| !key.as_str().is_some_and(|name| OPTIONS.contains(&name))).next() {
-        let message = format!("The plugin `{NAME}` has no option `{}`.", unknown.to_text());
-        return Err(Error::at(&unknown.span, message).with_hint("Its options are `group` and `sources`."));
-    }
-    let missing = |name| Error::at(&configuration.span, format!("A configuration of `{NAME}` needs `{name}`."));
-    let group = configuration.get("group").ok_or_else(|| missing("group"))?;
-    let name = text(group)?;
-    let given = configuration.get("sources").ok_or_else(|| missing("sources"))?;
-    let folder = source.path.parent().map(std::path::Path::to_path_buf).unwrap_or_default();
-    let mut sources = Vec::new();
-    for node in given.as_list().unwrap_or(std::slice::from_ref(given)) {
-        let source = text(node)?;
-        let is_path = !is_host_list(source) && !source.starts_with("~/");
-        let place = if is_path { folder.join(source).display().to_string() } else { source.to_owned() };
-        sources.push((place, node.span.clone()));
-    }
+    let Configuration { group: (name, span), sources } = Configuration::of(&document, &source.path)?;
     let whole = loader.included(&sources)?;
     let Some(id) = whole.groups.get_index_of(name) else {
         let message = format!("The sources have no group `{name}`.");
-        return Err(Error::at(&group.span, message).with_hint(groups_with_hosts(&whole)));
+        return Err(Error::at(span, message).with_hint(groups_with_hosts(&whole)));
     };
     let hosts = if id == ALL { (0..whole.hosts.len()).collect() } else { whole.hosts_below(id) };
     if hosts.is_empty() {
-        return Err(Error::at(&group.span, format!("The group `{name}` has no hosts in the sources.")));
+        return Err(Error::at(span, format!("The group `{name}` has no hosts in the sources.")));
     }
     loader.apply(statements(&whole, &hosts), &source.path).map(|()| true)
 }
