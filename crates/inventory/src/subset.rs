@@ -18,7 +18,7 @@ use crate::{Error, Inventory};
 pub(crate) const NAME: &str = "windlass.group";
 const OPTIONS: [&str; 3] = ["plugin", "group", "sources"];
 
-/// What a file of the plugin asks for.
+/// Content of a file that configures the plugin.
 struct Configuration<'c> {
     group: (&'c str, &'c Span),
     /// Paths, or lists of hosts.
@@ -48,8 +48,8 @@ impl Configuration<'_> {
     }
 }
 
-/// The sources that a file includes with the plugin `windlass.group`: paths, or lists of hosts. `None` if the text of the
-/// file does not configure this plugin.
+/// Sources that a file includes with the plugin `windlass.group`: paths, or lists of hosts. `None` if the file's text
+/// does not configure this plugin.
 pub fn sources_included_by(file: &Path, text: &str) -> Option<Vec<String>> {
     let source = Source::new(file.display().to_string(), text);
     let document = windlass_yaml::load_one(source, &windlass_yaml::Options::default()).ok()?;
