@@ -121,7 +121,7 @@ impl Api<'_> {
             planes.planes.push(Standing { name, condition });
         }
         let words = ["-n", "kube-system", "get", "pods", "-l", "component=etcd,tier=control-plane", "-o", "json"];
-        planes.etcd = self.ask(None, &words)?.map(|pods| stacked(&pods)).unwrap_or_default();
+        planes.etcd = self.ask(None, &words)?.map(|pods| stacked(&pods, &planes.planes)).unwrap_or_default();
         Ok(planes)
     }
 
@@ -181,15 +181,19 @@ fn address(node: &Value, port: i64) -> Option<String> {
     })
 }
 
-/// Members of an etcd that runs in pods of the control planes, named after their nodes.
-fn stacked(pods: &Value) -> Vec<Standing> {
+/// Members of an etcd that runs in pods of the control planes, named after their nodes. A pod that was restarted may be
+/// reported as ready only a minute after its member works. So the member also counts as healthy if the API server beside
+/// it is ready, because that reads through this member to find out.
+fn stacked(pods: &Value, planes: &[Standing]) -> Vec<Standing> {
     let ready = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
     };
-    let one = |pod: &Value| Standing {
-        name: pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned(),
-        condition: if ready(pod) { Condition::Healthy } else { Condition::Unhealthy },
+    let one = |pod: &Value| {
+        let name = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+        let serves = planes.iter().any(|plane| plane.name == name && plane.condition == Condition::Healthy);
+        let condition = if ready(pod) || serves { Condition::Healthy } else { Condition::Unhealthy };
+        Standing { name, condition }
     };
     pods["items"].as_array().into_iter().flatten().map(one).collect()
 }
@@ -233,7 +237,8 @@ mod tests {
             { "spec": { "nodeName": "a" }, "status": { "conditions": [{ "type": "Ready", "status": "True" }] } },
             { "spec": { "nodeName": "b" }, "status": { "conditions": [{ "type": "Ready", "status": "False" }] } },
         ] });
-        assert_eq!(stacked(&pods), standings(&[("a", true), ("b", false)]));
+        assert_eq!(stacked(&pods, &standings(&[("a", false), ("b", false)])), standings(&[("a", true), ("b", false)]));
+        assert_eq!(stacked(&pods, &standings(&[("b", true)])), standings(&[("a", true), ("b", true)]));
         let node = |ip: &str| json!({ "status": { "addresses": [{ "type": "Hostname", "address": "a" }, { "type": "InternalIP", "address": ip }] } });
         assert_eq!(address(&node("10.0.0.1"), 6443).as_deref(), Some("https://10.0.0.1:6443"));
         assert_eq!(address(&node("fd00::1"), 6443).as_deref(), Some("https://[fd00::1]:6443"));
