@@ -182,8 +182,8 @@ fn address(node: &Value, port: i64) -> Option<String> {
 }
 
 /// Members of an etcd that runs in pods of the control planes, named after their nodes. A pod that was restarted may be
-/// reported as ready only a minute after its member works. So the member also counts as healthy if the API server beside
-/// it is ready, because that reads through this member to find out.
+/// reported as ready only a minute after its member works. So the member also counts as healthy if the API server
+/// beside it is ready, because that reads through this member to find out.
 fn stacked(pods: &Value, planes: &[Standing]) -> Vec<Standing> {
     let ready = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array();
