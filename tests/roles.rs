@@ -417,6 +417,34 @@ fn certificates_settings_valid_on_a_worker() {
     assert!(code == Some(0) && text.contains(" 03:10:00"), "{text}");
 }
 
+/// Without its data, a member whose manifest was written again started a cluster of its own.
+#[test]
+fn manifests_of_running_members_do_not_start_a_new_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "etcd:\n  local:\n    dataDir: /d\n    extraArgs:\n      ARG\napiServer:\n  extraArgs:\n    ARG\n";
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  roles: [{{role: control_plane, when: false}}]
+  tasks:
+    - ansible.builtin.shell: '{{{{ control_plane_for_running_members }}}} {0}/in > {0}/out'
+",
+        folder.path().display(),
+    );
+    for (version, argument, added) in [
+        ("v1beta2", "a: b", "initial-cluster-state: existing"),
+        ("v1beta4", "- {name: a, value: b}", "- {name: initial-cluster-state, value: existing}"),
+    ] {
+        let config = config.replace("ARG", argument);
+        fs::write(folder.path().join("in"), &config).unwrap();
+        let variables = format!("kubeadm_api_version={version}");
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\n", &playbook, &["-e", &variables]);
+        assert_eq!(code, Some(0), "{text}");
+        let expected = config.replacen("    extraArgs:\n", &format!("    extraArgs:\n      {added}\n"), 1);
+        assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), expected);
+    }
+}
+
 /// kube-proxy of the first control plane watched the API while its etcd had no leader, and missed services.
 #[test]
 fn kube_proxy_waits_for_members_of_etcd_in_pods() {
@@ -428,6 +456,7 @@ fn kube_proxy_waits_for_members_of_etcd_in_pods() {
   tasks:
     - ansible.builtin.set_fact:
         kubeadm_configuration: {{results: [{{stat: {{exists: true}}}}, {{stat: {{exists: \"{{{{ inventory_hostname in before }}}}\"}}}}]}}
+        kubeadm_initialised: {{changed: \"{{{{ before | length == 0 }}}}\"}}
     - ansible.builtin.copy:
         dest: {}/out
         content: \"{{{{ [kube_proxy_after_etcd, kube_proxy_fresh, kube_proxy_missed] | to_json }}}}\"
