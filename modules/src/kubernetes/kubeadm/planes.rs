@@ -120,7 +120,7 @@ impl Api<'_> {
             let condition = if serves { Condition::Healthy } else { Condition::Unhealthy };
             planes.planes.push(Standing { name, condition });
         }
-        let words = ["-n", "kube-system", "get", "pods", "-l", "component=etcd,tier=control-plane", "-o", "json"];
+        let words = ["-n", "kube-system", "get", "pods", "-l", "tier=control-plane", "-o", "json"];
         planes.etcd = self.ask(None, &words)?.map(|pods| stacked(&pods, &planes.planes)).unwrap_or_default();
         Ok(planes)
     }
@@ -182,20 +182,42 @@ fn address(node: &Value, port: i64) -> Option<String> {
 }
 
 /// Members of an etcd that runs in pods of the control planes, named after their nodes. A pod that was restarted may be
-/// reported as ready only a minute after its member works. So the member also counts as healthy if the API server
-/// beside it is ready, because that reads through this member to find out.
+/// reported as ready only a minute after its member works. So the member also counts as healthy if an API server is ready
+/// that has no other member to ask.
 fn stacked(pods: &Value, planes: &[Standing]) -> Vec<Standing> {
     let ready = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
     };
+    let all = || pods["items"].as_array().into_iter().flatten();
+    let is = |pod: &Value, component: &str| pod["metadata"]["labels"]["component"] == component;
+    let depends = |node: &str| {
+        let own = |pod: &&Value| is(pod, "kube-apiserver") && pod["spec"]["nodeName"] == node;
+        all().filter(own).any(asks_only_its_own_member)
+    };
     let one = |pod: &Value| {
         let name = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         let serves = planes.iter().any(|plane| plane.name == name && plane.condition == Condition::Healthy);
-        let condition = if ready(pod) || serves { Condition::Healthy } else { Condition::Unhealthy };
-        Standing { name, condition }
+        let is_healthy = ready(pod) || serves && depends(&name);
+        Standing { name, condition: if is_healthy { Condition::Healthy } else { Condition::Unhealthy } }
     };
-    pods["items"].as_array().into_iter().flatten().map(one).collect()
+    all().filter(|pod| is(pod, "etcd")).map(one).collect()
+}
+
+/// Whether an API server has one member of etcd, on its own host, as kubeadm sets it up.
+fn asks_only_its_own_member(pod: &Value) -> bool {
+    let words =
+        pod["spec"]["containers"].as_array().into_iter().flatten().flat_map(|container| {
+            ["command", "args"].into_iter().filter_map(|part| container[part].as_array()).flatten()
+        });
+    let mut servers = words.filter_map(|word| word.as_str()?.strip_prefix("--etcd-servers="));
+    let own = pod["status"]["hostIP"].as_str().unwrap_or("127.0.0.1");
+    match (servers.next().and_then(|url| url.strip_prefix("https://")), servers.next()) {
+        (Some(address), None) => [own, "127.0.0.1", "[::1]", "localhost", &format!("[{own}]")]
+            .iter()
+            .any(|host| address.strip_prefix(host).is_some_and(|port| port == ":2379")),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -233,12 +255,29 @@ mod tests {
 
     #[test]
     fn stacked_members_and_addresses_parsed_from_objects() {
-        let pods = json!({ "items": [
-            { "spec": { "nodeName": "a" }, "status": { "conditions": [{ "type": "Ready", "status": "True" }] } },
-            { "spec": { "nodeName": "b" }, "status": { "conditions": [{ "type": "Ready", "status": "False" }] } },
-        ] });
-        assert_eq!(stacked(&pods, &standings(&[("a", false), ("b", false)])), standings(&[("a", true), ("b", false)]));
-        assert_eq!(stacked(&pods, &standings(&[("b", true)])), standings(&[("a", true), ("b", true)]));
+        let member = |node: &str, ready: &str| {
+            json!({ "metadata": { "labels": { "component": "etcd" } }, "spec": { "nodeName": node },
+                    "status": { "conditions": [{ "type": "Ready", "status": ready }] } })
+        };
+        let server = |node: &str, servers: &str| {
+            let command = json!(["kube-apiserver", format!("--etcd-servers={servers}")]);
+            json!({ "metadata": { "labels": { "component": "kube-apiserver" } }, "status": { "hostIP": "10.0.0.2" },
+                    "spec": { "nodeName": node, "containers": [{ "command": command }] } })
+        };
+        let own = "https://127.0.0.1:2379";
+        let pods = |servers: &str| json!({ "items": [member("a", "True"), member("b", "False"), server("a", own), server("b", servers)] });
+        let serving = standings(&[("a", true), ("b", true)]);
+        let neither = standings(&[("a", false), ("b", false)]);
+        assert_eq!(stacked(&pods(own), &neither), standings(&[("a", true), ("b", false)]));
+        for servers in [own, "https://10.0.0.2:2379"] {
+            assert_eq!(stacked(&pods(servers), &serving), standings(&[("a", true), ("b", true)]));
+        }
+        // Such an API server is ready although the member beside it is not.
+        for servers in
+            ["https://10.0.0.1:2379", "https://127.0.0.1:2379,https://10.0.0.1:2379", "https://127.0.0.1:23790"]
+        {
+            assert_eq!(stacked(&pods(servers), &serving), standings(&[("a", true), ("b", false)]));
+        }
         let node = |ip: &str| json!({ "status": { "addresses": [{ "type": "Hostname", "address": "a" }, { "type": "InternalIP", "address": ip }] } });
         assert_eq!(address(&node("10.0.0.1"), 6443).as_deref(), Some("https://10.0.0.1:6443"));
         assert_eq!(address(&node("fd00::1"), 6443).as_deref(), Some("https://[fd00::1]:6443"));
