@@ -346,6 +346,14 @@ fn plan_refused_after_an_input_has_changed() {
     fs::remove_file(project.path().join("group_vars/all.yml")).unwrap();
     project.write("hosts", &INVENTORY.replace("node3\n", ""));
     assert!(project.refused(&["site.plan"]).contains("hosts has changed"));
+    // Also beside a source that another source includes.
+    fs::create_dir_all(project.path().join("src/host_vars")).unwrap();
+    project.write("src/hosts", INVENTORY);
+    project.write("more.yml", "plugin: windlass.group\ngroup: all\nsources: src\n");
+    let (code, stdout, stderr) = project.windlass(&["plan", "-i", "more.yml", "site.yml", "-o", "more.plan"]);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    project.write("src/host_vars/node1.yml", "new: 1\n");
+    assert!(project.refused(&["more.plan"]).contains("host_vars/node1.yml is new"));
     assert!(!project.path().join("node/node1/conf").exists());
 }
 

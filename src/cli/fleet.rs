@@ -174,6 +174,8 @@ impl Fleet {
         let mut command = Command::new(super::own_program()?);
         command.args(own).args(["-i", &cluster.source]).args(rest).stdin(Stdio::null());
         command.env(SESSION, std::process::id().to_string());
+        // A cluster without hosts, because its inventory cannot be read, is no success.
+        command.env("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "true");
         if !self.arguments.quiet {
             // This program logs the lines that it prints, with the cluster's name.
             command.env("ANSIBLE_LOG_PATH", "");

@@ -139,7 +139,7 @@ pub(super) fn modules(settings: &Settings) -> Arc<Modules> {
 
 /// Reads an inventory with all its groups and hosts. If a program would make some of them, there is none.
 pub(super) fn whole_inventory(sources: &[String], warn: &mut dyn FnMut(String)) -> Result<Option<Inventory>> {
-    match sources.iter().find_map(|source| program_in(Path::new(source), 0)) {
+    match sources.iter().find_map(|source| program_in(Path::new(source), 0, Named::Given)) {
         None => load_inventory(sources, warn),
         Some(program) => {
             let name = program.display();
@@ -152,14 +152,22 @@ pub(super) fn whole_inventory(sources: &[String], warn: &mut dyn FnMut(String)) 
 /// Deepest directories in which inventories are looked for.
 const DEEPEST: usize = 8;
 
+/// How an inventory source is named.
+#[derive(Clone, Copy, PartialEq)]
+enum Named {
+    Given,
+    /// By a source that includes it. Then it includes no others itself.
+    Included,
+}
+
 /// A script, or a file that configures an inventory plugin, among the files of a source.
-fn program_in(path: &Path, depth: usize) -> Option<PathBuf> {
+fn program_in(path: &Path, depth: usize, named: Named) -> Option<PathBuf> {
     let metadata = path.metadata().ok()?;
     if metadata.is_dir() && depth < DEEPEST {
         let mut entries: Vec<PathBuf> = path.read_dir().ok()?.flatten().map(|entry| entry.path()).collect();
         entries.retain(|entry| !entry.ends_with("group_vars") && !entry.ends_with("host_vars"));
         entries.sort();
-        return entries.iter().find_map(|entry| program_in(entry, depth + 1));
+        return entries.iter().find_map(|entry| program_in(entry, depth + 1, named));
     }
     if !metadata.is_file() {
         return None;
@@ -169,7 +177,8 @@ fn program_in(path: &Path, depth: usize) -> Option<PathBuf> {
     }
     let text = windlass_bounds::read_text(path).unwrap_or_default();
     if let Some(included) = windlass_inventory::sources_included_by(path, &text) {
-        return included.iter().filter(|_| depth < DEEPEST).find_map(|source| program_in(Path::new(source), depth + 1));
+        let included = included.iter().filter(|_| named == Named::Given);
+        return included.map(Path::new).find_map(|source| program_in(source, depth, Named::Included));
     }
     let is_program = text.starts_with("#!") || text.lines().any(|line| line.starts_with("plugin:"));
     is_program.then(|| path.to_owned())

@@ -187,6 +187,12 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
     let mut read = Vec::new();
     let code = block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
+        // New files beside the sources that the inventory includes. No host has been reached.
+        let included = recorded.map(|recorded| sources(&playbooks, &session).changed_files(&recorded.inputs));
+        if let Some(error) = included.and_then(|changed| refuse(&changed).err()) {
+            session.end().await;
+            return Err(error);
+        }
         let outcome = check(&playbooks, selection, &session, &mut facts).await;
         read = files(&playbooks, &session);
         describe(&playbooks, selection, &session, &mut request);
@@ -245,11 +251,17 @@ async fn check(
 
 /// Files that the run has read: project, inventory and configuration.
 fn files(playbooks: &[PathBuf], session: &Session) -> Vec<FileRead> {
-    let settings = &session.shared.run.settings;
-    let extra_vars = &session.shared.run.extra_vars;
-    let included = session.world.inventory.included_sources();
-    let sources = Sources { settings, playbooks: playbooks.to_vec(), extra_vars, included };
-    sources.files(&session.shared.files)
+    sources(playbooks, session).files(&session.shared.files)
+}
+
+fn sources<'s>(playbooks: &[PathBuf], session: &'s Session) -> Sources<'s> {
+    let run = &session.shared.run;
+    Sources {
+        settings: &run.settings,
+        playbooks: playbooks.to_vec(),
+        extra_vars: &run.extra_vars,
+        included: session.world.inventory.included_sources(),
+    }
 }
 
 /// Completes the request with playbooks and extra variables.
@@ -266,16 +278,10 @@ fn describe(playbooks: &[PathBuf], selection: &Selection, session: &Session, req
             None => request.repeat.push("extra-vars".to_owned()),
         }
     }
-    let sources = Sources {
-        settings: &shared.run.settings,
-        playbooks: playbooks.to_vec(),
-        extra_vars: &shared.run.extra_vars,
-        included: session.world.inventory.included_sources(),
-    };
     if request.salt.is_empty() {
         request.salt = new_salt();
     }
-    request.vars = sources.hashed_vars(&request.salt);
+    request.vars = sources(playbooks, session).hashed_vars(&request.salt);
 }
 
 /// Extra variables that a plan file may carry; `None` if the operator has to repeat them.

@@ -38,9 +38,10 @@ struct Row {
     round_trips: u64,
     sent: u64,
     received: u64,
-    /// Start of the running batch.
+    /// Hosts that run the task now, since when the first of them does, and the total before that.
+    running: usize,
     began: Option<Instant>,
-    earlier_batches: Duration,
+    before: Duration,
     total: Duration,
 }
 
@@ -125,11 +126,15 @@ impl Output for Timings {
     fn event(&mut self, event: &Masked) {
         match &**event {
             Event::TaskStart { task, name, .. } => {
-                let row = self.tasks.entry(task.id).or_insert_with(|| Row { name: name.clone(), ..Row::default() });
-                row.began = None;
-                row.earlier_batches = row.total;
+                self.tasks.entry(task.id).or_insert_with(|| Row { name: name.clone(), ..Row::default() });
             }
-            Event::HostStart { host, .. } => {
+            Event::HostStart { host, task, .. } => {
+                if let Some(row) = self.tasks.get_mut(&task.id) {
+                    if row.running == 0 {
+                        (row.began, row.before) = (Some(Instant::now()), row.total);
+                    }
+                    row.running += 1;
+                }
                 self.running.insert(Arc::clone(host), (Instant::now(), Duration::ZERO));
             }
             Event::Spent { host, task, on, .. } => {
@@ -149,9 +154,8 @@ impl Output for Timings {
                 let Some((since, accounted)) = self.running.remove(&result.name) else { return };
                 let Some(row) = self.tasks.get_mut(&result.task.id) else { return };
                 row.wait += since.elapsed().saturating_sub(accounted);
-                let began = row.began.map_or(since, |began| began.min(since));
-                row.began = Some(began);
-                row.total = row.earlier_batches + began.elapsed();
+                row.running = row.running.saturating_sub(1);
+                row.total = row.before + row.began.unwrap_or(since).elapsed();
             }
             Event::End => self.show(),
             _ => {}

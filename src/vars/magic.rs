@@ -48,6 +48,7 @@ pub(crate) const NAMES: &[&str] = &[
     "role_name",
     "role_names",
     "role_path",
+    "windlass_included_sources",
     "windlass_program",
 ];
 
@@ -67,6 +68,7 @@ pub(super) const OF_RUN: &[&str] = &[
     "groups",
     "hostvars",
     "playbook_dir",
+    "windlass_included_sources",
     "windlass_program",
 ];
 
@@ -120,6 +122,7 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         "ansible_diff_mode" => Value::from(settings.diff),
         "ansible_forks" => Value::from(settings.forks),
         "ansible_inventory_sources" => strings(&settings.inventory.sources),
+        "windlass_included_sources" => strings(world.inventory.included_sources()),
         "ansible_limit" => Value::from(settings.inventory.limit.as_deref()?),
         "ansible_run_tags" => strings(&settings.tags),
         "ansible_skip_tags" => strings(&settings.skip_tags),

@@ -148,7 +148,7 @@ impl Candidate {
                 .map(str::trim)
                 .any(|line| line == "---" || line.starts_with("- ") || line.ends_with(':') || line.contains(": "));
         let misled = match (failed("yaml"), failed("ini")) {
-            (true, _) if failed("auto") => "yaml",
+            (true, _) if failed("auto") || failed(subset::NAME) => "yaml",
             (_, true) if failed("toml") => "ini",
             (true, true) if looks_like_yaml => "ini",
             (true, true) => "yaml",

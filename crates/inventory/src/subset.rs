@@ -8,9 +8,9 @@ use indexmap::IndexSet;
 use windlass_yaml::{Key, Node, Source, Span, Value};
 
 use crate::change::PRIORITY;
-use crate::load::Loader;
+use crate::load::{Loader, absolute};
 use crate::model::{ALL, GroupId, HostId};
-use crate::plugin::{Candidate, is_host_list};
+use crate::plugin::Candidate;
 use crate::step::{Statements, Step};
 use crate::{Error, Inventory};
 
@@ -40,8 +40,9 @@ impl Configuration<'_> {
         let mut sources = Vec::new();
         for node in given.as_list().unwrap_or(std::slice::from_ref(given)) {
             let source = text(node)?;
-            let is_relative = !is_host_list(source) && !source.starts_with("~/");
-            let place = if is_relative { folder.join(source).display().to_string() } else { source.to_owned() };
+            let path = if source.starts_with("~/") { absolute(Path::new(source)) } else { folder.join(source) };
+            let is_list = source.contains(',') && !path.exists();
+            let place = if is_list { source.to_owned() } else { path.display().to_string() };
             sources.push((place, node.span.clone()));
         }
         Ok(Configuration { group: (text(group)?, &group.span), sources })
@@ -60,14 +61,26 @@ pub fn sources_included_by(file: &Path, text: &str) -> Option<Vec<String>> {
 
 /// Reads a configuration of the plugin.
 pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
-    let document = source.configuration(loader, NAME)?;
+    let Ok(document) = source.document(loader) else { return Ok(false) };
+    if document.get("plugin").and_then(Node::as_str) != Some(NAME) {
+        return Ok(false);
+    }
     // A directory that is included may have the folders of clusters in it, and so this file.
     if loader.is_included {
         return Ok(true);
     }
     let Configuration { group: (name, span), sources } = Configuration::of(&document, &source.path)?;
-    let whole = loader.included(&sources)?;
-    let Some(id) = whole.groups.get_index_of(name) else {
+    for (source, span) in &sources {
+        let path = Path::new(source);
+        let text = if path.is_file() { windlass_bounds::read_text(path).unwrap_or_default() } else { String::new() };
+        if sources_included_by(path, &text).is_some() {
+            let message = format!("`{source}` is a file of `{NAME}` itself, and these do not include each other.");
+            return Err(Error::at(span, message).with_hint("Name the sources with the hosts."));
+        }
+    }
+    let mut whole = loader.included(&sources)?;
+    loader.inventory.replaced_names.append(&mut whole.replaced_names);
+    let Some(id) = whole.groups.get_index_of(&*whole.group_names.usable(name)) else {
         let message = format!("The sources have no group `{name}`.");
         return Err(Error::at(span, message).with_hint(groups_with_hosts(&whole)));
     };
@@ -90,7 +103,8 @@ fn groups_with_hosts(whole: &Inventory) -> String {
     format!("Groups with hosts: {}.", names.join(", "))
 }
 
-/// The statements that make an inventory of these hosts. All groups stay, as playbooks may ask for empty ones.
+/// The statements that make an inventory of these hosts, in the order of the sources: the first host of a group has a part
+/// of its own in many playbooks. All groups stay, as playbooks may ask for empty ones.
 fn statements(whole: &Inventory, hosts: &IndexSet<HostId>) -> Statements {
     let mut steps = Vec::new();
     for (name, group) in &whole.groups {
@@ -101,30 +115,28 @@ fn statements(whole: &Inventory, hosts: &IndexSet<HostId>) -> Statements {
             value: value.clone(),
         };
         steps.extend(group.variables.iter().map(variable));
-        let priority = Node::new(Value::Int(group.priority), group.span.clone());
-        steps.push(variable((&Key::string(PRIORITY, group.span.clone()), &priority)));
+        if group.priority != 1 {
+            let priority = Node::new(Value::Int(group.priority), group.span.clone());
+            steps.push(variable((&Key::string(PRIORITY, group.span.clone()), &priority)));
+        }
+    }
+    for (_, host) in whole.hosts.values().enumerate().filter(|(id, _)| hosts.contains(id)) {
+        steps.push(Step::Host { name: Arc::clone(&host.name), span: host.span.clone() });
+        steps.push(Step::HostVariables { host: Arc::clone(&host.name), variables: Arc::clone(&host.variables) });
     }
     let places = whole.places.as_deref();
     for (id, group) in whole.groups.values().enumerate() {
+        let members = group.hosts.iter().filter(|host| hosts.contains(*host));
+        steps.extend(members.filter_map(|member| Some((*member, whole.host_at(*member)?))).map(|(member, host)| {
+            let place = places.and_then(|places| places.members.get(&(id, member)));
+            let (group, host, span) = (Arc::clone(&group.name), Arc::clone(&host.name), place.unwrap_or(&host.span));
+            Step::Member { group, host, span: span.clone() }
+        }));
         let children = group.children.iter().filter_map(|child| Some((*child, whole.group_at(*child)?)));
         steps.extend(children.map(|(child, found)| Step::Child {
             parent: Arc::clone(&group.name),
             child: Arc::clone(&found.name),
             span: places.and_then(|places| places.children.get(&(id, child))).unwrap_or(&found.span).clone(),
-        }));
-    }
-    for (id, host) in hosts.iter().filter_map(|id| Some((*id, whole.host_at(*id)?))) {
-        let name = || Arc::clone(&host.name);
-        steps.push(Step::Host { name: name(), span: host.span.clone() });
-        steps.push(Step::HostVariables { host: name(), variables: Arc::clone(&host.variables) });
-        let place = |group: GroupId| -> Span {
-            places.and_then(|places| places.members.get(&(group, id))).unwrap_or(&host.span).clone()
-        };
-        let groups = host.groups.iter().filter_map(|group| Some((*group, whole.group_at(*group)?)));
-        steps.extend(groups.map(|(group, found)| Step::Member {
-            group: Arc::clone(&found.name),
-            host: name(),
-            span: place(group),
         }));
     }
     Statements { steps, warnings: Vec::new() }

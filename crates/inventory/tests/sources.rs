@@ -432,6 +432,29 @@ fn hosts_of_one_group_form_an_inventory() {
     assert!(inventory.included_sources()[0].ends_with("clusters/eu/../../hosts.ini"));
 }
 
+/// The first host of `kube_control_plane` has a part of its own in many playbooks.
+#[test]
+fn hosts_of_one_group_keep_the_order_of_the_other_groups() {
+    let hosts = "[kube_control_plane]\ncp1\ncp2\n[etcd]\ncp2\ncp1\n[eu]\ncp2\ncp1\n[us]\nu1\n";
+    let files = directory(&[
+        ("hosts", hosts),
+        ("first", "[eu]\ne0\n[eu:vars]\nansible_group_priority=5\n"),
+        ("eu/hosts.yml", "plugin: windlass.group\ngroup: eu\nsources: ../hosts\n"),
+    ]);
+    let (inventory, _) = load(&files.path().join("eu/hosts.yml"));
+    let names =
+        |group: &str| inventory.hosts_of_group(group).iter().map(|host| host.name().to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        (names("kube_control_plane"), names("etcd")),
+        (vec!["cp1".into(), "cp2".into()], vec!["cp2".into(), "cp1".into()])
+    );
+    assert_eq!(inventory.hosts().map(|host| &**host.name()).collect::<Vec<_>>(), ["cp1", "cp2"]);
+    // A priority that the sources do not set stays that of another source.
+    let sources = ["first", "eu/hosts.yml"].map(|name| files.path().join(name).display().to_string());
+    let (inventory, _) = Inventory::load(&sources, &LoadOptions::default()).unwrap();
+    assert_eq!(inventory.group("eu").unwrap().priority(), 5);
+}
+
 #[test]
 fn included_directory_may_hold_the_files_that_include_it() {
     let (_files, inventory, warnings) = subset("plugin: windlass.group\ngroup: eu\nsources: [../..]\n");
@@ -446,6 +469,7 @@ fn errors_of_windlass_group_name_place_and_remedy() {
         ("group: ue\nsources: [../../hosts.ini]", "Groups with hosts: eu, us, kube_control_plane, kube_node, big."),
         ("group: calico_rr\nsources: [../../hosts.ini]", ":2:8: The group `calico_rr` has no hosts in the sources."),
         ("group: eu\nsources: [../../host.ini]", "host.ini` cannot be read."),
+        ("group: eu\nsources: hosts.yml", "is a file of `windlass.group` itself"),
         ("group: eu", "A configuration of `windlass.group` needs `sources`."),
         ("group: [eu]\nsources: x", ":2:8: This must be a text, but it is a list."),
         ("groups: eu\nsources: x", ":2:1: The plugin `windlass.group` has no option `groups`."),
