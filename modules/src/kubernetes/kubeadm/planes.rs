@@ -182,8 +182,8 @@ fn address(node: &Value, port: i64) -> Option<String> {
 }
 
 /// Members of an etcd that runs in pods of the control planes, named after their nodes. A pod that was restarted may be
-/// reported as ready only a minute after its member works. So the member also counts as healthy if an API server is ready
-/// that has no other member to ask.
+/// reported as ready only a minute after its member works. So the member also counts as healthy if an API server is
+/// ready that has no other member to ask.
 fn stacked(pods: &Value, planes: &[Standing]) -> Vec<Standing> {
     let ready = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array();
