@@ -151,7 +151,10 @@ fn programs_too_old_for_the_release_refused() {
         "kube_version=1.36.4\ncontainerd_version=1.7.28",
         "Kubernetes 1.36.4 needs containerd 2.0 or newer",
     );
-    refused(GROUPS, "kube_version=1.36.4\netcd_version=3.5.23", "Kubernetes 1.36.4 needs etcd 3.5.24 or newer");
+    for release in ["1.34.9", "1.35.6", "1.36.4"] {
+        let reason = format!("Kubernetes {release} needs etcd 3.5.24 or newer");
+        refused(GROUPS, &format!("kube_version={release}\netcd_version=3.5.23"), &reason);
+    }
 }
 
 #[test]
