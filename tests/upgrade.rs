@@ -211,6 +211,21 @@ fn what_would_stop_the_upgrade_is_found_together() {
 }
 
 #[test]
+fn archives_without_the_image_of_kubeadms_job_are_remarked() {
+    let seen = healthy("1.35.6", ["1.35.6", "1.35.6", "1.35.6"]);
+    let remarks = |release: &str, pause: &str| {
+        let archive = json!({"file": "pause.tar", "sha256": "0", "names": [format!("registry.k8s.io/pause:{pause}")]});
+        let variables = json!({"kube_version": release, "pod_infra_version": pause, "image_archives": [archive]});
+        decide("cp1", &seen, &variables)["remarks"].to_string()
+    };
+    let missing = remarks("1.36.2", "3.10.1");
+    assert!(missing.contains("kubeadm runs a pod of registry.k8s.io/pause:3.10.2, which no archive"), "{missing}");
+    assert_eq!(remarks("1.36.2", "3.10.2"), "[]");
+    // Nothing is due.
+    assert_eq!(remarks("1.35.6", "3.9"), "[]");
+}
+
+#[test]
 fn tags_select_the_parts_that_are_due() {
     let seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);
     let due = |tags: &str| {
