@@ -306,6 +306,10 @@ fn node_whose_upgrade_fails_is_put_back() {
         ("drain-fails", "a budget forbids it"),
     ] {
         fs::write(folder.path().join(fails), "").unwrap();
+        // An earlier upgrade could not remove what it had kept.
+        let stale = folder.path().join("bin/.before-upgrade/programs");
+        fs::create_dir_all(&stale).unwrap();
+        fs::write(stale.join("kubelet"), "echo \"Kubernetes v1.19.9\"\n").unwrap();
         let (code, text) = simulate(folder.path(), &[]);
         assert!(code == Some(2) && text.contains(reason) && text.contains(uncordoned), "{text}");
         node_is(folder.path(), "1.20.2", "");
