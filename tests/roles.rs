@@ -515,6 +515,42 @@ COMMIT
     assert_eq!(fs::read_to_string(folder.path().join("read")).unwrap(), expected);
 }
 
+/// The role runs in a file system of its own, on the file that kubeadm 1.34 writes, and without one.
+#[test]
+fn flags_that_kubelet_no_longer_has_are_removed() {
+    if !windlass_testing::has_all(&["root", "namespaces"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: localhost\n  gather_facts: false\n  tasks:\n    \
+                    - ansible.builtin.import_role: {name: kubelet, tasks_from: removed}\n";
+    fs::write(folder.path().join("play.yml"), playbook).unwrap();
+    let script = "set -eu
+mount -t tmpfs tmpfs /var/lib
+\"$0\" playbook play.yml -e kube_version=1.35.6 >&2
+mkdir /var/lib/kubelet
+cd /var/lib/kubelet
+echo 'KUBELET_KUBEADM_ARGS=\"--x=y --pod-infra-container-image=registry.k8s.io/pause:3.10.1 --node-ip=10.0.0.1\"' > kubeadm-flags.env
+for release in 1.34.9 1.35.6; do
+    (cd - > /dev/null && \"$0\" playbook play.yml -e kube_version=$release >&2)
+    cat kubeadm-flags.env
+done
+";
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", script, env!("CARGO_BIN_EXE_windlass")])
+        .current_dir(folder.path())
+        .env("ANSIBLE_ROLES_PATH", concat!(env!("CARGO_MANIFEST_DIR"), "/roles"))
+        .env("WINDLASS_JOURNAL_DIR", folder.path().join("journals"))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let expected = "KUBELET_KUBEADM_ARGS=\"--x=y --pod-infra-container-image=registry.k8s.io/pause:3.10.1 --node-ip=10.0.0.1\"
+KUBELET_KUBEADM_ARGS=\"--x=y --node-ip=10.0.0.1\"
+";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{errors}");
+}
+
 /// The script runs in a network and a file system of its own. It finds programs that print rules and keep what they
 /// read.
 #[test]
