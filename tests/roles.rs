@@ -545,7 +545,8 @@ done
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    let expected = "KUBELET_KUBEADM_ARGS=\"--x=y --pod-infra-container-image=registry.k8s.io/pause:3.10.1 --node-ip=10.0.0.1\"
+    let expected =
+        "KUBELET_KUBEADM_ARGS=\"--x=y --pod-infra-container-image=registry.k8s.io/pause:3.10.1 --node-ip=10.0.0.1\"
 KUBELET_KUBEADM_ARGS=\"--x=y --node-ip=10.0.0.1\"
 ";
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{errors}");
