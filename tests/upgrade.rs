@@ -313,6 +313,13 @@ fn node_whose_upgrade_fails_is_put_back() {
         let (code, text) = simulate(folder.path(), &[]);
         assert!(code == Some(2) && text.contains(reason) && text.contains(uncordoned), "{text}");
         node_is(folder.path(), "1.20.2", "");
+        // containerd does not go on with settings of the new release.
+        let settings = fs::read_to_string(folder.path().join("over/etc/upper/containerd/config.toml")).unwrap();
+        let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
+        assert!(
+            settings == "version = 2\n" && calls.rfind("restart containerd") > calls.rfind("upgrade apply"),
+            "{calls}"
+        );
         fs::remove_file(folder.path().join(fails)).unwrap();
     }
     let (code, text) = simulate(folder.path(), &[]);
