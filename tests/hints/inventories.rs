@@ -67,6 +67,18 @@ pub(crate) const CASES: &[Case] = &[
         "[web1]\nhost1\n[p:children]\nweb1\n"
     ),
     inventory!("i.toml", "[p]\nchildren = \"g\"\n", "Write children = [\"name\"].", "[p]\nchildren = [\"g\"]\n"),
+    inventory!(
+        "eu.yml",
+        "plugin: windlass.group\ngroups: eu\nsources: 'web1,'\n",
+        "Its options are `group` and `sources`.",
+        "plugin: windlass.group\ngroup: all\nsources: 'web1,'\n"
+    ),
+    inventory!(
+        "eu.yml",
+        "plugin: windlass.group\ngroup: all\nsources: eu.yml\n",
+        "Name the sources with the hosts.",
+        "plugin: windlass.group\ngroup: all\nsources: 'web1,'\n"
+    ),
     inventory!("i.yml", "- web1\n", "It usually begins with `all:`.", "all: {hosts: {web1: }}\n"),
     inventory!("i.yml", "1: {hosts: {web1: }}\n", "Put it in quotes: \"1\".", "\"1\": {hosts: {web1: }}\n"),
     inventory!("i.yml", "all: {hosts: {1: }}\n", "Put it in quotes: \"1\".", "all: {hosts: {\"1\": }}\n"),
