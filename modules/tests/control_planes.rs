@@ -98,7 +98,13 @@ fn some_control_planes_judged_together_all_mean_whole_cluster() {
 #[test]
 fn needed_stacked_etcd_member_keeps_control_plane() {
     let cluster = Cluster::of(3);
-    let pod = |node: &str, ready: &str| json!({ "spec": { "nodeName": node }, "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
+    let pod = |node: &str, ready: &str| {
+        json!({
+            "metadata": { "labels": { "component": "etcd" } },
+            "spec": { "nodeName": node },
+            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+        })
+    };
     let pods = json!({ "items": [pod("cp1", "True"), pod("cp2", "True"), pod("cp3", "False")] });
     cluster.0.write("pods.json", &pods.to_string());
     for state in ["can_stop", "can_restart"] {
