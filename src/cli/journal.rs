@@ -79,6 +79,17 @@ impl JournalOptions {
     }
 }
 
+/// Inputs of a session's run.
+pub(super) fn inputs_of<'s>(playbooks: &[PathBuf], session: &'s Session) -> Inputs<'s> {
+    let run = &session.shared.run;
+    Inputs {
+        settings: &run.settings,
+        playbooks: playbooks.to_vec(),
+        extra_vars: &run.extra_vars,
+        included: session.world.inventory.included_sources(),
+    }
+}
+
 /// Starts the journal of a run, and handles leftovers of earlier runs.
 pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], session: &Session) -> Result<()> {
     let shared = &session.shared;
@@ -86,12 +97,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     if !settings.journal.enabled {
         return Ok(());
     }
-    let inputs = || Inputs {
-        settings,
-        playbooks: playbooks.to_vec(),
-        extra_vars: &shared.run.extra_vars,
-        included: session.world.inventory.included_sources(),
-    };
+    let inputs = || inputs_of(playbooks, session);
     let is_resumed = options.resume.is_some();
     let without = |error: Error| match is_resumed {
         true => Err(error),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use windlass_yaml::{Key, Mapping, Node, Span};
 
+use super::journal::inputs_of;
 use super::options::Inputs;
 use super::playbook::{self, Selection};
 use super::session::{Session, block_on};
@@ -188,7 +189,7 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
     let code = block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         // New files beside the sources that the inventory includes. No host has been reached.
-        let included = recorded.map(|recorded| sources(&playbooks, &session).changed_files(&recorded.inputs));
+        let included = recorded.map(|recorded| inputs_of(&playbooks, &session).changed_files(&recorded.inputs));
         if let Some(error) = included.and_then(|changed| refuse(&changed).err()) {
             session.end().await;
             return Err(error);
@@ -251,17 +252,7 @@ async fn check(
 
 /// Files that the run has read: project, inventory and configuration.
 fn files(playbooks: &[PathBuf], session: &Session) -> Vec<FileRead> {
-    sources(playbooks, session).files(&session.shared.files)
-}
-
-fn sources<'s>(playbooks: &[PathBuf], session: &'s Session) -> Sources<'s> {
-    let run = &session.shared.run;
-    Sources {
-        settings: &run.settings,
-        playbooks: playbooks.to_vec(),
-        extra_vars: &run.extra_vars,
-        included: session.world.inventory.included_sources(),
-    }
+    inputs_of(playbooks, session).files(&session.shared.files)
 }
 
 /// Completes the request with playbooks and extra variables.
@@ -281,7 +272,7 @@ fn describe(playbooks: &[PathBuf], selection: &Selection, session: &Session, req
     if request.salt.is_empty() {
         request.salt = new_salt();
     }
-    request.vars = sources(playbooks, session).hashed_vars(&request.salt);
+    request.vars = inputs_of(playbooks, session).hashed_vars(&request.salt);
 }
 
 /// Extra variables that a plan file may carry; `None` if the operator has to repeat them.

@@ -127,9 +127,9 @@ impl Inputs<'_> {
     pub(super) fn inventory_files(&self) -> Vec<FileRead> {
         let mut found = BTreeSet::new();
         let mut beside = BTreeSet::new();
-        let included = self.included.iter().cloned();
+        let included = self.included.iter().map(|source| canonical(Path::new(source)));
         for source in self.sources().into_iter().chain(included).filter(|source| !source.contains(',')) {
-            let path = PathBuf::from(canonical(Path::new(&source)));
+            let path = PathBuf::from(source);
             beside.extend(if path.is_dir() { Some(path.clone()) } else { path.parent().map(Path::to_path_buf) });
             files_below(&path, DEPTH, &mut found);
         }
