@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::Value;
@@ -295,14 +295,15 @@ impl Secrets {
 
     /// The state, with searchers for all secrets.
     fn state(&self) -> RwLockReadGuard<'_, State> {
-        let read = || self.0.state.read().unwrap_or_else(PoisonError::into_inner);
-        let state = read();
+        let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
         if state.pending.is_empty() {
             return state;
         }
         drop(state);
-        self.0.state.write().unwrap_or_else(PoisonError::into_inner).learn();
-        read()
+        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.learn();
+        // Another thread must not clear the searchers again before this one has searched.
+        RwLockWriteGuard::downgrade(state)
     }
 }
 
@@ -377,5 +378,15 @@ mod tests {
         assert_eq!(secrets.mask("db.example.org"), MASK);
         secrets.exempt(|name| name == "db.example.org");
         assert_eq!(secrets.mask("db.example.org"), "db.example.org");
+    }
+
+    #[test]
+    fn secret_masked_while_another_thread_exempts_names() {
+        let secrets = Secrets::default();
+        secrets.add("hunter2");
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..2000).for_each(|_| secrets.exempt(|name| name == "web1")));
+            (0..2000).for_each(|_| assert_eq!(secrets.mask("hunter2"), MASK));
+        });
     }
 }
