@@ -34,5 +34,6 @@ mod replace;
 pub mod report;
 pub mod serve;
 pub mod settings;
+mod shards;
 pub mod strategy;
 pub mod vars;

@@ -90,6 +90,8 @@ pub struct Settings {
     pub strategy: String,
     /// Whether tasks and items are sent ahead of earlier answers where they do not depend on them.
     pub stream: bool,
+    /// Number of processes of a run; 0 and 1 are one.
+    pub shards: u16,
     /// Default time limit of tasks, in seconds; 0 means none.
     pub task_timeout: u64,
     /// Time limit for programs on the controller: lookups, inventory scripts and Python plugins. `None` means no limit.
@@ -169,6 +171,7 @@ impl Settings {
             run_name: String::new(),
             strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
             stream: config.bool("stream")?.unwrap_or(true),
+            shards: config.number("shards")?.unwrap_or(1),
             task_timeout: config.number("task_timeout")?.unwrap_or(0),
             command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
             poll_interval: config.number("poll_interval")?.unwrap_or(15),

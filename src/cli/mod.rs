@@ -32,6 +32,7 @@ mod runs;
 mod secrets;
 mod serve;
 mod session;
+mod shards;
 mod signals;
 mod vault;
 

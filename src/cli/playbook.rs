@@ -9,13 +9,15 @@ use clap::Args;
 use super::journal::{self, JournalOptions};
 use super::options::{Inputs, TaskOptions};
 use super::session::{Session, block_on};
+use super::shards;
 use super::signals::until_signal;
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::{Color, Event, EventsTo, Outputs};
+use crate::output::{Color, Event, EventsTo, Output, Outputs};
 use crate::plan::TagFilter;
 use crate::planned::{ExtraVars, Request};
 use crate::playbook::{Item, Play};
 use crate::settings::{Config, Settings, Show};
+use crate::shards::{Shards, ToLead};
 use crate::strategy::PlaybookRun;
 
 /// Tasks, hosts and connections of a run, for every subcommand that runs playbooks.
@@ -92,6 +94,12 @@ pub(super) struct Arguments {
     /// Pass an option to SSH, like --ssh-option; repeatable
     #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
     ssh_options: Vec<String>,
+    /// Run in this many processes, which share the work on the hosts
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "plan")]
+    shards: Option<u16>,
+    /// Socket of the process that leads a run of several
+    #[arg(long, hide = true)]
+    shard_of: Option<PathBuf>,
     /// Read variables of a form of `windlass serve` from standard input
     #[arg(long, hide = true)]
     form: bool,
@@ -132,6 +140,12 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.output.footer = true;
     settings.output.events = arguments.events.as_deref().map(EventsTo::of);
     settings.output.trace.clone_from(&arguments.trace);
+    settings.shards = arguments.shards.unwrap_or(settings.shards);
+    // Tasks sent ahead would not wait for the other processes.
+    settings.stream &= settings.shards < 2;
+    if arguments.shard_of.is_some() {
+        shards::quieten(&mut settings);
+    }
     find_playbooks(&mut arguments.playbooks, &mut settings)?;
     let mut inputs = arguments.selection.inputs(&settings)?;
     if let Some(form) = &form {
@@ -143,9 +157,20 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let live = arguments.selection.options.is_live();
     let stdout = settings.output.stdout_callback.clone();
     let enabled = settings.output.callbacks_enabled.clone();
-    let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
+    let output: Box<dyn Output> = match &arguments.shard_of {
+        Some(_) => Box::new(shards::Silent),
+        None => Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?),
+    };
     block_on(async {
+        let mut settings = settings;
+        let worker = match &arguments.shard_of {
+            Some(socket) => Some(shards::connect(socket, &mut settings).await?),
+            None => None,
+        };
         let session = Session::start(settings, inputs, output, &printer)?;
+        if let Some(worker) = worker {
+            worker.follow(&session);
+        }
         let outcome = drive(&arguments, &session, &printer).await;
         session.exits(&outcome);
         session.end().await;
@@ -276,8 +301,21 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
         }
         return Ok(0);
     }
+    let leads = shared.run.settings.shards > 1 && arguments.shard_of.is_none();
+    if leads {
+        shards::refuse(loaded.iter().flat_map(|(_, plays)| plays), session)?;
+    }
     journal::begin(&arguments.journal, &arguments.playbooks, session).await?;
+    if leads {
+        shards::lead(session).await?;
+    }
+    if let Some(Shards::Worker(link)) = shared.shards.get() {
+        link.send(ToLead::Ready);
+    }
     let outcome = run_all(loaded, &mut run, session).await;
+    if let Some(Shards::Worker(link)) = shared.shards.get() {
+        link.end().await;
+    }
     let code = outcome.as_ref().map_or_else(Error::exit_code, |code| *code);
     journal::end(code, &run.failed_hosts(), shared);
     outcome

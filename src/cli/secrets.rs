@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use windlass_bounds::child;
 use windlass_vault::{DEFAULT_LABEL, Identities, Secret, Secrets};
@@ -10,8 +11,17 @@ use super::options::VaultOptions;
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 
+/// Whether a password was asked for.
+static HAS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a password was asked for.
+pub(super) fn has_asked() -> bool {
+    HAS_ASKED.load(Ordering::Acquire)
+}
+
 /// Asks at the terminal without echo. Without a terminal, reads a line of standard input.
 pub(super) fn ask(prompt: &str) -> Result<String> {
+    HAS_ASKED.store(true, Ordering::Release);
     let failed =
         |reason: String| Error::new(format!("cannot ask for '{}': {reason}", prompt.trim_end_matches([':', ' '])));
     if std::fs::File::open("/dev/tty").is_ok() {

@@ -21,11 +21,12 @@ use crate::journal::State;
 use crate::output::{Color, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::{Files, Loader};
 use crate::settings::{BaseSettings, Settings};
+use crate::shards::Shards;
 use crate::strategy::{Kept, PlaybookRun, Reload, Shared};
 use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
 
 /// Time for hosts to close their connections after a signal.
-const CLOSING: Duration = Duration::from_secs(10);
+pub(super) const CLOSING: Duration = Duration::from_secs(10);
 
 /// Everything that a run needs.
 pub(super) struct Session {
@@ -185,6 +186,7 @@ fn pool(settings: &Settings, events: &Events) -> Pool<windlass_template::Value> 
         ..Limits::default()
     };
     let lock = Lock::new(settings.lock.policy, settings.lock.timeout, settings.lock.is_chosen, &settings.run_name);
+    let lock = lock.map(|lock| lock.of_run(settings.lock.run.as_ref()));
     Pool::for_user(limits, Arc::new(AtTerminal::new(events.clone()))).locking(lock)
 }
 
@@ -350,6 +352,7 @@ impl Session {
             start_at: Mutex::new(start_at),
             kept: Arc::new(kept),
             journal: std::sync::OnceLock::new(),
+            shards: std::sync::OnceLock::new(),
         });
         Ok(Session { shared, world, plugins, printer: events_task })
     }
@@ -393,9 +396,14 @@ impl Session {
 
     /// Closes every connection and prints pending output.
     pub(super) async fn end(self) {
+        let shards = self.shared.shards.get();
+        if let Some(Shards::Lead(hub)) = shards {
+            hub.end().await;
+        }
         let statistics = self.shared.pool.statistics().await;
         self.shared.pool.close().await;
-        if let Some(path) = std::env::var_os("WINDLASS_STATISTICS") {
+        let of_lead = |_: &std::ffi::OsString| !matches!(shards, Some(Shards::Worker(_)));
+        if let Some(path) = std::env::var_os("WINDLASS_STATISTICS").filter(of_lead) {
             let _ = std::fs::write(path, format!("{statistics:?}\n"));
         }
         // A remaining sender must not keep the printer waiting.

@@ -90,6 +90,12 @@ impl Lock {
         READING.contains(&module)
     }
 
+    /// The lock of a process of this run, which has several.
+    pub fn of_run(mut self, run: Option<&String>) -> Lock {
+        self.terms.run = run.cloned().unwrap_or(self.terms.run);
+        self
+    }
+
     /// Type of lock that a request needs; `None` without one.
     pub(super) fn locking<V>(&self, target: &Target, request: &Request<V>) -> Option<Locking> {
         if target.kind == Kind::Local && !self.local {

@@ -154,6 +154,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         self
     }
 
+    /// Name of the run in its locks; `None` if hosts are not locked.
+    pub(crate) fn lock_run(&self) -> Option<&str> {
+        self.inner.lock.as_ref().map(|lock| &*lock.terms.run)
+    }
+
     /// Announces modules of the run, so that an executor with all of them is started at once. Other modules may run
     /// too: a host's executor is replaced when it lacks one.
     pub fn expect<'a>(&self, mut modules: impl Iterator<Item = &'a str>) {

@@ -138,6 +138,7 @@ const OTHERS: &[(&str, Places)] = &[
     ("pending_handlers", (&["WINDLASS_PENDING_HANDLERS"], &[("windlass", "pending_handlers")])),
     ("lock", (&["WINDLASS_LOCK"], &[("windlass", "lock")])),
     ("lock_timeout", (&["WINDLASS_LOCK_TIMEOUT"], &[("windlass", "lock_timeout")])),
+    ("shards", (&["WINDLASS_SHARDS"], &[("windlass", "shards")])),
     ("stream", (&["WINDLASS_STREAM"], &[("windlass", "stream")])),
     (
         "use_extra_vars",

@@ -13,6 +13,7 @@ use super::items::Items;
 use super::kept::{self, Counted, Kept};
 use super::label;
 use super::looping::Loop;
+use super::shard::Reporter;
 use crate::action::Failure;
 use crate::error::Result;
 use crate::executor::Pool;
@@ -21,6 +22,7 @@ use crate::journal::{Place, Recorder};
 use crate::outcome::{Size, TaskResult};
 use crate::output::{Event, Events, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
+use crate::shards::Shards;
 use crate::vars::{Run, TaskScope, World, given, is_boolean, truth};
 
 /// State that all tasks of a run share.
@@ -49,6 +51,8 @@ pub struct Shared {
     pub kept: Arc<Kept>,
     /// The journal, set once the run has one.
     pub(crate) journal: OnceLock<Recorder>,
+    /// The part of this process, if the run has several.
+    pub(crate) shards: OnceLock<Shards>,
 }
 
 /// Part of a task that a result belongs to.
@@ -110,6 +114,8 @@ pub(super) struct TaskOnHost {
     pub(super) vars: IndexMap<Arc<str>, Variable>,
     /// Its place in the journal.
     pub(super) place: Option<Arc<Place>>,
+    /// Passes what happens to the other processes of the run.
+    pub(super) reporter: Option<Arc<Reporter>>,
 }
 
 /// Aggregate result of a task and all its items.
@@ -125,7 +131,7 @@ pub(super) struct Whole {
 
 impl Whole {
     /// Wraps the result of a task without a loop.
-    fn of(result: TaskResult) -> Whole {
+    pub(super) fn of(result: TaskResult) -> Whole {
         Whole { result, delegate: None, looped: false, parts: Vec::new(), notify: Vec::new(), forgiven: None }
     }
 }
@@ -140,6 +146,7 @@ impl TaskOnHost {
             events: shared.events.clone(),
             vars: IndexMap::new(),
             place: None,
+            reporter: None,
         };
         on_host.with_action_rendered()
     }
@@ -221,7 +228,7 @@ impl TaskOnHost {
     }
 
     /// Reports the task's result and builds its outcome.
-    fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
+    pub(super) fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
         let Whole { mut result, delegate, looped, mut parts, mut notify, forgiven } = whole;
         // A failed result is kept for `rescue`, and any for a debugger.
         let has_reader = self.task.register.is_some() || self.task.keyword("debugger").is_some();

@@ -28,6 +28,7 @@ mod prompt;
 mod reach;
 mod recording;
 mod run;
+mod shard;
 mod step;
 mod store;
 mod stream;

@@ -156,7 +156,9 @@ impl Batch {
 impl TaskOnHost {
     /// Records that the task is about to be sent, with the handlers a change will notify.
     pub(super) fn record_sent(&self, context: &Context) -> Option<u64> {
-        let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) else { return None };
+        if self.place.is_none() && self.reporter.is_none() {
+            return None;
+        }
         // An immediate action is never in flight, so it is not announced.
         if action::is_immediate(self.task.short_action()) {
             return None;
@@ -172,7 +174,13 @@ impl TaskOnHost {
                 Ok(None) | Err(_) => {}
             }
         }
-        recorder.sent(place, &self.host, names)
+        self.reporter.iter().for_each(|reporter| reporter.sent(&names));
+        self.record_notified(names)
+    }
+
+    /// Records that the task is about to be sent, with the handlers a change will notify.
+    pub(super) fn record_notified(&self, handlers: Vec<String>) -> Option<u64> {
+        self.shared.recorder()?.sent(self.place.as_ref()?, &self.host, handlers)
     }
 
     /// Waits until the line written by [`TaskOnHost::record_sent`] is on disk. An unchanged task need not wait, because
@@ -191,13 +199,20 @@ impl TaskOnHost {
 
     /// Records the result of an item.
     pub(super) fn record_item(&self, index: usize, part: &(TaskResult, Option<String>), no_log: bool) {
+        self.reporter.iter().for_each(|reporter| reporter.item(index, part, no_log));
         if let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) {
             recorder.item(place, &self.host, self.task.short_action(), index, part, no_log);
         }
     }
 
-    /// Records the outcome of the task.
+    /// Records the outcome of the task, and passes it on.
     pub(super) fn record_done(&self, outcome: &HostOutcome, looped: bool, no_log: bool) {
+        self.reporter.iter().for_each(|reporter| reporter.done(outcome, looped, no_log));
+        self.record_outcome(outcome, looped, no_log);
+    }
+
+    /// Records the outcome of the task.
+    pub(super) fn record_outcome(&self, outcome: &HostOutcome, looped: bool, no_log: bool) {
         if let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) {
             let has_facts = outcome.parts.iter().any(|(result, _)| !result.effects().is_empty());
             let kept = has_facts || self.task.register.is_some();

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter, UNSELECTED};
 use crate::playbook::{Block, Item, Play, Role, Task, VarsFile};
+use crate::shards::Shards;
 use crate::vars::{FactCache, Facts, PlayState, TaskScope, World, given, truth, unless_omitted};
 
 /// Result of a run.
@@ -72,6 +73,10 @@ impl PlaybookRun {
 
     /// Caches facts that have changed.
     fn keep_facts(&self, before: &World) {
+        // All processes of a run know the same facts.
+        if matches!(self.shared.shards.get(), Some(Shards::Worker(_))) {
+            return;
+        }
         for problem in
             FactCache::of(&self.shared.run.settings).iter().flat_map(|cache| cache.update(before, &self.world))
         {

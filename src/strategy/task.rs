@@ -10,6 +10,7 @@ use windlass_template::Context;
 use super::execute::{HostOutcome, TaskOnHost};
 use super::label;
 use super::play::{Batch, Gone};
+use super::shard::ShardStep;
 use super::store::Store;
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
@@ -42,6 +43,7 @@ impl Batch {
         let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
         let name = label::of_task(task, context.as_ref());
         let recorded = self.recorded(task, on, once);
+        let step = self.begin_step(task, on).await;
         let mut replayed = HashSet::new();
         if recorded.iter().any(|recorded| recorded.outcome.is_none()) {
             self.report_resumed();
@@ -54,6 +56,7 @@ impl Batch {
         for (host, recorded) in on.iter().zip(recorded) {
             if let Some(outcome) = recorded.outcome {
                 replayed.insert(Arc::clone(host));
+                step.iter().for_each(|step| step.share(&outcome));
                 running.spawn(std::future::ready(outcome));
                 continue;
             }
@@ -65,25 +68,33 @@ impl Batch {
                 work.events = sender;
                 ordered.push(receiver);
             }
+            let started = host_start(task, host, name.clone());
+            if let Some(ShardStep::Worker(link, step)) = &step {
+                // The lead counts forks and throttles.
+                running.spawn(Box::pin(work.follow(Arc::clone(link), *step)));
+                continue;
+            }
             // Both semaphores stay open until the program ends.
             let throttled = match &throttle {
                 Some(semaphore) => Arc::clone(semaphore).acquire_owned().await.ok(),
                 None => None,
             };
             let fork = Arc::clone(&self.shared.forks).acquire_owned().await.ok();
-            let started = host_start(task, host, name.clone());
-            let entry = if once || self.is_replaying(host) { None } else { self.sent_ahead(task, host).await };
+            let alone = !once && step.is_none() && !self.is_replaying(host);
+            let entry = if alone { self.sent_ahead(task, host).await } else { None };
             if let Some(entry) = &entry {
                 work.place = entry.place();
             }
+            let step = step.clone();
             // Boxed because the future of a task is large and the runtime moves it several times.
             running.spawn(Box::pin(async move {
                 // A paused reader of the output must hold tasks up before they start.
                 work.events.room().await;
                 let _ = work.events.send(started);
-                let outcome = match entry {
-                    Some(entry) => Box::pin(work.conclude(entry)).await,
-                    None => work.run().await,
+                let outcome = match (entry, step) {
+                    (Some(entry), _) => Box::pin(work.conclude(entry)).await,
+                    (None, Some(ShardStep::Lead(hub, step))) => Box::pin(work.led(hub, step)).await,
+                    (None, _) => work.run().await,
                 };
                 drop((throttled, fork));
                 outcome

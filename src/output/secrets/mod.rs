@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::Value;
@@ -37,7 +37,12 @@ struct Store {
     any: AtomicBool,
     /// Number of values that are too trivial to mask.
     trivial: AtomicUsize,
+    /// Receives each new secret.
+    observer: OnceLock<Observer>,
 }
+
+/// Receives a new secret, and whether it is a password.
+type Observer = Box<dyn Fn(&str, bool) + Send + Sync>;
 
 /// A secret, zeroed on drop.
 #[derive(Clone, PartialEq, Eq)]
@@ -135,6 +140,11 @@ impl Secrets {
     /// Masks a password from now on, unless it is shorter than four bytes.
     pub fn add_password(&self, secret: &str) {
         self.insert(secret, Kind::Password);
+    }
+
+    /// Passes every secret that is new from now on to an observer, before anything can display it.
+    pub(crate) fn observe(&self, observer: impl Fn(&str, bool) + Send + Sync + 'static) {
+        let _ = self.0.observer.set(Box::new(observer));
     }
 
     /// Masks the contents of a decrypted text: the values of a YAML or JSON document, or else the text.
@@ -280,6 +290,9 @@ impl Secrets {
             }
         }
         self.0.any.store(true, Ordering::Release);
+        if let Some(observer) = self.0.observer.get() {
+            observer(secret, kind == Kind::Password);
+        }
     }
 
     /// Registers the scalars of a decrypted document.

@@ -37,7 +37,8 @@ impl Batch {
     /// Starts the debugger for results that ask for it. A repeated task's result replaces the first one.
     pub(super) async fn debugged(&self, task: &Arc<Task>, outcomes: Vec<HostOutcome>) -> Result<Vec<HostOutcome>> {
         let enabled = self.shared.run.settings.task_debugger || self.strategy == Strategy::Debug;
-        if !enabled && task.keyword("debugger").is_none() {
+        let is_alone = self.shared.shards.get().is_none();
+        if !is_alone || !enabled && task.keyword("debugger").is_none() {
             return Ok(outcomes);
         }
         let mut last = Vec::with_capacity(outcomes.len());

@@ -1,0 +1,138 @@
+//! `windlass playbook --shards`: a run in several processes.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use windlass_template::Value;
+
+use super::session::{CLOSING, Session};
+use crate::connection::Secret;
+use crate::error::{Error, Result};
+use crate::executor::Pool;
+use crate::output::{Masked, Output, Secrets};
+use crate::playbook::{Play, short_name};
+use crate::settings::Settings;
+use crate::shards::{CommandLine, Hub, Link, Shards, ToLead, Welcome};
+
+/// Output of a worker: the lead prints everything.
+pub(super) struct Silent;
+
+impl Output for Silent {
+    fn event(&mut self, _event: &Masked) {}
+}
+
+/// A worker whose session has not started.
+pub(super) struct Worker {
+    link: Arc<Link>,
+    pool: Arc<OnceLock<Arc<Pool<Value>>>>,
+}
+
+/// Settings of a process that does not lead.
+pub(super) fn quieten(settings: &mut Settings) {
+    settings.stream = false;
+    settings.journal.enabled = false;
+    settings.output.retry_files = false;
+    settings.output.events = None;
+    settings.output.trace = None;
+    settings.output.log_path = None;
+}
+
+/// Connects a worker to the process that leads.
+pub(super) async fn connect(socket: &Path, settings: &mut Settings) -> Result<Worker> {
+    let pool: Arc<OnceLock<Arc<Pool<Value>>>> = Arc::default();
+    let closing = Arc::clone(&pool);
+    let lost = move || {
+        tokio::spawn(async move {
+            // Closing the connections stops what runs on the hosts.
+            if let Some(pool) = closing.get() {
+                let _ = tokio::time::timeout(CLOSING, pool.close()).await;
+            }
+            std::process::exit(1)
+        });
+    };
+    let (link, welcome) = Link::connect(socket, lost).await?;
+    settings.lock.run = welcome.lock;
+    let learnt = Arc::clone(&link);
+    Secrets::of_process().observe(move |text, is_password| {
+        learnt.send(ToLead::Secret { text: Secret::new(text), is_password });
+    });
+    Ok(Worker { link, pool })
+}
+
+impl Worker {
+    /// Lets the session follow the lead.
+    pub(super) fn follow(self, session: &Session) {
+        let _ = self.pool.set(Arc::clone(&session.shared.pool));
+        let _ = session.shared.shards.set(Shards::Worker(self.link));
+    }
+}
+
+/// Starts the other processes of a run.
+pub(super) async fn lead(session: &Session) -> Result<()> {
+    let shared = &session.shared;
+    let count = usize::from(shared.run.settings.shards);
+    let welcome = Welcome { lock: shared.pool.lock_run().map(str::to_owned) };
+    let hub = Hub::start(count.saturating_sub(1), &command_line(), welcome, &shared.events, &shared.secrets)?;
+    hub.ready().await;
+    let _ = shared.shards.set(Shards::Lead(hub));
+    Ok(())
+}
+
+/// The command line of this process.
+fn command_line() -> CommandLine {
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default();
+    let mut options: Vec<OsString> = words.collect();
+    let end = options.iter().position(|word| word == "--").unwrap_or(options.len());
+    let rest = options.split_off(end);
+    CommandLine { program, options, rest }
+}
+
+/// Refuses what would have another meaning in several processes.
+pub(super) fn refuse<'a>(plays: impl Iterator<Item = &'a Play>, session: &Session) -> Result<()> {
+    let settings = &session.shared.run.settings;
+    let refused = |what: &str, why: &str, place: Option<&windlass_yaml::Span>| {
+        let message = format!("--shards cannot be used with {what}: {why}");
+        let error = match place {
+            Some(span) => Error::parse(message, span),
+            None => Error::usage(message),
+        };
+        Err(error.hint("leave --shards out"))
+    };
+    const FREE: &str = "only the order of tasks under `linear` is the same in all processes";
+    const ASKS: &str = "only the first process has the terminal";
+    if settings.step {
+        return refused("--step", ASKS, None);
+    }
+    if super::secrets::has_asked() {
+        return refused("passwords that are typed", ASKS, None).map_err(|error| error.hint("give them in files"));
+    }
+    if settings.task_debugger {
+        return refused("the debugger", ASKS, None);
+    }
+    if short_name(&settings.strategy) != "linear" {
+        return refused(&format!("the strategy {}", settings.strategy), FREE, None);
+    }
+    for play in plays {
+        let keyword = |name: &str| play.frame.keywords.get(name);
+        if let Some(node) = keyword("strategy").filter(|node| node.as_str().map(short_name) != Some("linear")) {
+            return refused("this strategy", FREE, Some(&node.span));
+        }
+        let is_random = |text: &str| text == "shuffle" || text.contains("{{");
+        if let Some(node) = keyword("order").filter(|node| node.as_str().is_some_and(is_random)) {
+            return refused("a random order of hosts", "each process would have its own", Some(&node.span));
+        }
+        for entry in play.frame.keywords.list("vars_prompt") {
+            let name = entry.get("name").and_then(windlass_yaml::Node::as_str).unwrap_or_default();
+            if !session.shared.run.extra_vars.contains_key(name) {
+                return refused("vars_prompt", ASKS, Some(&entry.span))
+                    .map_err(|error| error.hint(format!("give the answer with `-e {name}=...`")));
+            }
+        }
+        if let Some(task) = play.all_tasks().into_iter().find(|task| task.keyword("debugger").is_some()) {
+            return refused("the debugger", ASKS, Some(&task.span));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,370 @@
+//! The lead's side: starts the workers, and gives each task on a host to one of them.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::sent::SentOutcome;
+use super::wire::{self, Slot, ToLead, ToWorker, Welcome};
+use super::{END, LOST, START, digest};
+use crate::error::{Error, Result};
+use crate::output::{Event, Events, Secrets};
+
+/// Maximum size of a line that a worker prints as an error, in bytes.
+const LINE: u64 = 4096;
+
+/// What the lead learns about a task that a worker runs.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A message of the worker.
+    Message(ToLead),
+    /// The worker did not start the task and never will.
+    NotRun,
+    /// The worker has ended, for this reason. It may have run the task.
+    Lost(String),
+}
+
+/// The command line of the run, which all its processes have.
+#[derive(Debug)]
+pub(crate) struct CommandLine {
+    /// Name under which the program was called.
+    pub(crate) program: OsString,
+    /// Words before `--`.
+    pub(crate) options: Vec<OsString>,
+    /// `--` and what follows.
+    pub(crate) rest: Vec<OsString>,
+}
+
+/// The workers of a run.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    workers: Vec<Worker>,
+    /// Number of workers that are ready or lost.
+    ready: watch::Sender<usize>,
+    step: AtomicU64,
+    running: Mutex<HashMap<Slot, Running>>,
+    ending: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    /// Messages, each shared by all workers that get it.
+    messages: UnboundedSender<Arc<Vec<u8>>>,
+    is_ready: AtomicBool,
+    is_lost: AtomicBool,
+    has_ended: AtomicBool,
+}
+
+impl Worker {
+    fn new(messages: UnboundedSender<Arc<Vec<u8>>>) -> Worker {
+        let no = || AtomicBool::new(false);
+        Worker { messages, is_ready: no(), is_lost: no(), has_ended: no() }
+    }
+}
+
+/// A task that a worker was given.
+#[derive(Debug)]
+struct Running {
+    worker: usize,
+    answers: UnboundedSender<Answer>,
+}
+
+/// A started worker that has not connected.
+struct Started {
+    child: Child,
+    messages: UnboundedReceiver<Arc<Vec<u8>>>,
+}
+
+impl Hub {
+    /// Starts workers that run the same command line.
+    ///
+    /// # Errors
+    ///
+    /// If the socket cannot be created or the program cannot be started.
+    pub(crate) fn start(
+        count: usize,
+        line: &CommandLine,
+        welcome: Welcome,
+        events: &Events,
+        secrets: &Secrets,
+    ) -> Result<Arc<Hub>> {
+        let fail = |error: io::Error| Error::new(format!("the processes of --shards cannot be started: {error}"));
+        // Only its owner may enter the directory.
+        let directory = TempDir::with_prefix("windlass-shards.").map_err(fail)?;
+        let socket = directory.path().join("lead");
+        let listener = UnixListener::bind(&socket).map_err(fail)?;
+        let program = crate::own_program::own_program().map_err(fail)?;
+        let (mut workers, mut started) = (Vec::new(), HashMap::new());
+        for number in 0..count {
+            let mut command = Command::new(&program);
+            command
+                .arg0(&line.program)
+                .args(&line.options)
+                .arg(format!("--shard-of={}", socket.display()))
+                .args(&line.rest);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+            // Signals of the terminal are for the lead, which ends the workers.
+            let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(fail)?;
+            let (sender, messages) = mpsc::unbounded_channel();
+            if let Some(errors) = child.stderr.take() {
+                tokio::spawn(print_errors(number + 2, errors, events.clone()));
+            }
+            started.insert(child.id().unwrap_or_default(), (number, Started { child, messages }));
+            workers.push(Worker::new(sender));
+        }
+        let (step, ready) = (AtomicU64::new(0), watch::Sender::new(0));
+        let hub = Arc::new(Hub { workers, ready, step, running: Mutex::default(), ending: Mutex::default() });
+        hub.send_all(&ToWorker::Welcome(welcome), None);
+        let connecting =
+            tokio::spawn(connect(Arc::clone(&hub), (listener, directory), started, events.clone(), secrets.clone()));
+        hub.ending.lock().unwrap_or_else(PoisonError::into_inner).push(connecting);
+        Ok(hub)
+    }
+
+    /// Waits until every worker has read what the run begins with, which its tasks may change.
+    pub(crate) async fn ready(&self) {
+        let mut ready = self.ready.subscribe();
+        let _ = ready.wait_for(|count| *count >= self.workers.len()).await;
+    }
+
+    /// Starts a task on these hosts, and returns the number of the step.
+    pub(crate) fn step(&self, task: &str, hosts: &[Arc<str>]) -> u64 {
+        let step = self.step.fetch_add(1, Ordering::AcqRel);
+        let hosts = digest(hosts.iter().map(|host| &**host));
+        self.send_all(&ToWorker::Step { step, task: task.to_owned(), hosts }, None);
+        step
+    }
+
+    /// Gives a task on a host to the worker that runs this host's tasks. `None` if the lead runs them.
+    pub(crate) fn give(&self, slot: &Slot) -> Option<UnboundedReceiver<Answer>> {
+        let mut hasher = DefaultHasher::new();
+        slot.host.hash(&mut hasher);
+        let chosen = usize::try_from(hasher.finish() % (self.workers.len() as u64 + 1)).unwrap_or_default();
+        let index = chosen.checked_sub(1)?;
+        let worker = self.workers.get(index).filter(|worker| !worker.is_lost.load(Ordering::Acquire))?;
+        let (sender, answers) = mpsc::unbounded_channel();
+        let running = Running { worker: index, answers: sender };
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(slot.clone(), running);
+        send(worker, &encoded(&ToWorker::Run(slot.clone())));
+        // A worker lost in between has no message any more that ends the task.
+        if worker.is_lost.load(Ordering::Acquire) {
+            self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(slot)?;
+            return None;
+        }
+        Some(answers)
+    }
+
+    /// Passes an outcome of the lead to all workers.
+    pub(crate) fn share(&self, slot: Slot, outcome: SentOutcome) {
+        self.send_all(&ToWorker::Done(slot, Box::new(outcome)), None);
+    }
+
+    /// Ends the workers after the run.
+    pub(crate) async fn end(&self) {
+        self.workers.iter().for_each(|worker| worker.has_ended.store(true, Ordering::Release));
+        self.send_all(&ToWorker::End, None);
+        let ending = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
+        for mut worker in ending {
+            if timeout(END, &mut worker).await.is_err() {
+                // Its process is killed when the handle to it is dropped.
+                worker.abort();
+            }
+        }
+    }
+
+    fn send_all(&self, message: &ToWorker, but: Option<usize>) {
+        let message = encoded(message);
+        let others = self.workers.iter().enumerate().filter(|(index, _)| Some(*index) != but);
+        others.for_each(|(_, worker)| send(worker, &message));
+    }
+
+    /// Passes a message of a worker to the task that waits for it.
+    fn received(&self, index: usize, message: ToLead) {
+        let slot = match &message {
+            ToLead::Event(slot, _) | ToLead::Sent(slot, _) | ToLead::Item { slot, .. } => slot.clone(),
+            ToLead::Done(slot, outcome) => {
+                self.send_all(&ToWorker::Done(slot.clone(), outcome.clone()), Some(index));
+                slot.clone()
+            }
+            ToLead::Alive | ToLead::Ready | ToLead::Secret { .. } | ToLead::Strayed(_) | ToLead::Ended => return,
+        };
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_done = matches!(message, ToLead::Done(..));
+        if let Some(task) = running.get(&slot).filter(|task| task.worker == index) {
+            let _ = task.answers.send(Answer::Message(message));
+        }
+        if is_done {
+            running.remove(&slot);
+        }
+    }
+
+    /// Counts a worker that nobody needs to wait for.
+    fn is_ready(&self, index: usize) {
+        if self.workers.get(index).is_some_and(|worker| !worker.is_ready.swap(true, Ordering::AcqRel)) {
+            self.ready.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Leaves a worker out from now on, and ends what waits for it.
+    fn leave_out(&self, index: usize, answer: impl Fn() -> Answer) {
+        if let Some(worker) = self.workers.get(index) {
+            worker.is_lost.store(true, Ordering::Release);
+        }
+        self.is_ready(index);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.retain(|_, task| {
+            let is_here = task.worker == index;
+            if is_here {
+                let _ = task.answers.send(answer());
+            }
+            !is_here
+        });
+    }
+}
+
+fn encoded(message: &ToWorker) -> Arc<Vec<u8>> {
+    Arc::new(serde_json::to_vec(message).unwrap_or_default())
+}
+
+fn send(worker: &Worker, message: &Arc<Vec<u8>>) {
+    if !worker.is_lost.load(Ordering::Acquire) {
+        // Without a receiver the worker is about to be left out.
+        let _ = worker.messages.send(Arc::clone(message));
+    }
+}
+
+/// Waits until the workers have connected, and serves them to their ends.
+async fn connect(
+    hub: Arc<Hub>,
+    (listener, directory): (UnixListener, TempDir),
+    mut started: HashMap<u32, (usize, Started)>,
+    events: Events,
+    secrets: Secrets,
+) {
+    let mut serving = tokio::task::JoinSet::new();
+    let accepting = async {
+        while !started.is_empty() {
+            let Ok((stream, _)) = listener.accept().await else { return };
+            // Other processes of this user could connect too.
+            let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
+            if let Some((index, worker)) = pid.and_then(|pid| started.remove(&pid)) {
+                serving.spawn(serve(Arc::clone(&hub), index, worker, stream, (events.clone(), secrets.clone())));
+            }
+        }
+    };
+    // A worker that ends before it connects says why on its standard error.
+    let _ = timeout(START, accepting).await;
+    for (index, worker) in started.into_values() {
+        drop(worker);
+        lose(&hub, index, &events, &format!("it did not start within {} s", START.as_secs()));
+    }
+    drop((listener, directory));
+    while serving.join_next().await.is_some() {}
+}
+
+/// Serves a worker until it ends.
+async fn serve(hub: Arc<Hub>, index: usize, worker: Started, stream: UnixStream, (events, secrets): (Events, Secrets)) {
+    let Started { mut child, messages } = worker;
+    let (mut from, to) = stream.into_split();
+    let writing = tokio::spawn(pass(messages, to));
+    let reason = listen(&hub, index, &mut from, &events, &secrets).await;
+    if reason.is_some() {
+        // It must not go on with what other processes now do.
+        let _ = child.start_kill();
+    }
+    let status = timeout(END, child.wait()).await;
+    writing.abort();
+    let reason = reason.unwrap_or_else(|| match status {
+        Ok(Ok(status)) => format!("it ended ({status})"),
+        _ => "it closed its connection".to_owned(),
+    });
+    lose(&hub, index, &events, &reason);
+}
+
+/// Passes messages on until the worker ends. Returns why it has to be killed, if so.
+async fn listen(
+    hub: &Hub,
+    index: usize,
+    from: &mut OwnedReadHalf,
+    events: &Events,
+    secrets: &Secrets,
+) -> Option<String> {
+    loop {
+        match timeout(LOST, wire::read::<ToLead>(from)).await {
+            Err(_) => return Some(format!("it was silent for {} s", LOST.as_secs())),
+            Ok(Err(error)) => return Some(format!("its message cannot be read: {error}")),
+            Ok(Ok(None)) => return None,
+            Ok(Ok(Some(ToLead::Secret { text, is_password }))) => match is_password {
+                true => secrets.add_password(text.expose()),
+                false => secrets.add(text.expose()),
+            },
+            Ok(Ok(Some(ToLead::Strayed(why)))) => {
+                let _ = events.send(Event::Warning(format!(
+                    "process {} of the run was left out: {why}. Its hosts continue in the first process.",
+                    index + 2
+                )));
+                hub.leave_out(index, || Answer::NotRun);
+            }
+            Ok(Ok(Some(ToLead::Ready))) => hub.is_ready(index),
+            Ok(Ok(Some(ToLead::Ended))) => {
+                if let Some(worker) = hub.workers.get(index) {
+                    worker.has_ended.store(true, Ordering::Release);
+                }
+                // It has done all that it started.
+                hub.leave_out(index, || Answer::NotRun);
+            }
+            Ok(Ok(Some(message))) => hub.received(index, message),
+        }
+    }
+}
+
+async fn pass(mut messages: UnboundedReceiver<Arc<Vec<u8>>>, mut to: OwnedWriteHalf) {
+    while let Some(message) = messages.recv().await {
+        if wire::write(&mut to, &message).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reports the loss of a worker, and lets its tasks fail.
+fn lose(hub: &Hub, index: usize, events: &Events, reason: &str) {
+    let is_news =
+        |worker: &Worker| !worker.is_lost.swap(true, Ordering::AcqRel) && !worker.has_ended.load(Ordering::Acquire);
+    if hub.workers.get(index).is_some_and(is_news) {
+        let _ = events.send(Event::Warning(format!(
+            "process {} of the run was lost: {reason}. Its hosts continue in the first process.",
+            index + 2
+        )));
+    }
+    hub.leave_out(index, || Answer::Lost(reason.to_owned()));
+}
+
+/// Passes on what a worker prints as errors.
+async fn print_errors(number: usize, errors: tokio::process::ChildStderr, events: Events) {
+    let mut lines = BufReader::new(errors);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut lines).take(LINE).read_until(b'\n', &mut line).await {
+            Ok(1..) => {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                let _ = events.send(Event::Warning(format!("process {number} of the run: {text}")));
+            }
+            _ => return,
+        }
+    }
+}

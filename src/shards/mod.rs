@@ -1,0 +1,49 @@
+//! A run in several processes ([docs/how-to/shards.md](../../docs/how-to/shards.md)).
+//!
+//! One process leads. Every process interprets the whole run: it has all hosts, variables and results, and decides by
+//! itself which task comes next. Only a task on a host is not repeated everywhere. The lead chooses one process to run
+//! it, and the others receive its outcome as if they had run it themselves. So keywords that look at several hosts
+//! (`run_once`, `serial`, `hostvars`, handlers, limits of failures) keep their meaning without code of their own.
+//!
+//! The lead prints, keeps the journal and counts `forks` and `throttle`. A worker that is lost or takes another path
+//! than the lead is left out, and the lead runs the tasks of its hosts.
+
+mod hub;
+mod link;
+mod sent;
+mod wire;
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use hub::{Answer, CommandLine, Hub};
+pub(crate) use link::{Link, Order};
+pub(crate) use sent::{SentEvent, SentOutcome, SentResult};
+pub(crate) use wire::{Slot, ToLead, Welcome};
+
+/// Interval at which a worker reports that it is alive.
+const ALIVE: Duration = Duration::from_secs(5);
+/// Silence after which a worker counts as lost and is killed.
+const LOST: Duration = Duration::from_secs(60);
+/// Time that workers have to connect, and to end after the run.
+const START: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_secs(15);
+/// Time that a worker has to end by itself once the lead has.
+const REST: Duration = Duration::from_secs(1);
+
+/// The part of this process in a run of several.
+#[derive(Debug, Clone)]
+pub(crate) enum Shards {
+    /// It leads.
+    Lead(Arc<Hub>),
+    /// It follows.
+    Worker(Arc<Link>),
+}
+
+/// A value that two processes compare instead of a long list.
+fn digest<'a>(hosts: impl Iterator<Item = &'a str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hosts.for_each(|host| host.hash(&mut hasher));
+    hasher.finish()
+}

@@ -1,0 +1,395 @@
+//! Outcomes and events in the form in which processes send them to each other.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+use windlass_template::{Value, from_json, to_json};
+use windlass_yaml::{Node, Span};
+
+use crate::outcome::{Effect, IncludedVars, InventoryChange, NewGroup, NewHost, SetFacts, StatsUpdate, TaskResult};
+use crate::output::{Event, JobState, ResultEvent, Status};
+use crate::playbook::Task;
+use crate::strategy::HostOutcome;
+use crate::vars::HostFacts;
+
+/// Key of a mapping whose own keys are not all texts: `{KEYED: [[key, value], ...]}`.
+const KEYED: &str = "\u{0}keyed";
+
+/// A result with its effects.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct SentResult {
+    values: Map<String, Json>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    effects: Vec<SentEffect>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    marks: Vec<Mark>,
+}
+
+/// A flag beside the data of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mark {
+    Bare,
+    AlwaysShown,
+    Secret,
+    Predicted,
+    Interrupted,
+}
+
+/// A change of the run. Which Python a host has stays with the process that found it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SentEffect {
+    Facts(Map<String, Json>),
+    SetFacts { vars: Vec<(Arc<str>, Json)>, cacheable: bool },
+    IncludedVars { files: Vec<PathBuf>, name: Option<String>, merge: bool },
+    Host { name: String, groups: Vec<String>, vars: Json },
+    Group { name: String, parents: Vec<String> },
+    Stats { data: Map<String, Json>, per_host: bool, aggregate: bool },
+}
+
+/// Outcome of a task on a host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct SentOutcome {
+    result: SentResult,
+    pub(crate) ignored: bool,
+    /// Results of the items, each with the host it was delegated to; `None` without a loop.
+    items: Option<Vec<(SentResult, Option<String>)>>,
+    delegate: Option<String>,
+    pub(crate) notify: Vec<String>,
+    pub(crate) delegate_facts: bool,
+    pub(crate) action: String,
+    /// Whether the output hides the result.
+    pub(crate) no_log: bool,
+}
+
+impl SentOutcome {
+    /// The outcome of a task, which is a loop or not.
+    pub(crate) fn of(outcome: &HostOutcome, looped: bool, no_log: bool) -> SentOutcome {
+        let mut result = SentResult::of(&outcome.result);
+        let items = looped.then(|| {
+            // The items are sent once.
+            if let Some(Json::Array(list)) = result.values.get_mut("results").filter(|_| outcome.parts.len() > 1) {
+                list.clear();
+            }
+            outcome.parts.iter().map(|(part, delegate)| (SentResult::of(part), delegate.clone())).collect()
+        });
+        SentOutcome {
+            result,
+            ignored: outcome.ignored,
+            items,
+            delegate: outcome.parts.first().and_then(|(_, delegate)| delegate.clone()),
+            notify: outcome.notify.clone(),
+            delegate_facts: outcome.delegate_facts,
+            action: outcome.action.clone(),
+            no_log,
+        }
+    }
+
+    /// Whether the task is a loop.
+    pub(crate) fn is_looped(&self) -> bool {
+        self.items.is_some()
+    }
+
+    /// The host that the task, or its first item, was delegated to.
+    pub(crate) fn delegate(&self) -> Option<&str> {
+        self.delegate.as_deref()
+    }
+
+    /// Result of the task, and of each item with the host it was delegated to.
+    pub(crate) fn results(&mut self) -> (TaskResult, Vec<(TaskResult, Option<String>)>) {
+        let mut result = std::mem::take(&mut self.result).received();
+        let Some(items) = self.items.take() else { return (result.clone(), vec![(result, self.delegate.take())]) };
+        let parts: Vec<_> = items.into_iter().map(|(item, delegate)| (item.received(), delegate)).collect();
+        if parts.len() > 1 && result.get("results").is_some() {
+            result.set("results", parts.iter().map(|(part, _)| part.to_value()).collect::<Value>());
+        }
+        (result, parts)
+    }
+}
+
+impl SentResult {
+    pub(crate) fn of(result: &TaskResult) -> SentResult {
+        let marks = [
+            (Mark::Bare, result.is_bare()),
+            (Mark::AlwaysShown, result.is_always_shown()),
+            (Mark::Secret, result.is_secret()),
+            (Mark::Predicted, result.is_predicted()),
+            (Mark::Interrupted, result.is_interrupted()),
+        ];
+        SentResult {
+            values: result.iter().map(|(key, value)| (key.to_string(), written(value))).collect(),
+            effects: result.effects().iter().filter_map(SentEffect::of).collect(),
+            report: result.report().map(str::to_owned),
+            advice: result.advice().map(str::to_owned),
+            marks: marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).collect(),
+        }
+    }
+
+    pub(crate) fn received(self) -> TaskResult {
+        let values = self.values.iter().map(|(key, value)| (key, read(value)));
+        let result = values.fold(TaskResult::new(), |result, (key, value)| result.with(key, value));
+        let result = self.effects.into_iter().map(SentEffect::received).fold(result, TaskResult::with_effect);
+        let result = self.report.into_iter().fold(result, TaskResult::with_report);
+        let marked = |result: TaskResult, mark| match mark {
+            Mark::Bare => result.bare(),
+            Mark::AlwaysShown => result.always_shown(),
+            Mark::Secret => result.secret(),
+            Mark::Interrupted => result.interrupted(),
+            Mark::Predicted => {
+                let mut result = result;
+                result.set_predicted();
+                result
+            }
+        };
+        self.marks.into_iter().fold(result.with_advice(self.advice.as_deref()), marked)
+    }
+}
+
+impl SentEffect {
+    fn of(effect: &Effect) -> Option<SentEffect> {
+        Some(match effect {
+            Effect::Facts(facts) => {
+                SentEffect::Facts(facts.iter().map(|(name, value)| (name.to_owned(), written(value))).collect())
+            }
+            Effect::Python { .. } => return None,
+            Effect::SetFacts(set) => SentEffect::SetFacts {
+                vars: set.vars.iter().map(|(name, value)| (Arc::clone(name), written(value))).collect(),
+                cacheable: set.cacheable,
+            },
+            Effect::IncludedVars(IncludedVars { files, name, merge }) => {
+                SentEffect::IncludedVars { files: files.clone(), name: name.clone(), merge: *merge }
+            }
+            Effect::Inventory(InventoryChange::Host(host)) => {
+                let vars = host.vars.iter().map(|(key, node)| (key.to_text(), node.to_json())).collect();
+                SentEffect::Host { name: host.name.clone(), groups: host.groups.clone(), vars: Json::Object(vars) }
+            }
+            Effect::Inventory(InventoryChange::Group(group)) => {
+                SentEffect::Group { name: group.name.clone(), parents: group.parents.clone() }
+            }
+            Effect::Stats(StatsUpdate { data, per_host, aggregate }) => {
+                SentEffect::Stats { data: data.clone(), per_host: *per_host, aggregate: *aggregate }
+            }
+        })
+    }
+
+    fn received(self) -> Effect {
+        match self {
+            SentEffect::Facts(facts) => Effect::Facts(HostFacts::of_cache(&read(&Json::Object(facts)))),
+            SentEffect::SetFacts { vars, cacheable } => {
+                let vars = vars.into_iter().map(|(name, value)| (name, read(&value))).collect();
+                Effect::SetFacts(SetFacts { vars, cacheable, origins: Vec::new() })
+            }
+            SentEffect::IncludedVars { files, name, merge } => {
+                Effect::IncludedVars(IncludedVars { files, name, merge })
+            }
+            SentEffect::Host { name, groups, vars } => {
+                let node = Node::from_json(&vars, &Span::synthetic("add_host"));
+                let vars = node.as_map().cloned().unwrap_or_default();
+                Effect::Inventory(InventoryChange::Host(NewHost { name, groups, vars }))
+            }
+            SentEffect::Group { name, parents } => {
+                Effect::Inventory(InventoryChange::Group(NewGroup { name, parents }))
+            }
+            SentEffect::Stats { data, per_host, aggregate } => Effect::Stats(StatsUpdate { data, per_host, aggregate }),
+        }
+    }
+}
+
+/// A value as JSON. Unlike the JSON of callbacks, it keeps keys that are not texts.
+fn written(value: &Value) -> Json {
+    use minijinja::value::ValueKind;
+    let items = || value.try_iter().into_iter().flatten();
+    match value.kind() {
+        ValueKind::Seq => Json::Array(items().map(|item| written(&item)).collect()),
+        ValueKind::Map => {
+            let of = |key: &Value| written(&value.get_item(key).unwrap_or_default());
+            if items().all(|key| key.as_str().is_some_and(|key| key != KEYED)) {
+                let entry = |key: Value| (key.as_str().unwrap_or_default().to_owned(), of(&key));
+                return Json::Object(items().map(entry).collect());
+            }
+            let pairs = items().map(|key| Json::Array(vec![to_json(&key), of(&key)])).collect();
+            Json::Object(Map::from_iter([(KEYED.to_owned(), Json::Array(pairs))]))
+        }
+        _ => to_json(value),
+    }
+}
+
+fn read(json: &Json) -> Value {
+    match json {
+        Json::Array(items) => Value::from(items.iter().map(read).collect::<Vec<_>>()),
+        Json::Object(entries) => match entries.get(KEYED) {
+            Some(Json::Array(pairs)) => {
+                Value::from_pairs(pairs.iter().filter_map(|pair| match pair.as_array()?.as_slice() {
+                    [key, value] => Some((from_json(key), read(value))),
+                    _ => None,
+                }))
+            }
+            _ => Value::from_pairs(entries.iter().map(|(key, value)| (Value::from(key.as_str()), read(value)))),
+        },
+        other => from_json(other),
+    }
+}
+
+/// An event of a task that another process prints.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SentEvent {
+    Item {
+        host: String,
+        status: SentStatus,
+        result: SentResult,
+        item: String,
+        diff: bool,
+        no_log: bool,
+        report: Option<String>,
+    },
+    Retry {
+        host: String,
+        task: String,
+        left: u64,
+        result: SentResult,
+    },
+    Polled {
+        host: String,
+        id: String,
+        started: String,
+        finished: String,
+    },
+    Ended {
+        host: String,
+        id: String,
+        failed: bool,
+    },
+    Live {
+        host: String,
+        bytes: Vec<u8>,
+    },
+    Printed {
+        host: Option<Arc<str>>,
+        line: String,
+    },
+    Warning(String),
+    Deprecation(String),
+    Notice(String),
+    Verbose {
+        level: u8,
+        text: String,
+    },
+}
+
+/// Status of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SentStatus {
+    Ok,
+    Failed { ignored: bool },
+    Skipped,
+    Unreachable { ignored: bool },
+}
+
+impl SentEvent {
+    /// The event for another process. The result of a whole task follows from its outcome, and time is measured where
+    /// it is spent.
+    pub(crate) fn of(event: Event) -> Option<SentEvent> {
+        Some(match event {
+            Event::Result(ResultEvent { host, status, result, item: Some(item), diff, no_log, report, .. }) => {
+                let status = match status {
+                    Status::Ok => SentStatus::Ok,
+                    Status::Failed { ignored } => SentStatus::Failed { ignored },
+                    Status::Skipped => SentStatus::Skipped,
+                    Status::Unreachable { ignored } => SentStatus::Unreachable { ignored },
+                };
+                SentEvent::Item { host, status, result: SentResult::of(&result), item, diff, no_log, report }
+            }
+            Event::Retry { host, task, left, result, .. } => {
+                SentEvent::Retry { host, task, left, result: SentResult::of(&result) }
+            }
+            Event::Job { host, id, state: JobState::Polled { started, finished }, .. } => {
+                SentEvent::Polled { host, id, started, finished }
+            }
+            Event::Job { host, id, state, .. } => SentEvent::Ended { host, id, failed: state == JobState::Failed },
+            Event::Live { host, bytes } => SentEvent::Live { host, bytes },
+            Event::Printed { host, line } => SentEvent::Printed { host, line },
+            Event::Warning(text) => SentEvent::Warning(text),
+            Event::Deprecation(text) => SentEvent::Deprecation(text),
+            Event::Notice(text) => SentEvent::Notice(text),
+            Event::Verbose { level, text } => SentEvent::Verbose { level, text },
+            _ => return None,
+        })
+    }
+
+    /// The event of a task on a host, to print it.
+    pub(crate) fn received(self, task: &Arc<Task>, name: &Arc<str>) -> Event {
+        let of = || Arc::clone(task);
+        match self {
+            SentEvent::Item { host, status, result, item, diff, no_log, report } => {
+                let status = match status {
+                    SentStatus::Ok => Status::Ok,
+                    SentStatus::Failed { ignored } => Status::Failed { ignored },
+                    SentStatus::Skipped => Status::Skipped,
+                    SentStatus::Unreachable { ignored } => Status::Unreachable { ignored },
+                };
+                let (name, result) = (Arc::clone(name), Arc::new(result.received()));
+                let item = Some(item);
+                Event::Result(ResultEvent {
+                    task: of(),
+                    name,
+                    host,
+                    status,
+                    result,
+                    item,
+                    looped: false,
+                    diff,
+                    no_log,
+                    report,
+                })
+            }
+            SentEvent::Retry { host, task, left, result } => {
+                Event::Retry { of: of(), host, task, left, result: Arc::new(result.received()) }
+            }
+            SentEvent::Polled { host, id, started, finished } => {
+                Event::Job { task: of(), host, id, state: JobState::Polled { started, finished } }
+            }
+            SentEvent::Ended { host, id, failed } => {
+                Event::Job { task: of(), host, id, state: if failed { JobState::Failed } else { JobState::Ok } }
+            }
+            SentEvent::Live { host, bytes } => Event::Live { host, bytes },
+            SentEvent::Printed { host, line } => Event::Printed { host, line },
+            SentEvent::Warning(text) => Event::Warning(text),
+            SentEvent::Deprecation(text) => Event::Deprecation(text),
+            SentEvent::Notice(text) => Event::Notice(text),
+            SentEvent::Verbose { level, text } => Event::Verbose { level, text },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_are_no_texts_arrive_as_they_were() {
+        let value = Value::from_pairs([(Value::from(1), Value::from("one")), (Value::from("two"), Value::from(2.5))]);
+        let sent = written(&Value::from(vec![value.clone()]));
+        assert_eq!(read(&sent).get_item_by_index(0).unwrap().get_item(&Value::from(1)).unwrap(), Value::from("one"));
+        assert_eq!(read(&sent), Value::from(vec![value]));
+    }
+
+    #[test]
+    fn effects_and_marks_of_a_result_arrive() {
+        let facts = HostFacts::of_cache(&Value::from_pairs([("os", "Debian")]));
+        let result = TaskResult::ok(true).always_shown().secret().with_effect(Effect::Facts(facts.clone()));
+        let sent = serde_json::to_string(&SentResult::of(&result)).unwrap();
+        let received = serde_json::from_str::<SentResult>(&sent).unwrap().received();
+        assert!(received.changed() && received.is_secret() && received.is_always_shown());
+        assert_eq!(received.effects(), [Effect::Facts(facts)]);
+    }
+}

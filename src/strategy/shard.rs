@@ -1,0 +1,173 @@
+//! Tasks of a run in several processes: the lead gives them out, a worker runs those it is given, and all take over the
+//! outcomes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::execute::{HostOutcome, Part, TaskOnHost, Whole};
+use super::play::Batch;
+use super::recording::named;
+use crate::outcome::TaskResult;
+use crate::output::{Event, EventQueue, held_events};
+use crate::playbook::Task;
+use crate::shards::{Answer, Hub, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead};
+
+/// A task that starts in all processes.
+#[derive(Clone)]
+pub(super) enum ShardStep {
+    Lead(Arc<Hub>, u64),
+    Worker(Arc<Link>, u64),
+}
+
+/// Passes on what happens to a task in this process.
+pub(super) enum Reporter {
+    Lead(Arc<Hub>, Slot),
+    Worker { link: Arc<Link>, slot: Slot, outcome: Mutex<Option<SentOutcome>> },
+}
+
+impl Batch {
+    /// Starts a task in all processes, if there are several.
+    pub(super) async fn begin_step(&self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Option<ShardStep> {
+        Some(match self.shared.shards.get()? {
+            Shards::Lead(hub) => ShardStep::Lead(Arc::clone(hub), hub.step(&named(task), hosts)),
+            Shards::Worker(link) => ShardStep::Worker(Arc::clone(link), link.step(&named(task), hosts).await),
+        })
+    }
+}
+
+impl ShardStep {
+    /// Passes on an outcome that the lead has from the resumed run.
+    pub(super) fn share(&self, outcome: &HostOutcome) {
+        if let ShardStep::Lead(hub, step) = self {
+            let looped = outcome.result.get("results").is_some() || outcome.parts.len() != 1;
+            let slot = Slot { step: *step, host: Arc::clone(&outcome.host) };
+            hub.share(slot, SentOutcome::of(outcome, looped, true));
+        }
+    }
+}
+
+impl Reporter {
+    /// Passes on that the task is about to be sent, and which handlers a change notifies.
+    pub(super) fn sent(&self, handlers: &[String]) {
+        if let Reporter::Worker { link, slot, .. } = self {
+            link.send(ToLead::Sent(slot.clone(), handlers.to_vec()));
+        }
+    }
+
+    /// Passes on the result of an item.
+    pub(super) fn item(&self, index: usize, (result, delegate): &(TaskResult, Option<String>), no_log: bool) {
+        if let Reporter::Worker { link, slot, .. } = self {
+            let (slot, delegate) = (slot.clone(), delegate.clone());
+            link.send(ToLead::Item { slot, index, result: Box::new(SentResult::of(result)), delegate, no_log });
+        }
+    }
+
+    /// Passes on the outcome. A worker does so after the events that came before.
+    pub(super) fn done(&self, done: &HostOutcome, looped: bool, no_log: bool) {
+        let sent = SentOutcome::of(done, looped, no_log);
+        match self {
+            Reporter::Lead(hub, slot) => hub.share(slot.clone(), sent),
+            Reporter::Worker { outcome, .. } => {
+                *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
+            }
+        }
+    }
+}
+
+impl TaskOnHost {
+    /// Runs the task, or has a worker run it.
+    pub(super) async fn led(mut self, hub: Arc<Hub>, step: u64) -> HostOutcome {
+        let slot = Slot { step, host: Arc::clone(&self.host) };
+        let sent = self.record_sent(&self.scope());
+        // Only the lead has the terminal.
+        let given = if self.task.short_action() == "pause" { None } else { hub.give(&slot) };
+        self.reporter = Some(Arc::new(Reporter::Lead(Arc::clone(&hub), slot)));
+        let Some(mut answers) = given else { return self.run().await };
+        self.begin();
+        let mut last = sent;
+        loop {
+            match answers.recv().await {
+                Some(Answer::NotRun) => return self.run().await,
+                Some(Answer::Message(ToLead::Event(_, event))) => {
+                    let _ = self.events.send(event.received(&self.task, &self.host));
+                }
+                Some(Answer::Message(ToLead::Sent(_, handlers))) => last = self.record_notified(handlers).or(last),
+                Some(Answer::Message(ToLead::Item { index, result, delegate, no_log, .. })) => {
+                    self.record_item(index, &(result.received(), delegate), no_log);
+                }
+                Some(Answer::Message(ToLead::Done(_, outcome))) => return self.taken_over(*outcome, last).await,
+                Some(Answer::Message(_)) => {}
+                Some(Answer::Lost(reason)) => return self.lost(&reason),
+                None => return self.lost("it ended"),
+            }
+        }
+    }
+
+    /// Takes over an outcome of a worker: prints and records it.
+    async fn taken_over(self, sent: SentOutcome, line: Option<u64>) -> HostOutcome {
+        let (looped, no_log, delegate) = (sent.is_looped(), sent.no_log, sent.delegate().map(str::to_owned));
+        let outcome = self.received(sent);
+        let result = Ok(outcome.result.clone());
+        self.await_record(line, &result).await;
+        let delegate = delegate.as_deref().filter(|_| !looped);
+        self.send_result(&outcome.result, delegate, Part::whole(looped), outcome.ignored, no_log);
+        self.record_outcome(&outcome, looped, no_log);
+        outcome
+    }
+
+    /// An outcome of another process, as if this one had run the task.
+    fn received(&self, mut sent: SentOutcome) -> HostOutcome {
+        let (result, parts) = sent.results();
+        let SentOutcome { ignored, notify, delegate_facts, action, .. } = sent;
+        let host = Arc::clone(&self.host);
+        HostOutcome { host, result, ignored, parts, notify, delegate_facts, action, stopped: false, _counted: None }
+    }
+
+    /// Outcome of a task whose worker is lost.
+    fn lost(self, reason: &str) -> HostOutcome {
+        let message = format!(
+            "The process that ran this task was lost: {reason}. It is unknown whether the task ran on {}.",
+            self.host
+        );
+        let result = TaskResult::new().with("changed", false).with("unreachable", true).with("msg", message);
+        let result = result.interrupted();
+        let parts = vec![(result.clone(), None)];
+        self.finished(&self.scope(), Whole { parts, ..Whole::of(result) })
+    }
+
+    /// Follows the lead: runs the task if the lead wants it, or takes over its outcome.
+    pub(super) async fn follow(mut self, link: Arc<Link>, step: u64) -> HostOutcome {
+        let slot = Slot { step, host: Arc::clone(&self.host) };
+        if let Order::Take(outcome) = link.order(&slot).await {
+            return self.received(*outcome);
+        }
+        let (events, queue) = held_events();
+        let outcome = Mutex::default();
+        let reporter = Arc::new(Reporter::Worker { link: Arc::clone(&link), slot: slot.clone(), outcome });
+        self.events = events.clone();
+        self.reporter = Some(Arc::clone(&reporter));
+        let passing = tokio::spawn(pass(queue, Arc::clone(&link), slot.clone()));
+        let outcome = self.run().await;
+        let _ = events.send(Event::End);
+        let _ = passing.await;
+        if let Reporter::Worker { outcome: sent, .. } = &*reporter
+            && let Some(sent) = sent.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            link.send(ToLead::Done(slot, Box::new(sent)));
+        }
+        outcome
+    }
+}
+
+/// Passes the events of a task to the lead, up to [`Event::End`].
+async fn pass(mut queue: EventQueue, link: Arc<Link>, slot: Slot) {
+    while let Some(event) = queue.recv().await {
+        match event {
+            Event::End => return,
+            event => {
+                if let Some(event) = SentEvent::of(event) {
+                    link.send(ToLead::Event(slot.clone(), Box::new(event)));
+                }
+            }
+        }
+    }
+}
