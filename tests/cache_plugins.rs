@@ -385,6 +385,18 @@ fn cache_plugin_of_a_configured_directory_runs() {
 }
 
 #[test]
+fn full_name_of_built_in_cache_needs_no_python() {
+    for (name, expected) in [("ansible.builtin.memory", false), ("ansible.builtin.jsonfile", true)] {
+        let settings = format!("[defaults]\nfact_caching = {name}\nfact_caching_connection = kept\n");
+        let folder = project("", &[("ansible.cfg", settings.as_str())]);
+        fs::remove_dir_all(folder.path().join("core")).unwrap();
+        let (_, stderr) = run(&folder, &["set.yml"]);
+        assert_eq!(stderr, "", "{name}");
+        assert_eq!(folder.path().join("kept/s1_web1").exists(), expected, "{name}");
+    }
+}
+
+#[test]
 fn password_of_the_connection_is_masked() {
     let settings = format!("{SETTINGS}fact_caching_connection = localhost:6379:0:harbour-7\n");
     let folder = project("raise ValueError('harbour-7 is wrong')", &[("ansible.cfg", settings.as_str())]);

@@ -106,14 +106,9 @@ fn passwords(connection: &str) -> Vec<String> {
         ]
         .map(|form| Regex::new(form).expect("a constant expression"))
     });
-    let found = FORMS.iter().filter_map(|form| Some(form.captures(connection)?.get(1)?.as_str()));
-    let mut passwords = Vec::new();
-    for written in found {
-        let plain = crate::http::server::unescaped(written);
-        passwords.extend((plain != written).then_some(plain));
-        passwords.push(written.to_owned());
-    }
-    passwords
+    let found = FORMS.iter().find_map(|form| Some(form.captures(connection)?.get(1)?.as_str().to_owned()));
+    let plain = found.as_deref().map(crate::http::server::unescaped).filter(|plain| found.as_ref() != Some(plain));
+    found.into_iter().chain(plain).collect()
 }
 
 #[cfg(test)]
@@ -126,7 +121,7 @@ mod tests {
             ("localhost:6379:0:changeme", &["changeme"][..]),
             ("tls://[::1]:6379:0:a:b@c", &["a:b@c"]),
             ("one:26379;two:26379;0:changeme", &["changeme"]),
-            ("mongodb://user:p%40ss@one,two/facts?x=y", &["p@ss", "p%40ss"]),
+            ("mongodb://user:p%40ss@one,two/facts?x=y", &["p%40ss", "p@ss"]),
             ("mongodb://user:a@b@one/facts", &["a@b"]),
         ] {
             assert_eq!(passwords(connection), expected, "{connection}");
