@@ -23,7 +23,7 @@ pub use choice::{PendingHandlers, Progress, Show};
 pub use code::CodeSettings;
 pub use config::{Config, Origin};
 pub use connect::{BecomeSettings, ConnectSettings};
-pub use facts::FactSettings;
+pub use facts::{FactCaching, FactSettings};
 pub use inventory::{InventorySettings, VaultSettings};
 pub use journal::{JournalSettings, LockSettings};
 pub(crate) use lookup::BaseSettings;

@@ -270,6 +270,11 @@ const DOCUMENTED: &[Row] = &[
         "60 s",
         &[("src/foreign/plugins/callback.rs", "const EVENT_DEADLINE: Duration = Duration::from_secs(60);")],
     ),
+    (
+        "A cache plugin in Python",
+        "60 s",
+        &[("src/foreign/plugins/cache.rs", "const REQUEST_DEADLINE: Duration = Duration::from_secs(60);")],
+    ),
     ("Pause of `serve`", "100 ms", &[("src/http/server.rs", "const REST: Duration = Duration::from_millis(100);")]),
     (
         "Lock of a new journal",

@@ -407,7 +407,7 @@ fn unusable_python_plugin_refused_before_the_run() {
             "filter_plugins/mine.py",
             "class FilterModule:\n    def filters(self):\n        return {'shout': str.upper}\n",
         ),
-        ("cache_plugins/tell.py", ""),
+        ("connection_plugins/tell.py", ""),
         (
             "p.yml",
             "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - debug:\n        msg: \"{{ 'a' | shout }}\"\n",
@@ -421,7 +421,7 @@ fn unusable_python_plugin_refused_before_the_run() {
         .output()
         .unwrap();
     let warnings = String::from_utf8(output.stderr).unwrap();
-    assert!(warnings.contains("cache_plugins/tell.py has no effect"), "{warnings}");
+    assert!(warnings.contains("connection_plugins/tell.py has no effect"), "{warnings}");
     assert!(warnings.contains("filter_plugins/mine.py is written in Python and cannot be used"), "{warnings}");
     assert!(warnings.contains("(used: shout at p.yml:4:7)"), "{warnings}");
 }

@@ -20,7 +20,7 @@ use crate::foreign::{Modules, ModulesOptions, Print, PythonPlugins};
 use crate::journal::State;
 use crate::output::{Color, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::{Files, Loader};
-use crate::settings::{BaseSettings, Settings};
+use crate::settings::{BaseSettings, FactCaching, Settings};
 use crate::shards::Shards;
 use crate::strategy::{Kept, PlaybookRun, Reload, Shared};
 use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
@@ -39,7 +39,9 @@ pub(super) struct Session {
 
 /// Creates the printer for all output.
 pub(super) fn printer(settings: &Settings) -> Printer {
-    let printer = Printer::new(settings.output.color, Secrets::of_process())
+    let secrets = Secrets::of_process();
+    settings.facts.passwords().for_each(|password| secrets.add_password(password));
+    let printer = Printer::new(settings.output.color, secrets)
         .with_palette(&settings.output.palette)
         .with_verbosity(settings.verbosity, settings.output.log_verbosity);
     let printer = match &settings.output.log_path {
@@ -126,7 +128,11 @@ fn python_plugins(settings: &Settings, modules: Arc<Modules>, print: Print) -> A
     let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
     let code = &settings.code;
     let plugins = PythonPlugins::new(modules, settings.playbook_dir.clone(), print).with_limits(commands);
-    Arc::new(plugins.with_vars(code.vars_plugins.clone(), code.vars_plugins_enabled.clone()))
+    let plugins = plugins.with_vars(code.vars_plugins.clone(), code.vars_plugins_enabled.clone());
+    Arc::new(match &settings.facts.cache {
+        FactCaching::Plugin { name, .. } => plugins.with_cache(name.clone(), code.cache_plugins.clone()),
+        FactCaching::Memory | FactCaching::Files { .. } => plugins,
+    })
 }
 
 /// Plugins for a verb that runs no tasks. `files` has the secrets that it knows.
@@ -359,9 +365,9 @@ impl Session {
 
     /// Deletes facts cached by earlier runs (`--flush-cache`).
     pub(super) fn flush_cache(&self) {
-        if let Some(cache) = FactCache::of(&self.shared.run.settings) {
-            self.world.inventory.hosts().for_each(|host| cache.forget(host.name()));
-            cache.forget("localhost");
+        if let Some(cache) = FactCache::of(&self.shared.run.settings, &self.plugins) {
+            let problems = tokio::task::block_in_place(|| cache.flush(&self.world));
+            problems.into_iter().for_each(|problem| self.shared.warn(problem));
         }
     }
 
@@ -399,6 +405,9 @@ impl Session {
         let shards = self.shared.shards.get();
         if let Some(Shards::Lead(hub)) = shards {
             hub.end().await;
+        }
+        if let Err(problem) = tokio::task::block_in_place(|| self.plugins.end_cache()) {
+            self.shared.warn(problem);
         }
         let statistics = self.shared.pool.statistics().await;
         self.shared.pool.close().await;

@@ -20,6 +20,9 @@ use crate::settings::Rejected;
 const WITHOUT_EFFECT: &[&str] =
     &["become_plugins", "cache_plugins", "connection_plugins", "strategy_plugins", "vars_plugins"];
 
+/// Of these, the ones that run if they are beside the first playbook.
+const OF_FIRST_PLAYBOOK: &[&str] = &["cache_plugins", "vars_plugins"];
+
 /// Search paths for modules and plugins.
 #[derive(Debug, Clone, Default)]
 pub struct ModulesOptions {
@@ -109,13 +112,12 @@ impl Modules {
                 self.has_plugins.store(true, Ordering::Relaxed);
             }
         }
-        // Vars plugins beside the first playbook run, and those of a role do not.
-        let has_vars = folder == self.options.playbook_dir;
-        for name in WITHOUT_EFFECT.iter().filter(|name| !has_vars || **name != "vars_plugins") {
+        let is_first = folder == self.options.playbook_dir;
+        for name in WITHOUT_EFFECT.iter().filter(|name| !is_first || !OF_FIRST_PLAYBOOK.contains(name)) {
             for file in plugins::python_files(&folder.join(name)) {
                 self.files.warn(format!(
                     "{} has no effect: of Python plugins for Ansible itself, only filters, tests, lookups, actions, \
-                     inventory plugins, vars plugins beside the first playbook, and callbacks are supported",
+                     inventory plugins, vars and cache plugins beside the first playbook, and callbacks are supported",
                     file.display()
                 ));
             }

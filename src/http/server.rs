@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 
 use self::body::Body;
 pub(crate) use self::body::{Content, Extent};
-pub(crate) use self::request::{Request, encoded};
+pub(crate) use self::request::{Request, encoded, unescaped};
 use self::stalled::Stalled;
 pub(crate) use self::tls::acceptor;
 

@@ -11,7 +11,9 @@ use super::palette::Color;
 use super::printer::Printer;
 use super::python::Costs;
 use super::{Event, Output, Spending};
+use crate::error::Result;
 use crate::executor::Cost;
+use crate::foreign::PythonPlugins;
 
 const HEADINGS: [&str; 10] =
     ["connect", "template", "wire", "module", "wait", "trips", "sent", "received", "total", "task"];
@@ -24,6 +26,8 @@ pub(super) struct Timings {
     running: HashMap<Arc<str>, (Instant, Duration)>,
     /// Time spent in callbacks in Python.
     callbacks: Costs,
+    /// The other plugins in Python, which know what they cost.
+    plugins: Option<Arc<PythonPlugins>>,
 }
 
 /// Sums over the hosts of a task, except for the total, which is wall-clock time.
@@ -80,7 +84,7 @@ fn milliseconds(time: Duration) -> String {
 
 impl Timings {
     pub(super) fn new(printer: &Printer, callbacks: Costs) -> Timings {
-        Timings { printer: printer.clone(), tasks: IndexMap::new(), running: HashMap::new(), callbacks }
+        Timings { printer: printer.clone(), tasks: IndexMap::new(), running: HashMap::new(), callbacks, plugins: None }
     }
 
     fn show(&mut self) {
@@ -105,24 +109,32 @@ impl Timings {
             let line: String = name.iter().map(|cell| format!("{cell:>10} ")).collect();
             self.printer.line(&format!("{line} {task}"), Color::Plain);
         }
-        self.show_callbacks();
+        // Tasks do not wait for callbacks.
+        let callbacks = self.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
+        self.show_plugins("callbacks in Python, beside the tasks", ["events", "callback"], &callbacks);
+        let others = self.plugins.as_ref().map(|plugins| plugins.costs()).unwrap_or_default();
+        self.show_plugins("vars and cache plugins in Python", ["calls", "plugin"], &others);
     }
 
-    /// Prints the cost of callbacks in Python. Tasks do not wait for them.
-    fn show_callbacks(&self) {
-        let callbacks = self.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
-        if callbacks.is_empty() {
+    /// Prints the cost of plugins in Python.
+    fn show_plugins(&self, title: &str, [count, name]: [&str; 2], costs: &[(String, Duration, u64)]) {
+        if costs.is_empty() {
             return;
         }
-        self.printer.line("\ncallbacks in Python, beside the tasks; milliseconds with their start", Color::Plain);
-        self.printer.line(&format!("{:>10} {:>10}  callback", "time", "events"), Color::Plain);
-        for (name, spent, events) in &*callbacks {
-            self.printer.line(&format!("{:>10} {events:>10}  {name}", milliseconds(*spent)), Color::Plain);
+        self.printer.line(&format!("\n{title}; milliseconds with their start"), Color::Plain);
+        self.printer.line(&format!("{:>10} {count:>10}  {name}", "time"), Color::Plain);
+        for (name, spent, count) in costs {
+            self.printer.line(&format!("{:>10} {count:>10}  {name}", milliseconds(*spent)), Color::Plain);
         }
     }
 }
 
 impl Output for Timings {
+    fn plugins(&mut self, plugins: &Arc<PythonPlugins>) -> Result<()> {
+        self.plugins = Some(Arc::clone(plugins));
+        Ok(())
+    }
+
     fn event(&mut self, event: &Masked) {
         match &**event {
             Event::TaskStart { task, name, .. } => {

@@ -27,6 +27,8 @@ pub struct CodeSettings {
     pub actions: Vec<PathBuf>,
     /// Search path for callbacks in Python, after the project's own.
     pub callbacks: Vec<PathBuf>,
+    /// Search path for cache plugins in Python, after the project's own.
+    pub cache_plugins: Vec<PathBuf>,
     /// Search path for vars plugins in Python, after the project's own.
     pub vars_plugins: Vec<PathBuf>,
     /// Names of vars plugins to run.
@@ -80,6 +82,7 @@ impl CodeSettings {
             .into(),
             actions: config.paths("action_plugins").unwrap_or_else(|| plugins("action")),
             callbacks: config.paths("callback_plugins").unwrap_or_else(|| plugins("callback")),
+            cache_plugins: config.paths("cache_plugins").unwrap_or_else(|| plugins("cache")),
             vars_plugins: config.paths("vars_plugins").unwrap_or_else(|| plugins("vars")),
             vars_plugins_enabled: config.list("vars_plugins_enabled"),
             rejected: Rejected::read(config, warnings)?,

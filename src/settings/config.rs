@@ -163,10 +163,13 @@ impl Config {
 
     /// Settings that differ from their defaults and have no effect in Windlass, although they should.
     pub fn unsupported(&self) -> Vec<String> {
+        // Options of its own, which it reads itself.
+        let has_cache_plugin = super::facts::is_plugin(self);
         let is_supported = |section: &str, key: &str| {
             let options = crate::output::CALLBACKS.iter().flat_map(|callback| callback.all_options());
             WITHOUT_MEANING.contains(&key)
                 || has_effect(section, key)
+                || (section == "defaults" && key.starts_with("fact_caching_") && has_cache_plugin)
                 || options.flat_map(|option| option.ini).any(|ini| *ini == (section, key))
         };
         let is_default = |setting: &Setting| value_of(setting, self).is_ok_and(|(value, _)| value == setting.default());

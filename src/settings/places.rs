@@ -26,6 +26,7 @@ const EFFECTIVE: &[&str] = &[
     "become_password_file",
     "become_user",
     "bin_ansible_callbacks",
+    "cache_plugins",
     "callback_plugins",
     "callbacks_enabled",
     "compat",

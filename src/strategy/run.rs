@@ -19,7 +19,7 @@ use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter, UNSELECTED};
 use crate::playbook::{Block, Item, Play, Role, Task, VarsFile};
 use crate::shards::Shards;
-use crate::vars::{FactCache, Facts, PlayState, TaskScope, World, given, truth, unless_omitted};
+use crate::vars::{FactCache, Facts, HostFacts, PlayState, TaskScope, World, given, truth, unless_omitted};
 
 /// Result of a run.
 #[derive(Debug, Default)]
@@ -52,12 +52,9 @@ impl PlaybookRun {
     /// Loads facts that earlier runs have cached.
     fn load_facts(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let Some(cache) = FactCache::of(&shared.run.settings) else { return };
+        let Some(cache) = FactCache::of(&shared.run.settings, &shared.plugins) else { return };
         let mut world = self.world.successor();
-        let mut names: Vec<Arc<str>> = world.inventory.hosts().map(|host| Arc::clone(host.name())).collect();
-        names.push(Arc::from("localhost"));
-        for host in names {
-            let facts = cache.load(&host);
+        let mut add = |host: &Arc<str>, facts: HostFacts| {
             if !facts.dropped().is_empty() {
                 let names = facts.dropped().join(", ");
                 shared.warn(format!(
@@ -65,9 +62,12 @@ impl PlaybookRun {
                 ));
             }
             if !facts.is_empty() {
-                Arc::make_mut(&mut world.host_mut(&host).facts).extend(&facts);
+                Arc::make_mut(&mut world.host_mut(host).facts).extend(&facts);
             }
-        }
+        };
+        // A plugin in Python may take long.
+        let problems = tokio::task::block_in_place(|| cache.load(&self.world, &mut add));
+        problems.into_iter().for_each(|problem| shared.warn(problem));
         self.world = Arc::new(world);
     }
 
@@ -77,11 +77,9 @@ impl PlaybookRun {
         if matches!(self.shared.shards.get(), Some(Shards::Worker(_))) {
             return;
         }
-        for problem in
-            FactCache::of(&self.shared.run.settings).iter().flat_map(|cache| cache.update(before, &self.world))
-        {
-            self.shared.warn(problem);
-        }
+        let Some(cache) = FactCache::of(&self.shared.run.settings, &self.shared.plugins) else { return };
+        let problems = tokio::task::block_in_place(|| cache.update(before, &self.world));
+        problems.into_iter().for_each(|problem| self.shared.warn(problem));
     }
 
     /// Runs plays until one ends the run.

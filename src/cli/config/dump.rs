@@ -36,13 +36,16 @@ impl Entry {
 pub(super) fn dump(which: &Which, only_changed: bool, format: Dump) -> Result<()> {
     let config = which.config()?;
     let settings = crate::settings::Settings::from_config(&config)?;
+    let secrets = Secrets::default();
+    settings.facts.passwords().for_each(|password| secrets.add_password(password));
     let printer = Printer::new(settings.output.color, Secrets::default()).with_palette(&settings.output.palette);
     let mut text = String::new();
     let mut document = Vec::new();
     if which.base() {
         let mut entries = Vec::new();
         for setting in base() {
-            let (value, origin) = value_of(setting, &config)?;
+            let (mut value, origin) = value_of(setting, &config)?;
+            secrets.mask_json(&mut value);
             entries.push(Entry::new(setting.name, value, &origin));
         }
         let file = config.file.as_ref().map_or(Value::Null, |file| file.display().to_string().into());

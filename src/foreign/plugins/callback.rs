@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use regex::Regex;
 use serde_json::{Value as Json, json};
-use windlass_bounds::child::Limits;
 
 use super::helper::{Helper, Refusal, Setup};
 use super::{PythonPlugins, is_plugin_name, python_files};
@@ -110,11 +109,7 @@ impl PythonPlugins {
         if self.modules.ansible_core().is_none() && self.has_own_callback(name) {
             return Some(format!("callbacks in Python need ansible-core, but {}", self.modules.without_core()));
         }
-        if self.finds("callback", &self.callback_folders(), name) {
-            return None;
-        }
-        let reason = self.without_collection(name);
-        Some(reason.unwrap_or_else(|| "neither the project nor ansible-core has a callback of this name".to_owned()))
+        self.without_plugin("callback", "callback", &self.callback_folders(), name)
     }
 
     /// Callbacks in the known directories, except those that their text shows to be not enabled.
@@ -145,8 +140,7 @@ impl PythonPlugins {
                 return launches.iter().map(|_| (failed(), None)).collect();
             }
         };
-        let deadline = setup.limits.deadline.map_or(EVENT_DEADLINE, |deadline| deadline.min(EVENT_DEADLINE));
-        let setup = Setup { limits: Limits { deadline: Some(deadline), ..setup.limits }, ..setup.clone() };
+        let setup = setup.within(EVENT_DEADLINE);
         let folders = self.callback_folders();
         std::thread::scope(|scope| {
             let (setup, folders) = (&setup, &folders);

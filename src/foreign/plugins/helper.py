@@ -1,5 +1,5 @@
-# Runs filter, test, lookup, inventory, vars, callback and action plugins for Windlass. Requests and answers are JSON
-# objects, one per line. The functions for vars plugins, callbacks and actions stand before this file.
+# Runs filter, test, lookup, inventory, vars, cache, callback and action plugins for Windlass. Requests and answers are
+# JSON objects, one per line. The functions for vars and cache plugins, callbacks and actions stand before this file.
 import base64
 import collections.abc
 import contextlib
@@ -389,7 +389,7 @@ def variables(group):
 
 
 def of_inventory(value, secrets):
-    """Encodes a variable as JSON, and collects what was encrypted."""
+    """Encodes a variable as JSON, and collects what was encrypted. Without a place for it, it is only marked."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -397,17 +397,19 @@ def of_inventory(value, secrets):
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else repr(float(value))
     if type(value).__name__ in ('EncryptedString', 'AnsibleVaultEncryptedUnicode'):
+        if secrets is None:
+            return {'__ansible_vault': ''}
         secrets.append(str(value))
         return str(value)
     if isinstance(value, str):
-        return str.__str__(value)
+        return readable(value)
     if isinstance(value, bytes):
         return value.decode('utf-8', 'replace')
     if hasattr(value, 'items') and hasattr(value, 'keys'):
-        return {str(key): of_inventory(item, secrets) for key, item in value.items()}
+        return {readable(str(key)): of_inventory(item, secrets) for key, item in value.items()}
     if hasattr(value, '__iter__'):
         return [of_inventory(item, secrets) for item in value]
-    return value.isoformat() if hasattr(value, 'isoformat') else str(value)
+    return readable(str(value))
 
 
 def message_of(error, with_type=False):
@@ -453,6 +455,12 @@ def main():
                 answer = {'value': start_vars(request)}
             elif request['do'] == 'vars':
                 answer = {'value': variables_of(request)}
+            elif request['do'] == 'start cache':
+                answer = {'value': start_cache(request)}
+            elif request['do'] == 'read cache':
+                answer = {'value': read_cache(request)}
+            elif request['do'] == 'write cache':
+                answer = {'value': write_cache(request)}
             elif request['do'] == 'start callback':
                 answer = {'value': start_callback(request)}
             elif request['do'] == 'event':

@@ -18,6 +18,7 @@ use super::printed::{Print, Printed};
 /// Program that the process runs.
 const PROGRAM: &str = concat!(
     include_str!("actions.py"),
+    include_str!("cache.py"),
     include_str!("callbacks.py"),
     include_str!("vars.py"),
     include_str!("helper.py")
@@ -41,6 +42,14 @@ pub(super) struct Setup {
     pub(super) limits: Limits,
     /// Prints what plugins print.
     pub(super) print: Print,
+}
+
+impl Setup {
+    /// The same with a deadline of at most this time.
+    pub(super) fn within(&self, deadline: Duration) -> Setup {
+        let deadline = self.limits.deadline.map_or(deadline, |set| set.min(deadline));
+        Setup { limits: Limits { deadline: Some(deadline), ..self.limits }, ..self.clone() }
+    }
 }
 
 /// A running Python process.
@@ -69,7 +78,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    fn new(message: impl Into<String>) -> Refusal {
+    pub(super) fn new(message: impl Into<String>) -> Refusal {
         Refusal { message: message.into(), undefined: false }
     }
 }

@@ -1,10 +1,12 @@
-//! Filters, tests, lookups, inventory plugins, callbacks and actions in Python from the project, roles, configured
-//! directories and collections. Python processes on the controller run them; they are started on first use.
+//! Filters, tests, lookups, callbacks, actions, and inventory, vars and cache plugins in Python from the project, its
+//! roles, configured directories and collections. Python processes on the controller run them, from the first use on.
 
 mod action;
+mod cache;
 mod callback;
 mod helper;
 mod inventory;
+mod lasting;
 mod printed;
 mod uses;
 mod vars;
@@ -13,6 +15,7 @@ mod wire;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 use minijinja::value::Kwargs;
@@ -24,8 +27,10 @@ use windlass_vault::Secrets;
 use super::finder::Modules;
 use super::not_installed;
 use super::routing::Route;
+use cache::Cache;
 use helper::{Helper, Refusal, Setup};
-use vars::VarsProcess;
+use lasting::Lasting;
+use vars::Vars;
 pub(crate) use wire::{packed, unpacked};
 
 pub use action::ActionCall;
@@ -56,16 +61,9 @@ pub struct PythonPlugins {
     limits: Limits,
     print: Print,
     vars: Vars,
-}
-
-/// Vars plugins.
-#[derive(Debug, Default)]
-struct Vars {
-    /// Configured directories (`vars_plugins`).
-    folders: Vec<PathBuf>,
-    /// Names in `vars_plugins_enabled`.
-    enabled: Vec<String>,
-    process: Mutex<VarsProcess>,
+    cache: Cache,
+    /// Time spent in vars and cache plugins, and the number of requests.
+    costs: Mutex<IndexMap<String, (Duration, u64)>>,
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +94,8 @@ impl PythonPlugins {
             limits: Limits::default(),
             print,
             vars: Vars::default(),
+            cache: Cache::default(),
+            costs: Mutex::default(),
         }
     }
 
@@ -106,7 +106,18 @@ impl PythonPlugins {
 
     /// Sets the directories and the enabled names of vars plugins.
     pub fn with_vars(self, folders: Vec<PathBuf>, enabled: Vec<String>) -> PythonPlugins {
-        PythonPlugins { vars: Vars { folders, enabled, process: Mutex::default() }, ..self }
+        PythonPlugins { vars: Vars::new(folders, enabled), ..self }
+    }
+
+    /// Sets the name of the cache plugin and its directories.
+    pub fn with_cache(self, name: String, folders: Vec<PathBuf>) -> PythonPlugins {
+        PythonPlugins { cache: Cache::new(name, folders), ..self }
+    }
+
+    /// Time spent in vars and cache plugins, with their start, and the number of requests.
+    pub fn costs(&self) -> Vec<(String, Duration, u64)> {
+        let costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
+        costs.iter().map(|(name, (spent, requests))| (name.clone(), *spent, *requests)).collect()
     }
 
     /// Reason why Python plugins cannot run; `None` if they can.
@@ -130,6 +141,12 @@ impl PythonPlugins {
         made.as_ref().map_err(String::as_str)
     }
 
+    /// Directories of plugins: beside the first playbook, and the configured ones.
+    fn folders(&self, own: &str, configured: &[PathBuf]) -> Vec<PathBuf> {
+        let own = std::iter::once(self.basedir.join(own));
+        own.chain(configured.iter().cloned()).filter(|folder| folder.is_dir()).collect()
+    }
+
     /// Whether ansible-core finds a plugin of this kind, in these directories, in a collection or among its own.
     fn finds(&self, kind: &str, folders: &[PathBuf], plugin: &str) -> bool {
         let mut parts = plugin.splitn(3, '.');
@@ -146,6 +163,21 @@ impl PythonPlugins {
                     || self.modules.route("ansible.builtin", kind, plugin).is_some()
             }
         }
+    }
+
+    /// Reason why ansible-core does not find a plugin of this kind, which users call `word`; `None` if it does.
+    fn without_plugin(&self, kind: &str, word: &str, folders: &[PathBuf], plugin: &str) -> Option<String> {
+        let file = format!("{plugin}.py");
+        let is_own = folders.iter().any(|folder| folder.join(&file).is_file());
+        let target = match self.modules.route("ansible.builtin", kind, plugin) {
+            Some(Route::Redirect(target)) if !is_own => target,
+            _ => plugin.to_owned(),
+        };
+        if self.finds(kind, folders, &target) {
+            return None;
+        }
+        let reason = self.without_collection(&target);
+        Some(reason.unwrap_or_else(|| format!("neither the project nor ansible-core has a {word} of this name")))
     }
 
     /// Reason why the collection of a plugin cannot be used; `None` if it is installed, or the name has none.
@@ -268,6 +300,27 @@ impl PythonPlugins {
         let answer = helper.ask_printing(request, answer, print);
         if helper.is_alive() {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(helper);
+        }
+        answer
+    }
+
+    /// Sends a request to a process that lasts for the whole run, and accounts for the time.
+    fn ask_lasting(
+        &self,
+        name: &str,
+        process: &Mutex<Lasting>,
+        start: impl FnOnce() -> Result<Lasting, String>,
+        request: &Json,
+        refuse: impl FnOnce(Refusal) -> String,
+    ) -> Result<Option<Json>, String> {
+        let mut process = process.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = Instant::now();
+        let answer = process.ask(start, request, refuse);
+        if !matches!(*process, Lasting::Unneeded) {
+            let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
+            let (spent, requests) = costs.entry(name.to_owned()).or_default();
+            *spent += since.elapsed();
+            *requests += 1;
         }
         answer
     }

@@ -38,7 +38,7 @@ impl Request {
         let cookies = request.headers().get_all(header::COOKIE).iter().map(header::HeaderValue::to_str);
         let cookies = cookies.collect::<Result<Vec<_>, _>>().ok()?.join("; ");
         Some(Request {
-            path: decoded(uri.path(), Plus::Literal),
+            path: unescaped(uri.path()),
             query: uri.query().map(|query| values(query).take(VALUES).collect()).unwrap_or_default(),
             host: host.map(str::to_owned),
             peer,
@@ -109,6 +109,11 @@ fn decoded(text: &str, plus: Plus) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A part of an address with its percent escapes decoded.
+pub(crate) fn unescaped(text: &str) -> String {
+    decoded(text, Plus::Literal)
 }
 
 /// Text as a part of an address: everything but letters and digits of ASCII, `-`, `.`, `_` and `~` becomes an escape.

@@ -1,0 +1,97 @@
+//! Files in the format of Ansible's `jsonfile`: one JSON file per host, interchangeable with Ansible.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use windlass_template::Compat;
+
+use crate::output::{nice_json, python_json};
+
+/// A directory of cached facts.
+#[derive(Debug)]
+pub(super) struct Files<'a> {
+    folder: &'a Path,
+    prefix: &'a str,
+    /// Time after which facts expire; zero means never.
+    timeout: Duration,
+    /// Whether the facts are JSON text inside a JSON document and the file name has a version prefix. This is the
+    /// format since ansible-core 2.19.
+    is_wrapped: bool,
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(folder: &'a Path, prefix: &'a str, timeout: u64, compat: Compat) -> Files<'a> {
+        Files { folder, prefix, timeout: Duration::from_secs(timeout), is_wrapped: compat == Compat::V2_19 }
+    }
+
+    fn file(&self, host: &str) -> PathBuf {
+        // Slashes in a host's name must not lead out of the directory.
+        let version = if self.is_wrapped { "s1_" } else { "" };
+        self.folder.join(format!("{}{version}{}", self.prefix, host.replace('/', "_")))
+    }
+
+    /// Passes the facts of hosts to `found`. A file that cannot be read counts as missing.
+    pub(super) fn read(&self, hosts: &[Arc<str>], found: &mut dyn FnMut(&Arc<str>, Json)) -> Vec<String> {
+        for host in hosts {
+            let file = self.file(host);
+            let age = std::fs::metadata(&file).and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
+            let fresh = age.is_ok_and(|age| self.timeout.is_zero() || age.unwrap_or_default() <= self.timeout);
+            let text = if fresh { windlass_bounds::read(&file).unwrap_or_default() } else { Vec::new() };
+            let kept: Json = serde_json::from_slice(&text).unwrap_or_default();
+            let payload = kept.get("__payload__").and_then(Json::as_str).filter(|_| self.is_wrapped);
+            match payload.map(|payload| serde_json::from_str(payload).unwrap_or_default()) {
+                Some(facts) => found(host, facts),
+                None => found(host, kept),
+            }
+        }
+        Vec::new()
+    }
+
+    /// Writes the facts of hosts, and removes the files of hosts without any.
+    pub(super) fn write(&self, entries: &mut dyn Iterator<Item = (Arc<str>, Option<Json>)>) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (host, facts) in entries {
+            let file = self.file(&host);
+            let written = match facts {
+                Some(facts) => self.write_file(&file, &facts),
+                None => std::fs::remove_file(&file).or_else(|error| match error.kind() {
+                    std::io::ErrorKind::NotFound => Ok(()),
+                    _ => Err(error),
+                }),
+            };
+            if let Err(error) = written {
+                problems.push(format!("the facts of {host} cannot be cached in {}: {error}", file.display()));
+            }
+        }
+        problems
+    }
+
+    fn write_file(&self, file: &Path, facts: &Json) -> std::io::Result<()> {
+        std::fs::create_dir_all(self.folder)?;
+        let text = match self.is_wrapped {
+            true => python_json(&serde_json::json!({"__payload__": ascii(&python_json(facts))})),
+            false => ascii(&nice_json(facts)),
+        };
+        // Another run may read the file at any time.
+        let staged =
+            self.folder.join(format!(".{}.{}", std::process::id(), file.file_name().unwrap_or_default().display()));
+        std::fs::write(&staged, text)?;
+        std::fs::rename(&staged, file)
+    }
+}
+
+/// JSON with non-ASCII characters escaped, so that readers with any encoding agree.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character.is_ascii() {
+            true => text.push(character),
+            false => {
+                character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")))
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,151 @@
+//! Facts cached between runs, in files of our own or by a plugin in Python. A cache of either kind is no more than a
+//! host that answers late: it gives data, and no variable that chooses a connection.
+
+mod files;
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use self::files::Files;
+use super::{Facts, HostFacts, World};
+use crate::foreign::PythonPlugins;
+use crate::settings::{FactCaching, Settings};
+
+/// A cache of facts.
+#[derive(Debug)]
+pub struct FactCache<'a> {
+    store: Store<'a>,
+}
+
+/// Keeps the facts of hosts as JSON.
+#[derive(Debug)]
+enum Store<'a> {
+    Files(Files<'a>),
+    Plugin(&'a PythonPlugins),
+}
+
+impl Store<'_> {
+    /// Passes the facts of hosts that have some to `found`. Returns problems as warnings.
+    fn read(&self, hosts: &[Arc<str>], found: &mut dyn FnMut(&Arc<str>, Json)) -> Vec<String> {
+        match self {
+            Store::Files(files) => files.read(hosts, found),
+            Store::Plugin(plugins) => plugins.read_facts(hosts, found),
+        }
+    }
+
+    /// Stores the facts of hosts, and removes those of hosts without any. Returns problems as warnings.
+    fn write(&self, entries: &mut dyn Iterator<Item = (Arc<str>, Option<Json>)>) -> Vec<String> {
+        match self {
+            Store::Files(files) => files.write(entries),
+            Store::Plugin(plugins) => plugins.write_facts(entries),
+        }
+    }
+}
+
+impl FactCache<'_> {
+    /// The cache that the settings enable, if any.
+    pub fn of<'a>(settings: &'a Settings, plugins: &'a PythonPlugins) -> Option<FactCache<'a>> {
+        let store = match &settings.facts.cache {
+            FactCaching::Memory => return None,
+            FactCaching::Files { folder, prefix, timeout } => {
+                Store::Files(Files::new(folder, prefix, *timeout, settings.compat))
+            }
+            FactCaching::Plugin { .. } => Store::Plugin(plugins),
+        };
+        Some(FactCache { store })
+    }
+
+    /// Passes the facts of all hosts to `found`, except expired ones. They came from the hosts, so they are not trusted
+    /// more than their answers. Returns problems as warnings.
+    pub fn load(&self, world: &World, found: &mut dyn FnMut(&Arc<str>, HostFacts)) -> Vec<String> {
+        self.store.read(&hosts_of(world), &mut |host, kept| {
+            if let Json::Object(facts) = kept {
+                let facts = facts.into_iter().filter_map(|(name, value)| Some((name, plain(value)?))).collect();
+                found(host, HostFacts::of_cache(&windlass_template::from_json(&Json::Object(facts))));
+            }
+        })
+    }
+
+    /// Saves the facts of all hosts whose facts have changed. Returns problems as warnings.
+    pub fn update(&self, before: &World, after: &World) -> Vec<String> {
+        let mut changed = after.hosts.iter().filter_map(|(host, state)| {
+            let former = before.hosts.get(host).map(|former| &former.facts);
+            let is_same = match former {
+                Some(former) => Arc::ptr_eq(former, &state.facts),
+                None => state.facts.is_empty(),
+            };
+            (!is_same).then(|| (Arc::clone(host), (!state.facts.is_empty()).then(|| stored(&state.facts))))
+        });
+        self.store.write(&mut changed)
+    }
+
+    /// Removes the facts of all hosts. Returns problems as warnings.
+    pub fn flush(&self, world: &World) -> Vec<String> {
+        self.store.write(&mut hosts_of(world).into_iter().map(|host| (host, None)))
+    }
+}
+
+/// Names of the hosts of the inventory, and of the implicit localhost.
+fn hosts_of(world: &World) -> Vec<Arc<str>> {
+    let mut names: Vec<Arc<str>> = world.inventory.hosts().map(|host| Arc::clone(host.name())).collect();
+    if !names.iter().any(|name| &**name == "localhost") {
+        names.push(Arc::from("localhost"));
+    }
+    names
+}
+
+/// Facts as they are stored.
+fn stored(facts: &Facts) -> Json {
+    let entries =
+        facts.names().filter_map(|name| Some((name.to_string(), windlass_template::to_json(facts.get(name)?))));
+    Json::Object(entries.collect())
+}
+
+/// Removes ansible-core's annotations of origin and type from a value. Ciphertext is dropped.
+fn plain(value: Json) -> Option<Json> {
+    match value {
+        Json::Array(items) => Some(items.into_iter().filter_map(plain).collect()),
+        Json::Object(mut fields) => {
+            if let Some(text) = fields.remove("__ansible_unsafe") {
+                return Some(text);
+            }
+            if fields.contains_key("__ansible_vault") {
+                return None;
+            }
+            let Some(kind) = fields.remove("__ansible_type") else {
+                return Some(fields.into_iter().filter_map(|(name, value)| Some((name, plain(value)?))).collect());
+            };
+            match (fields.remove("value"), fields.remove("iso8601")) {
+                (Some(value), _) => plain(value),
+                (None, Some(Json::String(time))) if kind == "AnsibleSerializableDateTime" => {
+                    Some(time.replacen('T', " ", 1).into())
+                }
+                (None, time) => time,
+            }
+        }
+        other => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::plain;
+
+    #[test]
+    fn annotations_of_ansible_core_dropped() {
+        let origin = json!({"path": "/x.yml", "line_num": 4, "col_num": 9, "__ansible_type": "Origin"});
+        let kept = json!({
+            "number": {"value": 1, "tags": [origin], "__ansible_type": "_AnsibleTaggedInt"},
+            "list": {"value": [{"value": "x", "tags": [origin], "__ansible_type": "_AnsibleTaggedStr"}, null], "__ansible_type": "_AnsibleTaggedList"},
+            "date": {"value": {"iso8601": "2020-01-01", "__ansible_type": "AnsibleSerializableDate"}, "__ansible_type": "_AnsibleTaggedDate"},
+            "time": {"iso8601": "2020-01-01T10:00:00", "__ansible_type": "AnsibleSerializableDateTime"},
+            "secret": {"ciphertext": "$ANSIBLE_VAULT", "__ansible_type": "EncryptedString"},
+            "older": {"__ansible_unsafe": "{{ x }}"},
+        });
+        let facts = json!({"number": 1, "list": ["x", null], "date": "2020-01-01", "time": "2020-01-01 10:00:00", "older": "{{ x }}"});
+        assert_eq!(plain(kept), Some(facts));
+    }
+}
