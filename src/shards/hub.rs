@@ -27,7 +27,7 @@ use crate::output::{Event, Events, Secrets};
 /// Maximum size of a line that a worker prints as an error, in bytes.
 const LINE: u64 = 4096;
 
-/// What the lead learns about a task that a worker runs.
+/// News of a task that a worker was given.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// A message of the worker.

@@ -15,7 +15,7 @@ use super::wire::{self, Slot, ToLead, ToWorker, Welcome};
 use super::{ALIVE, REST, digest};
 use crate::error::{Error, Result};
 
-/// What the lead wants with a task on a host.
+/// The lead's order about a task on a host.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Run it.

@@ -1,5 +1,6 @@
 //! The engines to compare: Windlass under Ansible's names, or real ansible-core of both versions.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -55,7 +56,19 @@ impl Engine {
     }
 
     /// Runs a shell command in which Ansible's commands are this engine's; bare arguments go to `ansible-playbook`.
+    ///
+    /// With `COMPAT_SHARDS=N`, N processes share the work, unless the run has something that they refuse.
     pub(crate) fn run(&self, line: &str, folder: &Path, scratch: &Path) -> Run {
+        if let Some(count) = std::env::var_os("COMPAT_SHARDS") {
+            let run = self.run_in(Some(count), line, folder, scratch);
+            if !run.stderr.contains("--shards cannot be used with") {
+                return run;
+            }
+        }
+        self.run_in(None, line, folder, scratch)
+    }
+
+    fn run_in(&self, processes: Option<OsString>, line: &str, folder: &Path, scratch: &Path) -> Run {
         let line = if line.starts_with('-') { format!("ansible-playbook {line}") } else { line.to_owned() };
         let home = scratch.join(".home");
         fs::create_dir_all(&home).unwrap();
@@ -75,6 +88,7 @@ impl Engine {
             .stdin(Stdio::null())
             .env("PATH", format!("{}:{path}", self.programs.display()))
             .env("WINDLASS_COMPAT", self.line)
+            .envs(processes.map(|count| ("WINDLASS_SHARDS", count)))
             .env("SCRATCH", scratch)
             .env("COLLECTIONS", self.collections())
             .env("HOME", &home)

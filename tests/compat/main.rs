@@ -9,7 +9,8 @@
 //!
 //! Each table, matrix and project is a test of its own: `cargo test --test compat NAME` runs those whose names contain
 //! NAME. `COMPAT_ENGINES=FOLDER` runs the real engines instead (`make compat`), and `COMPAT_RECORD=1` also records their
-//! answers. `COMPAT_ACCEPT=1` records ours for the cases listed in `differences.jsonl`.
+//! answers. `COMPAT_ACCEPT=1` records ours for the cases listed in `differences.jsonl`. `COMPAT_SHARDS=3` shares the work
+//! of each run between three processes.
 
 #![allow(
     clippy::unwrap_used,
