@@ -95,7 +95,7 @@ pub(super) struct Arguments {
     #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
     ssh_options: Vec<String>,
     /// Run in this many processes, which share the work on the hosts
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "plan")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=i64::from(shards::MOST)), conflicts_with = "plan")]
     shards: Option<u16>,
     /// Socket of the process that leads a run of several
     #[arg(long, hide = true)]
@@ -144,7 +144,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     // Tasks sent ahead would not wait for the other processes.
     settings.stream &= settings.shards < 2;
     if arguments.shard_of.is_some() {
-        shards::quieten(&mut settings);
+        shards::quieten(&mut settings)?;
     }
     find_playbooks(&mut arguments.playbooks, &mut settings)?;
     let mut inputs = arguments.selection.inputs(&settings)?;
@@ -167,7 +167,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             Some(socket) => Some(shards::connect(socket, &mut settings).await?),
             None => None,
         };
-        let session = Session::start(settings, inputs, output, &printer)?;
+        let own = worker.as_ref().map(|worker| worker.events.clone());
+        let session = Session::start_with(settings, inputs, output, &printer, own)?;
         if let Some(worker) = worker {
             worker.follow(&session);
         }

@@ -299,6 +299,18 @@ impl Session {
         output: Box<dyn Output>,
         printer: &Printer,
     ) -> Result<Session> {
+        Session::start_with(settings, inputs, output, printer, None)
+    }
+
+    /// Like [`Session::start`]. `own` receives what connections, templates and plugins say; other processes of the run
+    /// do not know it.
+    pub(super) fn start_with(
+        settings: Settings,
+        inputs: Inputs,
+        output: Box<dyn Output>,
+        printer: &Printer,
+        own: Option<Events>,
+    ) -> Result<Session> {
         let Inputs { vault, files, extra_vars } = inputs;
         let secrets = printer.secrets().clone();
         let (events, queue) = event_queue();
@@ -308,10 +320,11 @@ impl Session {
         warn_of(&settings, &events);
         let collections_path = collections(&settings);
         let modules = modules(&settings, Arc::clone(&files));
-        let print = events.clone();
+        let own = own.unwrap_or_else(|| events.clone());
+        let print = own.clone();
         let print = Print::by(move |line| drop(print.send(Event::Printed { host: None, line: line.to_owned() })));
         let plugins = python_plugins(&settings, Arc::clone(&modules), print);
-        let engine = engine(&settings, vault, Arc::clone(&plugins), &events);
+        let engine = engine(&settings, vault, Arc::clone(&plugins), &own);
         let mut output = output;
         output.plugins(&plugins)?;
         let show = show(output, queue, Masker::new(secrets.clone()));
@@ -333,7 +346,7 @@ impl Session {
         }
         let forks = Arc::new(Semaphore::new(settings.forks));
         let reload = reload(&settings, &engine, &extra_vars, &plugins, &events);
-        let pool = Arc::new(pool(&settings, &events));
+        let pool = Arc::new(pool(&settings, &own));
         let start_at = settings.start_at_task.clone();
         let state = State::of(&settings).map(|state| state.root().to_owned()).map_err(|error| error.to_string());
         let kept = Kept::new(settings.results_on_disk, state);

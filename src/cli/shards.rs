@@ -10,10 +10,13 @@ use super::session::{CLOSING, Session};
 use crate::connection::Secret;
 use crate::error::{Error, Result};
 use crate::executor::Pool;
-use crate::output::{Masked, Output, Secrets};
+use crate::output::{EventQueue, Events, Masked, Output, Secrets, event_queue};
 use crate::playbook::{Play, short_name};
 use crate::settings::Settings;
-use crate::shards::{CommandLine, Hub, Link, Shards, ToLead, Welcome};
+use crate::shards::{CommandLine, Hub, Link, SentEvent, Shards, ToLead, Welcome};
+
+/// Maximum number of processes of a run.
+pub(super) const MOST: u16 = 64;
 
 /// Output of a worker: the lead prints everything.
 pub(super) struct Silent;
@@ -25,17 +28,22 @@ impl Output for Silent {
 /// A worker whose session has not started.
 pub(super) struct Worker {
     link: Arc<Link>,
+    /// Receives what only this process knows.
+    pub(super) events: Events,
     pool: Arc<OnceLock<Arc<Pool<Value>>>>,
 }
 
-/// Settings of a process that does not lead.
-pub(super) fn quieten(settings: &mut Settings) {
+/// Prepares a process that does not lead: it has no terminal and writes nothing.
+pub(super) fn quieten(settings: &mut Settings) -> Result<()> {
+    // Its programs cannot ask, and signals of the terminal reach the lead alone, which ends the workers.
+    rustix::process::setsid().map_err(|error| Error::new(format!("cannot leave the terminal: {error}")))?;
     settings.stream = false;
     settings.journal.enabled = false;
     settings.output.retry_files = false;
     settings.output.events = None;
     settings.output.trace = None;
     settings.output.log_path = None;
+    Ok(())
 }
 
 /// Connects a worker to the process that leads.
@@ -57,7 +65,15 @@ pub(super) async fn connect(socket: &Path, settings: &mut Settings) -> Result<Wo
     Secrets::of_process().observe(move |text, is_password| {
         learnt.send(ToLead::Secret { text: Secret::new(text), is_password });
     });
-    Ok(Worker { link, pool })
+    let (events, queue) = event_queue();
+    tokio::spawn(pass_on(queue, Arc::clone(&link)));
+    Ok(Worker { link, events, pool })
+}
+
+async fn pass_on(mut queue: EventQueue, link: Arc<Link>) {
+    while let Some(event) = queue.recv().await {
+        SentEvent::of(event).into_iter().for_each(|event| link.send(ToLead::Said(Box::new(event))));
+    }
 }
 
 impl Worker {
@@ -100,6 +116,9 @@ pub(super) fn refuse<'a>(plays: impl Iterator<Item = &'a Play>, session: &Sessio
         };
         Err(error.hint("leave --shards out"))
     };
+    if settings.shards > MOST {
+        return Err(Error::usage(format!("the setting shards must be at most {MOST}, not {}", settings.shards)));
+    }
     const FREE: &str = "only the order of tasks under `linear` is the same in all processes";
     const ASKS: &str = "only the first process has the terminal";
     if settings.step {

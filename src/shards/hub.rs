@@ -117,8 +117,7 @@ impl Hub {
                 .arg(format!("--shard-of={}", socket.display()))
                 .args(&line.rest);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-            // Signals of the terminal are for the lead, which ends the workers.
-            let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(fail)?;
+            let mut child = command.kill_on_drop(true).spawn().map_err(fail)?;
             let (sender, messages) = mpsc::unbounded_channel();
             if let Some(errors) = child.stderr.take() {
                 tokio::spawn(print_errors(number + 2, errors, events.clone()));
@@ -149,13 +148,19 @@ impl Hub {
         step
     }
 
-    /// Gives a task on a host to the worker that runs this host's tasks. `None` if the lead runs them.
-    pub(crate) fn give(&self, slot: &Slot) -> Option<UnboundedReceiver<Answer>> {
+    /// The worker that runs this host's tasks. `None` if the lead runs them.
+    pub(crate) fn worker_of(&self, host: &str) -> Option<usize> {
         let mut hasher = DefaultHasher::new();
-        slot.host.hash(&mut hasher);
+        host.hash(&mut hasher);
         let chosen = usize::try_from(hasher.finish() % (self.workers.len() as u64 + 1)).unwrap_or_default();
         let index = chosen.checked_sub(1)?;
-        let worker = self.workers.get(index).filter(|worker| !worker.is_lost.load(Ordering::Acquire))?;
+        self.workers.get(index).is_some_and(|worker| !worker.is_lost.load(Ordering::Acquire)).then_some(index)
+    }
+
+    /// Gives a task on a host to the worker that [`Hub::worker_of`] has chosen. `None` if it is lost, and will not run
+    /// the task.
+    pub(crate) fn give(&self, slot: &Slot, index: usize) -> Option<UnboundedReceiver<Answer>> {
+        let worker = self.workers.get(index)?;
         let (sender, answers) = mpsc::unbounded_channel();
         let running = Running { worker: index, answers: sender };
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(slot.clone(), running);
@@ -200,7 +205,12 @@ impl Hub {
                 self.send_all(&ToWorker::Done(slot.clone(), outcome.clone()), Some(index));
                 slot.clone()
             }
-            ToLead::Alive | ToLead::Ready | ToLead::Secret { .. } | ToLead::Strayed(_) | ToLead::Ended => return,
+            ToLead::Alive
+            | ToLead::Ready
+            | ToLead::Said(_)
+            | ToLead::Secret { .. }
+            | ToLead::Strayed(_)
+            | ToLead::Ended => return,
         };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let is_done = matches!(message, ToLead::Done(..));
@@ -320,6 +330,7 @@ async fn listen(
                 hub.leave_out(index, || Answer::NotRun);
             }
             Ok(Ok(Some(ToLead::Ready))) => hub.is_ready(index),
+            Ok(Ok(Some(ToLead::Said(event)))) => event.said().into_iter().for_each(|event| drop(events.send(event))),
             Ok(Ok(Some(ToLead::Ended))) => {
                 if let Some(worker) = hub.workers.get(index) {
                     worker.has_ended.store(true, Ordering::Release);

@@ -326,10 +326,22 @@ impl SentEvent {
         })
     }
 
+    /// The event if it belongs to no task.
+    pub(crate) fn said(self) -> Option<Event> {
+        Some(match self {
+            SentEvent::Printed { host, line } => Event::Printed { host, line },
+            SentEvent::Warning(text) => Event::Warning(text),
+            SentEvent::Deprecation(text) => Event::Deprecation(text),
+            SentEvent::Notice(text) => Event::Notice(text),
+            SentEvent::Verbose { level, text } => Event::Verbose { level, text },
+            _ => return None,
+        })
+    }
+
     /// The event of a task on a host, to print it.
-    pub(crate) fn received(self, task: &Arc<Task>, name: &Arc<str>) -> Event {
+    pub(crate) fn received(self, task: &Arc<Task>, name: &Arc<str>) -> Option<Event> {
         let of = || Arc::clone(task);
-        match self {
+        Some(match self {
             SentEvent::Item { host, status, result, item, diff, no_log, report } => {
                 let status = match status {
                     SentStatus::Ok => Status::Ok,
@@ -362,12 +374,8 @@ impl SentEvent {
                 Event::Job { task: of(), host, id, state: if failed { JobState::Failed } else { JobState::Ok } }
             }
             SentEvent::Live { host, bytes } => Event::Live { host, bytes },
-            SentEvent::Printed { host, line } => Event::Printed { host, line },
-            SentEvent::Warning(text) => Event::Warning(text),
-            SentEvent::Deprecation(text) => Event::Deprecation(text),
-            SentEvent::Notice(text) => Event::Notice(text),
-            SentEvent::Verbose { level, text } => Event::Verbose { level, text },
-        }
+            other => return other.said(),
+        })
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) enum ToLead {
     Secret { text: Secret, is_password: bool },
     /// The worker has read what the run begins with.
     Ready,
+    /// What a connection, a template or a plugin says.
+    Said(Box<SentEvent>),
     /// An event of a task.
     Event(Slot, Box<SentEvent>),
     /// The task is about to be sent to the host; a change notifies these handlers.

@@ -77,18 +77,18 @@ impl TaskOnHost {
     /// Runs the task, or has a worker run it.
     pub(super) async fn led(mut self, hub: Arc<Hub>, step: u64) -> HostOutcome {
         let slot = Slot { step, host: Arc::clone(&self.host) };
-        let sent = self.record_sent(&self.scope());
+        self.reporter = Some(Arc::new(Reporter::Lead(Arc::clone(&hub), slot.clone())));
         // Only the lead has the terminal.
-        let given = if self.task.short_action() == "pause" { None } else { hub.give(&slot) };
-        self.reporter = Some(Arc::new(Reporter::Lead(Arc::clone(&hub), slot)));
-        let Some(mut answers) = given else { return self.run().await };
+        let is_for_lead = self.task.short_action() == "pause";
+        let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else { return self.run().await };
+        let mut last = self.record_sent(&self.scope());
+        let Some(mut answers) = hub.give(&slot, worker) else { return self.run().await };
         self.begin();
-        let mut last = sent;
         loop {
             match answers.recv().await {
                 Some(Answer::NotRun) => return self.run().await,
                 Some(Answer::Message(ToLead::Event(_, event))) => {
-                    let _ = self.events.send(event.received(&self.task, &self.host));
+                    event.received(&self.task, &self.host).into_iter().for_each(|event| drop(self.events.send(event)));
                 }
                 Some(Answer::Message(ToLead::Sent(_, handlers))) => last = self.record_notified(handlers).or(last),
                 Some(Answer::Message(ToLead::Item { index, result, delegate, no_log, .. })) => {
