@@ -237,3 +237,19 @@ fn held() -> Vec<String> {
         },
     )
 }
+
+#[test]
+fn processes_of_one_run_share_its_lock() {
+    if !in_own_namespace("processes_of_one_run_share_its_lock") {
+        return;
+    }
+    let machine = Machine::new(&names(6));
+    // Each process holds the lock of the same machine until the run ends.
+    machine.playbook(
+        "both.yml",
+        &format!("shell: echo {{{{ inventory_hostname }}}} >> {}", machine.path("ran").display()),
+    );
+    let (code, said) = machine.start(&["playbook", "both.yml", "--shards", "3", "--lock", "fail"]).ends();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(fs::read_to_string(machine.path("ran")).unwrap().lines().count(), 6, "{said}");
+}
