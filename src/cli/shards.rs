@@ -125,7 +125,9 @@ pub(super) fn refuse<'a>(plays: impl Iterator<Item = &'a Play>, session: &Sessio
         return refused("--step", ASKS, None);
     }
     if super::secrets::has_asked() {
-        return refused("passwords that are typed", ASKS, None).map_err(|error| error.hint("give them in files"));
+        return refused("passwords that are typed", ASKS, None).map_err(|error| {
+            error.hint("give it in a file: --become-password-file, --connection-password-file or --vault-password-file")
+        });
     }
     if settings.task_debugger {
         return refused("the debugger", ASKS, None);

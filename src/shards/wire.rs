@@ -58,7 +58,7 @@ pub(crate) enum ToLead {
     Secret { text: Secret, is_password: bool },
     /// The worker has read what the run begins with.
     Ready,
-    /// What a connection, a template or a plugin says.
+    /// A warning or line of a connection, a template or a plugin.
     Said(Box<SentEvent>),
     /// An event of a task.
     Event(Slot, Box<SentEvent>),

@@ -26,6 +26,11 @@ const FILES: &[(&str, &str)] = &[
         "- hosts: all\n  gather_facts: false\n  tasks:\n    - command: 'true'\n      notify: h\n  handlers:\n    - name: h\n      \
          debug:\n",
     ),
+    ("free.yml", "- hosts: all\n  strategy: free\n  gather_facts: false\n  tasks: [{debug: }]\n"),
+    (
+        "asks.yml",
+        "- hosts: all\n  gather_facts: false\n  vars_prompt: [{name: word}]\n  tasks: [{debug: {var: word}}]\n",
+    ),
     (
         "start-slow",
         "env --default-signal=INT windlass playbook -i hosts slow.yml > slow.log 2>&1 &\necho $! > slow.pid\nuntil test -e began; \
@@ -34,6 +39,17 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 pub(crate) const CASES: &[Case] = &[
+    // Several processes.
+    case(
+        "windlass playbook -i hosts free.yml --shards 2",
+        "leave --shards out",
+        &["windlass playbook -i hosts free.yml"],
+    ),
+    case(
+        "windlass playbook -i hosts asks.yml --shards 2",
+        "give the answer with `-e word=...`",
+        &["windlass playbook -i hosts asks.yml --shards 2 -e word=x"],
+    ),
     // The journal.
     case(
         "windlass playbook -i hosts notify.yml; for file in .local/state/windlass/handlers/*.jsonl; do rm $file; mkdir $file; \
