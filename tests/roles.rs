@@ -431,17 +431,26 @@ fn manifests_of_running_members_do_not_start_a_new_cluster() {
 ",
         folder.path().display(),
     );
-    for (version, argument, added) in [
-        ("v1beta2", "a: b", "initial-cluster-state: existing"),
-        ("v1beta4", "- {name: a, value: b}", "- {name: initial-cluster-state, value: existing}"),
+    for (version, argument, added, further) in [
+        ("v1beta2", "a: b", "initial-cluster-state: existing", "initial-cluster: \"cp1=https://10.0.0.1:2380\""),
+        (
+            "v1beta4",
+            "- {name: a, value: b}",
+            "- {name: initial-cluster-state, value: existing}",
+            "- {name: initial-cluster, value: \"cp1=https://10.0.0.1:2380\"}",
+        ),
     ] {
         let config = config.replace("ARG", argument);
         fs::write(folder.path().join("in"), &config).unwrap();
         let variables = format!("kubeadm_api_version={version}");
-        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\n", &playbook, &["-e", &variables]);
-        assert_eq!(code, Some(0), "{text}");
-        let expected = config.replacen("    extraArgs:\n", &format!("    extraArgs:\n      {added}\n"), 1);
-        assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), expected);
+        let flags = r#"{"control_plane_member_flags": {"initial-cluster": "\"cp1=https://10.0.0.1:2380\""}}"#;
+        for (more, added) in [("{}", added.to_owned()), (flags, format!("{added}\n      {further}"))] {
+            let options = ["-e", &variables, "-e", more];
+            let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\n", &playbook, &options);
+            assert_eq!(code, Some(0), "{text}");
+            let expected = config.replacen("    extraArgs:\n", &format!("    extraArgs:\n      {added}\n"), 1);
+            assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), expected);
+        }
     }
 }
 
@@ -709,5 +718,89 @@ fn kubelet_that_does_not_stay_up_fails_its_host() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && said.contains("unknown swap behavior"), "{processes}: {said}");
         assert!(!said.contains("goroutine"), "{said}");
+    }
+}
+
+/// The judgement of recover.yml about three control planes with members in pods, by the lines of their probes.
+fn recovery(states: &str) -> serde_json::Value {
+    let folder = tempfile::tempdir().unwrap();
+    let role = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/recover");
+    let playbook = format!(
+        "- hosts: kube_control_plane
+  gather_facts: false
+  roles: [{{role: recover, when: false}}]
+  vars:
+    states: {{{states}}}
+  tasks:
+    - ansible.builtin.set_fact:
+        recover_reached: true
+        recover_state: \"{{{{ {{'certificates.lacking': '', 'api.serves': 'yes'}} | combine(states[inventory_hostname]) }}}}\"
+    - ansible.builtin.copy:
+        dest: {0}/out
+        content: \"{{{{ lookup('ansible.builtin.template', '{1}/templates/judge.j2') }}}}\"
+      run_once: true
+",
+        folder.path().display(),
+        role.display(),
+    );
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\ncp3 ip=10.0.0.3\n[etcd]\ncp3\n";
+    let (code, text) = play(folder.path(), hosts, &playbook, &["-e", "etcd_deployment_type=kubeadm"]);
+    assert_eq!(code, Some(0), "{text}");
+    serde_json::from_str(&fs::read_to_string(folder.path().join("out")).unwrap()).unwrap()
+}
+
+const SERVES: &str =
+    "{etcd.process: active, etcd.data: 'yes', etcd.answers: 'yes', etcd.revision: '9', etcd.majority: 'yes'}";
+const EMPTY: &str = "{etcd.process: waiting, etcd.data: 'no'}";
+
+#[test]
+fn survivor_in_a_pod_is_recovered_after_a_confirmation() {
+    // kubelet ends a member that has no leader, which is no failure of the member's.
+    let found = recovery(&format!("cp1: {{etcd.process: waiting, etcd.data: 'yes'}}, cp2: {EMPTY}, cp3: {EMPTY}"));
+    assert_eq!(found["lost"], serde_json::json!({"etcd": ["cp1"]}), "{found}");
+    assert!(found["refused"][0].as_str().unwrap().contains("recover_confirm_quorum_loss=true"), "{found}");
+}
+
+#[test]
+fn member_in_a_pod_without_data_joins_the_others() {
+    let found = recovery(&format!("cp1: {EMPTY}, cp2: {SERVES}, cp3: {SERVES}"));
+    assert_eq!(found["join"], serde_json::json!({"etcd": ["cp1"]}), "{found}");
+    assert_eq!(found["refused"], serde_json::json!([]), "{found}");
+}
+
+#[test]
+fn member_in_a_pod_whose_manifest_is_gone_starts_again() {
+    let stopped = "{etcd.process: inactive, etcd.data: 'yes', etcd.manifest: missing}";
+    let found = recovery(&format!("cp1: {stopped}, cp2: {stopped}, cp3: {EMPTY}"));
+    assert_eq!(found["start"], serde_json::json!({"cp1": ["etcd"], "cp2": ["etcd"]}), "{found}");
+    assert_eq!(found["lost"], serde_json::json!({}), "{found}");
+}
+
+/// Its API server serves an empty database, and the survivor would have been joined to it.
+#[test]
+fn member_that_started_a_cluster_of_its_own_is_refused() {
+    let anew = "{etcd.process: active, etcd.data: 'yes', etcd.majority: 'yes', etcd.strangers: cp2 cp3}";
+    let survivor = "{etcd.process: active, etcd.data: 'yes'}";
+    let found = recovery(&format!("cp1: {anew}, cp2: {EMPTY}, cp3: {survivor}"));
+    assert!(found["refused"][0].as_str().unwrap().contains("etcd on cp1 is another cluster than on cp3"), "{found}");
+}
+
+/// The archive has no authority of etcd where kubeadm expects it, and the other way round.
+#[test]
+fn archive_of_services_is_not_restored_into_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = folder.path().join(".restore/content");
+    fs::create_dir_all(&content).unwrap();
+    let inventory = r#"{"nodes": {"cp1": "cp1"}, "addresses": {}, "variables": {"etcd_deployment_type": "host"}}"#;
+    fs::write(content.join("inventory.json"), inventory).unwrap();
+    let playbook = "- hosts: cp1\n  gather_facts: false\n  roles: [{role: restore, when: false}]\n  tasks:\n    \
+                    - ansible.builtin.import_role: {name: restore, tasks_from: foreign}\n";
+    let backups = format!("backup_dir={}", folder.path().display());
+    for (kind, expected) in [("host", Some(0)), ("kubeadm", Some(2))] {
+        let kind = format!("etcd_deployment_type={kind}");
+        let options = ["-e", &backups, "-e", &kind];
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &options);
+        assert_eq!(code, expected, "{text}");
+        assert_eq!(text.contains("the archive is of a cluster with host"), expected == Some(2), "{text}");
     }
 }

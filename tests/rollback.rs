@@ -1,11 +1,12 @@
-//! Scripts that playbooks/rollback.yml runs on hosts, with stand-ins for the programs of a host.
+//! Scripts with which playbooks/rollback.yml, restore.yml and recover.yml replace the state of hosts, with stand-ins
+//! for the programs of a host.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
@@ -29,14 +30,18 @@ fn write(path: &Path, text: &str) {
 /// Runs `roles/SCRIPT` in the folder, and returns its output.
 #[track_caller]
 fn run(folder: &Path, script: &str, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let output = outcome(folder, script, arguments, variables);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{script}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn outcome(folder: &Path, script: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles").join(script);
     let path = format!("{}/bin:{}", folder.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("sh");
     command.arg(program).args(arguments).current_dir(folder).env("PATH", path).envs(variables.iter().copied());
-    let output = command.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{script}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
+    command.output().unwrap()
 }
 
 #[test]
@@ -108,4 +113,56 @@ fn former_data_of_etcd_stays_when_a_restore_runs_again() {
     assert_eq!(restore("one"), (restored(), "former\n".to_owned()));
     assert_eq!(restore("one"), (restored(), "former\n".to_owned()));
     assert_eq!(restore("two"), (restored(), restored()));
+}
+
+#[test]
+fn data_that_a_member_of_etcd_uses_is_not_replaced() {
+    let folder = host(&[("etcdutl", "exit 1")]);
+    let database = folder.path().join("etcd/member/snap/db");
+    write(&database, "running\n");
+    let held = fs::File::open(&database).unwrap();
+    held.lock().unwrap();
+    let output = outcome(folder.path(), "etcd/files/restore.sh", &["etcd.db", "etcd"], &[("ETCD_UNIT", "x")]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("A member of etcd uses etcd"), "{errors}");
+    assert_eq!(fs::read_to_string(&database).unwrap(), "running\n");
+}
+
+#[test]
+fn control_plane_gets_the_authority_of_etcd_in_pods() {
+    let folder = host(&[]);
+    let path = |name: &str| folder.path().join(name);
+    for name in ["ca.crt", "ca.key", "etcd/ca.crt", "etcd/ca.key", "etcd/server.crt", "etcd/server.key"] {
+        write(&path("content/pki").join(name), "archived\n");
+    }
+    for name in ["etcd/ca.crt", "etcd/server.crt", "etcd/server.key", "apiserver-etcd-client.crt"] {
+        write(&path("pki").join(name), "former\n");
+    }
+    run(folder.path(), "control_plane/files/authorities.sh", &["content", "settings", "pki"], &[]);
+    for name in ["ca.key", "etcd/ca.crt", "etcd/ca.key"] {
+        assert_eq!(fs::read_to_string(path("pki").join(name)).unwrap(), "archived\n", "{name}");
+    }
+    // kubeadm makes them of the restored authority.
+    for name in ["etcd/server.crt", "etcd/server.key", "apiserver-etcd-client.crt"] {
+        assert!(!path("pki").join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn data_of_a_member_in_a_pod_is_set_aside_once_the_pod_has_ended() {
+    // The pod runs until kubelet has looked twice.
+    let kubelet = "[ ! -e manifest ] || { echo 1; exit; }\necho >>looks\n[ $(wc -l <looks) -gt 2 ] || echo 1\n\
+                   [ $(wc -l <looks) -le 2 ]";
+    let folder = host(&[("pgrep", kubelet), ("sleep", "")]);
+    let path = |name: &str| folder.path().join(name);
+    write(&path("manifest"), "");
+    write(&path("data/member/snap/db"), "kept\n");
+    let script = |step| {
+        let names = [("UNIT", "etcd"), ("DATA", "data"), ("KEPT", "kept"), ("MANIFEST", "manifest")];
+        let variables = [&names[..], &[("POD_PROCESS", "^etcd")]].concat();
+        outcome(folder.path(), "recover/files/survive.sh", &[step], &variables).status.success()
+    };
+    assert!(!script("leave") && path("data/member").exists());
+    assert!(script("stop") && !path("manifest").exists());
+    assert!(script("leave") && path("data/kept/snap/db").exists() && !path("data/member").exists());
 }

@@ -60,20 +60,46 @@ etcd_certificates() {
     report etcd-certificates
 }
 
+# pod_log NAME STARTS: the log of the last starts of a static pod. Older logs are those of another failure.
+pod_log() {
+    find /var/log/pods -path "*/kube-system_$1-*/$1/*.log" -mmin -10 -printf '%T@ %p\n' 2>/dev/null |
+        sort -n | tail -n "$2" | cut -d' ' -f2 | while read -r log; do tail -n 400 "$log"; done |
+        sed 's/^[^ ]* std[a-z]* [A-Z] //; s/^{"log":"//'
+}
+
+# pod CLUSTER REVISION: the state of the member in a pod: active, crashing, waiting for kubelet, or inactive, which means
+# that nothing would start it
+pod() {
+    manifest=$KUBE_MANIFEST_DIR/etcd.yaml running=
+    [ -e "$manifest" ] || say "$1.manifest" missing
+    ! grep -qs -- --force-new-cluster "$manifest" || say "$1.forced" yes
+    ! pgrep --ns $$ --nslist net -f -- "$ETCD_POD_PROCESS" >/dev/null || running=yes
+    if [ -z "$running" ] && { [ ! -e "$manifest" ] || [ "$(systemctl is-active kubelet.service)" != active ]; }; then
+        say "$1.process" inactive
+        return
+    fi
+    # A member that fails at each start may run right now. kubelet also ends one that does not answer, which is no
+    # failure of the member's.
+    fatal=$([ -n "$2" ] || pod_log etcd 2 |
+        grep -E ' [CF] \| |level":"(fatal|panic)|panic:|been permanently removed' | tail -n 1)
+    [ -z "$fatal" ] || say "$1.log" "$fatal"
+    say "$1.process" "$(if [ -n "$fatal" ]; then echo crashing; elif [ -n "$running" ]; then echo active; else echo waiting; fi)"
+}
+
 member() { # member CLUSTER PORT DATA
     data=no
     [ ! -d "$3/member/snap" ] || [ ! -d "$3/member/wal" ] || data=yes
     say "$1.data" $data
-    if [ "$ETCD_KIND" = host ]; then
-        process "$1" "$1.service"
-    else
-        say "$1.process" "$(if pgrep -x etcd >/dev/null; then echo active; else echo inactive; fi)"
-    fi
-    [ ! -e "/run/systemd/system/$1.service.d/recover.conf" ] || say "$1.forced" yes
     export ETCDCTL_ENDPOINTS="https://127.0.0.1:$2"
     # Answered by the member alone, also without a majority.
     answer=$("$BIN_DIR/etcdctl" --command-timeout=5s endpoint status --write-out=json 2>/dev/null)
     field() { printf '%s' "$answer" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+    if [ "$ETCD_KIND" = host ]; then
+        process "$1" "$1.service"
+        [ ! -e "/run/systemd/system/$1.service.d/recover.conf" ] || say "$1.forced" yes
+    else
+        pod "$1" "$(field revision)"
+    fi
     [ -n "$(field revision)" ] || return 0
     say "$1.answers" yes
     say "$1.revision" "$(field revision)"
@@ -86,7 +112,16 @@ member() { # member CLUSTER PORT DATA
     say "$1.quota" "$(curl -s -m 5 --cacert "$ETCDCTL_CACERT" --cert "$ETCDCTL_CERT" --key "$ETCDCTL_KEY" \
         "$ETCDCTL_ENDPOINTS/metrics" | awk '$1 == "etcd_server_quota_backend_bytes" { printf "%.0f", $2 }')"
     # Needs a majority.
-    ! "$BIN_DIR/etcdctl" --command-timeout=5s get / --limit=1 --keys-only >/dev/null 2>&1 || say "$1.majority" yes
+    "$BIN_DIR/etcdctl" --command-timeout=5s get / --limit=1 --keys-only >/dev/null 2>&1 || return 0
+    say "$1.majority" yes
+    # A member in a pod that has lost its data may have started a cluster of its own.
+    [ "$ETCD_KIND" != host ] || return 0
+    known=$("$BIN_DIR/etcdctl" --command-timeout=5s member list 2>/dev/null | cut -d, -f4- | tr , ' ')
+    strangers=
+    for entry in $ETCD_PEERS; do
+        printf '%s ' "${known:-${entry#*=}}" | tr '\n' ' ' | grep -qF -- "${entry#*=} " || strangers="$strangers ${entry%%=*}"
+    done
+    [ -z "$strangers" ] || say "$1.strangers" "${strangers# }"
 }
 
 kubeconfig() { # kubeconfig NAME: its client certificate
@@ -156,10 +191,7 @@ control_plane() {
         cmp -s "$work/$program.yaml" "$KUBE_MANIFEST_DIR/$program.yaml" || say "$key.differs" yes
     done
     if [ $serves = no ]; then
-        # Older logs are those of another failure.
-        log=$(find /var/log/pods -path '*/kube-system_kube-apiserver-*/kube-apiserver/*.log' -mmin -10 \
-            -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 | cut -d' ' -f2)
-        lines=$([ -z "$log" ] || tail -n 400 "$log" | sed 's/^[^ ]* std[a-z]* [A-Z] //; s/^{"log":"//')
+        lines=$(pod_log kube-apiserver 1)
         line=$(printf '%s\n' "$lines" | grep -E '[Ee]rror:|^F[0-9]{4}|panic:|unknown flag|invalid argument' | tail -n 1)
         [ -n "$line" ] || line=$(printf '%s\n' "$lines" | tail -n 1)
         say api.log "$line"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # stop.sh NAMESPACE...: stops kubelet, the pods of these namespaces, and etcd. API servers must not run while etcd's
-# data changes.
+# data changes. ETCD_PROCESS matches the command line of a member in a pod.
 set -eu
 
 [ ! -e /etc/systemd/system/kubelet.service ] || systemctl stop kubelet.service
@@ -17,8 +17,11 @@ for unit in etcd etcd-events; do
     [ ! -e "/etc/systemd/system/$unit.service" ] || systemctl stop "$unit.service"
 done
 for second in $(seq 30); do
-    pgrep -x kube-apiserver >/dev/null || exit 0
+    left=$(pgrep -x kube-apiserver >/dev/null && echo kube-apiserver || true)
+    # A member in a pod
+    [ -z "${ETCD_PROCESS:-}" ] || ! pgrep --ns $$ --nslist net -f -- "$ETCD_PROCESS" >/dev/null || left="${left:+$left and }etcd"
+    [ -n "$left" ] || exit 0
     sleep 1
 done
-echo "A kube-apiserver still runs $second seconds after it was to stop. Stop it, then run the restore again." >&2
+echo "$left still runs $second seconds after it was to stop. Stop it, then run the restore again." >&2
 exit 1
