@@ -41,6 +41,27 @@ const DOCUMENTED: &[Row] = &[
         &[("src/executor/start.rs", "const START_DEADLINE: Duration = Duration::from_secs(60);")],
     ),
     (
+        "Start of a process of `--shards`",
+        "60 s",
+        &[("src/shards/mod.rs", "const START: Duration = Duration::from_secs(60);")],
+    ),
+    (
+        "Silence of such a process",
+        "60 s",
+        &[
+            ("src/shards/mod.rs", "const ALIVE: Duration = Duration::from_secs(5);"),
+            ("src/shards/mod.rs", "const LOST: Duration = Duration::from_secs(60);"),
+        ],
+    ),
+    (
+        "End of such a process",
+        "1 s and 10 s; 15 s",
+        &[
+            ("src/shards/mod.rs", "const REST: Duration = Duration::from_secs(1);"),
+            ("src/shards/mod.rs", "const END: Duration = Duration::from_secs(15);"),
+        ],
+    ),
+    (
         "A host that does not answer",
         "after 15 s, unreachable after 120 s",
         &[
