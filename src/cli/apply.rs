@@ -245,6 +245,8 @@ impl Arguments {
             .map_err(|error| Error::usage(format!("the plan's options are not valid: {}", error.kind())))?;
         let mut arguments = parsed.arguments;
         arguments.selection.carried.clone_from(&request.extra_vars);
+        // Other processes would repeat this command line, and not know its plan.
+        arguments.shards = Some(1);
         Ok(arguments)
     }
 }

@@ -96,7 +96,7 @@ pub(super) struct Arguments {
     ssh_options: Vec<String>,
     /// Run in this many processes, which share the work on the hosts
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=i64::from(shards::MOST)), conflicts_with = "plan")]
-    shards: Option<u16>,
+    pub(super) shards: Option<u16>,
     /// Socket of the process that leads a run of several
     #[arg(long, hide = true)]
     shard_of: Option<PathBuf>,
@@ -110,7 +110,7 @@ pub(super) struct Arguments {
 impl Arguments {
     /// An ordinary run of these playbooks.
     pub(super) fn of(playbooks: Vec<PathBuf>, selection: Selection) -> Arguments {
-        Arguments { playbooks, selection, ..Arguments::default() }
+        Arguments { playbooks, selection, shards: Some(1), ..Arguments::default() }
     }
 }
 
@@ -141,6 +141,10 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.output.events = arguments.events.as_deref().map(EventsTo::of);
     settings.output.trace.clone_from(&arguments.trace);
     settings.shards = arguments.shards.unwrap_or(settings.shards);
+    if form.is_some() {
+        // Standard input can be read by one process only.
+        settings.shards = 1;
+    }
     // Tasks sent ahead would not wait for the other processes.
     settings.stream &= settings.shards < 2;
     if arguments.shard_of.is_some() {

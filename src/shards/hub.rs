@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::sent::SentOutcome;
 use super::wire::{self, Slot, ToLead, ToWorker, Welcome};
-use super::{END, LOST, START, digest};
+use super::{END, LOOK, LOST, START, digest};
 use crate::error::{Error, Result};
 use crate::output::{Event, Events, Secrets};
 
@@ -163,13 +163,13 @@ impl Hub {
         let worker = self.workers.get(index)?;
         let (sender, answers) = mpsc::unbounded_channel();
         let running = Running { worker: index, answers: sender };
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(slot.clone(), running);
-        send(worker, &encoded(&ToWorker::Run(slot.clone())));
-        // A worker lost in between has no message any more that ends the task.
+        // Leaving a worker out answers all tasks here, so that a task it was sent is never run by the lead as well.
+        let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if worker.is_lost.load(Ordering::Acquire) {
-            self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(slot)?;
             return None;
         }
+        all.insert(slot.clone(), running);
+        send(worker, &encoded(&ToWorker::Run(slot.clone())));
         Some(answers)
     }
 
@@ -181,7 +181,9 @@ impl Hub {
     /// Ends the workers after the run.
     pub(crate) async fn end(&self) {
         self.workers.iter().for_each(|worker| worker.has_ended.store(true, Ordering::Release));
-        self.send_all(&ToWorker::End, None);
+        let end = encoded(&ToWorker::End);
+        // A worker that was left out waits for its end too.
+        self.workers.iter().for_each(|worker| drop(worker.messages.send(Arc::clone(&end))));
         let ending = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
         for mut worker in ending {
             if timeout(END, &mut worker).await.is_err() {
@@ -231,11 +233,11 @@ impl Hub {
 
     /// Leaves a worker out from now on, and ends what waits for it.
     fn leave_out(&self, index: usize, answer: impl Fn() -> Answer) {
+        self.is_ready(index);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(worker) = self.workers.get(index) {
             worker.is_lost.store(true, Ordering::Release);
         }
-        self.is_ready(index);
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|_, task| {
             let is_here = task.worker == index;
             if is_here {
@@ -266,9 +268,21 @@ async fn connect(
     secrets: Secrets,
 ) {
     let mut serving = tokio::task::JoinSet::new();
+    let mut looking = tokio::time::interval(LOOK);
     let accepting = async {
         while !started.is_empty() {
-            let Ok((stream, _)) = listener.accept().await else { return };
+            let stream = tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(_) => return,
+                },
+                _ = looking.tick() => {
+                    for (index, status) in ended(&mut started) {
+                        lose(&hub, index, &events, &format!("it ended before it began ({status})"));
+                    }
+                    continue;
+                }
+            };
             // Other processes of this user could connect too.
             let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
             if let Some((index, worker)) = pid.and_then(|pid| started.remove(&pid)) {
@@ -284,6 +298,19 @@ async fn connect(
     }
     drop((listener, directory));
     while serving.join_next().await.is_some() {}
+}
+
+/// Removes the workers that have ended, and returns how.
+fn ended(started: &mut HashMap<u32, (usize, Started)>) -> Vec<(usize, std::process::ExitStatus)> {
+    let mut ended = Vec::new();
+    started.retain(|_, (index, worker)| match worker.child.try_wait() {
+        Ok(Some(status)) => {
+            ended.push((*index, status));
+            false
+        }
+        _ => true,
+    });
+    ended
 }
 
 /// Serves a worker until it ends.

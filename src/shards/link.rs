@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::UnixStream;
@@ -35,6 +35,8 @@ pub(crate) struct Link {
     orders: Mutex<HashMap<Slot, Awaited>>,
     step: AtomicU64,
     has_strayed: AtomicBool,
+    /// Number of tasks that this process has begun and whose outcome it has not sent.
+    under_way: AtomicUsize,
 }
 
 /// Names of the lead's tasks and digests of their hosts, by number.
@@ -71,6 +73,7 @@ impl Link {
             orders: Mutex::default(),
             step: AtomicU64::new(0),
             has_strayed: AtomicBool::new(false),
+            under_way: AtomicUsize::new(0),
         });
         tokio::spawn(async move {
             let mut alive = tokio::time::interval(ALIVE);
@@ -136,9 +139,24 @@ impl Link {
         let _ = self.messages.send(message);
     }
 
+    /// Notes that this process begins a task.
+    pub(crate) fn begin(&self) {
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Sends the outcome of a task that this process has run.
+    pub(crate) fn done(&self, slot: Slot, outcome: SentOutcome) {
+        self.send(ToLead::Done(slot, Box::new(outcome)));
+        self.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
+
     /// Reports the end of the run. Returns once all messages are on their way: the lead runs again what it does not
     /// know to have run.
     pub(crate) async fn end(&self) {
+        // A signal may have stopped tasks. The lead must not run them as if they had not begun.
+        if self.under_way.load(Ordering::Acquire) > 0 {
+            return;
+        }
         self.send(ToLead::Ended);
         // Without the lead, nobody reads them.
         let _ = self.has_ended.clone().wait_for(|has_ended| *has_ended).await;

@@ -26,6 +26,8 @@ pub(crate) use wire::{Slot, ToLead, Welcome};
 const ALIVE: Duration = Duration::from_secs(5);
 /// Silence after which a worker counts as lost and is killed.
 const LOST: Duration = Duration::from_secs(60);
+/// Interval at which the lead looks for workers that have ended before they connected.
+const LOOK: Duration = Duration::from_millis(100);
 /// Time that workers have to connect, and to end after the run.
 const START: Duration = Duration::from_secs(60);
 const END: Duration = Duration::from_secs(15);

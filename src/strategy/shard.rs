@@ -78,8 +78,8 @@ impl TaskOnHost {
     pub(super) async fn led(mut self, hub: Arc<Hub>, step: u64) -> HostOutcome {
         let slot = Slot { step, host: Arc::clone(&self.host) };
         self.reporter = Some(Arc::new(Reporter::Lead(Arc::clone(&hub), slot.clone())));
-        // Only the lead has the terminal.
-        let is_for_lead = self.task.short_action() == "pause";
+        // Only the lead has the terminal, and knows the items that the resumed run completed.
+        let is_for_lead = self.task.short_action() == "pause" || self.is_resumed_loop();
         let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else { return self.run().await };
         let mut last = self.record_sent(&self.scope());
         let Some(mut answers) = hub.give(&slot, worker) else { return self.run().await };
@@ -140,6 +140,7 @@ impl TaskOnHost {
         if let Order::Take(outcome) = link.order(&slot).await {
             return self.received(*outcome);
         }
+        link.begin();
         let (events, queue) = held_events();
         let outcome = Mutex::default();
         let reporter = Arc::new(Reporter::Worker { link: Arc::clone(&link), slot: slot.clone(), outcome });
@@ -152,7 +153,7 @@ impl TaskOnHost {
         if let Reporter::Worker { outcome: sent, .. } = &*reporter
             && let Some(sent) = sent.lock().unwrap_or_else(PoisonError::into_inner).take()
         {
-            link.send(ToLead::Done(slot, Box::new(sent)));
+            link.done(slot, sent);
         }
         outcome
     }
