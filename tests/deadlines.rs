@@ -43,7 +43,10 @@ const DOCUMENTED: &[Row] = &[
     (
         "Start of a process of `--shards`",
         "60 s",
-        &[("src/shards/mod.rs", "const START: Duration = Duration::from_secs(60);")],
+        &[
+            ("src/shards/mod.rs", "const START: Duration = Duration::from_secs(60);"),
+            ("src/shards/mod.rs", "const LOOK: Duration = Duration::from_millis(100);"),
+        ],
     ),
     (
         "Silence of such a process",
@@ -55,7 +58,7 @@ const DOCUMENTED: &[Row] = &[
     ),
     (
         "End of such a process",
-        "1 s and 10 s; 15 s",
+        "1 s; 15 s",
         &[
             ("src/shards/mod.rs", "const REST: Duration = Duration::from_secs(1);"),
             ("src/shards/mod.rs", "const END: Duration = Duration::from_secs(15);"),

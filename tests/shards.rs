@@ -248,6 +248,73 @@ fn no_task_runs_twice_after_a_worker_is_killed() {
 }
 
 #[test]
+fn no_task_runs_twice_after_a_worker_is_asked_to_end() {
+    let project = Project::new(
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: echo {{ inventory_hostname }} >> FOLDER/begun; sleep 2\n",
+    );
+    let child = project.start(&["--shards", "3"]);
+    wait_until("the task has begun everywhere", || project.lines("begun").len() == 12);
+    kill(project.workers()[0], rustix::process::Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(project.lines("begun").len(), 12, "{}", stdout(&output));
+    assert_eq!(output.status.code(), Some(4), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn items_completed_before_a_worker_was_lost_do_not_run_again() {
+    let project = Project::new(
+        r#"- hosts: all
+  gather_facts: false
+  tasks:
+    - shell: echo {{ inventory_hostname }} {{ item }} >> FOLDER/ran; test {{ item }} != c || test -e FOLDER/open || sleep 600
+      loop: [a, b, c, d]
+"#,
+    );
+    let mut child = project.start(&["--shards", "3"]);
+    wait_until("the third item has begun everywhere", || project.lines("ran").len() == 36);
+    // The journal has the items before it.
+    std::thread::sleep(Duration::from_millis(500));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("workers outlive the run", || project.workers().is_empty());
+    project.write("open", "");
+    let output = project.run(&["--shards", "3", "--resume"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    let ran = project.lines("ran");
+    for item in ["a", "b", "d"] {
+        assert_eq!(ran.iter().filter(|line| line.ends_with(item)).count(), 12, "{item} ran once on every host");
+    }
+}
+
+#[test]
+fn inputs_that_only_the_first_process_can_read_are_those_of_all_hosts() {
+    let project = Project::new(
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: echo {{ word | default('none') }} >> FOLDER/ran\n",
+    );
+    project.write("words", "{word: given}\n");
+    let words = fs::File::open(project.path("words")).unwrap();
+    let output = project.command(&["--shards", "3", "-e", "@/dev/stdin"]).stdin(words).output().unwrap();
+    assert_eq!(project.lines("ran"), vec!["given"; 12], "{}{}", stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("it has read other variables"), "{}", stderr(&output));
+}
+
+#[test]
+fn values_keep_their_types_in_all_processes() {
+    let project = Project::new(
+        r#"- hosts: all
+  gather_facts: false
+  tasks:
+    - set_fact: {deep: "{{ ('[' * 200 ~ ']' * 200) | from_json }}"}
+    - set_fact: {when: "{{ '2026-11-28' | to_datetime('%Y-%m-%d') }}", least: "{{ '-inf' | float }}"}
+    - assert: {that: ["(hostvars.web1.when - hostvars.db1.when).days == 0", "hostvars.web2.least < 0"], quiet: true}
+"#,
+    );
+    let output = project.run(&["--shards", "3"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("the run goes on in one process: a date"), "{}", stderr(&output));
+}
+
+#[test]
 fn workers_end_with_the_first_process() {
     let project = Project::new(
         "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: echo >> FOLDER/begun; sleep 60; touch FOLDER/late\n",

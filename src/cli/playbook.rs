@@ -174,7 +174,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         let own = worker.as_ref().map(|worker| worker.events.clone());
         let session = Session::start_with(settings, inputs, output, &printer, own)?;
         if let Some(worker) = worker {
-            worker.follow(&session);
+            worker.follow(&session).await;
         }
         let outcome = drive(&arguments, &session, &printer).await;
         session.exits(&outcome);
@@ -315,11 +315,13 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
         shards::lead(session).await?;
     }
     if let Some(Shards::Worker(link)) = shared.shards.get() {
-        link.send(ToLead::Ready);
+        link.send(ToLead::Reached(1));
     }
     let outcome = run_all(loaded, &mut run, session).await;
     if let Some(Shards::Worker(link)) = shared.shards.get() {
         link.end().await;
+        // The lead has the same error, and prints it.
+        return Ok(outcome.unwrap_or_else(|error| error.exit_code()));
     }
     let code = outcome.as_ref().map_or_else(Error::exit_code, |code| *code);
     journal::end(code, &run.failed_hosts(), shared);

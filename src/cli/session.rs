@@ -26,7 +26,7 @@ use crate::strategy::{Kept, PlaybookRun, Reload, Shared};
 use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
 
 /// Time for hosts to close their connections after a signal.
-pub(super) const CLOSING: Duration = Duration::from_secs(10);
+const CLOSING: Duration = Duration::from_secs(10);
 
 /// Everything that a run needs.
 pub(super) struct Session {

@@ -2,18 +2,17 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use windlass_template::Value;
+use windlass_yaml::Mapping;
 
-use super::session::{CLOSING, Session};
+use super::session::Session;
 use crate::connection::Secret;
 use crate::error::{Error, Result};
-use crate::executor::Pool;
 use crate::output::{EventQueue, Events, Masked, Output, Secrets, event_queue};
 use crate::playbook::{Play, short_name};
 use crate::settings::Settings;
-use crate::shards::{CommandLine, Hub, Link, SentEvent, Shards, ToLead, Welcome};
+use crate::shards::{CommandLine, Hub, Link, SentEvent, Shards, ToLead, Welcome, digest};
 
 /// Maximum number of processes of a run.
 pub(super) const MOST: u16 = 64;
@@ -28,9 +27,9 @@ impl Output for Silent {
 /// A worker whose session has not started.
 pub(super) struct Worker {
     link: Arc<Link>,
+    inputs: u64,
     /// Receives what only this process knows.
     pub(super) events: Events,
-    pool: Arc<OnceLock<Arc<Pool<Value>>>>,
 }
 
 /// Prepares a process that does not lead: it has no terminal and writes nothing.
@@ -48,18 +47,8 @@ pub(super) fn quieten(settings: &mut Settings) -> Result<()> {
 
 /// Connects a worker to the process that leads.
 pub(super) async fn connect(socket: &Path, settings: &mut Settings) -> Result<Worker> {
-    let pool: Arc<OnceLock<Arc<Pool<Value>>>> = Arc::default();
-    let closing = Arc::clone(&pool);
-    let lost = move || {
-        tokio::spawn(async move {
-            // Closing the connections stops what runs on the hosts.
-            if let Some(pool) = closing.get() {
-                let _ = tokio::time::timeout(CLOSING, pool.close()).await;
-            }
-            std::process::exit(1)
-        });
-    };
-    let (link, welcome) = Link::connect(socket, lost).await?;
+    // Nothing may start any more; what runs on the hosts ends with its connection.
+    let (link, welcome) = Link::connect(socket, || std::process::exit(1)).await?;
     settings.lock.run = welcome.lock;
     let learnt = Arc::clone(&link);
     Secrets::of_process().observe(move |text, is_password| {
@@ -67,7 +56,7 @@ pub(super) async fn connect(socket: &Path, settings: &mut Settings) -> Result<Wo
     });
     let (events, queue) = event_queue();
     tokio::spawn(pass_on(queue, Arc::clone(&link)));
-    Ok(Worker { link, events, pool })
+    Ok(Worker { link, inputs: welcome.inputs, events })
 }
 
 async fn pass_on(mut queue: EventQueue, link: Arc<Link>) {
@@ -78,9 +67,12 @@ async fn pass_on(mut queue: EventQueue, link: Arc<Link>) {
 
 impl Worker {
     /// Lets the session follow the lead.
-    pub(super) fn follow(self, session: &Session) {
-        let _ = self.pool.set(Arc::clone(&session.shared.pool));
-        let _ = session.shared.shards.set(Shards::Worker(self.link));
+    pub(super) async fn follow(self, session: &Session) {
+        let _ = session.shared.shards.set(Shards::Worker(Arc::clone(&self.link)));
+        if inputs(session) != self.inputs {
+            self.link.stray("it has read other variables or another inventory".to_owned());
+            std::future::pending().await
+        }
     }
 }
 
@@ -88,11 +80,31 @@ impl Worker {
 pub(super) async fn lead(session: &Session) -> Result<()> {
     let shared = &session.shared;
     let count = usize::from(shared.run.settings.shards);
-    let welcome = Welcome { lock: shared.pool.lock_run().map(str::to_owned) };
+    let welcome = Welcome { lock: shared.pool.lock_run().map(str::to_owned), inputs: inputs(session) };
     let hub = Hub::start(count.saturating_sub(1), &command_line(), welcome, &shared.events, &shared.secrets)?;
     hub.ready().await;
     let _ = shared.shards.set(Shards::Lead(hub));
     Ok(())
+}
+
+/// Digest of the variables and hosts that the run begins with. Some can be read only once, or change from one reading to
+/// the next.
+fn inputs(session: &Session) -> u64 {
+    let text = |vars: &Mapping| -> Vec<String> {
+        vars.iter().map(|(key, node)| format!("{}={}", key.to_text(), node.to_json())).collect()
+    };
+    let inventory = &session.world.inventory;
+    let mut lines: Vec<String> = text(&session.shared.run.extra_vars);
+    for host in inventory.hosts() {
+        lines.push(host.name().to_string());
+        lines.extend(text(host.variables()));
+    }
+    for group in inventory.groups() {
+        lines.push(group.name().to_string());
+        lines.extend(text(group.variables()));
+        lines.extend(inventory.direct_hosts_of_group(group.name()).into_iter().map(|host| host.name().to_string()));
+    }
+    digest(lines.iter().map(String::as_str))
 }
 
 /// The command line of this process.

@@ -53,8 +53,8 @@ pub(crate) struct CommandLine {
 #[derive(Debug)]
 pub(crate) struct Hub {
     workers: Vec<Worker>,
-    /// Number of workers that are ready or lost.
-    ready: watch::Sender<usize>,
+    /// Counts changes of where the workers are.
+    news: watch::Sender<u64>,
     step: AtomicU64,
     running: Mutex<HashMap<Slot, Running>>,
     ending: Mutex<Vec<JoinHandle<()>>>,
@@ -64,7 +64,8 @@ pub(crate) struct Hub {
 struct Worker {
     /// Messages, each shared by all workers that get it.
     messages: UnboundedSender<Arc<Vec<u8>>>,
-    is_ready: AtomicBool,
+    /// Number of points that it has reached: the beginning of the run, then its steps.
+    reached: AtomicU64,
     is_lost: AtomicBool,
     has_ended: AtomicBool,
 }
@@ -72,7 +73,7 @@ struct Worker {
 impl Worker {
     fn new(messages: UnboundedSender<Arc<Vec<u8>>>) -> Worker {
         let no = || AtomicBool::new(false);
-        Worker { messages, is_ready: no(), is_lost: no(), has_ended: no() }
+        Worker { messages, reached: AtomicU64::new(0), is_lost: no(), has_ended: no() }
     }
 }
 
@@ -125,8 +126,8 @@ impl Hub {
             started.insert(child.id().unwrap_or_default(), (number, Started { child, messages }));
             workers.push(Worker::new(sender));
         }
-        let (step, ready) = (AtomicU64::new(0), watch::Sender::new(0));
-        let hub = Arc::new(Hub { workers, ready, step, running: Mutex::default(), ending: Mutex::default() });
+        let (step, news) = (AtomicU64::new(0), watch::Sender::new(0));
+        let hub = Arc::new(Hub { workers, news, step, running: Mutex::default(), ending: Mutex::default() });
         hub.send_all(&ToWorker::Welcome(welcome), None);
         let connecting =
             tokio::spawn(connect(Arc::clone(&hub), (listener, directory), started, events.clone(), secrets.clone()));
@@ -136,15 +137,22 @@ impl Hub {
 
     /// Waits until every worker has read what the run begins with, which its tasks may change.
     pub(crate) async fn ready(&self) {
-        let mut ready = self.ready.subscribe();
-        let _ = ready.wait_for(|count| *count >= self.workers.len()).await;
+        self.all_reach(1).await;
     }
 
-    /// Starts a task on these hosts, and returns the number of the step.
-    pub(crate) fn step(&self, task: &str, hosts: &[Arc<str>]) -> u64 {
+    async fn all_reach(&self, point: u64) {
+        let is_there =
+            |worker: &Worker| worker.is_lost.load(Ordering::Acquire) || worker.reached.load(Ordering::Acquire) >= point;
+        let _ = self.news.subscribe().wait_for(|_| self.workers.iter().all(is_there)).await;
+    }
+
+    /// Starts a task on these hosts, and returns the number of the step. Before that, every worker must have read what
+    /// leads there, because the task may change it.
+    pub(crate) async fn step(&self, task: &str, hosts: &[Arc<str>]) -> u64 {
         let step = self.step.fetch_add(1, Ordering::AcqRel);
         let hosts = digest(hosts.iter().map(|host| &**host));
         self.send_all(&ToWorker::Step { step, task: task.to_owned(), hosts }, None);
+        self.all_reach(step + 2).await;
         step
     }
 
@@ -208,10 +216,11 @@ impl Hub {
                 slot.clone()
             }
             ToLead::Alive
-            | ToLead::Ready
+            | ToLead::Reached(_)
             | ToLead::Said(_)
             | ToLead::Secret { .. }
             | ToLead::Strayed(_)
+            | ToLead::Inexact
             | ToLead::Ended => return,
         };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,20 +233,32 @@ impl Hub {
         }
     }
 
-    /// Counts a worker that nobody needs to wait for.
-    fn is_ready(&self, index: usize) {
-        if self.workers.get(index).is_some_and(|worker| !worker.is_ready.swap(true, Ordering::AcqRel)) {
-            self.ready.send_modify(|count| *count += 1);
+    fn has_reached(&self, index: usize, point: u64) {
+        if let Some(worker) = self.workers.get(index) {
+            worker.reached.store(point, Ordering::Release);
+            self.news.send_modify(|count| *count += 1);
         }
+    }
+
+    /// Leaves all workers out, because a value has no form in which it reaches them unchanged. Their tasks under way are
+    /// of the controller, and can be repeated.
+    pub(crate) fn leave_all_out(&self, events: &Events) {
+        if self.workers.iter().any(|worker| !worker.is_lost.load(Ordering::Acquire)) {
+            let _ = events.send(Event::Warning(
+                "the run goes on in one process: a date, an infinite or a very large number, or bytes cannot be shared"
+                    .to_owned(),
+            ));
+        }
+        (0..self.workers.len()).for_each(|index| self.leave_out(index, || Answer::NotRun));
     }
 
     /// Leaves a worker out from now on, and ends what waits for it.
     fn leave_out(&self, index: usize, answer: impl Fn() -> Answer) {
-        self.is_ready(index);
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(worker) = self.workers.get(index) {
             worker.is_lost.store(true, Ordering::Release);
         }
+        self.news.send_modify(|count| *count += 1);
         running.retain(|_, task| {
             let is_here = task.worker == index;
             if is_here {
@@ -356,7 +377,8 @@ async fn listen(
                 )));
                 hub.leave_out(index, || Answer::NotRun);
             }
-            Ok(Ok(Some(ToLead::Ready))) => hub.is_ready(index),
+            Ok(Ok(Some(ToLead::Reached(point)))) => hub.has_reached(index, point),
+            Ok(Ok(Some(ToLead::Inexact))) => hub.leave_all_out(events),
             Ok(Ok(Some(ToLead::Said(event)))) => event.said().into_iter().for_each(|event| drop(events.send(event))),
             Ok(Ok(Some(ToLead::Ended))) => {
                 if let Some(worker) = hub.workers.get(index) {

@@ -111,6 +111,7 @@ impl Link {
             });
             return std::future::pending().await;
         }
+        self.send(ToLead::Reached(step + 2));
         step
     }
 
@@ -163,7 +164,7 @@ impl Link {
     }
 
     /// Reports that this process takes another path than the lead. It runs nothing any more.
-    fn stray(&self, why: String) {
+    pub(crate) fn stray(&self, why: String) {
         if !self.has_strayed.swap(true, Ordering::AcqRel) {
             self.send(ToLead::Strayed(why));
         }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub(crate) use hub::{Answer, CommandLine, Hub};
 pub(crate) use link::{Link, Order};
-pub(crate) use sent::{SentEvent, SentOutcome, SentResult};
+pub(crate) use sent::{SentEvent, SentOutcome, SentResult, is_exact};
 pub(crate) use wire::{Slot, ToLead, Welcome};
 
 /// Interval at which a worker reports that it is alive.
@@ -44,7 +44,7 @@ pub(crate) enum Shards {
 }
 
 /// A value that two processes compare instead of a long list.
-fn digest<'a>(hosts: impl Iterator<Item = &'a str>) -> u64 {
+pub(crate) fn digest<'a>(hosts: impl Iterator<Item = &'a str>) -> u64 {
     let mut hasher = DefaultHasher::new();
     hosts.for_each(|host| host.hash(&mut hasher));
     hasher.finish()

@@ -203,6 +203,21 @@ impl SentEffect {
     }
 }
 
+/// Whether a value reaches another process unchanged.
+pub(crate) fn is_exact(value: &Value) -> bool {
+    use minijinja::value::ValueKind;
+    let items = || value.try_iter().into_iter().flatten();
+    match value.kind() {
+        ValueKind::Seq => items().all(|item| is_exact(&item)),
+        ValueKind::Map => items().all(|key| is_exact(&key) && is_exact(&value.get_item(&key).unwrap_or_default())),
+        ValueKind::Number if value.is_integer() => value.as_i64().is_some() || u64::try_from(value.clone()).is_ok(),
+        ValueKind::Number => f64::try_from(value.clone()).is_ok_and(f64::is_finite),
+        ValueKind::Bytes => false,
+        ValueKind::Plain => value.as_str().is_some(),
+        _ => true,
+    }
+}
+
 /// A value as JSON. Unlike the JSON of callbacks, it keeps keys that are not texts.
 fn written(value: &Value) -> Json {
     use minijinja::value::ValueKind;
@@ -389,6 +404,14 @@ mod tests {
         let sent = written(&Value::from(vec![value.clone()]));
         assert_eq!(read(&sent).get_item_by_index(0).unwrap().get_item(&Value::from(1)).unwrap(), Value::from("one"));
         assert_eq!(read(&sent), Value::from(vec![value]));
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_are_not_exact() {
+        let exact = [Value::from(1), Value::from(u64::MAX), Value::from(2.5), Value::from("x"), Value::from(())];
+        assert!(exact.iter().all(is_exact));
+        let others = [Value::from(f64::NAN), Value::from(1_i128 << 70), Value::from_bytes(vec![1])];
+        assert!(!others.iter().any(|other| is_exact(&Value::from(vec![other.clone()]))));
     }
 
     #[test]

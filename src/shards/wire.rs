@@ -27,6 +27,8 @@ pub(crate) struct Slot {
 pub(crate) struct Welcome {
     /// Name of the run in its locks on hosts, so that its processes do not wait for each other.
     pub(crate) lock: Option<String>,
+    /// Digest of the variables and hosts that the run begins with.
+    pub(crate) inputs: u64,
 }
 
 /// A message to a worker.
@@ -56,8 +58,10 @@ pub(crate) enum ToLead {
     Alive,
     /// A value that the lead has to mask from now on.
     Secret { text: Secret, is_password: bool },
-    /// The worker has read what the run begins with.
-    Ready,
+    /// The worker has read what the run begins with (1), or has begun the step with this number less 2.
+    Reached(u64),
+    /// A task of the controller has a value that cannot be sent, and runs in the lead instead.
+    Inexact,
     /// A warning or line of a connection, a template or a plugin.
     Said(Box<SentEvent>),
     /// An event of a task.
@@ -93,5 +97,8 @@ pub(super) async fn read<M: DeserializeOwned>(from: &mut (impl tokio::io::AsyncR
     };
     let mut bytes = Vec::new();
     (&mut *from).take(length.into()).read_to_end(&mut bytes).await?;
-    Ok(Some(serde_json::from_slice(&bytes)?))
+    // Values of the project may be nested deeper than serde_json's own limit; the threads have large stacks.
+    let mut json = serde_json::Deserializer::from_slice(&bytes);
+    json.disable_recursion_limit();
+    Ok(Some(M::deserialize(&mut json)?))
 }

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::execute::{HostOutcome, Part, TaskOnHost, Whole};
 use super::play::Batch;
 use super::recording::named;
-use crate::outcome::TaskResult;
+use crate::action;
+use crate::outcome::{Effect, TaskResult};
 use crate::output::{Event, EventQueue, held_events};
 use crate::playbook::Task;
-use crate::shards::{Answer, Hub, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead};
+use crate::shards::{Answer, Hub, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead, is_exact};
 
 /// A task that starts in all processes.
 #[derive(Clone)]
@@ -28,7 +29,7 @@ impl Batch {
     /// Starts a task in all processes, if there are several.
     pub(super) async fn begin_step(&self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Option<ShardStep> {
         Some(match self.shared.shards.get()? {
-            Shards::Lead(hub) => ShardStep::Lead(Arc::clone(hub), hub.step(&named(task), hosts)),
+            Shards::Lead(hub) => ShardStep::Lead(Arc::clone(hub), hub.step(&named(task), hosts).await),
             Shards::Worker(link) => ShardStep::Worker(Arc::clone(link), link.step(&named(task), hosts).await),
         })
     }
@@ -80,13 +81,15 @@ impl TaskOnHost {
         self.reporter = Some(Arc::new(Reporter::Lead(Arc::clone(&hub), slot.clone())));
         // Only the lead has the terminal, and knows the items that the resumed run completed.
         let is_for_lead = self.task.short_action() == "pause" || self.is_resumed_loop();
-        let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else { return self.run().await };
+        let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else {
+            return self.run_in_lead(&hub).await;
+        };
         let mut last = self.record_sent(&self.scope());
-        let Some(mut answers) = hub.give(&slot, worker) else { return self.run().await };
+        let Some(mut answers) = hub.give(&slot, worker) else { return self.run_in_lead(&hub).await };
         self.begin();
         loop {
             match answers.recv().await {
-                Some(Answer::NotRun) => return self.run().await,
+                Some(Answer::NotRun) => return self.run_in_lead(&hub).await,
                 Some(Answer::Message(ToLead::Event(_, event))) => {
                     event.received(&self.task, &self.host).into_iter().for_each(|event| drop(self.events.send(event)));
                 }
@@ -100,6 +103,15 @@ impl TaskOnHost {
                 None => return self.lost("it ended"),
             }
         }
+    }
+
+    async fn run_in_lead(self, hub: &Hub) -> HostOutcome {
+        let (task, events) = (Arc::clone(&self.task), self.shared.events.clone());
+        let outcome = self.run().await;
+        if is_inexact(&task, &outcome) {
+            hub.leave_all_out(&events);
+        }
+        outcome
     }
 
     /// Takes over an outcome of a worker: prints and records it.
@@ -147,9 +159,14 @@ impl TaskOnHost {
         self.events = events.clone();
         self.reporter = Some(Arc::clone(&reporter));
         let passing = tokio::spawn(pass(queue, Arc::clone(&link), slot.clone()));
+        let task = Arc::clone(&self.task);
         let outcome = self.run().await;
         let _ = events.send(Event::End);
         let _ = passing.await;
+        if is_inexact(&task, &outcome) {
+            link.send(ToLead::Inexact);
+            return outcome;
+        }
         if let Reporter::Worker { outcome: sent, .. } = &*reporter
             && let Some(sent) = sent.lock().unwrap_or_else(PoisonError::into_inner).take()
         {
@@ -157,6 +174,20 @@ impl TaskOnHost {
         }
         outcome
     }
+}
+
+/// Whether tasks can read a value of the controller's own making that another process would receive as another one.
+/// Answers of hosts have none.
+fn is_inexact(task: &Task, outcome: &HostOutcome) -> bool {
+    let of_facts = |effect: &Effect| match effect {
+        Effect::SetFacts(set) => set.vars.iter().all(|(_, value)| is_exact(value)),
+        _ => true,
+    };
+    let is_fine = |result: &TaskResult| {
+        result.effects().iter().all(of_facts)
+            && (task.register.is_none() || result.registered().all(|(_, value)| is_exact(value)))
+    };
+    action::is_immediate(task.short_action()) && !outcome.parts.iter().all(|(part, _)| is_fine(part))
 }
 
 /// Passes the events of a task to the lead, up to [`Event::End`].
