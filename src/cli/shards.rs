@@ -87,8 +87,8 @@ pub(super) async fn lead(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Digest of the variables and hosts that the run begins with. Some can be read only once, or change from one reading to
-/// the next.
+/// Digest of the variables and hosts that the run begins with. Some can be read only once, or change between two
+/// readings.
 fn inputs(session: &Session) -> u64 {
     let text = |vars: &Mapping| -> Vec<String> {
         vars.iter().map(|(key, node)| format!("{}={}", key.to_text(), node.to_json())).collect()

@@ -240,8 +240,8 @@ impl Hub {
         }
     }
 
-    /// Leaves all workers out, because a value has no form in which it reaches them unchanged. Their tasks under way are
-    /// of the controller, and can be repeated.
+    /// Leaves all workers out, because a value has no form in which it reaches them unchanged. Their tasks under way
+    /// are of the controller, and can be repeated.
     pub(crate) fn leave_all_out(&self, events: &Events) {
         if self.workers.iter().any(|worker| !worker.is_lost.load(Ordering::Acquire)) {
             let _ = events.send(Event::Warning(
