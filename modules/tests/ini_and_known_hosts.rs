@@ -162,7 +162,8 @@ fn hashed_host_names_matched() {
     let args = json!({ "name": "h1", "key": "h1 ssh-rsa B", "hash_host": true, "path": path });
     converges("known_hosts", args, directory.path());
     let text = fs::read_to_string(&path).unwrap();
-    assert!(text.starts_with("|1|") && !text.contains("h1"), "{text}");
+    // The hash may have these letters too, but ends with `=`.
+    assert!(text.starts_with("|1|") && !text.contains("h1 "), "{text}");
     // Checks the file with OpenSSH.
     if let Ok(output) = std::process::Command::new("ssh-keygen").args(["-F", "h1", "-f"]).arg(&path).output() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("ssh-rsa"), "{output:?}");
