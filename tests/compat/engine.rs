@@ -79,9 +79,6 @@ impl Engine {
             }
         }
         let path = std::env::var("PATH").unwrap_or_default();
-        if std::env::var_os("COMPAT_SHARDS").is_some() && !line.contains("--step") {
-            command.env("WINDLASS_SHARDS", "3");
-        }
         let output = command
             .args(["-c", &line])
             .current_dir(folder)
