@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::executor::Cost;
@@ -13,7 +14,8 @@ use crate::playbook::Task;
 use crate::strategy::CustomStats;
 
 /// Status of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Success; the result contains whether it changed something.
     Ok,

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -158,9 +157,8 @@ impl Hub {
 
     /// The worker that runs this host's tasks. `None` if the lead runs them.
     pub(crate) fn worker_of(&self, host: &str) -> Option<usize> {
-        let mut hasher = DefaultHasher::new();
-        host.hash(&mut hasher);
-        let chosen = usize::try_from(hasher.finish() % (self.workers.len() as u64 + 1)).unwrap_or_default();
+        let chosen = digest(std::iter::once(host)) % (self.workers.len() as u64 + 1);
+        let chosen = usize::try_from(chosen).unwrap_or_default();
         let index = chosen.checked_sub(1)?;
         self.workers.get(index).is_some_and(|worker| !worker.is_lost.load(Ordering::Acquire)).then_some(index)
     }

@@ -259,7 +259,7 @@ fn read(json: &Json) -> Value {
 pub(crate) enum SentEvent {
     Item {
         host: String,
-        status: SentStatus,
+        status: Status,
         result: SentResult,
         item: String,
         diff: bool,
@@ -300,28 +300,12 @@ pub(crate) enum SentEvent {
     },
 }
 
-/// Status of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SentStatus {
-    Ok,
-    Failed { ignored: bool },
-    Skipped,
-    Unreachable { ignored: bool },
-}
-
 impl SentEvent {
     /// The event for another process. The result of a whole task follows from its outcome, and time is measured where
     /// it is spent.
     pub(crate) fn of(event: Event) -> Option<SentEvent> {
         Some(match event {
             Event::Result(ResultEvent { host, status, result, item: Some(item), diff, no_log, report, .. }) => {
-                let status = match status {
-                    Status::Ok => SentStatus::Ok,
-                    Status::Failed { ignored } => SentStatus::Failed { ignored },
-                    Status::Skipped => SentStatus::Skipped,
-                    Status::Unreachable { ignored } => SentStatus::Unreachable { ignored },
-                };
                 SentEvent::Item { host, status, result: SentResult::of(&result), item, diff, no_log, report }
             }
             Event::Retry { host, task, left, result, .. } => {
@@ -358,12 +342,6 @@ impl SentEvent {
         let of = || Arc::clone(task);
         Some(match self {
             SentEvent::Item { host, status, result, item, diff, no_log, report } => {
-                let status = match status {
-                    SentStatus::Ok => Status::Ok,
-                    SentStatus::Failed { ignored } => Status::Failed { ignored },
-                    SentStatus::Skipped => Status::Skipped,
-                    SentStatus::Unreachable { ignored } => Status::Unreachable { ignored },
-                };
                 let (name, result) = (Arc::clone(name), Arc::new(result.received()));
                 let item = Some(item);
                 Event::Result(ResultEvent {
