@@ -18,11 +18,11 @@ type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)])
 
 const DOCUMENTED: &[Row] = &[
     (
-        "TCP connection",
+        "TCP connection, and then the SSH banner",
         "10 s",
         &[("crates/ssh/src/resolved.rs", "const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);")],
     ),
-    ("SSH banner", "30 s", &[("crates/ssh/src/settings.rs", "handshake: Duration::from_secs(30)")]),
+    ("SSH key exchange", "30 s", &[("crates/ssh/src/settings.rs", "key_exchange: Duration::from_secs(30)")]),
     ("SSH authentication", "60 s", &[("crates/ssh/src/settings.rs", "authentication: Duration::from_secs(60)")]),
     ("SSH channel", "30 s", &[("crates/ssh/src/settings.rs", "channel: Duration::from_secs(30)")]),
     (
@@ -344,8 +344,8 @@ const DOCUMENTED: &[Row] = &[
         "SSH server that refuses connections",
         "10 attempts, 10 s",
         &[
-            ("crates/ssh/src/connect.rs", "const THROTTLED_ATTEMPTS: u32 = 10;"),
-            ("crates/ssh/src/connect.rs", "const LONGEST_PAUSE: Duration = Duration::from_secs(10);"),
+            ("crates/ssh/src/attempts.rs", "const THROTTLED_ATTEMPTS: u32 = 10;"),
+            ("crates/ssh/src/attempts.rs", "const LONGEST_PAUSE: Duration = Duration::from_secs(10);"),
         ],
     ),
     (
@@ -416,7 +416,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
         "SHOWN_DEADLINE",
         "output and not an answer is awaited; the warning is dropped afterwards",
     ),
-    ("crates/ssh/src/connect.rs", "FIRST_PAUSE", "shortest of the pauses that LONGEST_PAUSE bounds"),
+    ("crates/ssh/src/attempts.rs", "FIRST_PAUSE", "shortest of the pauses that LONGEST_PAUSE bounds"),
     ("crates/lab/src/wait.rs", "PAUSE", "interval of attempts in the lab"),
     ("crates/lab/src/ssh.rs", "MOMENT", "one attempt to connect to a host of the lab"),
     ("modules/src/serve/peer/send.rs", "PAUSE", "rest of a listener that cannot accept a connection"),

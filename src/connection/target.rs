@@ -52,10 +52,10 @@ pub struct Target {
     pub ssh_arguments: Vec<String>,
     /// `None` leaves it to ssh_config; `ansible_host_key_checking: false` is [`HostKeyChecking::No`].
     pub host_key_checking: Option<HostKeyChecking>,
-    /// `ansible_timeout`: time limit of the TCP connection; `None` leaves it to ssh_config.
+    /// `ansible_timeout`: time limit of the TCP connection, and of the server's banner; `None` leaves it to ssh_config.
     pub connect_timeout: Option<Duration>,
-    /// `ansible_ssh_retries`: number of further attempts to connect.
-    pub retries: u32,
+    /// `ansible_ssh_retries`: number of further attempts to connect; `None` retries only what fails at once.
+    pub retries: Option<u32>,
     /// `ansible_remote_tmp`: folder for the executor on the host, if programs may be executed there.
     pub remote_tmp: String,
     /// Words of the command that runs a command on the host ([`Kind::Exec`]).
@@ -82,7 +82,7 @@ impl Target {
             ssh_arguments: Vec::new(),
             host_key_checking: None,
             connect_timeout: None,
-            retries: 0,
+            retries: None,
             remote_tmp: "~/.ansible/tmp".to_owned(),
             exec: Vec::new(),
             exec_warning: None,

@@ -23,7 +23,7 @@ pub struct ConnectSettings {
     /// Time limit for connecting, in seconds.
     pub timeout: u64,
     /// Number of further attempts to connect.
-    pub retries: u32,
+    pub retries: Option<u32>,
     /// `ssh_args` of ansible.cfg.
     pub ssh_args: Option<String>,
     /// `ssh_common_args`.
@@ -57,7 +57,7 @@ impl ConnectSettings {
             private_key_file: config.get("private_key_file").map(|file| config.path(&file)),
             password: None,
             timeout: config.number("timeout")?.unwrap_or(10),
-            retries: config.number("reconnection_retries")?.unwrap_or(2),
+            retries: config.number("reconnection_retries")?,
             ssh_args: config.get("ssh_args"),
             ssh_common_args: config.get("ssh_common_args"),
             ssh_extra_args: config.get("ssh_extra_args"),

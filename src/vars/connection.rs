@@ -128,7 +128,7 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
     target.connect_timeout = Some(Duration::from_secs(timeout));
     target.retries = match resolver.value(&["ansible_ssh_retries"], None)? {
         None => settings.connect.retries,
-        Some(value) => number(&value).and_then(|count| u32::try_from(count).ok()).unwrap_or(settings.connect.retries),
+        Some(value) => number(&value).and_then(|count| u32::try_from(count).ok()).or(settings.connect.retries),
     };
     if let Some(folder) = resolver.text(&["ansible_remote_tmp"], None)?.or_else(|| settings.connect.remote_tmp.clone())
     {

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::algorithms::{self, Lists};
+use crate::attempts::pause;
 use crate::authentication::Authentication;
 use crate::client::{Client, Failure, Shared, lost_reason};
 use crate::error::Phase;
@@ -24,11 +25,6 @@ use crate::stream::{self, Meter, Metered, ProxyCommand, Transport};
 use crate::user::{Dialogue, HostKeyUser};
 use crate::{Destination, Error, HostKeyChecking, PresentedKey, Settings};
 
-/// Attempts at a server that refuses connections under load. A jump host or shared sshd refuses more than half of fifty
-/// simultaneous connections.
-const THROTTLED_ATTEMPTS: u32 = 10;
-const FIRST_PAUSE: Duration = Duration::from_millis(400);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A dead peer is noticed after `ALIVE_INTERVAL * ALIVE_COUNT`.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const ALIVE_COUNT: usize = 4;
@@ -91,11 +87,7 @@ impl Connector {
                 {
                     continue;
                 }
-                let throttled =
-                    matches!(error, Error::ClosedBeforeBanner { .. } | Error::KeyExchange { transient: true, .. });
-                let allowed = if throttled { resolved.attempts.max(THROTTLED_ATTEMPTS) } else { resolved.attempts };
-                // Connecting to a jump host has its own retries.
-                if attempt >= allowed || !error.is_transient() || matches!(error, Error::Jump { .. }) {
+                if !resolved.attempts.allow_another(attempt, &error) {
                     return Err(error);
                 }
                 tracing::debug!(host = resolved.peer(), "connecting again after: {error}");
@@ -327,16 +319,19 @@ async fn handshake(
     meter: &Meter,
 ) -> Result<Handle<Client>, Error> {
     let config = Arc::new(config(resolved)?);
-    let after = settings.deadlines.handshake;
     let peer = resolved.peer();
-    match timeout(after, connect_stream(config, stream, client)).await {
+    let mut connecting = std::pin::pin!(connect_stream(config, stream, client));
+    let (mut phase, mut after) = (Phase::Banner, resolved.connect_timeout);
+    let mut outcome = timeout(after, &mut connecting).await;
+    if outcome.is_err() && has_banner(&meter.head()) {
+        (phase, after) = (Phase::KeyExchange, settings.deadlines.key_exchange);
+        outcome = timeout(after, connecting).await;
+    }
+    match outcome {
         Ok(Ok(handle)) => Ok(handle),
         Ok(Err(Failure::HostKey(error))) => Err(error),
         Ok(Err(Failure::Russh(error))) => Err(handshake_failure(peer, &error, &meter.head())),
-        Err(_) => {
-            let phase = if has_banner(&meter.head()) { Phase::KeyExchange } else { Phase::Banner };
-            Err(Error::Timeout { peer, phase, after })
-        }
+        Err(_) => Err(Error::Timeout { peer, phase, after }),
     }
 }
 
@@ -397,11 +392,4 @@ fn config(resolved: &Resolved) -> Result<Config, Error> {
         keepalive_max: options.alive_count.unwrap_or(ALIVE_COUNT),
         ..Config::default()
     })
-}
-
-/// A pause that doubles with every attempt; half of it is random, so that a thousand connections do not retry at once.
-fn pause(attempt: u32) -> Duration {
-    let longest = FIRST_PAUSE.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
-    let chance = getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX));
-    longest.mul_f64(0.5 + chance / 2.0)
 }

@@ -8,6 +8,7 @@
 
 mod account;
 mod algorithms;
+mod attempts;
 mod authentication;
 mod channel;
 mod client;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::account::Account;
 use crate::algorithms;
+use crate::attempts::Attempts;
 use crate::config::{self, Arguments, HostOptions, Query, Sources, Tokens};
 use crate::host_key::HostKeyPolicy;
 use crate::known_hosts::{self, HostName};
@@ -67,7 +68,7 @@ pub(crate) struct Resolved {
     pub(crate) certificate_files: Vec<PathBuf>,
     pub(crate) agent: Option<PathBuf>,
     pub(crate) connect_timeout: Duration,
-    pub(crate) attempts: u32,
+    pub(crate) attempts: Attempts,
     pub(crate) options: HostOptions,
 }
 
@@ -162,7 +163,7 @@ impl Resolved {
             certificate_files: paths(&options.certificate_files)?,
             agent: agent(&options, &tokens).map_err(wrong)?,
             connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
-            attempts: settings.retries.saturating_add(1).max(options.connection_attempts.unwrap_or(1)),
+            attempts: Attempts::new(settings.retries, options.connection_attempts),
             host: tokens.host,
             port: tokens.port,
             user: tokens.user,

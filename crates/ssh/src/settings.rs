@@ -34,10 +34,10 @@ pub struct Settings {
     pub passphrase: Option<PassphraseSource>,
     /// Host key policy; `None` takes it from ssh_config, whose default is `ask`.
     pub host_key_checking: Option<HostKeyChecking>,
-    /// Deadline of the TCP connection; `None` takes it from ssh_config, default 10 s.
+    /// Deadline of the TCP connection, and then of the server's banner; `None` takes it from ssh_config, default 10 s.
     pub connect_timeout: Option<Duration>,
-    /// Number of retries after a failed connection.
-    pub retries: u32,
+    /// Number of retries after a failed connection. `None` retries twice, but not after a passed deadline.
+    pub retries: Option<u32>,
     /// Deadlines of the other phases.
     pub deadlines: Deadlines,
     /// The ssh_config files to read.
@@ -53,8 +53,8 @@ impl std::fmt::Debug for Settings {
 /// Deadlines of the phases after the TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Server's banner and key exchange.
-    pub handshake: Duration,
+    /// Key exchange, from the server's banner on.
+    pub key_exchange: Duration,
     /// Authentication with all its attempts; servers with slow PAM or DNS take many seconds.
     pub authentication: Duration,
     /// Opening of a channel.
@@ -64,7 +64,7 @@ pub struct Deadlines {
 impl Default for Deadlines {
     fn default() -> Self {
         Self {
-            handshake: Duration::from_secs(30),
+            key_exchange: Duration::from_secs(30),
             authentication: Duration::from_secs(60),
             channel: Duration::from_secs(30),
         }

@@ -6,6 +6,8 @@ mod support;
 
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::{SSHD, Sshd, available, free_port, output};
@@ -17,7 +19,8 @@ fn nobody(port: u16) -> (Destination, Settings) {
         arguments: vec!["-oUserKnownHostsFile=/dev/null".into()],
         host_key_checking: Some(HostKeyChecking::AcceptNew),
         config_files: ConfigFiles::None,
-        deadlines: Deadlines { handshake: Duration::from_millis(300), ..Deadlines::default() },
+        connect_timeout: Some(Duration::from_millis(300)),
+        deadlines: Deadlines { key_exchange: Duration::from_millis(300), ..Deadlines::default() },
         ..Settings::default()
     };
     (destination, settings)
@@ -25,18 +28,26 @@ fn nobody(port: u16) -> (Destination, Settings) {
 
 /// Answers every connection with a text, then closes it or keeps it open.
 fn server(text: &'static str, close: bool) -> u16 {
+    counting_server(text, close).0
+}
+
+/// Such a server, and the number of connections it has accepted.
+fn counting_server(text: &'static str, close: bool) -> (u16, Arc<AtomicUsize>) {
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = accepted.clone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         let mut open = Vec::new();
         for mut stream in listener.incoming().flatten() {
+            count.fetch_add(1, Ordering::Relaxed);
             stream.write_all(text.as_bytes()).unwrap();
             if !close {
                 open.push(stream);
             }
         }
     });
-    port
+    (port, accepted)
 }
 
 #[tokio::test]
@@ -61,6 +72,20 @@ async fn each_unreachable_cause_has_its_own_message() {
     destination.host = "no-such-host.invalid".into();
     let error = connect(&destination, &settings).await.unwrap_err();
     assert!(matches!(error, Error::Resolve { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn passed_deadline_repeated_only_by_wish() {
+    for text in ["", "SSH-2.0-Slow\r\n"] {
+        for (retries, attempts) in [(None, 1), (Some(0), 1), (Some(1), 2)] {
+            let (port, accepted) = counting_server(text, false);
+            let (destination, mut settings) = nobody(port);
+            settings.retries = retries;
+            let error = connect(&destination, &settings).await.unwrap_err();
+            assert!(matches!(error, Error::Timeout { .. }), "{error}");
+            assert_eq!(accepted.load(Ordering::Relaxed), attempts, "{retries:?} after {text:?}");
+        }
+    }
 }
 
 #[tokio::test]
