@@ -126,7 +126,7 @@ pub(super) fn refuse<'a>(plays: impl Iterator<Item = &'a Play>, session: &Sessio
             Some(span) => Error::parse(message, span),
             None => Error::usage(message),
         };
-        Err(error.hint("leave --shards out"))
+        Err(error.hint("run in one process with `--shards 1`"))
     };
     if settings.shards > MOST {
         return Err(Error::usage(format!("the setting shards must be at most {MOST}, not {}", settings.shards)));

@@ -74,6 +74,10 @@ impl Worker {
         let no = || AtomicBool::new(false);
         Worker { messages, reached: AtomicU64::new(0), is_lost: no(), has_ended: no() }
     }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
 }
 
 /// A task that a worker was given.
@@ -127,7 +131,7 @@ impl Hub {
         }
         let (step, news) = (AtomicU64::new(0), watch::Sender::new(0));
         let hub = Arc::new(Hub { workers, news, step, running: Mutex::default(), ending: Mutex::default() });
-        hub.send_all(&ToWorker::Welcome(welcome), None);
+        hub.send_all(None, || ToWorker::Welcome(welcome));
         let connecting =
             tokio::spawn(connect(Arc::clone(&hub), (listener, directory), started, events.clone(), secrets.clone()));
         hub.ending.lock().unwrap_or_else(PoisonError::into_inner).push(connecting);
@@ -141,7 +145,7 @@ impl Hub {
 
     async fn all_reach(&self, point: u64) {
         let is_there =
-            |worker: &Worker| worker.is_lost.load(Ordering::Acquire) || worker.reached.load(Ordering::Acquire) >= point;
+            |worker: &Worker| worker.is_lost() || worker.reached.load(Ordering::Acquire) >= point;
         let _ = self.news.subscribe().wait_for(|_| self.workers.iter().all(is_there)).await;
     }
 
@@ -149,8 +153,8 @@ impl Hub {
     /// leads there, because the task may change it.
     pub(crate) async fn step(&self, task: &str, hosts: &[Arc<str>]) -> u64 {
         let step = self.step.fetch_add(1, Ordering::AcqRel);
-        let hosts = digest(hosts.iter().map(|host| &**host));
-        self.send_all(&ToWorker::Step { step, task: task.to_owned(), hosts }, None);
+        let hosts = || digest(hosts.iter().map(|host| &**host));
+        self.send_all(None, || ToWorker::Step { step, task: task.to_owned(), hosts: hosts() });
         self.all_reach(step + 2).await;
         step
     }
@@ -160,7 +164,7 @@ impl Hub {
         let chosen = digest(std::iter::once(host)) % (self.workers.len() as u64 + 1);
         let chosen = usize::try_from(chosen).unwrap_or_default();
         let index = chosen.checked_sub(1)?;
-        self.workers.get(index).is_some_and(|worker| !worker.is_lost.load(Ordering::Acquire)).then_some(index)
+        self.workers.get(index).is_some_and(|worker| !worker.is_lost()).then_some(index)
     }
 
     /// Gives a task on a host to the worker that [`Hub::worker_of`] has chosen. `None` if it is lost, and will not run
@@ -171,7 +175,7 @@ impl Hub {
         let running = Running { worker: index, answers: sender };
         // Leaving a worker out answers all tasks here, so that a task it was sent is never run by the lead as well.
         let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if worker.is_lost.load(Ordering::Acquire) {
+        if worker.is_lost() {
             return None;
         }
         all.insert(slot.clone(), running);
@@ -180,8 +184,8 @@ impl Hub {
     }
 
     /// Passes an outcome of the lead to all workers.
-    pub(crate) fn share(&self, slot: Slot, outcome: SentOutcome) {
-        self.send_all(&ToWorker::Done(slot, Box::new(outcome)), None);
+    pub(crate) fn share(&self, slot: Slot, outcome: impl FnOnce() -> SentOutcome) {
+        self.send_all(None, || ToWorker::Done(slot, Arc::new(outcome())));
     }
 
     /// Ends the workers after the run.
@@ -199,10 +203,14 @@ impl Hub {
         }
     }
 
-    fn send_all(&self, message: &ToWorker, but: Option<usize>) {
-        let message = encoded(message);
-        let others = self.workers.iter().enumerate().filter(|(index, _)| Some(*index) != but);
-        others.for_each(|(_, worker)| send(worker, &message));
+    /// Sends a message to all workers but one. Without any, the message is not made.
+    fn send_all(&self, but: Option<usize>, message: impl FnOnce() -> ToWorker) {
+        let is_other = |(index, worker): &(usize, &Worker)| Some(*index) != but && !worker.is_lost();
+        let mut others = self.workers.iter().enumerate().filter(is_other).peekable();
+        if others.peek().is_some() {
+            let message = encoded(&message());
+            others.for_each(|(_, worker)| send(worker, &message));
+        }
     }
 
     /// Passes a message of a worker to the task that waits for it.
@@ -210,7 +218,7 @@ impl Hub {
         let slot = match &message {
             ToLead::Event(slot, _) | ToLead::Sent(slot, _) | ToLead::Item { slot, .. } => slot.clone(),
             ToLead::Done(slot, outcome) => {
-                self.send_all(&ToWorker::Done(slot.clone(), outcome.clone()), Some(index));
+                self.send_all(Some(index), || ToWorker::Done(slot.clone(), Arc::clone(outcome)));
                 slot.clone()
             }
             ToLead::Alive
@@ -241,7 +249,7 @@ impl Hub {
     /// Leaves all workers out, because a value has no form in which it reaches them unchanged. Their tasks under way
     /// are of the controller, and can be repeated.
     pub(crate) fn leave_all_out(&self, events: &Events) {
-        if self.workers.iter().any(|worker| !worker.is_lost.load(Ordering::Acquire)) {
+        if self.workers.iter().any(|worker| !worker.is_lost()) {
             let _ = events.send(Event::Warning(
                 "the run goes on in one process: a date, an infinite or a very large number, or bytes cannot be shared"
                     .to_owned(),
@@ -272,7 +280,7 @@ fn encoded(message: &ToWorker) -> Arc<Vec<u8>> {
 }
 
 fn send(worker: &Worker, message: &Arc<Vec<u8>>) {
-    if !worker.is_lost.load(Ordering::Acquire) {
+    if !worker.is_lost() {
         // Without a receiver the worker is about to be left out.
         let _ = worker.messages.send(Arc::clone(message));
     }

@@ -21,7 +21,7 @@ pub(crate) enum Order {
     /// Run it.
     Run,
     /// Take over this outcome.
-    Take(Box<SentOutcome>),
+    Take(Arc<SentOutcome>),
 }
 
 /// The connection to the lead.
@@ -147,7 +147,7 @@ impl Link {
 
     /// Sends the outcome of a task that this process has run.
     pub(crate) fn done(&self, slot: Slot, outcome: SentOutcome) {
-        self.send(ToLead::Done(slot, Box::new(outcome)));
+        self.send(ToLead::Done(slot, Arc::new(outcome)));
         self.under_way.fetch_sub(1, Ordering::AcqRel);
     }
 

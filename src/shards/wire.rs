@@ -45,7 +45,7 @@ pub(super) enum ToWorker {
     /// The worker is to run the task on a host.
     Run(Slot),
     /// Another process ran the task on a host.
-    Done(Slot, Box<SentOutcome>),
+    Done(Slot, Arc<SentOutcome>),
     /// The run ends without further tasks.
     End,
 }
@@ -71,7 +71,7 @@ pub(crate) enum ToLead {
     /// Result of an item, and the host it was delegated to.
     Item { slot: Slot, index: usize, result: Box<SentResult>, delegate: Option<String>, no_log: bool },
     /// The outcome of a task.
-    Done(Slot, Box<SentOutcome>),
+    Done(Slot, Arc<SentOutcome>),
     /// The worker is not where the lead is, and runs nothing any more.
     Strayed(String),
     /// The worker has followed to the end of the run.

@@ -41,7 +41,7 @@ impl ShardStep {
         if let ShardStep::Lead(hub, step) = self {
             let looped = outcome.result.get("results").is_some() || outcome.parts.len() != 1;
             let slot = Slot { step: *step, host: Arc::clone(&outcome.host) };
-            hub.share(slot, SentOutcome::of(outcome, looped, true));
+            hub.share(slot, || SentOutcome::of(outcome, looped, true));
         }
     }
 }
@@ -64,11 +64,11 @@ impl Reporter {
 
     /// Passes on the outcome. A worker does so after the events that came before.
     pub(super) fn done(&self, done: &HostOutcome, looped: bool, no_log: bool) {
-        let sent = SentOutcome::of(done, looped, no_log);
+        let sent = || SentOutcome::of(done, looped, no_log);
         match self {
             Reporter::Lead(hub, slot) => hub.share(slot.clone(), sent),
             Reporter::Worker { outcome, .. } => {
-                *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
+                *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent());
             }
         }
     }
@@ -97,7 +97,7 @@ impl TaskOnHost {
                 Some(Answer::Message(ToLead::Item { index, result, delegate, no_log, .. })) => {
                     self.record_item(index, &(result.received(), delegate), no_log);
                 }
-                Some(Answer::Message(ToLead::Done(_, outcome))) => return self.taken_over(*outcome, last).await,
+                Some(Answer::Message(ToLead::Done(_, outcome))) => return self.taken_over(Arc::unwrap_or_clone(outcome), last).await,
                 Some(Answer::Message(_)) => {}
                 Some(Answer::Lost(reason)) => return self.lost(&reason),
                 None => return self.lost("it ended"),
@@ -150,7 +150,7 @@ impl TaskOnHost {
     pub(super) async fn follow(mut self, link: Arc<Link>, step: u64) -> HostOutcome {
         let slot = Slot { step, host: Arc::clone(&self.host) };
         if let Order::Take(outcome) = link.order(&slot).await {
-            return self.received(*outcome);
+            return self.received(Arc::unwrap_or_clone(outcome));
         }
         link.begin();
         let (events, queue) = held_events();

@@ -41,9 +41,9 @@ const FILES: &[(&str, &str)] = &[
 pub(crate) const CASES: &[Case] = &[
     // Several processes.
     case(
-        "windlass playbook -i hosts free.yml --shards 2",
-        "leave --shards out",
-        &["windlass playbook -i hosts free.yml"],
+        "WINDLASS_SHARDS=2 windlass playbook -i hosts free.yml",
+        "run in one process with `--shards 1`",
+        &["WINDLASS_SHARDS=2 windlass playbook -i hosts free.yml --shards 1"],
     ),
     case(
         "windlass playbook -i hosts asks.yml --shards 2",
