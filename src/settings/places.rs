@@ -257,4 +257,43 @@ mod tests {
         }
         assert!(has_effect("defaults", "forks") && !has_effect("defaults", "nocows"));
     }
+
+    /// Words between backticks.
+    fn quoted(text: &str) -> Vec<&str> {
+        text.split('`').skip(1).step_by(2).collect()
+    }
+
+    #[test]
+    fn documented_settings_are_those_with_an_effect() {
+        let page = include_str!("../../docs/compatibility/settings.md");
+        let (_, table) = page.split_once("## With effect").unwrap();
+        let rows = table.lines().skip_while(|line| !line.starts_with("| `[")).take_while(|line| line.starts_with('|'));
+        let mut documented = Vec::new();
+        for row in rows {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            for section in quoted(cells[1]) {
+                let section = section.trim_matches(['[', ']']);
+                match cells[2].starts_with("all") {
+                    true => documented.push((section, "*")),
+                    false => documented.extend(quoted(cells[2]).into_iter().map(|key| (section, key))),
+                }
+            }
+        }
+        let without: Vec<_> = documented
+            .iter()
+            .filter(|(section, key)| !key.contains('*') && !has_effect(section, key))
+            .map(|(section, key)| format!("{section}.{key}"))
+            .collect();
+        assert_eq!(without, Vec::<String>::new(), "documented, but without effect");
+        let is_documented = |(section, key): &(&str, &str)| {
+            *section == "windlass" || documented.contains(&(section, key)) || documented.contains(&(section, "*"))
+        };
+        let mut missing: Vec<_> = index()
+            .iter()
+            .filter(|(_, (_, ini))| !ini.is_empty() && !ini.iter().any(is_documented))
+            .map(|(name, _)| *name)
+            .collect();
+        missing.sort_unstable();
+        assert_eq!(missing, Vec::<&str>::new(), "with an effect, but not documented");
+    }
 }
