@@ -315,6 +315,85 @@ fn values_keep_their_types_in_all_processes() {
 }
 
 #[test]
+fn large_results_of_loops_are_complete_in_all_processes() {
+    // Above 32 MiB for a host, large values are on disk.
+    let project = Project::new(
+        r#"- hosts: web
+  gather_facts: false
+  tasks:
+    - shell: "head -c 12000000 /dev/zero | tr '\\0' {{ item }}"
+      loop: [a, b, c, d]
+      register: large
+      no_log: true
+      when: inventory_hostname in ['web1', 'web2', 'web3']
+    - assert:
+        that: "hostvars[item].large.results | map(attribute='stdout') | map('length') | unique | list == [12000000]"
+        quiet: true
+      loop: [web1, web2, web3]
+"#,
+    );
+    let output = project.run(&["--shards", "3"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn no_task_runs_twice_beside_a_value_that_cannot_be_sent() {
+    let project = Project::new(
+        r#"- hosts: all
+  gather_facts: false
+  tasks:
+    - action: "{{ 'set_fact' if is_date else 'shell' }}"
+      args: "{{ {'when': '2026-11-28' | to_datetime('%Y-%m-%d')} if is_date else {'cmd': command} }}"
+      vars:
+        is_date: "{{ inventory_hostname == date_of }}"
+        command: "echo {{ inventory_hostname }} >> FOLDER/ran; sleep 2"
+    - set_fact: {"when_{{ item }}": "{{ '2026-11-28' | to_datetime('%Y-%m-%d') if item == 2 else item }}"}
+      loop: [1, 2]
+"#,
+    );
+    // One of these two hosts, at least, is of a worker.
+    for host in ["web1", "db1"] {
+        let output = project.run(&["--shards", "3", "-e", &format!("date_of={host}")]);
+        let text = stdout(&output) + &stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.contains("the run goes on in one process: a date"), "{text}");
+        let mut ran = project.lines("ran");
+        ran.sort_unstable();
+        ran.dedup();
+        assert_eq!((ran.len(), project.lines("ran").len()), (11, 11), "each other host once: {text}");
+        assert_eq!(text.matches("=> (item=1)").count(), 12, "each item is reported once: {text}");
+        fs::remove_file(project.path("ran")).unwrap();
+    }
+}
+
+#[test]
+fn what_belongs_to_a_result_reaches_all_processes() {
+    let project = Project::new(
+        r#"- hosts: web
+  gather_facts: false
+  tasks:
+    - block:
+        - shell: exit 1
+          args: {chdir: "/{{ 'tmp' }}"}
+      rescue:
+        - assert: {that: "hostvars[item].ansible_failed_task.args.chdir == '/tmp'", quiet: true}
+          loop: "{{ groups.web }}"
+    - plain:
+    - assert: {that: "'discovered_interpreter_python' in hostvars[item].ansible_facts", quiet: true}
+      loop: "{{ groups.web }}"
+    - set_fact: {written: plain}
+      run_once: true
+    - assert: {that: "written | type_debug == 'AnsibleUnicode'", quiet: true}
+"#,
+    );
+    fs::create_dir(project.path("library")).unwrap();
+    project.write("library/plain.py", "#!/usr/bin/python\n# WANT_JSON\nprint('{\"changed\": false}')\n");
+    let output = project.run(&["--shards", "3", "--compat", "2.18"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(!stderr(&output).contains("process"), "{}", stderr(&output));
+}
+
+#[test]
 fn workers_end_with_the_first_process() {
     let project = Project::new(
         "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: echo >> FOLDER/begun; sleep 60; touch FOLDER/late\n",

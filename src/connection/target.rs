@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_ssh::{HostKeyChecking, Secret};
 
 /// Type of a connection (`ansible_connection`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Kind {
     /// SSH.
     Ssh,

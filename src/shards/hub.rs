@@ -84,6 +84,8 @@ impl Worker {
 #[derive(Debug)]
 struct Running {
     worker: usize,
+    /// Whether the task changes nothing but the run, so that it may run twice.
+    is_repeatable: bool,
     answers: UnboundedSender<Answer>,
 }
 
@@ -144,8 +146,7 @@ impl Hub {
     }
 
     async fn all_reach(&self, point: u64) {
-        let is_there =
-            |worker: &Worker| worker.is_lost() || worker.reached.load(Ordering::Acquire) >= point;
+        let is_there = |worker: &Worker| worker.is_lost() || worker.reached.load(Ordering::Acquire) >= point;
         let _ = self.news.subscribe().wait_for(|_| self.workers.iter().all(is_there)).await;
     }
 
@@ -169,10 +170,10 @@ impl Hub {
 
     /// Gives a task on a host to the worker that [`Hub::worker_of`] has chosen. `None` if it is lost, and will not run
     /// the task.
-    pub(crate) fn give(&self, slot: &Slot, index: usize) -> Option<UnboundedReceiver<Answer>> {
+    pub(crate) fn give(&self, slot: &Slot, index: usize, is_repeatable: bool) -> Option<UnboundedReceiver<Answer>> {
         let worker = self.workers.get(index)?;
         let (sender, answers) = mpsc::unbounded_channel();
-        let running = Running { worker: index, answers: sender };
+        let running = Running { worker: index, is_repeatable, answers: sender };
         // Leaving a worker out answers all tasks here, so that a task it was sent is never run by the lead as well.
         let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if worker.is_lost() {
@@ -246,8 +247,8 @@ impl Hub {
         }
     }
 
-    /// Leaves all workers out, because a value has no form in which it reaches them unchanged. Their tasks under way
-    /// are of the controller, and can be repeated.
+    /// Leaves all workers out, because a value has no form in which it reaches them unchanged. They complete those of
+    /// their tasks that cannot be repeated.
     pub(crate) fn leave_all_out(&self, events: &Events) {
         if self.workers.iter().any(|worker| !worker.is_lost()) {
             let _ = events.send(Event::Warning(
@@ -255,22 +256,21 @@ impl Hub {
                     .to_owned(),
             ));
         }
-        (0..self.workers.len()).for_each(|index| self.leave_out(index, || Answer::NotRun));
+        let answer = |task: &Running| task.is_repeatable.then_some(Answer::NotRun);
+        (0..self.workers.len()).for_each(|index| self.leave_out(index, answer));
     }
 
-    /// Leaves a worker out from now on, and ends what waits for it.
-    fn leave_out(&self, index: usize, answer: impl Fn() -> Answer) {
+    /// Leaves a worker out from now on. Answers its tasks, except those that it still completes.
+    fn leave_out(&self, index: usize, answer: impl Fn(&Running) -> Option<Answer>) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(worker) = self.workers.get(index) {
             worker.is_lost.store(true, Ordering::Release);
         }
         self.news.send_modify(|count| *count += 1);
         running.retain(|_, task| {
-            let is_here = task.worker == index;
-            if is_here {
-                let _ = task.answers.send(answer());
-            }
-            !is_here
+            let Some(answer) = (task.worker == index).then(|| answer(task)).flatten() else { return true };
+            let _ = task.answers.send(answer);
+            false
         });
     }
 }
@@ -381,7 +381,7 @@ async fn listen(
                     "process {} of the run was left out: {why}. Its hosts continue in the first process.",
                     index + 2
                 )));
-                hub.leave_out(index, || Answer::NotRun);
+                hub.leave_out(index, |_| Some(Answer::NotRun));
             }
             Ok(Ok(Some(ToLead::Reached(point)))) => hub.has_reached(index, point),
             Ok(Ok(Some(ToLead::Inexact))) => hub.leave_all_out(events),
@@ -391,7 +391,7 @@ async fn listen(
                     worker.has_ended.store(true, Ordering::Release);
                 }
                 // It has done all that it started.
-                hub.leave_out(index, || Answer::NotRun);
+                hub.leave_out(index, |_| Some(Answer::NotRun));
             }
             Ok(Ok(Some(message))) => hub.received(index, message),
         }
@@ -416,7 +416,7 @@ fn lose(hub: &Hub, index: usize, events: &Events, reason: &str) {
             index + 2
         )));
     }
-    hub.leave_out(index, || Answer::Lost(reason.to_owned()));
+    hub.leave_out(index, |_| Some(Answer::Lost(reason.to_owned())));
 }
 
 /// Passes on what a worker prints as errors.

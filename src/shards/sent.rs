@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
-use windlass_template::{Value, from_json, to_json};
+use windlass_template::{Origin, Value, from_json, to_json};
 use windlass_yaml::{Node, Span};
 
+use crate::connection::Kind;
 use crate::outcome::{Effect, IncludedVars, InventoryChange, NewGroup, NewHost, SetFacts, StatsUpdate, TaskResult};
 use crate::output::{Event, JobState, ResultEvent, Status};
 use crate::playbook::Task;
@@ -28,6 +29,9 @@ pub(crate) struct SentResult {
     report: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
+    /// Arguments of a failed action, which its `rescue` can read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<Vec<(Arc<str>, Json)>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     marks: Vec<Mark>,
 }
@@ -43,12 +47,13 @@ enum Mark {
     Interrupted,
 }
 
-/// A change of the run. Which Python a host has stays with the process that found it.
+/// A change of the run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SentEffect {
     Facts(Map<String, Json>),
-    SetFacts { vars: Vec<(Arc<str>, Json)>, cacheable: bool },
+    Python { kind: Kind, user: Option<String>, path: String },
+    SetFacts { vars: Vec<(Arc<str>, Json)>, cacheable: bool, origins: Vec<(Arc<str>, String)> },
     IncludedVars { files: Vec<PathBuf>, name: Option<String>, merge: bool },
     Host { name: String, groups: Vec<String>, vars: Json },
     Group { name: String, parents: Vec<String> },
@@ -103,11 +108,20 @@ impl SentOutcome {
         self.delegate.as_deref()
     }
 
-    /// Result of the task, and of each item with the host it was delegated to.
-    pub(crate) fn results(&mut self) -> (TaskResult, Vec<(TaskResult, Option<String>)>) {
+    /// Result of the task, and of each item with the host it was delegated to. `keep` may move values of an item to
+    /// disk, before they become part of the task's result.
+    pub(crate) fn results(
+        &mut self,
+        mut keep: impl FnMut(&mut TaskResult),
+    ) -> (TaskResult, Vec<(TaskResult, Option<String>)>) {
         let mut result = std::mem::take(&mut self.result).received();
         let Some(items) = self.items.take() else { return (result.clone(), vec![(result, self.delegate.take())]) };
-        let parts: Vec<_> = items.into_iter().map(|(item, delegate)| (item.received(), delegate)).collect();
+        let received = |(item, delegate): (SentResult, _)| {
+            let mut part = item.received();
+            keep(&mut part);
+            (part, delegate)
+        };
+        let parts: Vec<_> = items.into_iter().map(received).collect();
         if parts.len() > 1 && result.get("results").is_some() {
             result.set("results", parts.iter().map(|(part, _)| part.to_value()).collect::<Value>());
         }
@@ -124,11 +138,20 @@ impl SentResult {
             (Mark::Predicted, result.is_predicted()),
             (Mark::Interrupted, result.is_interrupted()),
         ];
+        let mut values: Map<_, _> = result.iter().map(|(key, value)| (key.to_string(), written(value))).collect();
+        // An item that was reported has its large values on disk alone.
+        let whole = result.is_on_disk().then(|| result.to_value()).unwrap_or_default();
+        for key in whole.try_iter().into_iter().flatten() {
+            let name = key.as_str().unwrap_or_default().to_owned();
+            values.entry(name).or_insert_with(|| written(&whole.get_item(&key).unwrap_or_default()));
+        }
+        let of_args = |(name, value): (&Arc<str>, &Value)| (Arc::clone(name), written(value));
         SentResult {
-            values: result.iter().map(|(key, value)| (key.to_string(), written(value))).collect(),
-            effects: result.effects().iter().filter_map(SentEffect::of).collect(),
+            values,
+            effects: result.effects().iter().map(SentEffect::of).collect(),
             report: result.report().map(str::to_owned),
             advice: result.advice().map(str::to_owned),
+            args: result.args().map(|args| args.iter().map(of_args).collect()),
             marks: marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).collect(),
         }
     }
@@ -149,20 +172,28 @@ impl SentResult {
                 result
             }
         };
-        self.marks.into_iter().fold(result.with_advice(self.advice.as_deref()), marked)
+        let args = self.args.map(|args| args.into_iter().map(|(name, value)| (name, read(&value))).collect());
+        self.marks.into_iter().fold(result.with_advice(self.advice.as_deref()).with_args(args), marked)
     }
 }
 
 impl SentEffect {
-    fn of(effect: &Effect) -> Option<SentEffect> {
-        Some(match effect {
+    fn of(effect: &Effect) -> SentEffect {
+        match effect {
             Effect::Facts(facts) => {
                 SentEffect::Facts(facts.iter().map(|(name, value)| (name.to_owned(), written(value))).collect())
             }
-            Effect::Python { .. } => return None,
+            Effect::Python { kind, user, path } => {
+                SentEffect::Python { kind: *kind, user: user.clone(), path: path.clone() }
+            }
             Effect::SetFacts(set) => SentEffect::SetFacts {
                 vars: set.vars.iter().map(|(name, value)| (Arc::clone(name), written(value))).collect(),
                 cacheable: set.cacheable,
+                origins: set
+                    .origins
+                    .iter()
+                    .map(|(name, origin)| (Arc::clone(name), origin.word().to_owned()))
+                    .collect(),
             },
             Effect::IncludedVars(IncludedVars { files, name, merge }) => {
                 SentEffect::IncludedVars { files: files.clone(), name: name.clone(), merge: *merge }
@@ -177,15 +208,17 @@ impl SentEffect {
             Effect::Stats(StatsUpdate { data, per_host, aggregate }) => {
                 SentEffect::Stats { data: data.clone(), per_host: *per_host, aggregate: *aggregate }
             }
-        })
+        }
     }
 
     fn received(self) -> Effect {
         match self {
             SentEffect::Facts(facts) => Effect::Facts(HostFacts::of_cache(&read(&Json::Object(facts)))),
-            SentEffect::SetFacts { vars, cacheable } => {
+            SentEffect::Python { kind, user, path } => Effect::Python { kind, user, path },
+            SentEffect::SetFacts { vars, cacheable, origins } => {
                 let vars = vars.into_iter().map(|(name, value)| (name, read(&value))).collect();
-                Effect::SetFacts(SetFacts { vars, cacheable, origins: Vec::new() })
+                let origins = origins.into_iter().map(|(name, word)| (name, Origin::of_word(&word))).collect();
+                Effect::SetFacts(SetFacts { vars, cacheable, origins })
             }
             SentEffect::IncludedVars { files, name, merge } => {
                 Effect::IncludedVars(IncludedVars { files, name, merge })

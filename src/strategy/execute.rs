@@ -230,9 +230,7 @@ impl TaskOnHost {
     /// Reports the task's result and builds its outcome.
     pub(super) fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
         let Whole { mut result, delegate, looped, mut parts, mut notify, forgiven } = whole;
-        // A failed result is kept for `rescue`, and any for a debugger.
-        let has_reader = self.task.register.is_some() || self.task.keyword("debugger").is_some();
-        let is_kept = has_reader || result.failed();
+        let is_kept = self.has_reader(&result);
         let counted = match self.admit(&mut result, is_kept, Size::default()) {
             Ok(counted) => Some(counted),
             Err(refusal) => {
@@ -262,12 +260,22 @@ impl TaskOnHost {
             _counted: counted,
         };
         self.record_done(&outcome, looped, no_log);
-        // In lockstep, the outcomes of all hosts wait for the slowest.
-        if !is_kept || outcome.result.is_on_disk() {
+        self.free(&mut outcome);
+        outcome
+    }
+
+    /// Whether other tasks read this result: a failed one is kept for `rescue`, and any for a debugger.
+    pub(super) fn has_reader(&self, result: &TaskResult) -> bool {
+        self.task.register.is_some() || self.task.keyword("debugger").is_some() || result.failed()
+    }
+
+    /// Frees large values that nobody reads from memory any more, since the outcomes of all hosts wait in lockstep for
+    /// the slowest.
+    pub(super) fn free(&self, outcome: &mut HostOutcome) {
+        if !self.has_reader(&outcome.result) || outcome.result.is_on_disk() {
             let parts = outcome.parts.iter_mut().map(|(part, _)| part);
             parts.chain([&mut outcome.result]).for_each(kept::shed);
         }
-        outcome
     }
 
     /// Counts a result. Fails if its size plus `more` exceeds the host's share for registered results and facts.

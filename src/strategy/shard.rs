@@ -4,10 +4,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::execute::{HostOutcome, Part, TaskOnHost, Whole};
+use super::kept::{self, Counted};
 use super::play::Batch;
 use super::recording::named;
 use crate::action;
-use crate::outcome::{Effect, TaskResult};
+use crate::outcome::{Effect, Size, TaskResult};
 use crate::output::{Event, EventQueue, held_events};
 use crate::playbook::Task;
 use crate::shards::{Answer, Hub, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead, is_exact};
@@ -84,24 +85,38 @@ impl TaskOnHost {
         let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else {
             return self.run_in_lead(&hub).await;
         };
+        let is_repeatable = action::is_immediate(self.task.short_action());
         let mut last = self.record_sent(&self.scope());
-        let Some(mut answers) = hub.give(&slot, worker) else { return self.run_in_lead(&hub).await };
+        let Some(mut answers) = hub.give(&slot, worker, is_repeatable) else { return self.run_in_lead(&hub).await };
         self.begin();
+        // A task that runs twice is reported once.
+        let mut held = Vec::new();
         loop {
             match answers.recv().await {
                 Some(Answer::NotRun) => return self.run_in_lead(&hub).await,
-                Some(Answer::Message(ToLead::Event(_, event))) => {
-                    event.received(&self.task, &self.host).into_iter().for_each(|event| drop(self.events.send(event)));
+                Some(Answer::Message(ToLead::Done(_, outcome))) => {
+                    held.into_iter().for_each(|message| self.relay(message, &mut last));
+                    return self.taken_over(Arc::unwrap_or_clone(outcome), last).await;
                 }
-                Some(Answer::Message(ToLead::Sent(_, handlers))) => last = self.record_notified(handlers).or(last),
-                Some(Answer::Message(ToLead::Item { index, result, delegate, no_log, .. })) => {
-                    self.record_item(index, &(result.received(), delegate), no_log);
-                }
-                Some(Answer::Message(ToLead::Done(_, outcome))) => return self.taken_over(Arc::unwrap_or_clone(outcome), last).await,
-                Some(Answer::Message(_)) => {}
+                Some(Answer::Message(message)) if is_repeatable => held.push(message),
+                Some(Answer::Message(message)) => self.relay(message, &mut last),
                 Some(Answer::Lost(reason)) => return self.lost(&reason),
                 None => return self.lost("it ended"),
             }
+        }
+    }
+
+    /// Prints and records what a worker says about the task. `last` is the last line in the journal.
+    fn relay(&self, message: ToLead, last: &mut Option<u64>) {
+        match message {
+            ToLead::Event(_, event) => {
+                event.received(&self.task, &self.host).into_iter().for_each(|event| drop(self.events.send(event)));
+            }
+            ToLead::Sent(_, handlers) => *last = self.record_notified(handlers).or(*last),
+            ToLead::Item { index, result, delegate, no_log, .. } => {
+                self.record_item(index, &(result.received(), delegate), no_log);
+            }
+            _ => {}
         }
     }
 
@@ -117,21 +132,34 @@ impl TaskOnHost {
     /// Takes over an outcome of a worker: prints and records it.
     async fn taken_over(self, sent: SentOutcome, line: Option<u64>) -> HostOutcome {
         let (looped, no_log, delegate) = (sent.is_looped(), sent.no_log, sent.delegate().map(str::to_owned));
-        let outcome = self.received(sent);
+        let mut outcome = self.received(sent);
         let result = Ok(outcome.result.clone());
         self.await_record(line, &result).await;
         let delegate = delegate.as_deref().filter(|_| !looped);
         self.send_result(&outcome.result, delegate, Part::whole(looped), outcome.ignored, no_log);
         self.record_outcome(&outcome, looped, no_log);
+        self.free(&mut outcome);
         outcome
     }
 
-    /// An outcome of another process, as if this one had run the task.
+    /// An outcome of another process, as if this one had run the task. That one has decided whether there is room for
+    /// the result.
     fn received(&self, mut sent: SentOutcome) -> HostOutcome {
-        let (result, parts) = sent.results();
+        let mut of_items: Option<Counted> = None;
+        let (mut result, parts) = sent.results(|item| {
+            let more = of_items.as_ref().map(Counted::size).unwrap_or_default();
+            if let Ok(counted) = self.admit(item, true, more) {
+                of_items = Some(counted.and(of_items.take()));
+            }
+            if item.is_on_disk() {
+                kept::shed(item);
+            }
+        });
+        let is_kept = self.has_reader(&result);
+        let counted = self.admit(&mut result, is_kept, Size::default()).ok();
         let SentOutcome { ignored, notify, delegate_facts, action, .. } = sent;
         let host = Arc::clone(&self.host);
-        HostOutcome { host, result, ignored, parts, notify, delegate_facts, action, stopped: false, _counted: None }
+        HostOutcome { host, result, ignored, parts, notify, delegate_facts, action, stopped: false, _counted: counted }
     }
 
     /// Outcome of a task whose worker is lost.
@@ -150,7 +178,9 @@ impl TaskOnHost {
     pub(super) async fn follow(mut self, link: Arc<Link>, step: u64) -> HostOutcome {
         let slot = Slot { step, host: Arc::clone(&self.host) };
         if let Order::Take(outcome) = link.order(&slot).await {
-            return self.received(Arc::unwrap_or_clone(outcome));
+            let mut outcome = self.received(Arc::unwrap_or_clone(outcome));
+            self.free(&mut outcome);
+            return outcome;
         }
         link.begin();
         let (events, queue) = held_events();
