@@ -214,10 +214,9 @@ impl Inventory {
 
     /// Adds a host to a group, and keeps the position that requests it.
     pub(crate) fn join_at(&mut self, host: HostId, group: GroupId, span: &Span) {
-        if self.join(host, group)
-            && let Some(places) = &mut self.places
-        {
-            places.members.insert((group, host), span.clone());
+        let is_new = self.join(host, group);
+        if let Some(places) = &mut self.places {
+            places.join(group, host, is_new, span);
         }
     }
 

@@ -128,6 +128,59 @@ impl Error {
     }
 }
 
+/// A problem at its position in a source.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// The problem in one sentence.
+    pub message: String,
+    /// Its position.
+    pub span: Span,
+    /// Suggested remedy.
+    pub hint: Option<String>,
+    /// Whether the source cannot be read; otherwise a part of it is ignored.
+    pub is_error: bool,
+}
+
+impl Error {
+    /// The problem, if it has a position.
+    pub fn problem(&self) -> Option<Problem> {
+        let (message, span, hint) = match self {
+            Self::Meaning { message, span, hint } => (message.clone(), span, hint.clone()),
+            Self::Yaml(error) => (error.message().to_owned(), error.span(), error.hint().map(str::to_owned)),
+            _ => return None,
+        };
+        span.is_located().then(|| Problem { message, span: span.clone(), hint, is_error: true })
+    }
+}
+
+impl Warning {
+    /// The problems of a source, if all of them have positions.
+    pub fn problems(&self) -> Option<Vec<Problem>> {
+        match self {
+            Self::Ignored { message, span } => {
+                let problem = Problem { message: message.clone(), span: span.clone(), hint: None, is_error: false };
+                Some(vec![problem])
+            }
+            Self::Yaml(warning) => {
+                let message = match warning {
+                    windlass_yaml::Warning::DuplicateKey { key, first, .. } => {
+                        format!("The key `{key}` is at line {} already, and the value here is used.", first.line)
+                    }
+                    windlass_yaml::Warning::DeprecatedTag { tag, instead, .. } => {
+                        format!("The tag `{tag}` is deprecated; use {instead} instead.")
+                    }
+                    _ => return None,
+                };
+                Some(vec![Problem { message, span: warning.span().clone(), hint: None, is_error: false }])
+            }
+            Self::Unparsed { reasons, .. } if !reasons.is_empty() => {
+                reasons.iter().map(|(_, error)| error.problem()).collect()
+            }
+            _ => None,
+        }
+    }
+}
+
 fn render(span: &Span, message: &str, hint: Option<&str>) -> String {
     let place = span.to_string();
     let mut text = if place.is_empty() { message.to_owned() } else { format!("{place}: {message}") };

@@ -34,7 +34,7 @@ mod words;
 mod yaml;
 
 pub use address::parse as parse_address;
-pub use error::{Error, Warning};
+pub use error::{Error, Problem, Warning};
 pub use expressions::Expressions;
 pub use foreign::{Configured, ForeignInventory, ForeignPlugins, ForeignVars, VarsOwner};
 pub use layers::{Layer, LayerOrigin, Place};
@@ -43,5 +43,5 @@ pub use load::{DirectoryFilter, LoadOptions};
 pub use model::{Group, Host, HostName, Inventory};
 pub use names::GroupNames;
 pub use pattern::{Matches, split_pattern};
-pub use places::{Membership, Replaced};
+pub use places::{Membership, Repeated, Replaced};
 pub use subset::sources_included_by;

@@ -1,5 +1,6 @@
 //! Loads sources into an inventory.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,6 +78,8 @@ pub struct LoadOptions {
     pub keep_places: bool,
     /// Whether `constructed` sees `extra_vars` by default (`use_extra_vars`).
     pub use_extra_vars: bool,
+    /// Texts that replace files, by absolute path: unsaved documents of an editor.
+    pub texts: Arc<HashMap<PathBuf, Arc<str>>>,
 }
 
 impl Default for LoadOptions {
@@ -98,6 +101,7 @@ impl Default for LoadOptions {
             use_extra_vars: false,
             merge_hashes: false,
             keep_places: false,
+            texts: Arc::default(),
         }
     }
 }
@@ -343,7 +347,12 @@ impl Loader<'_> {
 
     /// Reads a file and decrypts it if needed.
     pub(crate) fn content(&self, path: &Path) -> Result<Arc<Source>, Error> {
-        read_source(path, &self.options.secrets)
+        match self.options.texts.get(path) {
+            Some(text) if !windlass_vault::is_encrypted(text.as_bytes()) => {
+                Ok(Source::new(path.display().to_string(), text.to_string()))
+            }
+            _ => read_source(path, &self.options.secrets),
+        }
     }
 
     pub(crate) fn yaml_options(&self) -> Options {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_yaml::{Key, Mapping, Node, Span};
 
 use crate::model::{ALL, GroupId, HostId, Inventory, UNGROUPED};
-use crate::{Group, Host, LayerOrigin};
+use crate::{Group, Host, HostName, LayerOrigin};
 
 /// Owner of variables in the sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,17 @@ pub struct Replaced {
     pub value: Node,
 }
 
+/// A host that a source names in the same group again.
+#[derive(Clone, Debug)]
+pub struct Repeated {
+    host: HostId,
+    group: GroupId,
+    /// The first position.
+    pub first: Span,
+    /// The second position.
+    pub second: Span,
+}
+
 /// Positions and replaced values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
@@ -33,9 +44,23 @@ pub(crate) struct Places {
     /// Positions that put a group (second) into another (first).
     pub(crate) children: HashMap<(GroupId, GroupId), Span>,
     replaced: Vec<Replaced>,
+    repeated: Vec<Repeated>,
 }
 
 impl Places {
+    /// Keeps the position that puts a host into a group.
+    pub(crate) fn join(&mut self, group: GroupId, host: HostId, is_new: bool, span: &Span) {
+        if is_new {
+            self.members.insert((group, host), span.clone());
+            return;
+        }
+        let first = self.members.get(&(group, host)).filter(|first| first.source.name == span.source.name);
+        if let Some(first) = first.filter(|first| *first != span) {
+            let (first, second) = (first.clone(), span.clone());
+            self.repeated.push(Repeated { host, group, first, second });
+        }
+    }
+
     /// Keeps the values that `news` is about to replace.
     pub(crate) fn replace<'n>(
         &mut self,
@@ -88,6 +113,15 @@ impl Inventory {
             reasons
         };
         groups.iter().filter_map(|group| Some((self.group_at(*group)?, reasons(*group)))).collect()
+    }
+
+    /// Hosts that a source names in the same group again, with the names of host and group.
+    pub fn repeated(&self) -> impl Iterator<Item = (&HostName, &Arc<str>, &Repeated)> {
+        let all = self.places.iter().flat_map(|places| &places.repeated);
+        all.filter_map(|repeated| {
+            let (host, group) = (self.host_at(repeated.host)?, self.group_at(repeated.group)?);
+            Some((host.name(), group.name(), repeated))
+        })
     }
 
     /// Values of a variable that later sources replaced within a layer of a host, the latest first.
