@@ -204,6 +204,124 @@ fn unmatched_host_pattern_found_with_inventory_only() {
 }
 
 #[test]
+fn unreadable_inventory_found_at_its_place() {
+    for (name, text, place, message) in [
+        (
+            "hosts.ini",
+            "[web]\nw1\n[all:children]\nweb\nwbe\n",
+            "5:1",
+            "should be a child of `all`, but there is no such",
+        ),
+        ("hosts.ini", "[web]\nw1 port 80\n", "2:4", "`port` is not of the form name=value"),
+        ("hosts.ini", "[web:child]\n", "1:1", "The section [web:child] is of an unknown kind"),
+        ("hosts", "w1\n[web:vars]\na=1\n", "2:1", "but there is no such group"),
+        ("hosts.yml", "all:\n  hosts: [w1\n", "3:1", ""),
+        ("hosts.yml", "all:\n  hosts: [w1]\n", "2:10", "`hosts` of the group `all` must be a mapping"),
+    ] {
+        let project = Project::new(&[(name, text), ("site.yml", "- name: Web\n  hosts: wbe\n  tasks: []\n")]);
+        let output = project.lint(&["-i", name]);
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(printed.starts_with(&format!("{name}:{place}: error[inventory-syntax]: ")), "{printed}");
+        assert!(printed.contains(message) && !printed.contains("unknown-group"), "{printed}");
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn ignored_part_of_an_inventory_found() {
+    let text = "all:\n  host:\n    w1:\n  children:\n    web: {hosts: {w1: {a: 1, a: 2}}}\n";
+    let project = Project::new(&[("hosts.yml", text)]);
+    let printed = project.text(&["-i", "hosts.yml"]);
+    assert!(
+        printed.contains("hosts.yml:2:3: warning[inventory-syntax]: `host` in the group `all` is ignored"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("hosts.yml:5:30: warning[inventory-syntax]: The key `a` is at line 5 already"),
+        "{printed}"
+    );
+    assert_eq!(project.text(&[]), "");
+}
+
+#[test]
+fn unreadable_inventory_outside_of_the_project_ends_with_its_error() {
+    let project = Project::new(&[("site.yml", "- name: Web\n  hosts: all\n  tasks: []\n")]);
+    let outside = Project::new(&[("hosts.ini", "[all:children]\nweb\n")]);
+    let output = project.lint(&["-i", outside.path().join("hosts.ini").to_str().unwrap()]);
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.contains("The group `web` should be a child of `all`"), "{printed}");
+    assert!(printed.contains("hosts.ini:2:1"), "{printed}");
+    assert_eq!(output.status.code(), Some(1));
+    project.write("hosts.ini", "[all:children]\nweb\n");
+    assert_eq!(project.lint(&["-i", "hosts.ini", "site.yml"]).status.code(), Some(1));
+    assert_eq!(project.lint(&["-i", "hosts.ini"]).status.code(), Some(2));
+}
+
+#[test]
+fn host_listed_twice_in_a_group_found() {
+    let project = Project::new(&[
+        ("hosts.ini", "[web]\nw1\nw2\n[db]\nw1\n[web:hosts]\nw[1:2] rack=a\n"),
+        ("more.ini", "[web]\nw1\n"),
+    ]);
+    let printed = project.text(&["-i", "hosts.ini", "-i", "more.ini"]);
+    assert_eq!(
+        printed,
+        "hosts.ini:7:1: warning[duplicate-host]: the group `web` has the host `w1` at line 2 already\n"
+    );
+}
+
+#[test]
+fn misspelt_group_of_an_inventory_found() {
+    let plays = "- name: Nodes\n  hosts: kube_node:&web2\n  tasks: []\n";
+    let ini = "[kube-node]\nn1\n[etcd]\nn1\n[web1]\nn1\n[databases]\nn1\n";
+    let yaml = "all:\n  children:\n    kube-node: {hosts: {n1: }}\n    databases: {hosts: {n1: }}\n";
+    for (name, text, places) in [("hosts.ini", ini, ["1:2", "7:2"]), ("hosts.yml", yaml, ["3:5", "4:5"])] {
+        let files = [(name, text), ("site.yml", plays), ("group_vars/database.yml", "port: 1\n")];
+        let printed = Project::new(&files).text(&["-i", name, "--rule", "misspelt-group"]);
+        let finding = |place, group, meant| {
+            let message = format!("warning[misspelt-group]: nothing names the group `{group}`");
+            format!("{name}:{place}: {message}\n    help: did you mean `{meant}`?\n")
+        };
+        let [first, second] = places;
+        assert_eq!(printed, finding(first, "kube-node", "kube_node") + &finding(second, "databases", "database"));
+    }
+    let both = [("hosts.ini", "[kube-node]\nn1\n[kube_node]\nn1\n[web2]\nn1\n"), ("site.yml", plays)];
+    assert_eq!(Project::new(&both).text(&["-i", "hosts.ini", "--rule", "misspelt-group"]), "");
+}
+
+#[test]
+fn misspelt_variable_of_an_inventory_found() {
+    let project = Project::new(&[
+        ("roles/web/defaults/main.yml", "web_listen_port: 80\nweb_user: www\nweb_node_1: a\n"),
+        ("roles/web/meta/argument_specs.yml", "argument_specs: {main: {options: {web_document_root: {type: path}}}}\n"),
+        (
+            "roles/web/tasks/main.yml",
+            "- debug: {msg: '{{ web_listen_port }} {{ web_user }} {{ web_document_root }}'}\n",
+        ),
+        ("group_vars/web.yml", "web_lisen_port: 81\nunrelated: 1\nweb_users: [www]\nanswer: '{{ web_users }}'\n"),
+        (
+            "hosts.ini",
+            "[web]\nw1 web_usr=x web_document_root=/srv web_node_2=b\nw2 web_usr=y\n[web:vars]\nweb_document_rot = web_usr2\n",
+        ),
+    ]);
+    let rule = "misspelt-variable";
+    assert_eq!(project.found(rule), ["group_vars/web.yml:1:1 warning"]);
+    let printed = project.text(&["-i", "hosts.ini", "--rule", rule]);
+    let found: Vec<&str> = printed.lines().filter(|line| !line.starts_with(' ')).collect();
+    let message = |place: &str, name: &str| {
+        format!("{place}: warning[misspelt-variable]: nothing in the project uses the variable `{name}`")
+    };
+    assert_eq!(
+        found,
+        [
+            message("group_vars/web.yml:1:1", "web_lisen_port"),
+            message("hosts.ini:2:4", "web_usr"),
+            message("hosts.ini:5:1", "web_document_rot"),
+        ]
+    );
+}
+
+#[test]
 fn variable_of_given_inventory_is_defined() {
     let project = Project::new(&[("site.yml", &play("    - debug: {msg: '{{ rack }}'}\n"))]);
     let outside = Project::new(&[("hosts.yml", "all:\n  hosts: {web1: {rack: a}}\n")]);

@@ -335,6 +335,38 @@ fn unsaved_buffer_defines_names() {
 }
 
 #[test]
+fn mistakes_of_an_inventory_found_while_it_is_written() {
+    let text = play("    - name: X\n      ping:\n");
+    let files =
+        [("ansible.cfg", "[defaults]\ninventory = hosts.ini\n"), ("hosts.ini", "[web]\nw1\n"), ("site.yml", &text)];
+    let mut editor = Editor::new(&files, &["-i", "hosts.ini"]);
+    editor.open("hosts.ini", "[web-front]\nw1\n[all:children]\nweb\n");
+    assert_eq!(editor.findings("hosts.ini", 1), ["inventory-syntax 3:0-3"]);
+    editor.change("hosts.ini", 2, "[wbes]\nw1.example\nw1.example a=1\n");
+    assert_eq!(editor.findings("hosts.ini", 2), ["duplicate-host 2:0-10"]);
+    // Plays are compared with the text in the editor, and not with the file.
+    editor.open("site.yml", &text.replace("hosts: web", "hosts: wbes_"));
+    assert_eq!(editor.findings("hosts.ini", 2), ["misspelt-group 0:1-5", "duplicate-host 2:0-10"]);
+    assert_eq!(editor.findings("site.yml", 1), ["unknown-group 1:9-14"]);
+    editor.change("hosts.ini", 3, "[wbes_]\nw1.example\n");
+    assert_eq!(editor.findings("hosts.ini", 3), Vec::<String>::new());
+    assert_eq!(editor.findings("site.yml", 1), Vec::<String>::new());
+}
+
+#[test]
+fn mistakes_of_a_yaml_inventory_have_ranges() {
+    let mut editor = Editor::new(&[HOSTS], &[]);
+    editor.open("hosts.yml", "all:\n  hosts: {a1: }\n  child:\n    web:\n");
+    assert_eq!(editor.findings("hosts.yml", 1), ["inventory-syntax 2:2-7"]);
+    editor.change("hosts.yml", 2, "all:\n  hosts: [a1]\n");
+    assert_eq!(editor.findings("hosts.yml", 2).len(), 1);
+    editor.change("hosts.yml", 3, "all: [\n");
+    assert_eq!(editor.findings("hosts.yml", 3).len(), 1);
+    editor.change("hosts.yml", 4, "all:\n  hosts: {a1: }\n");
+    assert_eq!(editor.findings("hosts.yml", 4), Vec::<String>::new());
+}
+
+#[test]
 fn inventory_script_never_run() {
     use std::os::unix::fs::PermissionsExt as _;
     let mut editor = Editor::silent(&[("hosts.yml", "#!/bin/sh\ntouch \"$(dirname \"$0\")/ran\"\necho '{}'\n")], &[]);

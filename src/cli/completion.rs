@@ -8,7 +8,6 @@ use clap::{Arg, Args, Command, CommandFactory as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter};
 use clap_complete::env::{CompleteEnv, Shells};
 
-use super::lint::load_inventory;
 use crate::error::Result;
 use crate::journal::State;
 use crate::lint::{self, Workspace};
@@ -95,7 +94,9 @@ fn hosts(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(settings) = settings() else { return Vec::new() };
     let given = inventories(std::env::args_os());
     let sources = if given.is_empty() { settings.inventory.sources } else { given };
-    let Ok(Some(inventory)) = load_inventory(&sources, &mut |_| {}) else { return Vec::new() };
+    let Ok(Ok(Some((inventory, _)))) = lint::load_inventory(&sources, &lint::Texts::default()) else {
+        return Vec::new();
+    };
     let groups = inventory.groups().map(|group| group.name().to_string());
     terms(current, groups.chain(inventory.hosts().map(|host| host.name().to_string())))
 }
@@ -105,7 +106,7 @@ fn tags(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(settings) = settings() else { return Vec::new() };
     let options = lint::Options {
         paths: vec![".".into()],
-        inventory: None,
+        inventory: lint::Inventoried::default(),
         rules: Vec::new(),
         skip: lint::RULES.to_vec(),
         modules: super::lint::modules(&settings),

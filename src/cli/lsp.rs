@@ -16,12 +16,12 @@ output. No template is rendered, no inventory script runs, and no host is connec
 
 Examples:
   windlass lsp                                   # with the inventory of ansible.cfg
-  windlass lsp -i inventory/hosts.yml            # complete and check host patterns with this inventory
+  windlass lsp -i inventory/hosts.yml            # check this inventory, and host patterns with it
   windlass lsp --severity warning                # without findings about style"
 )]
 pub(super) struct Arguments {
-    /// Inventory to complete host patterns from, relative to the editor's workspace: a file, a directory or a list of
-    /// hosts; no script is run [default: the inventory of ansible.cfg]
+    /// Inventory to check, and to complete host patterns from, relative to the editor's workspace: a file, a directory
+    /// or a list of hosts; no script is run [default: the inventory of ansible.cfg]
     #[arg(short, long, value_name = "INVENTORY")]
     inventory: Vec<String>,
     /// Lowest severity to show
@@ -43,11 +43,6 @@ fn environment(sources: &[String]) -> Result<Environment> {
     let settings = Settings::from_config(&config)?;
     let has_inventory = config.get("inventory").is_some();
     let sources = if sources.is_empty() && has_inventory { &settings.inventory.sources } else { sources };
-    let mut warnings = Vec::new();
-    let inventory = lint::whole_inventory(sources, &mut |warning| warnings.push(warning)).unwrap_or_else(|error| {
-        warnings.push(error.message().to_owned());
-        None
-    });
     let modules = lint::modules(&settings);
-    Ok(Environment { modules, inventory, roles_path: settings.code.roles_path, warnings })
+    Ok(Environment { modules, sources: sources.to_vec(), roles_path: settings.code.roles_path })
 }

@@ -227,7 +227,7 @@ fn is_in(path: &Path, folder: &str) -> bool {
 }
 
 /// Name of a group or host of which a file below `group_vars` or `host_vars` holds variables.
-fn name_below(path: &Path, folder: &str) -> Option<String> {
+pub(super) fn name_below(path: &Path, folder: &str) -> Option<String> {
     let mut parts = path.iter().skip_while(|part| *part != folder).skip(1);
     let name = parts.next()?.to_str()?;
     let stem = ["yml", "yaml", "json"].iter().find_map(|extension| name.strip_suffix(extension)?.strip_suffix('.'));

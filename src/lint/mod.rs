@@ -8,6 +8,7 @@ mod discover;
 mod finding;
 mod fix;
 mod index;
+mod inventory;
 mod names;
 mod range;
 mod report;
@@ -19,12 +20,12 @@ mod suppress;
 mod walk;
 mod workspace;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_inventory::Inventory;
+use windlass_inventory::Problem;
 use windlass_template::uses::{Form, uses};
 
 use self::names::Names;
@@ -37,6 +38,7 @@ use crate::foreign::Modules;
 pub(crate) use discover::{LARGEST, likely_kind, root_of};
 pub use finding::{Edit, Finding, Place};
 pub use index::{Index, Spot};
+pub use inventory::{Inventoried, Texts, load as load_inventory};
 pub use report::Format;
 pub use rule::{RULES, Rule, Severity};
 pub use settings::{FILE, rule};
@@ -49,8 +51,8 @@ pub use workspace::Workspace;
 pub struct Options {
     /// Files and directories to report on; other files of the project are read for their definitions.
     pub paths: Vec<PathBuf>,
-    /// Inventory to compare host patterns with.
-    pub inventory: Option<Inventory>,
+    /// Inventory to check, and to compare host patterns with.
+    pub inventory: Inventoried,
     /// Rules to check; empty for all.
     pub rules: Vec<&'static Rule>,
     /// Rules to skip.
@@ -67,6 +69,8 @@ pub struct Report {
     findings: Vec<Finding>,
     /// Names of each project by its directory, if the workspace lasts.
     indexes: Vec<(PathBuf, Index)>,
+    /// Problems of the inventory in files that are not reported on.
+    unplaced: Vec<Problem>,
 }
 
 /// Checks a project.
@@ -83,7 +87,7 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
     }
     // Each project is read once, however many of its paths are given.
     let roots: BTreeSet<PathBuf> = options.paths.iter().map(|path| discover::root_of(path)).collect();
-    let mut report = Report { files: Vec::new(), findings: Vec::new(), indexes: Vec::new() };
+    let mut report = Report { files: Vec::new(), findings: Vec::new(), indexes: Vec::new(), unplaced: Vec::new() };
     for root in &roots {
         let settings = Settings::read(root)?;
         let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
@@ -113,6 +117,11 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
         report.findings.append(&mut findings);
         report.files.append(&mut files);
     }
+    let chosen = report.files.iter().filter(|file| file.is_chosen);
+    let chosen: HashSet<PathBuf> = chosen.map(|file| crate::vars::absolute(&file.path)).collect();
+    let is_unplaced =
+        |problem: &&Problem| !chosen.contains(&crate::vars::absolute(Path::new(&problem.span.source.name)));
+    report.unplaced = options.inventory.problems.iter().filter(is_unplaced).cloned().collect();
     // An alias of YAML has the findings of its anchor.
     let key = |finding: &Finding| (finding.file, finding.place, finding.rule.id, finding.message.clone());
     report.findings.sort_by_key(key);
@@ -137,7 +146,10 @@ fn findings<'p>(
     tree: &'p walk::Tree<'p>,
     parsed: &'p [Parsed<'p>],
 ) -> Vec<Finding> {
-    let mut names = Names::read(files, tree, options.inventory.as_ref());
+    let of_inventory = files.iter().map(|file| (crate::vars::absolute(&file.path), file.index));
+    let inventory_files = of_inventory.filter(|(path, _)| options.inventory.files.contains(path)).collect();
+    let inventory = options.inventory.inventory.as_ref();
+    let mut names = Names::read(files, tree, inventory, &inventory_files);
     for text in parsed {
         if let Ok(uses) = &text.uses {
             names.note(uses, text.form);
@@ -152,7 +164,9 @@ fn findings<'p>(
         names: &names,
         parsed,
         modules: &options.modules,
-        inventory: options.inventory.as_ref(),
+        inventory,
+        problems: &options.inventory.problems,
+        inventory_files: &inventory_files,
     };
     let mut findings = Vec::new();
     CHECKS.iter().for_each(|check| check(&context, &mut findings));
@@ -235,6 +249,11 @@ impl Report {
         let ranges = range::Ranges::new(file);
         let of_file = self.findings.iter().filter(|finding| finding.file == index);
         (of_file.map(|finding| (finding.clone(), ranges.of(finding))).collect(), file.error.is_some())
+    }
+
+    /// Problems of the inventory in files that are not reported on.
+    pub fn unplaced(&self) -> &[Problem] {
+        &self.unplaced
     }
 
     /// Names of each project by its directory; empty unless the workspace lasts.

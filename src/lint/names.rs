@@ -1,6 +1,7 @@
 //! Names of variables in the project: where they are defined, and where they are mentioned.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
 use windlass_inventory::Inventory;
 use windlass_template::uses::{Form, UseKind, Uses};
@@ -31,15 +32,22 @@ pub(super) struct Names<'p> {
 
 impl<'p> Names<'p> {
     /// Reads the files, and the variables written in the inventory.
-    pub(super) fn read(files: &'p [SourceFile], tree: &'p Tree<'p>, inventory: Option<&'p Inventory>) -> Names<'p> {
+    /// `inventory_files` has the indexes of its files.
+    pub(super) fn read(
+        files: &'p [SourceFile],
+        tree: &'p Tree<'p>,
+        inventory: Option<&'p Inventory>,
+        inventory_files: &HashMap<PathBuf, usize>,
+    ) -> Names<'p> {
         let mut names = Names::default();
         if let Some(inventory) = inventory {
             let of_hosts = inventory.hosts().map(|host| host.variables());
             let of_groups = inventory.groups().map(|group| group.variables());
             names.defined.extend(of_hosts.chain(of_groups).flat_map(|vars| vars.keys()).filter_map(|key| key.as_str()));
         }
+        let in_inventory: HashSet<usize> = inventory_files.values().copied().collect();
         for file in files {
-            names.words(file);
+            names.words(file, in_inventory.contains(&file.index));
             names.file(file);
         }
         for task in &tree.tasks {
@@ -82,6 +90,16 @@ impl<'p> Names<'p> {
             || crate::vars::magic::NAMES.contains(&name)
             || windlass_template::uses::is_global(name)
             || is_of_engine(name)
+    }
+
+    /// Whether a variable is mentioned, or might be composed from parts.
+    pub(super) fn is_used(&self, name: &str) -> bool {
+        let is_composed = |stem: &&str| {
+            let is_part = stem.len() > 2 && *stem != name;
+            let is_prefix = stem.ends_with('_') && name.starts_with(stem);
+            is_part && (is_prefix || (stem.starts_with('_') && name.ends_with(stem)))
+        };
+        self.mentioned.contains(name) || self.stems.iter().any(is_composed)
     }
 
     fn file(&mut self, file: &'p SourceFile) {
@@ -150,8 +168,16 @@ impl<'p> Names<'p> {
         }
     }
 
-    /// Reads the words of a file.
-    fn words(&mut self, file: &'p SourceFile) {
+    fn mention(&mut self, word: &'p str) {
+        self.mentioned.insert(word);
+        if word.ends_with('_') || word.starts_with('_') {
+            self.stems.insert(word);
+        }
+    }
+
+    /// Reads the words of a file. In an inventory that is no YAML, only values mention variables.
+    fn words(&mut self, file: &'p SourceFile, is_inventory: bool) {
+        let has_assignments = is_inventory && file.kind == Kind::Text;
         let is_yaml = !matches!(file.kind, Kind::Template | Kind::Text);
         let is_python = file.path.extension().is_some_and(|extension| extension == "py");
         let is_prose = file.path.extension().is_some_and(|extension| extension == "md" || extension == "rst");
@@ -167,16 +193,24 @@ impl<'p> Names<'p> {
                 if is_python {
                     self.python.insert(word);
                 }
-                if is_definition || is_prose || is_comment {
-                    continue;
+                if !(is_definition || is_prose || is_comment || has_assignments) {
+                    self.mention(word);
                 }
-                self.mentioned.insert(word);
-                if word.ends_with('_') || word.starts_with('_') {
-                    self.stems.insert(word);
-                }
+            }
+            if has_assignments {
+                values_in(line).flat_map(words_of).for_each(|word| self.mention(word));
             }
         }
     }
+}
+
+/// Values in a line of an INI or TOML inventory: `name = value`, or `host name=value name=value`.
+fn values_in(line: &str) -> impl Iterator<Item = &str> {
+    let variable = line.split_once('=').filter(|(name, _)| !name.trim().contains(char::is_whitespace));
+    let words = line.split_whitespace().filter(move |_| variable.is_none());
+    let of_words = words.map(|word| word.split_once('=').map_or(word, |(_, value)| value));
+    let has_values = line.contains('=');
+    variable.map(|(_, value)| value).into_iter().chain(of_words.filter(move |_| has_values))
 }
 
 /// Identifiers in a text.

@@ -7,7 +7,7 @@ use windlass_yaml::{Node, Span, Value};
 
 use super::finding::{Finding, Place};
 use super::rule::SYNTAX_ERROR;
-use super::source::{SourceFile, place_of};
+use super::source::{Kind, SourceFile, place_of};
 
 /// Keys and values of a file by their places.
 pub(super) struct Ranges<'f> {
@@ -58,6 +58,10 @@ impl<'f> Ranges<'f> {
         }
         let length = match self.texts.get(&finding.place) {
             Some(value) => length_of(line, value),
+            // A name in an inventory.
+            None if self.file.kind == Kind::Text => {
+                line.find(|c: char| c.is_whitespace() || "=]#".contains(c)).unwrap_or(line.len())
+            }
             None => line.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(line.len()),
         };
         self.visible(start, length)

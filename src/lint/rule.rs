@@ -75,6 +75,10 @@ rules! {
         "A keyword or action that Ansible replaced",
         "`with_*` loops, `local_action` and `include` have successors. `include` was removed from Ansible, which makes it \
          an error; the others still work.";
+    DUPLICATE_HOST: "duplicate-host", Warning, false, [],
+        "A host that a group of an inventory lists twice",
+        "The second line adds nothing but its variables, and is probably another host with a misspelt name. Checked with `-i`, \
+         within one file.";
     DUPLICATE_KEY: "duplicate-key", Warning, false, ["yaml[key-duplicates]"],
         "A key that a mapping has twice",
         "Only the last of the two values counts, and nothing reports it when the other is changed.";
@@ -85,6 +89,11 @@ rules! {
     HANDLER_UNUSED: "handler-unused", Warning, false, [],
         "A handler that nothing notifies",
         "No task notifies the handler, neither by name nor by a topic of its `listen`. It never runs.";
+    INVENTORY_SYNTAX: "inventory-syntax", Error, false, [],
+        "A part of an inventory that cannot be read or has no effect",
+        "A run skips a source that cannot be read, and warns. Such a source has an undefined group in `[...:children]`, a \
+         line that is neither a host nor a section, or invalid YAML. A part that is only ignored, such as a misspelt `hosts` \
+         or the first of two equal keys, is a warning. Checked with `-i`.";
     JINJA_SPACING: "jinja-spacing", Info, true, ["jinja[spacing]"],
         "No space inside of `{{ }}`",
         "One space after `{{` and before `}}` is the usual style. `--fix` inserts it.";
@@ -95,6 +104,16 @@ rules! {
     MISSING_COLLECTION: "missing-collection", Info, false, [],
         "A module whose collection is not installed here",
         "Neither the module nor its options could be checked. The finding is reported once for each module.";
+    MISSPELT_GROUP: "misspelt-group", Warning, false, [],
+        "A group whose name resembles a missing one",
+        "No play names the group, and plays or files in `group_vars` name another one that the inventory lacks and that is \
+         spelt nearly the same, such as `kube_node` for `kube-node`. Names that differ by a number are not reported. Checked \
+         with `-i`.";
+    MISSPELT_VARIABLE: "misspelt-variable", Warning, false, [],
+        "A variable whose name resembles one of a role",
+        "An inventory, `group_vars` or `host_vars` sets a variable that nothing in the project uses, and a role of the \
+         project defines or documents one that is spelt nearly the same. Variables in the inventory itself are checked with \
+         `-i`.";
     MODULE_OPTION: "module-option", Error, false, ["args", "args[module]"],
         "An unknown, missing or invalid option of a module",
         "The options of a task are compared with those of the module: names, required options, permitted values and types. \

@@ -3,17 +3,15 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
-
-use windlass_inventory::Inventory;
 
 use super::names;
 use super::server::Event;
 use crate::error::{Error, Result};
 use crate::foreign::Modules;
-use crate::lint::{self, Finding, Index, Severity, Workspace};
+use crate::lint::{self, Finding, Index, Inventoried, Severity, Texts, Workspace};
 
 /// Maximum number of files of a project.
 const MOST_FILES: usize = 50_000;
@@ -23,12 +21,10 @@ const MOST_FILES: usize = 50_000;
 pub struct Environment {
     /// Finder of modules.
     pub modules: Arc<Modules>,
-    /// Inventory, read without running anything.
-    pub inventory: Option<Inventory>,
+    /// Sources of the inventory.
+    pub sources: Vec<String>,
     /// Directories with roles.
     pub roles_path: Vec<PathBuf>,
-    /// Problems for the user.
-    pub warnings: Vec<String>,
 }
 
 /// Reads the environment. It is called after the server has entered the directory of the editor's workspace, and
@@ -77,7 +73,8 @@ pub(super) fn start(load: Load, severity: Severity, events: SyncSender<Event>) -
 }
 
 fn work(load: &Load, severity: Severity, jobs: &Receiver<Job>, events: &SyncSender<Event>) {
-    let mut worker = Worker { workspace: Workspace::with_limit(MOST_FILES), environment: None, severity };
+    let mut worker =
+        Worker { workspace: Workspace::with_limit(MOST_FILES), environment: None, inventory: None, severity };
     for job in jobs {
         let outcome = catch_unwind(AssertUnwindSafe(|| worker.check(load, job)));
         let checked = outcome.unwrap_or_else(|_| {
@@ -99,35 +96,71 @@ fn work(load: &Load, severity: Severity, jobs: &Receiver<Job>, events: &SyncSend
 struct Worker {
     workspace: Workspace,
     environment: Option<Environment>,
+    /// The inventory, and the texts of open documents among its files; `None` before it is read.
+    inventory: Option<(Inventoried, Texts)>,
     severity: Severity,
 }
 
 impl Worker {
-    fn check(&mut self, load: &Load, job: Job) -> Result<Checked> {
-        let mut environment = match self.environment.take().filter(|_| !job.is_reload) {
-            Some(environment) => environment,
-            None => load()?,
+    /// The inventory with the texts of open documents, read again if these have changed.
+    fn inventory_with(&mut self, sources: &[String], buffers: &HashMap<PathBuf, Arc<str>>) -> (Inventoried, Texts) {
+        let folders: Vec<PathBuf> = sources.iter().map(|source| crate::vars::absolute(Path::new(source))).collect();
+        let known = self.inventory.take();
+        let is_of_inventory = |path: &PathBuf| {
+            let is_included = known.as_ref().is_some_and(|(inventory, _)| inventory.files.contains(path));
+            is_included || folders.iter().any(|folder| path.starts_with(folder))
         };
+        let texts: HashMap<PathBuf, Arc<str>> = buffers
+            .iter()
+            .filter(|(path, _)| is_of_inventory(path))
+            .map(|(path, text)| (path.clone(), Arc::clone(text)))
+            .collect();
+        match known {
+            Some((inventory, former)) if *former == texts => (inventory, former),
+            _ => {
+                let texts = Texts::new(texts);
+                let inventory = Inventoried::read(sources, &texts).unwrap_or_else(|error| Inventoried {
+                    warnings: vec![error.message().to_owned()],
+                    ..Inventoried::default()
+                });
+                (inventory, texts)
+            }
+        }
+    }
+
+    fn check(&mut self, load: &Load, job: Job) -> Result<Checked> {
+        let environment = match self.environment.take().filter(|_| !job.is_reload) {
+            Some(environment) => environment,
+            None => {
+                self.inventory = None;
+                load()?
+            }
+        };
+        let (inventory, texts) = self.inventory_with(&environment.sources, &job.buffers);
         self.workspace.set_buffers(job.buffers);
         let mut options = lint::Options {
             paths: job.wanted.iter().map(|(path, _)| path.clone()).collect(),
-            inventory: environment.inventory.take(),
+            inventory,
             rules: Vec::new(),
             skip: Vec::new(),
             modules: Arc::clone(&environment.modules),
         };
         let report = lint::check_in(&mut self.workspace, &options);
-        environment.inventory = options.inventory.take();
+        let mut inventoried = std::mem::take(&mut options.inventory);
+        let inventory = inventoried.inventory.as_ref();
         let mut checked = Checked {
-            inventory: environment.inventory.as_ref().map(names::of_inventory),
-            inventory_variables: environment.inventory.as_ref().map(names::variables_of).unwrap_or_default(),
+            inventory: inventory.map(names::of_inventory),
+            inventory_variables: inventory.map(names::variables_of).unwrap_or_default(),
             modules: environment.modules.names(),
             roles: names::roles_in(&environment.roles_path),
-            problems: std::mem::take(&mut environment.warnings),
+            problems: std::mem::take(&mut inventoried.warnings),
             ..Checked::default()
         };
         self.environment = Some(environment);
+        self.inventory = Some((inventoried, texts));
         let mut report = report?;
+        let unplaced = report.unplaced().iter();
+        checked.problems.extend(unplaced.map(|problem| format!("{}: {}", problem.span, problem.message)));
         report.keep_from(self.severity);
         checked.indexes = report.take_indexes();
         for (path, version) in job.wanted {

@@ -50,7 +50,7 @@ fn matches_any(inventory: &Inventory, term: &str) -> bool {
 }
 
 /// Names of groups and hosts that tasks add.
-fn added_names(context: &Context<'_>) -> HashSet<String> {
+pub(super) fn added_names(context: &Context<'_>) -> HashSet<String> {
     let mut added = HashSet::new();
     for action in context.tree.tasks.iter().filter_map(|task| task.action.as_ref()) {
         let options: &[&str] = match action.short() {

@@ -4,6 +4,7 @@ mod commands;
 mod files;
 mod handlers;
 mod hosts;
+mod inventory;
 mod keywords;
 mod modules;
 mod options;
@@ -12,9 +13,10 @@ mod style;
 mod templates;
 mod variables;
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
-use windlass_inventory::Inventory;
+use windlass_inventory::{Inventory, Problem};
 use windlass_template::uses::{Fault, Form, Uses};
 use windlass_yaml::Node;
 
@@ -44,6 +46,10 @@ pub(super) struct Context<'p> {
     pub(super) parsed: &'p [Parsed<'p>],
     pub(super) modules: &'p Modules,
     pub(super) inventory: Option<&'p Inventory>,
+    /// Problems of the inventory's files.
+    pub(super) problems: &'p [Problem],
+    /// Indexes of the inventory's files by absolute path.
+    pub(super) inventory_files: &'p HashMap<PathBuf, usize>,
 }
 
 /// A check of one or a few rules.
@@ -55,6 +61,7 @@ pub(super) const CHECKS: &[Check] = &[
     files::check,
     handlers::check,
     hosts::check,
+    inventory::check,
     keywords::check,
     modules::check,
     options::check,

@@ -45,14 +45,8 @@ fn unused(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for file in context.files.iter().filter(|file| file.kind == Kind::RoleVars && file.is_chosen) {
         for key in file.node.as_map().into_iter().flat_map(|map| map.keys()) {
             let Some(name) = key.as_str() else { continue };
-            let is_composed = |stem: &str| {
-                let is_part = stem.len() > 2 && stem != name;
-                let is_prefix = stem.ends_with('_') && name.starts_with(stem);
-                is_part && (is_prefix || (stem.starts_with('_') && name.ends_with(stem)))
-            };
             // Variables of connections and of the engine are read by their names.
-            let is_of_engine = name.starts_with("ansible_");
-            if is_of_engine || names.mentioned.contains(name) || names.stems.iter().any(|stem| is_composed(stem)) {
+            if name.starts_with("ansible_") || names.is_used(name) {
                 continue;
             }
             let message = format!("nothing in the project uses the variable `{name}`");
