@@ -296,7 +296,7 @@ fn misspelt_variable_of_an_inventory_found() {
         ("roles/web/meta/argument_specs.yml", "argument_specs: {main: {options: {web_document_root: {type: path}}}}\n"),
         (
             "roles/web/tasks/main.yml",
-            "- debug: {msg: '{{ web_listen_port }} {{ web_user }} {{ web_document_root }}'}\n",
+            "- debug: {msg: \"{{ web_listen_port }} {{ web_user }} {{ lookup('vars', 'web_' ~ web_document_root) }}\"}\n",
         ),
         ("group_vars/web.yml", "web_lisen_port: 81\nunrelated: 1\nweb_users: [www]\nanswer: '{{ web_users }}'\n"),
         (

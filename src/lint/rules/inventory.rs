@@ -103,7 +103,7 @@ fn variables(context: &Context<'_>, findings: &mut Vec<Finding>) {
     // Many hosts set the same variable.
     let mut known: HashMap<String, Option<String>> = HashMap::new();
     let hint_for = |name: &str| {
-        let is_used = names.is_used(name) || names.optional.contains(name) || of_roles.contains(name);
+        let is_used = names.mentioned.contains(name) || names.optional.contains(name) || of_roles.contains(name);
         if is_used || name.starts_with("ansible_") { None } else { misspelling(name, of_roles.iter().copied()) }
     };
     // A name is reported once for each file.
