@@ -20,7 +20,10 @@ use std::{
     io::{self, Write},
     os::{fd::OwnedFd, unix::process::CommandExt},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    sync::{
+        Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -67,6 +70,8 @@ struct Started {
 static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
 /// Read while a process starts; written for good at the end of this process.
 static STARTS: RwLock<()> = RwLock::new(());
+/// Whether [`STARTS`] is locked for good.
+static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Protects the processes that this process starts from now on. `verb` is the argument with which this program calls
 /// [`run`]; the owner's process id follows it. `channel` is the input whose end this process should notice.
@@ -77,19 +82,29 @@ pub fn install(verb: &str, channel: Option<OwnedFd>) {
 /// Ends the guard, at the end of this process: later calls of [`start`] never return. Processes that are still on the
 /// list are stopped.
 pub fn end() {
-    let deadline = Instant::now() + STARTING;
-    loop {
-        match STARTS.try_write() {
-            Ok(last) => break std::mem::forget(last),
-            Err(_) if Instant::now() >= deadline => break,
-            Err(_) => thread::sleep(Duration::from_millis(1)),
-        }
-    }
+    close_starts();
     let Some(Guard { running: Some(Started { mut child, lifeline }), entries, .. }) = locked().take() else { return };
     drop(lifeline);
     if entries.is_empty() {
         let _ = child.wait();
     }
+}
+
+/// Lets no process start from now on, also when called again. Returns whether every process that was starting is on the
+/// list; after [`STARTING`] it gives up.
+fn close_starts() -> bool {
+    let deadline = Instant::now() + STARTING;
+    while !CLOSED.load(Ordering::Acquire) {
+        match STARTS.try_write() {
+            Ok(last) => {
+                std::mem::forget(last);
+                CLOSED.store(true, Ordering::Release);
+            }
+            Err(_) if Instant::now() >= deadline => return false,
+            Err(_) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    true
 }
 
 /// Start of a process that must not outlive this one. While this value exists, [`end`] waits, so that the process gets
@@ -229,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn end_waits_for_a_process_that_starts() {
+    fn end_waits_for_a_process_that_starts_but_no_second_time() {
         let start = start();
         let end = thread::spawn(end);
         thread::sleep(Duration::from_millis(50));
@@ -237,6 +252,7 @@ mod tests {
         drop(start);
         end.join().unwrap();
         assert!(STARTS.try_read().is_err(), "another process may start");
+        assert!(close_starts(), "a second end waits for its deadline");
     }
 
     #[test]
