@@ -13,8 +13,6 @@ use tempfile::TempDir;
 
 /// The parts of ansible-core that load a callback and that it imports.
 const CORE: &[(&str, &str)] = &[
-    ("core/ansible/release.py", "__version__ = '2.19.0'\n"),
-    ("core/ansible/module_utils/basic.py", ""),
     ("core/ansible/context.py", "CLIARGS = {}\n"),
     ("core/ansible/module_utils/common/collections.py", "ImmutableDict = dict\n"),
     (
@@ -36,28 +34,17 @@ const CORE: &[(&str, &str)] = &[
     ),
     (
         "core/ansible/plugins/loader.py",
-        r#"import importlib.util
-import os
+        r#"from ansible.folders import Folders
 
 
 def init_plugin_loader(collections):
     pass
 
 
-class Loader:
-    folders = []
-
-    def add_directory(self, folder):
-        self.folders.append(folder)
-
+class Loader(Folders):
     def get(self, name, class_only=False):
-        for folder in self.folders:
-            path = os.path.join(folder, name + '.py')
-            if os.path.exists(path):
-                spec = importlib.util.spec_from_file_location(name, path)
-                module = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(module)
-                return module.CallbackModule
+        plugin = self.find(name)
+        return plugin and plugin.CallbackModule
 
 
 callback_loader = Loader()

@@ -14,8 +14,6 @@ use tempfile::TempDir;
 
 /// The parts of ansible-core that load an inventory plugin and hold what it adds.
 const CORE: &[(&str, &str)] = &[
-    ("core/ansible/release.py", "__version__ = '2.19.0'\n"),
-    ("core/ansible/module_utils/basic.py", ""),
     ("core/ansible/context.py", "CLIARGS = {}\n"),
     ("core/ansible/module_utils/common/collections.py", "ImmutableDict = dict\n"),
     (
@@ -89,10 +87,9 @@ class InventoryData:
     ),
     (
         "core/ansible/plugins/loader.py",
-        r#"import importlib.util
-import os
+        r#"import os
 
-folders = []
+from ansible.folders import Folders
 
 
 def init_plugin_loader(collections):
@@ -100,39 +97,22 @@ def init_plugin_loader(collections):
 
 
 def add_all_plugin_dirs(folder):
-    folders.append(os.path.join(folder, 'inventory_plugins'))
+    inventory_loader.add_directory(os.path.join(folder, 'inventory_plugins'))
 
 
-class Loader:
+class InventoryLoader(Folders):
     def get(self, name):
-        for folder in folders:
-            path = os.path.join(folder, name + '.py')
-            if os.path.exists(path):
-                spec = importlib.util.spec_from_file_location(name, path)
-                module = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(module)
-                return module.InventoryModule()
+        plugin = self.find(name)
+        return plugin and plugin.InventoryModule()
 
 
-inventory_loader = Loader()
-
-
-class VarsLoader:
-    folders = []
-
-    def add_directory(self, folder):
-        self.folders.append(folder)
-
+class VarsLoader(Folders):
     def get(self, name):
-        for folder in self.folders:
-            path = os.path.join(folder, name + '.py')
-            if os.path.exists(path):
-                spec = importlib.util.spec_from_file_location(name, path)
-                module = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(module)
-                return module.VarsModule()
+        plugin = self.find(name)
+        return plugin and plugin.VarsModule()
 
 
+inventory_loader = InventoryLoader()
 vars_loader = VarsLoader()
 "#,
     ),
