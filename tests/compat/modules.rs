@@ -43,10 +43,11 @@ pub(crate) struct Table {
     needs: String,
 }
 
-/// Mounts copies over the system's own folders. Of apt's, only the lists of packages are kept: it also lists the
-/// packages that `autoremove` removes.
-const COPIES: &str = "for folder in /etc /var/lib/dpkg /var/cache/debconf /var/spool; do copy=$SCRATCH/system$folder; \
-    mkdir -p $copy; [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done; \
+/// Mounts copies over the system's own folders, in memory: they are thousands of small files. Of apt's, only the lists of
+/// packages are kept: it also lists the packages that `autoremove` removes.
+const COPIES: &str = "mkdir $SCRATCH/system; mount -t tmpfs tmpfs $SCRATCH/system; \
+    for folder in /etc /var/lib/dpkg /var/cache/debconf /var/spool; do copy=$SCRATCH/system$folder; mkdir -p $copy; \
+    [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done; \
     mkdir -p /etc/modprobe.d; \
     if [ -d /var/lib/apt/lists ]; then apt=$SCRATCH/system/var/lib/apt; mkdir -p $apt/lists; \
     mount --bind /var/lib/apt/lists $apt/lists; mount --rbind $apt /var/lib/apt; fi";
