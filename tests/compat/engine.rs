@@ -78,6 +78,8 @@ impl Engine {
                 command.env_remove(name);
             }
         }
+        // Without bytecode, package managers and firewalls in Python compile all their sources at each start.
+        command.env_remove("PYTHONDONTWRITEBYTECODE");
         let path = std::env::var("PATH").unwrap_or_default();
         let output = command
             .args(["-c", &line])
