@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 60
 REQUIRED := git namespaces openssl root rsync ssh-keygen sshd sudo tables
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help advisories setup build compiled artifacts packages demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
+.PHONY: help advisories setup build compiled artifacts packages demo demo-down test check check-fast lints unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
 
 help:
 	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
@@ -40,9 +40,10 @@ release: setup
 dist: setup
 	tools/dist
 
-# The program that users run is optimised, has both executors, and aborts on panics.
+# The program that users run is optimised, has both executors, and aborts on panics. Without `--workspace`, cargo would
+# compile the test with fewer features of the dependencies, and them again.
 hostile-release: release
-	WINDLASS_REQUIRE='$(REQUIRED)' WINDLASS_BINARY=$(CURDIR)/target/release/windlass cargo test --test hostile
+	WINDLASS_REQUIRE='$(REQUIRED)' WINDLASS_BINARY=$(CURDIR)/target/release/windlass cargo test --workspace --test hostile
 
 artifacts: setup
 	lab/artifacts/build --cache $(WINDLASS_CACHE)/artifacts
@@ -57,24 +58,29 @@ demo: build artifacts
 demo-down:
 	target/debug/windlass lab down
 
-# The lab mostly waits for Kubernetes, so the other tests run beside it, at last the attacks on the release build; its
-# output follows theirs. Some tests need the API server in the artifacts. `make` by its variable would run this recipe
-# even with `make -n`.
-test: check compiled artifacts
+# The lab takes longest and mostly waits for Kubernetes, so everything else that takes long runs beside it; its output
+# follows theirs. Some tests need the API server in the artifacts. `make` by its variable would run this recipe even with
+# `make -n`.
+test: check-fast compiled artifacts
 	@tests/lab/run > target/lab-test.log 2>&1 & lab=$$!; \
 	trap 'kill $$lab 2> /dev/null' EXIT; \
+	make lints || failed=1; \
 	make unit || failed=1; \
 	make hostile-release || failed=1; \
 	wait $$lab || failed=1; \
 	trap - EXIT; cat target/lab-test.log; [ -z "$${failed:-}" ]
 
-check: setup
+check: check-fast lints
+
+check-fast: setup
 	cargo fmt --all --check
+	tools/catalog check --complete
+	tools/style
+
+lints: setup
 	cargo clippy --workspace --all-targets -- -D warnings
 	# Only a release build has the smaller executor.
 	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
-	tools/catalog check --complete
-	tools/style
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --offline check bans licenses sources; \
 	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi
 	@if mdbook --version > /dev/null 2>&1; then mdbook build docs; else echo 'check: mdbook is not installed; the book was not built'; fi
