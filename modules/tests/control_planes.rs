@@ -113,6 +113,57 @@ fn needed_stacked_etcd_member_keeps_control_plane() {
     }
 }
 
+/// Answers for the members in `$ROOT/members.json`. The member of 10.0.0.4 is a learner, which refuses to list them.
+const ETCDCTL: &str = r#"
+case "$*" in
+*10.0.0.4:2379*"member list"*) echo 'Error: etcdserver: rpc not supported for learner' >&2; exit 1 ;;
+*"--cert=$ROOT/pki/etcd/healthcheck-client.crt"*"member list"*) cat "$ROOT/members.json" ;;
+*"endpoint health"*) cat "$ROOT/health.json"; exit 1 ;;
+*) exit 1 ;;
+esac
+"#;
+
+#[test]
+fn learner_and_dead_voter_of_stacked_etcd_not_counted_as_healthy_voters() {
+    let mut cluster = Cluster::of(4);
+    cluster.0 = cluster.0.program("etcdctl", ETCDCTL);
+    let pod = |number: u64| {
+        json!({
+            "metadata": { "labels": { "component": "etcd" } },
+            "spec": { "nodeName": format!("cp{number}") },
+            "status": { "hostIP": format!("10.0.0.{number}"), "conditions": [{ "type": "Ready", "status": "True" }] },
+        })
+    };
+    let url = |number: u64, port: u16| format!("https://10.0.0.{number}:{port}");
+    // The address of a member is what binds it to its node: cp2 calls itself by another name.
+    let member = |number: u64, learner: bool| {
+        let name = if number == 2 { "other".to_owned() } else { format!("cp{number}") };
+        json!({ "ID": number, "name": name, "peerURLs": [url(number, 2380)], "clientURLs": [url(number, 2379)], "isLearner": learner })
+    };
+    let health = |healthy: &[u64]| -> String {
+        let one = |number| json!({ "endpoint": url(number, 2379), "health": healthy.contains(&number) });
+        Value::from((1..=4).map(one).collect::<Vec<_>>()).to_string()
+    };
+    let paths = json!({ "etcdctl": cluster.0.path("programs/etcdctl"), "cert_dir": cluster.0.path("pki") });
+    let with = |more: Value| {
+        let mut all = paths.clone();
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    // The learner's pod is ready and listed first, but two of three voters remain only if both others stay.
+    cluster.0.write("pods.json", &json!({ "items": [pod(4), pod(1), pod(2)] }).to_string());
+    let members = json!({ "members": [member(1, false), member(2, false), member(3, false), member(4, true)] });
+    cluster.0.write("members.json", &members.to_string()).write("health.json", &health(&[1, 2, 4]));
+    for state in ["can_stop", "can_restart"] {
+        cluster.refused(state, with(json!({})), "2 of 3 members are healthy");
+        cluster.refused(state, with(json!({ "names": ["cp2"] })), "2 of 3 members are healthy");
+        cluster.allowed(state, with(json!({ "names": ["cp3"] })));
+        cluster.allowed(state, with(json!({ "names": ["cp4"] })));
+    }
+    cluster.0.write("health.json", &health(&[1, 2, 3, 4]));
+    cluster.allowed("can_restart", with(json!({})));
+}
+
 #[test]
 fn silent_api_servers_fall_back_to_callers_list() {
     let cluster = Cluster::of(2);

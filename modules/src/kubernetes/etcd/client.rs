@@ -28,6 +28,21 @@ impl Client {
         }
     }
 
+    /// The client of members in pods of control planes, with kubeadm's certificates in `folder`.
+    pub(super) fn stacked(program: &str, folder: &str, endpoints: Vec<String>) -> Client {
+        let file = |option: &str, name: &str| format!("--{option}={folder}/{name}");
+        Client {
+            program: program.to_owned(),
+            endpoints,
+            credentials: vec![
+                file("cacert", "ca.crt"),
+                file("cert", "healthcheck-client.crt"),
+                file("key", "healthcheck-client.key"),
+            ],
+            timeout: 5,
+        }
+    }
+
     pub(super) fn command(&self, endpoints: &[String]) -> Command {
         Command::new(&self.program)
             .plain_locale()

@@ -11,6 +11,7 @@ mod snapshot;
 use client::Client;
 use cluster::{Health, list, statuses};
 
+use super::quorum::Standing;
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 
 /// The `etcd` module.
@@ -139,6 +140,20 @@ impl Module for Etcd {
             other => Err(Failure::new(format!("state {other} is not known to etcd."))),
         }
     }
+}
+
+/// Peer URLs and condition of each member in a pod of a control plane, from the first endpoint that knows them: a learner
+/// does not answer. None if no endpoint answers or etcdctl is missing.
+pub(super) fn stacked(
+    program: &str,
+    folder: &str,
+    endpoints: &[String],
+    host: &Host,
+) -> Option<Vec<(Vec<String>, Standing)>> {
+    let client = Client::stacked(program, folder, endpoints.to_vec());
+    let observed = endpoints.iter().find_map(|endpoint| client.at(endpoint).observe(host).ok())?;
+    let peers = observed.members.iter().map(|member| member.peer_urls.clone());
+    Some(peers.zip(observed.standings()).collect())
 }
 
 fn status(client: &Client, host: &Host) -> Result<Plan, Failure> {

@@ -116,6 +116,13 @@ static SPEC: Spec = Spec {
         Opt::new("kubeadm", Kind::Str, "Name or path of the kubeadm program.").default("\"kubeadm\""),
         Opt::new("kubectl", Kind::Str, "Name or path of the kubectl program, which queries the API server.")
             .default("\"kubectl\""),
+        Opt::new(
+            "etcdctl",
+            Kind::Str,
+            "Name or path of the etcdctl program, which lists the members of stacked etcd. Learners do not count in the \
+             majority. Without it, every pod of etcd counts as a voter.",
+        )
+        .default("\"etcdctl\""),
         Opt::new("timeout", Kind::Int, "Seconds to allow kubeadm.").default("900"),
         Opt::new("api_timeout", Kind::Int, "Seconds to wait for the API server of a node that is already a member.")
             .default("120"),

@@ -1,11 +1,14 @@
 //! Protects control planes from being stopped or restarted while the cluster needs them.
 
-use std::{path::Path, time::Duration};
+use std::{net::IpAddr, path::Path, time::Duration};
 
 use serde_json::Value;
 
 use super::{
-    super::quorum::{Change, Condition, Kind, Standing, Verdict, judge},
+    super::{
+        etcd,
+        quorum::{Change, Condition, Kind, Standing, Verdict, judge},
+    },
     node::{ADMIN, is_control_plane},
     tool::Tool,
 };
@@ -121,8 +124,20 @@ impl Api<'_> {
             planes.planes.push(Standing { name, condition });
         }
         let words = ["-n", "kube-system", "get", "pods", "-l", "tier=control-plane", "-o", "json"];
-        planes.etcd = self.ask(None, &words)?.map(|pods| stacked(&pods, &planes.planes)).unwrap_or_default();
+        if let Some(pods) = self.ask(None, &words)? {
+            planes.etcd = self.members(&pods).unwrap_or_else(|| stacked(&pods, &planes.planes));
+        }
         Ok(planes)
+    }
+
+    /// Members of an etcd in pods, as etcd lists them: with the members that have no vote, and with voters whose pods are
+    /// gone. None if there are no such pods, or no member answers.
+    fn members(&self, pods: &Value) -> Option<Vec<Standing>> {
+        let nodes = etcd_addresses(pods);
+        let endpoints: Vec<String> = nodes.iter().map(|(_, address)| url(address, "2379")).collect();
+        let folder = format!("{}/etcd", self.tool.cert_dir);
+        let members = etcd::stacked(&self.tool.etcdctl, &folder, &endpoints, self.host)?;
+        Some(members.into_iter().map(|(peers, standing)| on_node(&peers, standing, &nodes)).collect())
     }
 
     /// Nodes that are control planes, from the first API server that answers.
@@ -174,23 +189,35 @@ impl Api<'_> {
 fn address(node: &Value, port: i64) -> Option<String> {
     let addresses = node["status"]["addresses"].as_array()?;
     let internal = addresses.iter().find(|address| address["type"] == "InternalIP")?["address"].as_str()?;
-    Some(if internal.contains(':') {
-        format!("https://[{internal}]:{port}")
-    } else {
-        format!("https://{internal}:{port}")
-    })
+    Some(url(internal, &port.to_string()))
 }
 
-/// Members of an etcd that runs in pods of the control planes, named after their nodes. A pod that was restarted may be
+fn url(address: &str, port: &str) -> String {
+    if address.contains(':') { format!("https://[{address}]:{port}") } else { format!("https://{address}:{port}") }
+}
+
+/// Nodes with a pod of etcd, and their addresses. The members that are ready come first.
+fn etcd_addresses(pods: &Value) -> Vec<(String, String)> {
+    let mut pods: Vec<&Value> = pods["items"].as_array().into_iter().flatten().filter(|pod| is(pod, "etcd")).collect();
+    pods.sort_by_key(|pod| !ready(pod));
+    let one = |pod: &Value| {
+        let address = pod["status"]["hostIP"].as_str()?.parse::<IpAddr>().ok()?;
+        Some((pod["spec"]["nodeName"].as_str()?.to_owned(), address.to_string()))
+    };
+    pods.into_iter().filter_map(one).collect()
+}
+
+/// A member under the name of its node, because one that has not started has no name of its own.
+fn on_node(peers: &[String], standing: Standing, nodes: &[(String, String)]) -> Standing {
+    let name = nodes.iter().find(|(_, address)| peers.contains(&url(address, "2380"))).map(|(name, _)| name.clone());
+    Standing { name: name.unwrap_or(standing.name), ..standing }
+}
+
+/// Members of an etcd that runs in pods of the control planes, named after their nodes, without a word from etcd. A pod that was restarted may be
 /// reported as ready only a minute after its member works. So the member also counts as healthy if an API server is
 /// ready that has no other member to ask.
 fn stacked(pods: &Value, planes: &[Standing]) -> Vec<Standing> {
-    let ready = |pod: &Value| {
-        let conditions = pod["status"]["conditions"].as_array();
-        conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
-    };
     let all = || pods["items"].as_array().into_iter().flatten();
-    let is = |pod: &Value, component: &str| pod["metadata"]["labels"]["component"] == component;
     let depends = |node: &str| {
         let own = |pod: &&Value| is(pod, "kube-apiserver") && pod["spec"]["nodeName"] == node;
         all().filter(own).any(asks_only_its_own_member)
@@ -202,6 +229,15 @@ fn stacked(pods: &Value, planes: &[Standing]) -> Vec<Standing> {
         Standing { name, condition: if is_healthy { Condition::Healthy } else { Condition::Unhealthy } }
     };
     all().filter(|pod| is(pod, "etcd")).map(one).collect()
+}
+
+fn ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
+}
+
+fn is(pod: &Value, component: &str) -> bool {
+    pod["metadata"]["labels"]["component"] == component
 }
 
 /// Whether an API server has one member of etcd, on its own host, as kubeadm sets it up.

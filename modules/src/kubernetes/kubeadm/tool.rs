@@ -18,6 +18,7 @@ use crate::{
 pub(super) struct Tool {
     pub(super) kubeadm: String,
     pub(super) kubectl: String,
+    pub(super) etcdctl: String,
     /// Time limit of a kubeadm command.
     pub(super) limit: Duration,
     /// Time to wait for an answer of the API server.
@@ -60,6 +61,7 @@ impl Tool {
         Ok(Tool {
             kubeadm: args.required("kubeadm")?.to_owned(),
             kubectl: args.required("kubectl")?.to_owned(),
+            etcdctl: args.required("etcdctl")?.to_owned(),
             limit: seconds(args, "timeout", 900),
             api_limit: seconds(args, "api_timeout", 120),
             node: node.unwrap_or(hostname),
