@@ -349,3 +349,51 @@ fn upgrade_that_is_killed_goes_on() {
     assert!(code == Some(0) && text.contains("goes on where a run was interrupted"), "{text}");
     node_is(folder.path(), "1.21.0", "");
 }
+
+/// Runs the role control_plane on the node of `simulate`, and returns the calls of kubeadm.
+fn control_plane(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
+    fs::write(
+        folder.join("plane.yml"),
+        "- hosts: cp1\n  gather_facts: true\n  tags: [upgrade]\n  roles: [{role: control_plane, tags: [upgrade]}]\n",
+    )
+    .unwrap();
+    fs::write(folder.join("calls"), "").unwrap();
+    let mut command = simulation(folder, &["-e", "kube_version=1.20.2"]);
+    let output = command
+        .args(more)
+        .env("PLAYBOOK", folder.join("plane.yml"))
+        .env("ANSIBLE_ROLES_PATH", concat!(env!("CARGO_MANIFEST_DIR"), "/roles"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text + "\n" + &fs::read_to_string(folder.join("calls")).unwrap())
+}
+
+#[test]
+fn settings_of_a_control_plane_count_as_applied_only_after_they_were() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let applies = "init phase control-plane all";
+    let (code, text) = control_plane(folder.path(), &[]);
+    assert!(code == Some(0) && text.contains(applies), "{text}");
+    let (code, text) = control_plane(folder.path(), &[]);
+    assert!(code == Some(0) && !text.contains(applies), "{text}");
+
+    fs::write(folder.path().join("over/var/lib/upper/kubelet/config.yaml"), "x").unwrap();
+    // A run that ended after kubeadm had succeeded leaves no record. The next one may have other settings.
+    fs::remove_file(folder.path().join("over/etc/upper/kubernetes/kubeadm-config.applied.yaml")).unwrap();
+    let (code, text) = control_plane(folder.path(), &["-e", "event_ttl_duration=2h0m0s"]);
+    assert!(code == Some(0) && text.contains(applies), "{text}");
+
+    // Settings that could not be applied are taken back: the manifests may have them already.
+    fs::write(folder.path().join("kubeadm-fails"), "").unwrap();
+    let (code, text) = control_plane(folder.path(), &["-e", "event_ttl_duration=3h0m0s"]);
+    assert!(code == Some(2) && text.contains(applies), "{text}");
+    fs::remove_file(folder.path().join("kubeadm-fails")).unwrap();
+    for applied in [true, false] {
+        let (code, text) = control_plane(folder.path(), &["-e", "event_ttl_duration=2h0m0s"]);
+        assert!(code == Some(0) && text.contains(applies) == applied, "{text}");
+    }
+}
