@@ -320,6 +320,26 @@ fn control_plane_settings_without_effect_refused() {
 }
 
 #[test]
+fn runtime_config_with_a_version_that_the_release_lacks_refused() {
+    for (release, entry, gone) in [
+        ("1.35.1", "autoscaling/v2beta2=true", ""),
+        ("1.36.4", "autoscaling/v2beta2=false", "autoscaling/v2beta2"),
+        ("1.36.4", "storagemigration.k8s.io/v1alpha1/storageversionmigrations=true", "storagemigration.k8s.io/v1alpha1"),
+        // Known and not served, or a setting for all of them.
+        ("1.36.4", "policy/v1beta1=true", ""),
+        ("1.36.4", "api/alpha=true", ""),
+    ] {
+        // The next rule refuses the others.
+        let variables = format!("kube_version={release}\nkube_oidc_auth=true\nkube_api_runtime_config=['{entry}']");
+        let sentence = match gone {
+            "" => "kube_oidc_url or kube_oidc_client_id is missing".to_owned(),
+            gone => format!("kube_api_runtime_config has {gone}, which Kubernetes {release} does not know any more"),
+        };
+        refused(GROUPS, &variables, &sentence);
+    }
+}
+
+#[test]
 fn settings_unknown_to_release_refused() {
     for (variables, sentence) in [
         ("kube_apiserver_use_authentication_config_file=true", "needs Kubernetes 1.30, but kube_version is 1.20.2"),

@@ -397,3 +397,17 @@ fn settings_of_a_control_plane_count_as_applied_only_after_they_were() {
         assert!(code == Some(0) && text.contains(applies) == applied, "{text}");
     }
 }
+
+/// Otherwise the first control plane would not come back.
+#[test]
+fn upgrade_to_a_release_without_a_version_of_the_runtime_config_is_refused_before_it_begins() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text) = simulate(folder.path(), &["-e", "{kube_api_runtime_config: [batch/v2alpha1=true]}"]);
+    let sentence = "kube_api_runtime_config has batch/v2alpha1, which Kubernetes 1.21.0 does not know any more";
+    assert!(code == Some(2) && text.contains(sentence), "{text}");
+    node_is(folder.path(), "1.20.2", "");
+    assert_eq!(fs::read_to_string(folder.path().join("calls")).unwrap(), "");
+}
