@@ -411,3 +411,25 @@ fn upgrade_to_a_release_without_a_version_of_the_runtime_config_is_refused_befor
     node_is(folder.path(), "1.20.2", "");
     assert_eq!(fs::read_to_string(folder.path().join("calls")).unwrap(), "");
 }
+
+#[test]
+fn keys_that_an_upgrade_saves_are_encrypted_like_backups() {
+    if !can_simulate() {
+        return;
+    }
+    let recipient = format!("age1{}", "q".repeat(58));
+    for (encryption, encrypted) in [("age", true), ("none", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let variables = json!({"backup_encryption": encryption, "backup_age_recipients": [recipient]}).to_string();
+        let (code, text) = simulate(folder.path(), &["-e", &variables]);
+        assert_eq!(code, Some(0), "{text}");
+        let backups = fs::read_dir(folder.path().join("backups")).unwrap();
+        let names = backups.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let keys: Vec<String> = names.filter(|name| name.starts_with("keys-")).collect();
+        let content = fs::read(folder.path().join("backups").join(&keys[0])).unwrap();
+        assert!(keys.len() == 1 && keys[0].ends_with(".tar.gz.age") == encrypted, "{keys:?}");
+        assert_eq!(content.starts_with(b"\x1f\x8b"), !encrypted);
+        let recipients = fs::read_to_string(folder.path().join("recipients")).unwrap_or_default();
+        assert_eq!(recipients, if encrypted { format!("{recipient}\n") } else { String::new() });
+    }
+}
