@@ -142,8 +142,8 @@ impl Module for Etcd {
     }
 }
 
-/// Peer URLs and condition of each member in a pod of a control plane, from the first endpoint that knows them: a learner
-/// does not answer. None if no endpoint answers or etcdctl is missing.
+/// Peer URLs and condition of each member in a pod of a control plane, from the first endpoint that knows them: a
+/// learner does not answer. None if no endpoint answers or etcdctl is missing.
 pub(super) fn stacked(
     program: &str,
     folder: &str,

@@ -130,8 +130,8 @@ impl Api<'_> {
         Ok(planes)
     }
 
-    /// Members of an etcd in pods, as etcd lists them: with the members that have no vote, and with voters whose pods are
-    /// gone. None if there are no such pods, or no member answers.
+    /// Members of an etcd in pods, as etcd lists them: with the members that have no vote, and with voters whose pods
+    /// are gone. None if there are no such pods, or no member answers.
     fn members(&self, pods: &Value) -> Option<Vec<Standing>> {
         let nodes = etcd_addresses(pods);
         let endpoints: Vec<String> = nodes.iter().map(|(_, address)| url(address, "2379")).collect();
@@ -213,9 +213,9 @@ fn on_node(peers: &[String], standing: Standing, nodes: &[(String, String)]) -> 
     Standing { name: name.unwrap_or(standing.name), ..standing }
 }
 
-/// Members of an etcd that runs in pods of the control planes, named after their nodes, without a word from etcd. A pod that was restarted may be
-/// reported as ready only a minute after its member works. So the member also counts as healthy if an API server is
-/// ready that has no other member to ask.
+/// Members of an etcd in pods of the control planes, as their pods show them, named after their nodes. A pod that was
+/// restarted may be reported as ready only a minute after its member works. So the member also counts as healthy if an
+/// API server is ready that has no other member to ask.
 fn stacked(pods: &Value, planes: &[Standing]) -> Vec<Standing> {
     let all = || pods["items"].as_array().into_iter().flatten();
     let depends = |node: &str| {
