@@ -1,9 +1,18 @@
 //! Normalizes output for comparison with ansible-core: removes paths, times and the wording of errors.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use regex::Regex;
+
+/// Replaces all matches of a pattern. Thousands of texts have the same few patterns, so each is compiled once.
+pub(crate) fn replaced(text: &str, pattern: &'static str, replacement: &str) -> String {
+    static COMPILED: LazyLock<Mutex<HashMap<&str, Arc<Regex>>>> = LazyLock::new(Mutex::default);
+    let compile = || Arc::new(Regex::new(pattern).unwrap());
+    let compiled = Arc::clone(COMPILED.lock().unwrap().entry(pattern).or_insert_with(compile));
+    compiled.replace_all(text, replacement).into_owned()
+}
 
 /// Replaces the paths of a run's two folders.
 pub(crate) fn without_paths(text: &str, case: &Path, scratch: &Path) -> String {
@@ -22,7 +31,7 @@ pub(crate) fn normalised(text: &str, is_hidden_whole: bool, shown: impl Fn(&str)
         (r"(?m)^(\+\+\+ after: ).*/ansible-local-.*/", "${1}CASE/templates/"),
         (r"(?m)[ \t]+$", ""),
     ] {
-        text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
+        text = replaced(&text, pattern, replacement);
     }
     let mut kept = String::new();
     let mut is_hidden = false;

@@ -25,7 +25,6 @@ use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use regex::Regex;
 use serde_json::{Value as Json, json};
 
 use crate::answers::{Answers, Report};
@@ -154,7 +153,7 @@ impl Table {
             panic!("{} [{}] wrote no answers:\n{}{}", self.name, engine.line, run.stdout, run.stderr)
         });
         // The numbers of keys exceed serde_json's range.
-        let written = Regex::new(r": (\d{20,})").unwrap().replace_all(&written, r#": "$1""#);
+        let written = text::replaced(&written, r": (\d{20,})", r#": "$1""#);
         let results: Json = serde_json::from_str(&steady(&written)).unwrap();
         let answer = |index: usize| {
             if self.is_refusals {
@@ -257,13 +256,11 @@ impl Table {
             (r"-----BEGIN ([A-Z ]+)-----[^-]+-----END", "-----BEGIN $1-----...-----END"),
             (r#""serial_number": ?"?[0-9.e+]+"?"#, r#""serial_number":"RANDOM""#),
         ] {
-            text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
+            text = text::replaced(&text, pattern, replacement);
         }
         if self.makes_keys {
-            let public = Regex::new(r"\b(ssh-\w+|ecdsa-[\w-]+) AAAA[\w+/=]+( ?\n?$)?").unwrap();
-            text = public.replace_all(&text, "$1 KEY").into_owned();
-            let encrypted = Regex::new(r"(DEK-Info: [A-Z0-9-]+),[^-]+").unwrap();
-            text = encrypted.replace_all(&text, "$1,...").into_owned();
+            text = text::replaced(&text, r"\b(ssh-\w+|ecdsa-[\w-]+) AAAA[\w+/=]+( ?\n?$)?", "$1 KEY");
+            text = text::replaced(&text, r"(DEK-Info: [A-Z0-9-]+),[^-]+", "$1,...");
         }
         text
     }
@@ -298,7 +295,7 @@ fn leave_out_keys(answer: &mut serde_json::Map<String, Json>, makes_certificate:
 fn refusal(result: &Json) -> Json {
     let mut sentence = result["msg"].to_string();
     for (pattern, replacement) in [(r"\b_\w+, ", ""), (r#"(Valid booleans include:)[^"]*"#, "$1 ...")] {
-        sentence = Regex::new(pattern).unwrap().replace_all(&sentence, replacement).into_owned();
+        sentence = text::replaced(&sentence, pattern, replacement);
     }
     json!({"failed": result["failed"], "changed": result["changed"], "msg": serde_json::from_str::<Json>(&sentence).unwrap()})
 }

@@ -1,8 +1,9 @@
 //! Normalizes answers about services: removes values that a service generates, and empty values in its descriptions,
 //! which are the majority.
 
-use regex::Regex;
 use serde_json::Value as Json;
+
+use crate::text;
 
 /// Keys of results with descriptions by a service.
 const DESCRIPTIONS: [&str; 6] = ["container", "containers", "image", "images", "network", "volume"];
@@ -48,7 +49,7 @@ pub(crate) fn steady(text: &str) -> String {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4} \w+", "MOMENT"),
         (r#"LAST DEPLOYED: [^\\"]*"#, "LAST DEPLOYED: MOMENT"),
     ] {
-        text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
+        text = text::replaced(&text, pattern, replacement);
     }
     text
 }

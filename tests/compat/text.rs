@@ -4,7 +4,7 @@ use regex::Regex;
 use serde_json::Value as Json;
 
 use crate::engine::Engine;
-pub(crate) use crate::printed::{own_words, without_paths};
+pub(crate) use crate::printed::{own_words, replaced, without_paths};
 
 /// Keys of results about times, the machine or temporary files.
 const VOLATILE: &[&str] = &[
@@ -79,12 +79,12 @@ pub(crate) fn steady_with(value: Json, kept: &[&str]) -> Json {
 
 /// Python writes numbers that JSON lacks.
 pub(crate) fn without_infinity(json: &str) -> String {
-    Regex::new(r"([\[:,] ?)(-?Infinity|NaN)").unwrap().replace_all(json, "$1\"$2\"").into_owned()
+    replaced(json, r"([\[:,] ?)(-?Infinity|NaN)", "$1\"$2\"")
 }
 
 /// The placeholder of 2.18 for omitted values has another number in each run.
 pub(crate) fn without_placeholders(json: &str) -> String {
-    Regex::new("__omit_place_holder__[0-9a-f]+").unwrap().replace_all(json, "__omit_place_holder__").into_owned()
+    replaced(json, "__omit_place_holder__[0-9a-f]+", "__omit_place_holder__")
 }
 
 /// Normalizes output for comparison.
