@@ -324,7 +324,11 @@ fn runtime_config_with_a_version_that_the_release_lacks_refused() {
     for (release, entry, gone) in [
         ("1.35.1", "autoscaling/v2beta2=true", ""),
         ("1.36.4", "autoscaling/v2beta2=false", "autoscaling/v2beta2"),
-        ("1.36.4", "storagemigration.k8s.io/v1alpha1/storageversionmigrations=true", "storagemigration.k8s.io/v1alpha1"),
+        (
+            "1.36.4",
+            "storagemigration.k8s.io/v1alpha1/storageversionmigrations=true",
+            "storagemigration.k8s.io/v1alpha1",
+        ),
         // Known and not served, or a setting for all of them.
         ("1.36.4", "policy/v1beta1=true", ""),
         ("1.36.4", "api/alpha=true", ""),
