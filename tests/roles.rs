@@ -776,6 +776,48 @@ fn member_in_a_pod_whose_manifest_is_gone_starts_again() {
     assert_eq!(found["lost"], serde_json::json!({}), "{found}");
 }
 
+/// Right after the damage of one member, the others elect a leader, and the damaged one has not failed yet.
+#[test]
+fn state_of_etcd_that_is_still_changing_is_looked_at_again() {
+    let starts = "{etcd.process: active, etcd.data: 'yes'}";
+    for (states, unsettled) in [
+        (format!("cp1: {EMPTY}, cp2: {starts}, cp3: {starts}"), true),
+        (format!("cp1: {starts}, cp2: {SERVES}, cp3: {SERVES}"), true),
+        (format!("cp1: {EMPTY}, cp2: {SERVES}, cp3: {SERVES}"), false),
+        (format!("cp1: {SERVES}, cp2: {SERVES}, cp3: {SERVES}"), false),
+        (format!("cp1: {starts}, cp2: {EMPTY}, cp3: {EMPTY}"), false),
+    ] {
+        assert_eq!(recovery(&states)["unsettled"], unsettled, "{states}");
+    }
+
+    let role = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/recover/tasks");
+    for (settles_at, looks) in [(0, 0), (2, 2), (9, 6)] {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["settled.yml", "again.yml"] {
+            fs::copy(role.join(name), folder.path().join(name)).unwrap();
+        }
+        let look = format!(
+            "- ansible.builtin.set_fact:
+    recover_judgement: {{unsettled: \"{{{{ seen | int + 1 < {settles_at} }}}}\"}}
+    seen: \"{{{{ seen | int + 1 }}}}\"
+"
+        );
+        fs::write(folder.path().join("diagnose.yml"), look).unwrap();
+        let playbook = format!(
+            "- hosts: cp1
+  gather_facts: false
+  vars: {{recover_looks: 6, recover_looks_apart: 0}}
+  tasks:
+    - ansible.builtin.set_fact: {{seen: 0, recover_judgement: {{unsettled: \"{{{{ {settles_at} > 0 }}}}\"}}}}
+    - ansible.builtin.import_tasks: settled.yml
+    - ansible.builtin.assert: {{that: seen | int == {looks}}}
+"
+        );
+        let (code, text) = play(folder.path(), "cp1\n", &playbook, &[]);
+        assert_eq!(code, Some(0), "{text}");
+    }
+}
+
 /// Its API server serves an empty database, and the survivor would have been joined to it.
 #[test]
 fn member_that_started_a_cluster_of_its_own_is_refused() {
