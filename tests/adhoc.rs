@@ -77,6 +77,19 @@ fn template_written_in_requested_encoding() {
 }
 
 #[test]
+fn misspelt_module_is_an_error_and_no_panic() {
+    for _ in 0..5 {
+        let output = windlass(&["adhoc", "localhost", "-m", "pign"]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            message.contains("The module pign was not found.") && message.contains("did you mean `ping`?"),
+            "{message}"
+        );
+        assert!(!message.contains("panicked"), "{message}");
+    }
+}
+
+#[test]
 fn invalid_command_line_refused() {
     let told = |arguments: &[&str]| {
         let output = windlass(&[&["adhoc", "localhost"], arguments].concat());

@@ -421,7 +421,7 @@ fn handlers_of_a_failed_run_are_run_by_the_one_that_resumes_it() {
     project.play(&[]).ends(2);
     project.write("mended", "");
     // The handler waits for its place. If it ran at once, nothing before it could be replayed.
-    project.play(&["--resume"]).ends(0).lacks("have not run").has("resumed: 2 tasks were done before");
+    project.play(&["--resume"]).ends(0).lacks("have not run").has("resumed: 2 results of the earlier run");
     let restarts = project.lines("log").iter().filter(|line| line.starts_with("restart")).count();
     assert_eq!(restarts, 2);
     project.play(&[]).lacks("have not run");
@@ -437,7 +437,7 @@ fn interrupted_run_explains_resume_and_is_listed() {
     fs::remove_file(project.path("block")).unwrap();
     project.run(&["runs"]).ends(0).has(&run).has("interrupted").has("play.yml");
     project.run(&["runs", "show", &run]).ends(0).has("  HOST  OK  CHANGED  SKIPPED  FAILED").has("  a     1   1");
-    project.run(&["playbook", "-i", "hosts", "--resume", &run]).ends(0).has("resumed: 2 tasks");
+    project.run(&["playbook", "-i", "hosts", "--resume", &run]).ends(0).has("resumed: 2 results");
     project.run(&["runs"]).has("ok");
 }
 

@@ -88,7 +88,7 @@ fn tree_rekeyed_with_its_values_and_the_rest_kept() {
     let before = project.read("group_vars/all/values.yml");
     let (code, _, text) = project.call(REKEY);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("Re-encrypted 3 files and values, in 3 files"), "{text}");
+    assert!(text.contains("Re-encrypted 3 secrets in 3 files"), "{text}");
     assert!(
         text.contains("values.yml:") && text.contains("left as it is, because it has the vault id `dev`"),
         "{text}"

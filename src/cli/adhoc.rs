@@ -81,14 +81,15 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             modules.add_folder(dir);
         }
         let module = &arguments.module_name;
-        if let Resolution::Unknown(reason) = modules.resolve(module, &[]) {
+        let outcome = if let Resolution::Unknown(reason) = modules.resolve(module, &[]) {
             let error = Error::new(format!("The module {module} was not found."));
-            return Err(error.maybe_hint(reason.or_else(|| modules.suggestion(module, []))));
-        }
-        if arguments.flush_cache {
-            session.flush_cache();
-        }
-        let outcome = run_play(&session, play, arguments.list_hosts.then_some(&printer)).await;
+            Err(error.maybe_hint(reason.or_else(|| modules.suggestion(module, []))))
+        } else {
+            if arguments.flush_cache {
+                session.flush_cache();
+            }
+            run_play(&session, play, arguments.list_hosts.then_some(&printer)).await
+        };
         session.exits(&outcome);
         session.end().await;
         outcome

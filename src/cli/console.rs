@@ -90,7 +90,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let live = arguments.options.is_live();
     let start = Start { config, settings, inputs, printer, live };
     let pattern = arguments.pattern;
-    block_on(async { Console::open(start, pattern)?.talk().await })
+    block_on(async { Console::open(start, pattern).await?.talk().await })
 }
 
 impl Start {
@@ -108,17 +108,26 @@ impl Start {
 }
 
 impl Console {
-    fn open(start: Start, pattern: String) -> Result<Console> {
+    async fn open(start: Start, pattern: String) -> Result<Console> {
         let session = start.session()?;
         let run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
         let mut console = Console { start, session, run, pattern, selected: 0, collections: Vec::new() };
-        console.selected = console.hosts(&console.pattern)?.len();
-        if console.selected == 0 {
-            return Err(Error::new(
-                "Specified inventory, host pattern and/or --limit leaves us with no hosts to target.",
-            ));
+        let selected = match console.hosts(&console.pattern) {
+            Ok(hosts) if hosts.is_empty() => {
+                Err(Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target."))
+            }
+            hosts => hosts,
+        };
+        match selected {
+            Ok(hosts) => {
+                console.selected = hosts.len();
+                Ok(console)
+            }
+            Err(error) => {
+                console.session.end().await;
+                Err(error)
+            }
         }
-        Ok(console)
     }
 
     /// Reads and runs lines until the end of input.

@@ -180,9 +180,12 @@ fn write(directory: &Path, files: &Files) -> Result<()> {
         .map(|path| path.display().to_string())
         .collect();
     if let [first, rest @ ..] = existing.as_slice() {
-        let others = if rest.is_empty() { String::new() } else { format!(", and {} more", rest.len()) };
-        return Err(Error::new(format!("nothing was written, because `{first}`{others} exists already"))
-            .hint("choose another directory, or move the file away"));
+        let which = match rest.len() {
+            0 => format!("`{first}` exists"),
+            more => format!("`{first}` and {more} more exist"),
+        };
+        return Err(Error::new(format!("nothing was written, because {which} already"))
+            .hint("choose another directory, or move away what exists"));
     }
     let created = files.iter().try_fold(Vec::new(), |mut created, (path, content)| {
         let path = directory.join(path);

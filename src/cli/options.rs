@@ -440,7 +440,7 @@ pub(super) fn playbook_folder(folder: &Path) -> Result<PathBuf> {
 
 /// Parses a number without fraction and sign.
 pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, &'static str> {
-    text.parse().map_err(|_| "a whole number is needed, 0 or more")
+    text.parse().map_err(|_| "a whole number is needed")
 }
 
 fn override_with<T: Clone>(setting: &mut Option<T>, option: &Option<T>) {

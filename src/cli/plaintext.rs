@@ -132,7 +132,10 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
         file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
         file.write_all(text).map_err(fail)?;
         drop(file);
-        let mut child = tokio::process::Command::new(program).args(arguments).arg(&path).spawn().map_err(fail)?;
+        let child = tokio::process::Command::new(program).args(arguments).arg(&path).spawn();
+        let mut child = child.map_err(|error| {
+            Error::new(format!("the editor {program} cannot be started: {error}; set EDITOR to another one"))
+        })?;
         let mut interrupted = None;
         let status = loop {
             tokio::select! {

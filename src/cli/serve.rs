@@ -31,11 +31,11 @@ use crate::settings::{Config, Settings};
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  windlass serve                                       # runs of this directory, inventory of ansible.cfg
-  windlass serve -i inventory/eu -i inventory/us       # two clusters
-  windlass serve -i inventory/eu --config serve.yml    # users sign in, and start playbooks
-  windlass serve token ana                             # a token for a user of serve.yml
-  ssh -L 8470:127.0.0.1:8470 USER@MACHINE              # then open the printed address on your own machine"
+  windlass serve                                     # runs and inventory of this directory
+  windlass serve -i inventory/eu -i inventory/us     # two clusters
+  windlass serve -i inventory/eu --config serve.yml  # users sign in, and start playbooks
+  windlass serve token ana                           # a token for a user of serve.yml
+  ssh -L 8470:127.0.0.1:8470 USER@MACHINE            # a tunnel; then open the address"
 )]
 pub(super) struct Arguments {
     #[command(subcommand)]

@@ -261,7 +261,7 @@ fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
         })?;
     }
     if is_project {
-        note_always(&format!("Re-encrypted {} files and values, in {} files", rekeyed.values, rekeyed.files.len()));
+        note_always(&format!("Re-encrypted {} secrets in {} files", rekeyed.values, rekeyed.files.len()));
     }
     note("Rekey successful");
     Ok(())

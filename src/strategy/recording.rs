@@ -88,8 +88,8 @@ impl Batch {
     pub(super) fn report_resumed(&self) {
         let count = self.shared.recorder().map_or(0, Recorder::take_count);
         if count > 0 {
-            let tasks = if count == 1 { "task was" } else { "tasks were" };
-            let _ = self.shared.events.send(Event::Notice(format!("\nresumed: {count} {tasks} done before")));
+            let results = if count == 1 { "result" } else { "results" };
+            let _ = self.shared.events.send(Event::Notice(format!("\nresumed: {count} {results} of the earlier run")));
         }
     }
 
@@ -136,7 +136,7 @@ impl Batch {
 }
 
 impl Batch {
-    /// Reports handlers of earlier runs that the play no longer has.
+    /// Reports handlers of earlier runs that the play has under no name.
     pub(super) fn report_unknown_handlers(&self) {
         if self.shared.recorder().is_none() {
             return;
@@ -145,8 +145,8 @@ impl Batch {
         let unknown: IndexSet<&String> = names.filter(|name| self.handlers.find(name).is_empty()).collect();
         for name in unknown {
             self.shared.warn(format!(
-                "The handler '{name}' was notified, but the play '{}' no longer has it. Discard it with \
-                 --pending-handlers skip.",
+                "An earlier run notified the handler '{name}', and the play '{}' has none of this name. Do what it stands \
+                 for, then discard it with --pending-handlers skip.",
                 self.play.name
             ));
         }

@@ -115,7 +115,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         "windlass init project made --host web1=127.0.0.1 && windlass init project made --host web1=127.0.0.1",
-        "choose another directory, or move the file away",
+        "choose another directory, or move away what exists",
         &[
             "windlass init project other --host web1=127.0.0.1",
             "rm -r made; windlass init project made --host web1=127.0.0.1",

@@ -89,7 +89,7 @@ killed_half_way() {
 
 first_run() {
   WINDLASS_STATISTICS=$log/first.statistics play --resume > "$log/first.log" 2>&1 || return 1
-  grep -q '^resumed: [0-9]* tasks were done before' "$log/first.log" || { echo 'nothing was resumed'; return 1; }
+  grep -q '^resumed: [0-9]* results\? of the earlier run' "$log/first.log" || { echo 'nothing was resumed'; return 1; }
   recap "$log/first.log" 'unreachable=0 +failed=0'
 }
 
