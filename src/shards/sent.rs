@@ -140,7 +140,7 @@ impl SentResult {
         ];
         let mut values: Map<_, _> = result.iter().map(|(key, value)| (key.to_string(), written(value))).collect();
         // An item that was reported has its large values on disk alone.
-        let whole = result.is_on_disk().then(|| result.to_value()).unwrap_or_default();
+        let whole = if result.is_on_disk() { result.to_value() } else { Value::default() };
         for key in whole.try_iter().into_iter().flatten() {
             let name = key.as_str().unwrap_or_default().to_owned();
             values.entry(name).or_insert_with(|| written(&whole.get_item(&key).unwrap_or_default()));
