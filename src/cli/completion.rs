@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Arg, Args, Command, CommandFactory as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter};
 use clap_complete::env::{CompleteEnv, Shells};
+use windlass_inventory::LoadOptions;
 
 use crate::error::Result;
 use crate::journal::State;
@@ -94,7 +95,7 @@ fn hosts(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(settings) = settings() else { return Vec::new() };
     let given = inventories(std::env::args_os());
     let sources = if given.is_empty() { settings.inventory.sources } else { given };
-    let Ok(Ok(Some((inventory, _)))) = lint::load_inventory(&sources, &lint::Texts::default()) else {
+    let Ok(Ok(Some((inventory, _)))) = lint::load_inventory(&sources, LoadOptions::default()) else {
         return Vec::new();
     };
     let groups = inventory.groups().map(|group| group.name().to_string());

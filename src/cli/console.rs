@@ -112,22 +112,18 @@ impl Console {
         let session = start.session()?;
         let run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
         let mut console = Console { start, session, run, pattern, selected: 0, collections: Vec::new() };
-        let selected = match console.hosts(&console.pattern) {
+        let error = match console.hosts(&console.pattern) {
             Ok(hosts) if hosts.is_empty() => {
-                Err(Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target."))
+                Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target.")
             }
-            hosts => hosts,
-        };
-        match selected {
             Ok(hosts) => {
                 console.selected = hosts.len();
-                Ok(console)
+                return Ok(console);
             }
-            Err(error) => {
-                console.session.end().await;
-                Err(error)
-            }
-        }
+            Err(error) => error,
+        };
+        console.session.end().await;
+        Err(error)
     }
 
     /// Reads and runs lines until the end of input.

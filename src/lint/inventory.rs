@@ -44,7 +44,8 @@ impl Inventoried {
             ));
             return Ok(inventoried);
         }
-        let (inventory, warnings) = match load(sources, texts)? {
+        let options = LoadOptions { keep_places: true, texts: Arc::clone(texts), ..LoadOptions::default() };
+        let (inventory, warnings) = match load(sources, options)? {
             Ok(Some((inventory, warnings))) => (Some(inventory), warnings),
             Ok(None) => (None, Vec::new()),
             Err(windlass_inventory::Error::NoInventory { reasons })
@@ -70,7 +71,7 @@ impl Inventoried {
 type Loaded = std::result::Result<Option<(Inventory, Vec<Warning>)>, windlass_inventory::Error>;
 
 /// Loads an inventory by the kinds of sources that start no program; `None` without sources.
-pub fn load(sources: &[String], texts: &Texts) -> Result<Loaded> {
+pub fn load(sources: &[String], options: LoadOptions) -> Result<Loaded> {
     if sources.is_empty() {
         return Ok(Ok(None));
     }
@@ -79,13 +80,7 @@ pub fn load(sources: &[String], texts: &Texts) -> Result<Loaded> {
         return Err(Error::argument(format!("the inventory {source} does not exist")));
     }
     let enabled = ["host_list", "windlass.group", "yaml", "ini", "toml"].map(str::to_owned).to_vec();
-    let options = LoadOptions {
-        enabled,
-        nothing_is_error: true,
-        keep_places: true,
-        texts: Arc::clone(texts),
-        ..LoadOptions::default()
-    };
+    let options = LoadOptions { enabled, nothing_is_error: true, ..options };
     Ok(Inventory::load(sources, &options).map(Some))
 }
 

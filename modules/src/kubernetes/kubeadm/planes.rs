@@ -134,7 +134,7 @@ impl Api<'_> {
     /// are gone. None if there are no such pods, or no member answers.
     fn members(&self, pods: &Value) -> Option<Vec<Standing>> {
         let nodes = etcd_addresses(pods);
-        let endpoints: Vec<String> = nodes.iter().map(|(_, address)| url(address, "2379")).collect();
+        let endpoints: Vec<String> = nodes.iter().map(|(_, address)| url(address, 2379)).collect();
         let folder = format!("{}/etcd", self.tool.cert_dir);
         let members = etcd::stacked(&self.tool.etcdctl, &folder, &endpoints, self.host)?;
         Some(members.into_iter().map(|(peers, standing)| on_node(&peers, standing, &nodes)).collect())
@@ -189,10 +189,10 @@ impl Api<'_> {
 fn address(node: &Value, port: i64) -> Option<String> {
     let addresses = node["status"]["addresses"].as_array()?;
     let internal = addresses.iter().find(|address| address["type"] == "InternalIP")?["address"].as_str()?;
-    Some(url(internal, &port.to_string()))
+    Some(url(internal, port))
 }
 
-fn url(address: &str, port: &str) -> String {
+fn url(address: &str, port: i64) -> String {
     if address.contains(':') { format!("https://[{address}]:{port}") } else { format!("https://{address}:{port}") }
 }
 
@@ -209,7 +209,7 @@ fn etcd_addresses(pods: &Value) -> Vec<(String, String)> {
 
 /// A member under the name of its node, because one that has not started has no name of its own.
 fn on_node(peers: &[String], standing: Standing, nodes: &[(String, String)]) -> Standing {
-    let name = nodes.iter().find(|(_, address)| peers.contains(&url(address, "2380"))).map(|(name, _)| name.clone());
+    let name = nodes.iter().find(|(_, address)| peers.contains(&url(address, 2380))).map(|(name, _)| name.clone());
     Standing { name: name.unwrap_or(standing.name), ..standing }
 }
 
