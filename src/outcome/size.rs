@@ -2,7 +2,8 @@
 
 use std::ops::{Add, Sub};
 
-use minijinja::value::ValueKind;
+use indexmap::IndexMap;
+use minijinja::value::{ObjectRepr, ValueKind};
 use windlass_template::{Value, data_of};
 
 use super::lines::Lines;
@@ -51,15 +52,52 @@ impl std::iter::Sum for Size {
 
 /// Estimated size of a value. Text shared by two values counts twice, except in lines of an output.
 pub(crate) fn size(value: &Value) -> Size {
-    let mut total = Size::default();
-    let mut rest = vec![value.clone()];
-    while let Some(value) = rest.pop() {
-        total = total + own(&value);
-        if data_of::<Spilled>(&value).is_none() && data_of::<Lines>(&value).is_none() {
-            rest.extend(members(&value));
+    let mut walk = Walk::default();
+    walk.count(value);
+    while let Some(container) = walk.containers.pop() {
+        walk.members(&container);
+    }
+    walk.total
+}
+
+/// A walk through a value. Only lists and mappings wait in it: most values are scalars, and every result is measured.
+#[derive(Default)]
+struct Walk {
+    total: Size,
+    containers: Vec<Value>,
+}
+
+impl Walk {
+    /// Counts a value without its members.
+    fn count(&mut self, value: &Value) {
+        self.total = self.total + own(value);
+        let has_members = value.as_object().is_some_and(|object| object.repr() != ObjectRepr::Plain);
+        if has_members && data_of::<Spilled>(value).is_none() && data_of::<Lines>(value).is_none() {
+            self.containers.push(value.clone());
         }
     }
-    total
+
+    /// Counts the members of a list, or keys and values of a mapping.
+    fn members(&mut self, container: &Value) {
+        // Answers of modules are such mappings and lists; the general way copies every member.
+        if let Some(map) = container.downcast_object_ref::<IndexMap<Value, Value>>() {
+            map.iter().for_each(|(key, value)| {
+                self.count(key);
+                self.count(value);
+            });
+        } else if let Some(list) = container.downcast_object_ref::<Vec<Value>>() {
+            list.iter().for_each(|item| self.count(item));
+        } else {
+            let is_map = container.kind() == ValueKind::Map;
+            for (key, value) in container.as_object().and_then(|object| object.try_iter_pairs()).into_iter().flatten() {
+                // The keys of a list are its indexes, not values.
+                if is_map {
+                    self.count(&key);
+                }
+                self.count(&value);
+            }
+        }
+    }
 }
 
 fn own(value: &Value) -> Size {
@@ -72,14 +110,6 @@ fn own(value: &Value) -> Size {
         None => value.as_bytes().map_or(0, <[u8]>::len),
     };
     value_alone + Size::in_memory(bytes)
-}
-
-/// Members of a list, or keys and values of a mapping; a scalar has none.
-fn members(value: &Value) -> impl Iterator<Item = Value> {
-    let is_map = value.kind() == ValueKind::Map;
-    let pairs = value.as_object().and_then(|object| object.try_iter_pairs()).into_iter().flatten();
-    // The keys of a list are its indexes, not values.
-    pairs.flat_map(move |(key, value)| is_map.then_some(key).into_iter().chain([value]))
 }
 
 #[cfg(test)]

@@ -39,7 +39,9 @@ pub fn to_json(value: &Value) -> Json {
         Shape::Text(text) => Json::String(text.into_owned()),
         Shape::List => Json::Array(items(value).map(|item| to_json(&item)).collect()),
         Shape::Map => Json::Object(
-            items(value).map(|key| (key_text(&key), to_json(&value.get_item(&key).unwrap_or_default()))).collect(),
+            items(value)
+                .map(|key| (key_text(&key).into_owned(), to_json(&value.get_item(&key).unwrap_or_default())))
+                .collect(),
         ),
     }
 }
@@ -79,10 +81,15 @@ impl Serialize for Edited<'_> {
             }
             Shape::Map => {
                 let mut map = serializer.serialize_map(value.len())?;
-                for key in items(value) {
-                    let name = key_text(&key);
-                    let field = value.get_item(&key).unwrap_or_default();
-                    map.serialize_entry(edit(&name).as_ref().unwrap_or(&name), &Edited::new(&field, edit))?;
+                let mut entry = |key: &Value, field: &Value| {
+                    let name = key_text(key);
+                    map.serialize_entry(edit(&name).as_deref().unwrap_or(&name), &Edited::new(field, edit))
+                };
+                // Answers of modules are such mappings; the general way looks every key up.
+                if let Some(entries) = value.downcast_object_ref::<IndexMap<Value, Value>>() {
+                    entries.iter().try_for_each(|(key, field)| entry(key, field))?;
+                } else {
+                    items(value).try_for_each(|key| entry(&key, &value.get_item(&key).unwrap_or_default()))?;
                 }
                 map.end()
             }
@@ -127,12 +134,13 @@ fn items(value: &Value) -> impl Iterator<Item = Value> {
     value.try_iter().into_iter().flatten()
 }
 
-fn key_text(key: &Value) -> String {
-    match key.kind() {
-        ValueKind::None => "null".to_owned(),
-        ValueKind::Bool => key.is_true().to_string(),
-        _ if time::is_datetime(key) => time::iso_format(key),
-        _ => text(key),
+fn key_text(key: &Value) -> Cow<'_, str> {
+    match (key.as_str(), key.kind()) {
+        (Some(name), _) => name.into(),
+        (None, ValueKind::None) => "null".into(),
+        (None, ValueKind::Bool) => key.is_true().to_string().into(),
+        _ if time::is_datetime(key) => time::iso_format(key).into(),
+        _ => text(key).into(),
     }
 }
 
