@@ -99,8 +99,22 @@ fn registering() -> tempfile::TempDir {
 fn oversized_results_dropped_and_play_continues() {
     let files = registering();
     let (code, said) = run(windlass(files.path()).env("WINDLASS_RESULTS_ON_DISK", "0").args(["playbook", "site.yml"]));
-    assert!(said.contains("the registered results and facts of localhost would take"), "{said}");
+    assert!(said.contains("the registered results, facts and set variables of localhost would take"), "{said}");
     assert!(code == Some(0) && said.contains("kept 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 ,"), "{said}");
+}
+
+#[test]
+fn variables_of_set_fact_count_like_registered_results() {
+    let set = |name: &str, rest: &str| format!("    - {{set_fact: {{{name}: \"{{{{ 'x' * 90000000 }}}}\"}}{rest}}}\n");
+    let six: String = (0..6).map(|number| set(&format!("x{number}"), "")).collect();
+    // Each replaces the one before.
+    let one_six_times = set("x", ", loop: '{{ range(6) | list }}'");
+    for (tasks, fits) in [(one_six_times, true), (six, false)] {
+        let files = directory(&[("site.yml", &playbook(&tasks))]);
+        let (code, said) = run(windlass(files.path()).args(["playbook", "--no-journal", "site.yml"]));
+        let is_refused = said.contains("the registered results, facts and set variables of localhost would take");
+        assert!((code == Some(0)) == fits && is_refused != fits, "{said}");
+    }
 }
 
 #[test]

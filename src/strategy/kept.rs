@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::outcome::{Effect, Size, SpillFile, TaskResult, VALUE, size};
 use crate::vars::HostFacts;
 
-/// Limit for the registered results and facts of one host, in bytes of memory.
+/// Limit for the registered results, facts and set variables of one host, in bytes of memory.
 const HOST: usize = 512 << 20;
 /// Limit for all hosts of a run, in bytes of memory.
 const RUN: usize = 4 << 30;
@@ -42,10 +42,10 @@ impl Kept {
         *self.total.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the counted size of a registered result or fact.
+    /// Replaces the counted size of a registered result, a fact or a set variable.
     pub(super) fn replace(&self, old: Size, new: Size) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
-        // `set_fact` may have overwritten it with a value that was never counted.
+        // The value before may have come from the fact cache, and was never counted.
         *total = *total + new - old;
     }
 
@@ -62,14 +62,17 @@ impl Kept {
     ) -> Result<Counted, String> {
         let mut needed = size_of_result(result, is_registered);
         let mut obstacle = None;
-        let is_crowded = (of_host + needed).memory > HOST_CROWDED || (self.total() + needed).memory > RUN_CROWDED;
+        // They count when they are stored: the values that the items of a loop set replace each other.
+        let set = size_of_set_facts(result);
+        let is_crowded =
+            (of_host + needed + set).memory > HOST_CROWDED || (self.total() + needed + set).memory > RUN_CROWDED;
         if is_crowded && is_registered && result.is_known() {
             match self.spill(result, of_host) {
                 Ok(()) => needed = size_of_result(result, is_registered),
                 Err(why) => obstacle = Some(why),
             }
         }
-        match self.refusal(host, of_host + needed, self.total() + needed, obstacle) {
+        match self.refusal(host, of_host + needed + set, self.total() + needed + set, obstacle) {
             Some(refusal) => Err(refusal),
             None => {
                 self.replace(Size::default(), needed);
@@ -98,14 +101,16 @@ impl Kept {
 
     fn refusal(&self, host: &str, of_host: Size, of_run: Size, obstacle: Option<String>) -> Option<String> {
         let (whose, needed, limit) = match (of_host.memory > HOST, of_run.memory > RUN) {
-            (true, _) => (format!("the registered results and facts of {host}"), of_host.memory, HOST),
-            (_, true) => ("the registered results and facts of all hosts".to_owned(), of_run.memory, RUN),
+            (true, _) => (format!("the registered results, facts and set variables of {host}"), of_host.memory, HOST),
+            (_, true) => {
+                ("the registered results, facts and set variables of all hosts".to_owned(), of_run.memory, RUN)
+            }
             (false, false) => return None,
         };
         let disk = obstacle.map(|why| format!(" Nothing could be moved to disk: {why}.")).unwrap_or_default();
         Some(format!(
             "The task ran, but its result was dropped: {whose} would take {} MiB of memory, and the limit is {} \
-             MiB.{disk} Write large output to a file on the host, or do not register it.",
+             MiB.{disk} Write large output to a file on the host, and register or set less of it.",
             needed >> 20,
             limit >> 20
         ))
@@ -160,6 +165,15 @@ fn size_of_result(result: &TaskResult, is_registered: bool) -> Size {
     });
     let values = if is_registered { result.registered_size() } else { Size::in_memory(VALUE) };
     values + facts.sum()
+}
+
+/// Estimated size of the variables that `set_fact` sets.
+fn size_of_set_facts(result: &TaskResult) -> Size {
+    let of_effect = |effect: &Effect| match effect {
+        Effect::SetFacts(set) => set.vars.iter().map(|(name, value)| Size::in_memory(name.len()) + size(value)).sum(),
+        _ => Size::default(),
+    };
+    result.effects().iter().map(of_effect).sum()
 }
 
 /// Estimated size of a host's facts.
@@ -223,7 +237,7 @@ mod tests {
         let refusal = |of_host: usize| kept.admit(&mut large(), true, "h", Size::in_memory(of_host)).err();
         assert_eq!(refusal(0), None);
         let refused = refusal(HOST).unwrap();
-        assert!(refused.contains("the registered results and facts of h would take 513 MiB"), "{refused}");
+        assert!(refused.contains("the registered results, facts and set variables of h would take 513 MiB"), "{refused}");
         assert!(refused.contains("`results_on_disk` allows 0 MiB for a host"), "{refused}");
         kept.replace(Size::default(), Size::in_memory(RUN));
         assert!(refusal(0).unwrap().contains("of all hosts would take 4097 MiB"));

@@ -134,12 +134,14 @@ impl Store<'_> {
                 Arc::make_mut(&mut world.host_mut(there).facts).set_python(*kind, user.as_deref(), path);
             }
             Effect::SetFacts(set) => {
-                set.vars.iter().for_each(|(name, _)| self.tell_reserved(name));
+                for (name, value) in &set.vars {
+                    self.tell_reserved(name);
+                    self.shared.set(world, to, Arc::clone(name), value.clone());
+                }
                 let state = world.host_mut(to);
                 if set.cacheable {
                     Arc::make_mut(&mut state.facts).set(set.vars.iter().cloned());
                 }
-                Arc::make_mut(&mut state.set).extend(set.vars.iter().cloned());
                 if !set.origins.is_empty() {
                     Arc::make_mut(&mut state.origins).extend(set.origins.iter().cloned());
                 }

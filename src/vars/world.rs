@@ -53,7 +53,7 @@ pub struct HostState {
     pub included: Arc<VarMap>,
     /// Variables of a host created by `add_host`.
     pub added: Arc<VarMap>,
-    /// Estimated size of its registered results and facts.
+    /// Estimated size of its registered results, facts and set variables.
     pub kept: Size,
 }
 
