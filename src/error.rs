@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use strsim::osa_distance;
 use windlass_inventory::{Inventory, Warning};
-use windlass_modules::edit_distance;
 use windlass_yaml::Span;
 
 /// Result whose error ends a run.
@@ -222,7 +222,7 @@ pub fn nearest<'a>(word: &str, limit: usize, candidates: impl IntoIterator<Item 
             let is_ascii = candidate.is_ascii() && word.is_ascii();
             candidate.len().abs_diff(word.len()) <= if is_ascii { limit } else { limit * 4 }
         })
-        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .map(|candidate| (osa_distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()
         .map(|(_, candidate)| format!("did you mean `{candidate}`?"))

@@ -19,7 +19,6 @@ pub mod commands;
 pub mod crypto;
 #[cfg(feature = "all")]
 pub mod docker;
-mod edit_distance;
 pub mod files;
 pub mod foreign;
 mod host;
@@ -27,6 +26,7 @@ mod host_lock;
 #[cfg(feature = "all")]
 pub mod http;
 mod invocation;
+mod lock;
 mod module;
 pub mod net;
 mod privacy;
@@ -53,7 +53,6 @@ pub mod ping;
 
 pub use args::{Args, type_fault};
 pub use become_user::become_command;
-pub use edit_distance::edit_distance;
 pub use host::{Content, Host, Sink};
 pub use invocation::{has_secrets, invocation, secret_values};
 pub use module::{Diff, Failure, Module, Outcome, Plan};

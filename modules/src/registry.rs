@@ -77,13 +77,10 @@ pub const COMMON: &[&dyn Module] = &[
     &crate::system::user::User,
     &crate::system::zypper::Zypper,
     // Languages.
-    &crate::languages::gem::Gem,
-    &crate::languages::npm::Npm,
     &crate::languages::pip::Pip,
     // Version control.
     &crate::version_control::git::Git,
     &crate::version_control::git_config::GitConfig,
-    &crate::version_control::subversion::Subversion,
 ];
 
 /// Modules of the larger executor only, by topic.
@@ -122,6 +119,10 @@ pub const OTHERS: &[&dyn Module] = &[
     &crate::kubernetes::image::Image,
     &crate::kubernetes::kube::Kube,
     &crate::kubernetes::kubeadm::Kubeadm,
+    // Languages and version control that few hosts have.
+    &crate::languages::gem::Gem,
+    &crate::languages::npm::Npm,
+    &crate::version_control::subversion::Subversion,
     // Disks.
     &crate::storage::filesystem::Filesystem,
     &crate::storage::lvg::Lvg,

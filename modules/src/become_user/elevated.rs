@@ -21,7 +21,8 @@ use serde_json::Value;
 use windlass_protocol::{Become, Event, FrameDecoder, Reply, Request, ToExecutor, write_frame};
 
 use super::{Refusal, start::Parts};
-use crate::serve::{Session, interrupted, lock};
+use crate::lock::lock;
+use crate::serve::{Session, interrupted};
 
 /// Bytes of the executor's standard error to keep for messages.
 const SAID: usize = 4096;

@@ -17,7 +17,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use windlass_protocol::{Become, Event, Request, Secret, ToExecutor};
 
-use crate::serve::{Route, Session, failed, lock};
+use crate::lock::lock;
+use crate::serve::{Route, Session, failed};
 use elevated::Elevated;
 
 /// The command that starts another user's executor, for display.

@@ -11,7 +11,7 @@ use std::{
 
 use flate2::read::GzDecoder;
 
-use crate::{Failure, Host, files::scratch::Scratch, process::reason, serve::lock};
+use crate::{Failure, Host, files::scratch::Scratch, lock::lock, process::reason};
 
 /// Received modules by hash, in a directory that exists as long as the session.
 #[derive(Debug, Default)]

@@ -10,8 +10,9 @@ use std::{
 use serde_json::Value;
 use windlass_protocol::{Event, Holder, LockTerms, Locking, Request};
 
-use super::session::{Route, Session, failed, lock};
+use super::session::{Route, Session, failed};
 use crate::host_lock::{Attempt, HostLock};
+use crate::lock::lock;
 
 /// Interval between attempts to lock a host that another run holds.
 const PAUSE: Duration = Duration::from_millis(200);

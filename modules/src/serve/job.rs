@@ -22,10 +22,11 @@ use windlass_protocol::{Content, Delivery, Event, OFFER, Peer, Request, Spent};
 
 use super::{
     peer::Taken,
-    session::{Session, failed, interrupted, lock},
+    session::{Session, failed, interrupted},
 };
 use crate::{
     Failure, Host, Sink, foreign,
+    lock::lock,
     process::{GRACE, reason},
     registry,
 };

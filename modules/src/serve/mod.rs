@@ -22,7 +22,7 @@ use serde_json::Value;
 use windlass_protocol::{BEGIN_MARKER, Hello, PROTOCOL_VERSION, Reply, ToExecutor, read_frame, write_frame};
 
 pub(crate) use detached::{directory as job_directory, place_of as job_place};
-pub(crate) use session::{Route, Session, failed, interrupted, lock};
+pub(crate) use session::{Route, Session, failed, interrupted};
 
 /// Reason why a session ended before the controller closed it.
 #[derive(Debug, thiserror::Error)]

@@ -14,8 +14,9 @@ use windlass_protocol::{Event, Request, Spent, Turn};
 
 use super::{
     job::{self, Job, Signal},
-    session::{Session, failed, lock},
+    session::{Session, failed},
 };
+use crate::lock::lock;
 
 /// A request that waits for its turn.
 pub(super) struct Waiting {

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io::Write,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex},
     time::{Duration, Instant},
 };
 
@@ -22,6 +22,7 @@ use super::{
 use crate::{
     become_user::{Relay, Users},
     foreign::Store,
+    lock::lock,
     process::GRACE,
 };
 
@@ -49,11 +50,6 @@ pub(crate) enum Route {
     There(Arc<Relay>),
     /// Queued until the host is locked.
     Locked,
-}
-
-/// A lock poisoned by a panicking module is still valid, because no data is left half-updated under these locks.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use strsim::osa_distance;
 
 use super::{
     names::Names,
     table::{Reason, State, Table},
 };
-use crate::edit_distance;
 
 /// One value of a variable.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,7 +101,7 @@ impl Table {
         let candidates = self.names().chain(names.settable.iter().map(String::as_str));
         candidates
             .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
-            .map(|candidate| (edit_distance(name, candidate), candidate))
+            .map(|candidate| (osa_distance(name, candidate), candidate))
             .filter(|(distance, _)| *distance <= limit)
             .min()
             .map(|(_, candidate)| candidate)

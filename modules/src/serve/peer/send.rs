@@ -17,10 +17,7 @@ use serde_json::{Value, json};
 use windlass_protocol::{Content, Offer, TICKET};
 
 use super::{Cipher, PIECE, TAG, cipher, is_too_slow, next_piece, ticket};
-use crate::{
-    process::reason,
-    serve::{failed, lock},
-};
+use crate::{lock::lock, process::reason, serve::failed};
 
 /// Time for which a content is kept after it was received or last sent.
 const KEPT_FOR: Duration = Duration::from_secs(120);
