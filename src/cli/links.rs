@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::NAMES;
+use super::ANSIBLE_NAMES;
 use crate::error::{Error, Result};
 
 /// Install or remove Ansible's command names as links to this program
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     // Links beside the program survive a move of the directory.
     let target =
         if directory == beside { program.file_name().map_or(program.clone(), PathBuf::from) } else { program.clone() };
-    let links: Vec<PathBuf> = NAMES.iter().map(|(name, _)| directory.join(name)).collect();
+    let links: Vec<PathBuf> = ANSIBLE_NAMES.iter().map(|known| directory.join(known.name)).collect();
     match arguments.verb {
         Verb::Install(_) => install(&links, &target, &program)?,
         Verb::Remove(_) => remove(&links, &program)?,

@@ -40,15 +40,18 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 
 use crate::error::{Error, Result};
 use crate::output::{Color, Printer, Secrets};
 use crate::settings::{Config, Settings};
 
+/// Greatest width of a help text, in columns.
+const WIDEST_HELP: usize = 100;
+
 /// Run Ansible playbooks without agents, and manage Kubernetes clusters
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, about, propagate_version = true, max_term_width = 100)]
+#[command(name = "windlass", version, about, propagate_version = true, max_term_width = WIDEST_HELP)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -131,23 +134,65 @@ enum Verb {
     },
 }
 
-/// Ansible's command names and their subcommands.
-const NAMES: &[(&str, &str)] = &[
-    ("ansible", "adhoc"),
-    ("ansible-config", "config"),
-    ("ansible-console", "console"),
-    ("ansible-doc", "doc"),
-    ("ansible-galaxy", "galaxy"),
-    ("ansible-inventory", "inventory"),
-    ("ansible-playbook", "playbook"),
-    ("ansible-pull", "pull"),
-    ("ansible-vault", "vault"),
+/// A command name of Ansible's, and the subcommand it stands for.
+struct AnsibleName {
+    name: &'static str,
+    verb: &'static str,
+    parse: fn(&ArgMatches) -> clap::error::Result<Verb>,
+}
+
+const ANSIBLE_NAMES: &[AnsibleName] = &[
+    AnsibleName {
+        name: "ansible",
+        verb: "adhoc",
+        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Adhoc),
+    },
+    AnsibleName {
+        name: "ansible-config",
+        verb: "config",
+        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Config),
+    },
+    AnsibleName {
+        name: "ansible-console",
+        verb: "console",
+        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Console),
+    },
+    AnsibleName {
+        name: "ansible-doc",
+        verb: "doc",
+        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Doc),
+    },
+    AnsibleName {
+        name: "ansible-galaxy",
+        verb: "galaxy",
+        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Galaxy),
+    },
+    AnsibleName {
+        name: "ansible-inventory",
+        verb: "inventory",
+        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Inventory),
+    },
+    AnsibleName {
+        name: "ansible-playbook",
+        verb: "playbook",
+        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Playbook),
+    },
+    AnsibleName {
+        name: "ansible-pull",
+        verb: "pull",
+        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Pull),
+    },
+    AnsibleName {
+        name: "ansible-vault",
+        verb: "vault",
+        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Vault),
+    },
 ];
 
 pub(crate) use signals::is_signal;
 
 /// Runs a command line and returns the exit code.
-pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
+pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Some(code) = completion::answer() {
         return code;
     }
@@ -156,16 +201,13 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         .first()
         .map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned())
         .unwrap_or_default();
-    let name = NAMES.iter().find(|(name, _)| *name == called);
+    let name = ANSIBLE_NAMES.iter().find(|known| known.name == called);
     let program = arguments.first().cloned().unwrap_or_default();
-    if let Some((_, verb)) = name {
-        arguments.insert(1, OsString::from(verb));
-    }
-    let verb = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli.verb,
+    let verb = match parse(arguments, name) {
+        Ok(verb) => verb,
         Err(error) => match (error.kind(), name) {
-            (clap::error::ErrorKind::DisplayVersion, Some((name, _))) => {
-                return print_version(name, Path::new(&program));
+            (clap::error::ErrorKind::DisplayVersion, Some(known)) => {
+                return print_version(known.name, Path::new(&program));
             }
             _ => return print_usage(&error),
         },
@@ -189,6 +231,16 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// Parses a command line; one with a name of Ansible's has no subcommand of this program, in its help neither.
+fn parse(arguments: Vec<OsString>, name: Option<&AnsibleName>) -> clap::error::Result<Verb> {
+    let mut command = Cli::command();
+    let known = name.and_then(|known| Some((known, command.find_subcommand_mut(known.verb)?)));
+    let Some((known, command)) = known else { return Cli::try_parse_from(arguments).map(|cli| cli.verb) };
+    let command = std::mem::take(command).name(known.name).bin_name(known.name);
+    let command = command.version(env!("CARGO_PKG_VERSION")).max_term_width(WIDEST_HELP);
+    (known.parse)(&command.try_get_matches_from(arguments)?)
 }
 
 /// Prints help, the version or a usage error, as clap found it. Help and version succeed; other errors have Ansible's
