@@ -1,7 +1,7 @@
 //! Playbooks that remove members of a real etcd, in check mode. They are refused, with the count, if the majority would
 //! be lost.
 //!
-//! Three members run on 127.0.0.1 to 127.0.0.3. Without etcd, etcdctl and openssl, the tests pass without running.
+//! Three members run on 127.0.0.1 to 127.0.0.3. Without etcd, etcdctl and openssl, the tests run nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     // Links beside the program survive a move of the directory.
     let target =
         if directory == beside { program.file_name().map_or(program.clone(), PathBuf::from) } else { program.clone() };
-    let links: Vec<PathBuf> = ANSIBLE_NAMES.iter().map(|known| directory.join(known.name)).collect();
+    let links: Vec<PathBuf> = ANSIBLE_NAMES.iter().map(|(name, ..)| directory.join(name)).collect();
     match arguments.verb {
         Verb::Install(_) => install(&links, &target, &program)?,
         Verb::Remove(_) => remove(&links, &program)?,

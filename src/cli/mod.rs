@@ -134,59 +134,19 @@ enum Verb {
     },
 }
 
-/// A command name of Ansible's, and the subcommand it stands for.
-struct AnsibleName {
-    name: &'static str,
-    verb: &'static str,
-    parse: fn(&ArgMatches) -> clap::error::Result<Verb>,
-}
+/// A command name of Ansible's, the subcommand that it stands for, and the reader of that subcommand's arguments.
+type AnsibleName = (&'static str, &'static str, fn(&ArgMatches) -> clap::error::Result<Verb>);
 
 const ANSIBLE_NAMES: &[AnsibleName] = &[
-    AnsibleName {
-        name: "ansible",
-        verb: "adhoc",
-        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Adhoc),
-    },
-    AnsibleName {
-        name: "ansible-config",
-        verb: "config",
-        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Config),
-    },
-    AnsibleName {
-        name: "ansible-console",
-        verb: "console",
-        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Console),
-    },
-    AnsibleName {
-        name: "ansible-doc",
-        verb: "doc",
-        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Doc),
-    },
-    AnsibleName {
-        name: "ansible-galaxy",
-        verb: "galaxy",
-        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Galaxy),
-    },
-    AnsibleName {
-        name: "ansible-inventory",
-        verb: "inventory",
-        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Inventory),
-    },
-    AnsibleName {
-        name: "ansible-playbook",
-        verb: "playbook",
-        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Playbook),
-    },
-    AnsibleName {
-        name: "ansible-pull",
-        verb: "pull",
-        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Pull),
-    },
-    AnsibleName {
-        name: "ansible-vault",
-        verb: "vault",
-        parse: |found| FromArgMatches::from_arg_matches(found).map(Verb::Vault),
-    },
+    ("ansible", "adhoc", |found| FromArgMatches::from_arg_matches(found).map(Verb::Adhoc)),
+    ("ansible-config", "config", |found| FromArgMatches::from_arg_matches(found).map(Verb::Config)),
+    ("ansible-console", "console", |found| FromArgMatches::from_arg_matches(found).map(Verb::Console)),
+    ("ansible-doc", "doc", |found| FromArgMatches::from_arg_matches(found).map(Verb::Doc)),
+    ("ansible-galaxy", "galaxy", |found| FromArgMatches::from_arg_matches(found).map(Verb::Galaxy)),
+    ("ansible-inventory", "inventory", |found| FromArgMatches::from_arg_matches(found).map(Verb::Inventory)),
+    ("ansible-playbook", "playbook", |found| FromArgMatches::from_arg_matches(found).map(Verb::Playbook)),
+    ("ansible-pull", "pull", |found| FromArgMatches::from_arg_matches(found).map(Verb::Pull)),
+    ("ansible-vault", "vault", |found| FromArgMatches::from_arg_matches(found).map(Verb::Vault)),
 ];
 
 pub(crate) use signals::is_signal;
@@ -201,13 +161,13 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         .first()
         .map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned())
         .unwrap_or_default();
-    let name = ANSIBLE_NAMES.iter().find(|known| known.name == called);
+    let name = ANSIBLE_NAMES.iter().find(|(name, ..)| *name == called);
     let program = arguments.first().cloned().unwrap_or_default();
     let verb = match parse(arguments, name) {
         Ok(verb) => verb,
         Err(error) => match (error.kind(), name) {
-            (clap::error::ErrorKind::DisplayVersion, Some(known)) => {
-                return print_version(known.name, Path::new(&program));
+            (clap::error::ErrorKind::DisplayVersion, Some((name, ..))) => {
+                return print_version(name, Path::new(&program));
             }
             _ => return print_usage(&error),
         },
@@ -233,14 +193,13 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Parses a command line; one with a name of Ansible's has no subcommand of this program, in its help neither.
+/// Parses a command line. One with a name of Ansible's has no subcommand, nor has its usage.
 fn parse(arguments: Vec<OsString>, name: Option<&AnsibleName>) -> clap::error::Result<Verb> {
     let mut command = Cli::command();
-    let known = name.and_then(|known| Some((known, command.find_subcommand_mut(known.verb)?)));
-    let Some((known, command)) = known else { return Cli::try_parse_from(arguments).map(|cli| cli.verb) };
-    let command = std::mem::take(command).name(known.name).bin_name(known.name);
-    let command = command.version(env!("CARGO_PKG_VERSION")).max_term_width(WIDEST_HELP);
-    (known.parse)(&command.try_get_matches_from(arguments)?)
+    let of_name = name.and_then(|(name, verb, read)| Some((*name, command.find_subcommand_mut(verb)?, read)));
+    let Some((name, verb, read)) = of_name else { return Cli::try_parse_from(arguments).map(|cli| cli.verb) };
+    let verb = std::mem::take(verb).name(name).bin_name(name).max_term_width(WIDEST_HELP);
+    read(&verb.version(env!("CARGO_PKG_VERSION")).try_get_matches_from(arguments)?)
 }
 
 /// Prints help, the version or a usage error, as clap found it. Help and version succeed; other errors have Ansible's
@@ -394,5 +353,19 @@ fn print(text: &str) -> Result<()> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Error::new(format!("the standard output cannot be written: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_of_ansible_names_has_no_subcommand() {
+        for name in ANSIBLE_NAMES {
+            let help = parse(vec![name.0.into(), "--help".into()], Some(name)).unwrap_err().to_string();
+            assert!(help.contains(&format!("Usage: {} ", name.0)), "{help}");
+            assert!(!help.contains(&format!("{} {} ", name.0, name.1)), "{help}");
+        }
     }
 }

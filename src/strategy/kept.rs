@@ -237,7 +237,10 @@ mod tests {
         let refusal = |of_host: usize| kept.admit(&mut large(), true, "h", Size::in_memory(of_host)).err();
         assert_eq!(refusal(0), None);
         let refused = refusal(HOST).unwrap();
-        assert!(refused.contains("the registered results, facts and set variables of h would take 513 MiB"), "{refused}");
+        assert!(
+            refused.contains("the registered results, facts and set variables of h would take 513 MiB"),
+            "{refused}"
+        );
         assert!(refused.contains("`results_on_disk` allows 0 MiB for a host"), "{refused}");
         kept.replace(Size::default(), Size::in_memory(RUN));
         assert!(refusal(0).unwrap().contains("of all hosts would take 4097 MiB"));
