@@ -36,6 +36,7 @@ build: setup
 
 release: setup
 	cargo build --release
+	tools/executor-size
 
 dist: setup
 	tools/dist
