@@ -304,7 +304,10 @@ fn private_key(path: &Path) -> Result<PrivateKey> {
     if !key.is_encrypted() {
         return Ok(key);
     }
-    let passphrase = zeroize::Zeroizing::new(secrets::ask(&format!("Passphrase of {shown}: "))?);
+    let asked = secrets::ask(&format!("Passphrase of {shown}: "), None);
+    let passphrase = zeroize::Zeroizing::new(asked.map_err(|error| {
+        error.hint("add it to an agent, and use `ssh-keygen -Y sign` and `windlass bundle sign --signature`")
+    })?);
     key.decrypt(passphrase.as_bytes()).map_err(|_| Error::new(format!("the passphrase of `{shown}` is wrong")))
 }
 

@@ -294,7 +294,7 @@ impl ConnectOptions {
         if let Some(file) = &self.connection_password_file {
             settings.connect.password = Some(Secret::new(password_from(file)?));
         } else if self.ask_pass || config.bool("ask_pass")?.unwrap_or(false) {
-            settings.connect.password = Some(Secret::new(ask("SSH password: ")?));
+            settings.connect.password = Some(Secret::new(ask("SSH password: ", Some("--connection-password-file"))?));
         }
         Ok(())
     }
@@ -315,7 +315,7 @@ impl BecomeOptions {
             let default = settings.connect.password.clone();
             let prompt =
                 if default.is_some() { "BECOME password[defaults to SSH password]: " } else { "BECOME password: " };
-            let answer = ask(prompt)?;
+            let answer = ask(prompt, Some("--become-password-file"))?;
             settings.r#become.password = if answer.is_empty() { default } else { Some(Secret::new(answer)) };
         }
         Ok(())

@@ -183,9 +183,16 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         setup: &[],
         fails: "windlass playbook -i hosts ping.yml -K",
-        says: "give it in a file: --become-password-file, --connection-password-file or --vault-password-file",
+        says: "give it in a file: --become-password-file",
         mended: &[],
         then: &["windlass playbook -i hosts ping.yml --become-password-file password"],
+    },
+    Case {
+        setup: &[],
+        fails: "windlass playbook -i hosts ping.yml -k",
+        says: "give it in a file: --connection-password-file",
+        mended: &[],
+        then: &["windlass playbook -i hosts ping.yml --connection-password-file password"],
     },
     // Words at the wrong place, and words that Ansible replaced.
     tasks!(
