@@ -88,6 +88,12 @@ impl Error {
         self
     }
 
+    /// Turns it into an error of the command line, which exits with 5.
+    pub fn as_usage(mut self) -> Error {
+        self.kind = Kind::Usage;
+        self
+    }
+
     /// Turns it into a generic error, which exits with 1.
     pub fn generic(mut self) -> Error {
         self.kind = Kind::Generic;

@@ -845,3 +845,34 @@ fn variable_that_is_no_boolean_neither_becomes_nor_trusts() {
         assert!(told.contains(&format!("'{field}' has an invalid value (treu)")), "{told}");
     }
 }
+
+/// Text of `-e`, an error's sentence and place, and its exit code: that of ansible-core, which accepts `novalue`.
+const EXTRA_VARS: &[(&str, &str, &str, &str)] = &[
+    ("@missing.yml", "missing.yml cannot be read", "", "[exit 1]"),
+    ("@vaulted.yml", "vaulted.yml cannot be decrypted", "", "[exit 1]"),
+    ("{bad", "While parsing a flow mapping, did not find expected ',' or '}'.", "at command line:1:1", "[exit 4]"),
+    ("@bad.yml", "While parsing a flow sequence", "at bad.yml:2:2", "[exit 4]"),
+    ("@open.json", "While parsing a flow mapping", "at open.json:1:1\n\n1 | {\"a\": 1,", "[exit 4]"),
+    ("@.", ". cannot be read", "", "[exit 4]"),
+    ("a='x", "a quote or a template is opened here and not closed: a='x", "", "[exit 4]"),
+    ("[1, 2]", "Invalid extra vars data supplied. '[1, 2]' could not be made into a dictionary", "", "[exit 5]"),
+    ("@list.yml", "list.yml must hold a mapping of variables, not a list", "at list.yml:1:1", "[exit 5]"),
+    ("@", "the `@` of extra variables needs the name of a file", "", "[exit 4]"),
+    ("novalue", "extra variables must be `key=value`, YAML, JSON or @FILE, not 'novalue'", "", "[exit 5]"),
+];
+
+#[test]
+fn invalid_extra_vars_reported_with_place_and_code() {
+    let files = [
+        NOTHING,
+        ("bad.yml", "a: [1, 2\nb: 3\n"),
+        ("open.json", "{\"a\": 1,\n \"b\": {\"c\": 1}\n"),
+        ("list.yml", "- a\n"),
+        ("vaulted.yml", "$ANSIBLE_VAULT;1.1;AES256\n6162\n"),
+    ];
+    for (text, sentence, place, code) in EXTRA_VARS {
+        let shown = told(&files, &[LOCAL, &["-e", text]].concat());
+        let all = [*sentence, *place, *code].iter().all(|part| shown.contains(part));
+        assert!(all, "-e {text:?} does not print {sentence:?}, {place:?} and {code}:\n{shown}");
+    }
+}
