@@ -876,3 +876,22 @@ fn invalid_extra_vars_reported_with_place_and_code() {
         assert!(all, "-e {text:?} does not print {sentence:?}, {place:?} and {code}:\n{shown}");
     }
 }
+
+#[test]
+fn failed_argument_spec_points_at_caller_of_role() {
+    let specs = "argument_specs:\n  main:\n    options:\n      port: {type: int, required: true}\n";
+    let role = [("roles/spec/meta/argument_specs.yml", specs), ("roles/spec/tasks/main.yml", "- debug:\n")];
+    for (body, place) in [
+        ("  roles:\n    - role: spec\n", "p.yml:4:13"),
+        ("  tasks:\n    - include_role: {name: spec}\n", "p.yml:4:7"),
+        ("  tasks:\n    - import_role: {name: spec}\n", "p.yml:4:7"),
+        ("  roles: [caller]\n", "roles/caller/meta/main.yml:1:16"),
+    ] {
+        let playbook = format!("- hosts: localhost\n  gather_facts: false\n{body}");
+        let caller = [("roles/caller/meta/main.yml", "dependencies: [spec]\n"), ("p.yml", &playbook)];
+        let shown = told(&[&role[..], &caller[..]].concat(), LOCAL);
+        assert!(shown.contains(&format!("{place}\n")), "{body}: {shown}");
+        let at_spec = "roles/spec/meta/argument_specs.yml:4:7 specifies the arguments";
+        assert!(shown.contains(at_spec), "{body}: {shown}");
+    }
+}
