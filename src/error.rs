@@ -100,6 +100,12 @@ impl Error {
         self
     }
 
+    /// Adds a position, unless it has one.
+    pub fn or_at(mut self, span: &Span) -> Error {
+        self.span.get_or_insert_with(|| span.clone());
+        self
+    }
+
     /// The message without position and remedy.
     pub fn message(&self) -> &str {
         &self.message

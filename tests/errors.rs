@@ -504,6 +504,10 @@ fn wrong_vault_password_reported() {
     ];
     insta::assert_snapshot!(told(&files, &["-i", "localhost,", "-c", "local", "--vault-password-file", "pw"]), @r##"
     [ERROR]: DIR/v.yml cannot be decrypted: Decryption failed: none of the vault passwords (default) decrypts the data.
+      at p.yml:3:16
+
+    3 |   vars_files: [v.yml]
+      |                ^
     [exit 1]
     "##);
 }
@@ -534,6 +538,10 @@ fn missing_vault_password_reported() {
     ];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
     [ERROR]: A vault password or secret must be specified to decrypt DIR/v.yml
+      at p.yml:3:16
+
+    3 |   vars_files: [v.yml]
+      |                ^
 
     hint: give one with --vault-password-file, --vault-id or --ask-vault-pass
     [exit 1]
