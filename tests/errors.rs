@@ -621,7 +621,6 @@ x
     1 | [web
       | ^
     [WARNING]: No inventory was parsed, only implicit localhost is available. It does not match `all`.
-    [WARNING]: provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'
     [exit 0]
     "##);
 }
@@ -883,6 +882,15 @@ fn invalid_extra_vars_reported_with_place_and_code() {
         let all = [*sentence, *place, *code].iter().all(|part| shown.contains(part));
         assert!(all, "-e {text:?} does not print {sentence:?}, {place:?} and {code}:\n{shown}");
     }
+}
+
+#[test]
+fn missing_password_file_and_inventory_reported_once() {
+    let shown = told(&[NOTHING], &[LOCAL, &["--vault-password-file", "nope"]].concat());
+    assert_eq!(shown, "[ERROR]: the vault password file nope was not found\n[exit 1]");
+    let shown = told(&[NOTHING], &["-i", "nope"]);
+    assert_eq!(shown.matches("only implicit localhost is available").count(), 1, "{shown}");
+    assert!(!shown.contains("provided hosts list is empty"), "{shown}");
 }
 
 #[test]
