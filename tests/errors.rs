@@ -216,7 +216,7 @@ fn missing_task_file_reported() {
     4 |     - import_tasks: none.yml
       |       ^
 
-    hint: searched in none.yml, tasks/none.yml
+    hint: searched in DIR/none.yml, DIR/tasks/none.yml
     [exit 1]
     "##);
 }
@@ -238,7 +238,7 @@ fn missing_include_file_reported() {
     4 |     - include_tasks: none.yml
       |       ^
 
-    hint: searched in none.yml, DIR/tasks/none.yml, DIR/none.yml
+    hint: searched in DIR/none.yml, DIR/tasks/none.yml
 
     fatal: [localhost]: FAILED! => {"changed": false, "include": "none.yml", "reason": "Could not find or access 'DIR/none.yml' on the Ansible Controller."}
     [exit 2]

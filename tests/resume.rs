@@ -358,6 +358,14 @@ fn handlers_of_a_killed_run_are_reported_and_kept_until_they_ran() {
     assert_eq!((count("restart"), count("reload")), (1, 1));
 }
 
+
+#[test]
+fn unknown_word_after_resume_is_called_no_run() {
+    let project = Project::new(&(head("") + &step("one")));
+    let ran = project.play(&["--resume", "nope"]);
+    ran.ends(5).has("`nope` is neither the id of a run nor a playbook").has("`windlass runs` lists all runs");
+}
+
 #[test]
 fn handler_of_unanswered_task_pending_as_doubtful() {
     let task = "    - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; echo changed'\n      changed_when: false\n      notify: restart\n";

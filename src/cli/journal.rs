@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -54,6 +54,12 @@ impl JournalOptions {
             );
         }
         let is_other = |word: &String| !word.is_empty() && !looks_like_run(word);
+        // A playbook has an extension, a folder, or the name of its collection.
+        let is_nothing = |word: &&String| is_other(word) && !word.contains(['.', '/']) && !Path::new(word).exists();
+        if let Some(word) = self.resume.as_ref().filter(is_nothing) {
+            return Err(Error::usage(format!("`{word}` is neither the id of a run nor a playbook"))
+                .hint("`windlass runs` lists all runs"));
+        }
         let playbook = self.resume.take_if(|word| is_other(word)).map(PathBuf::from);
         if playbook.is_some() {
             self.resume = Some(String::new());

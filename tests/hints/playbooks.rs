@@ -96,7 +96,7 @@ pub(crate) const CASES: &[Case] = &[
         "mapping.yml holds a value of another kind: a mapping",
         "    - include_tasks: t.yml\n"
     ),
-    tasks!("    - import_tasks: nowhere.yml\n", "searched in nowhere.yml", "    - import_tasks: t.yml\n"),
+    tasks!("    - import_tasks: nowhere.yml\n", "searched in /", "    - import_tasks: t.yml\n"),
     tasks!(
         "    - import_tasks: '{{ file_of_host }}'\n",
         "imports are read before any host is known: only extra variables, variables of the play, its files, enclosing \
