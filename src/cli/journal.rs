@@ -217,12 +217,12 @@ async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Resu
 }
 
 fn described(pending: &Pending) -> String {
-    let Pending { host, play, handler, task, run, when, certain } = pending;
+    let Pending { host, play, handler, task, origin, when, certain, .. } = pending;
     let how = if *certain { "notified by" } else { "perhaps notified by" };
     // After its place in the project, the task has the one in the run.
     let task = task.rsplit_once(" (").map_or("a task", |(task, _)| task);
     let doubt = if *certain { "" } else { ", which was interrupted" };
-    format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {run}, {when}")
+    format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {origin}, {when}")
 }
 
 /// Ends the journal. Prints how to resume after a signal, and for a person also after a failure.
