@@ -27,7 +27,8 @@ use crate::settings::{Config, Settings};
   windlass bundle create -i inventory/prod --since prod.bundle --sign ~/.ssh/id_ed25519 next.bundle
   windlass bundle verify --allowed-signers signers prod.bundle
   windlass bundle diff prod.bundle next.bundle
-  windlass playbook -i inventory/prod playbooks/cluster.yml -e bundle=prod.bundle -e bundle_allowed_signers=signers")]
+  windlass playbook -i inventory/prod playbooks/cluster.yml -e bundle=prod.bundle \\
+    -e bundle_allowed_signers=signers")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     verb: Verb,

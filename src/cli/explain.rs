@@ -28,13 +28,13 @@ use crate::strategy::explain::{Entered, Listed, unknown_name};
 /// Explain variables, hosts, conditions, tasks and plays without running anything
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  windlass explain var -i hosts.yml web1 http_port                   # the value, its place, what it shadows
-  windlass explain var -i hosts.yml web1 http_port --playbook site.yml --task 'nginx : Write the configuration'
+  windlass explain var -i hosts.yml web1 http_port                   # the value and its place
+  windlass explain var -i hosts.yml web1 http_port --playbook site.yml --task 'Install nginx'
   windlass explain host -i hosts.yml web1                            # groups, connection, become
   windlass explain when -i hosts.yml site.yml web1 'Install nginx'   # every part of the condition
   windlass explain when -i hosts.yml site.yml web1 site.yml:12 --run 20260131-235959-0a1b2c
-  windlass explain task -i hosts.yml site.yml web1 'Install nginx'   # arguments and keywords in force
-  windlass explain play -i hosts.yml site.yml                        # hosts, batches, roles, keywords")]
+  windlass explain task -i hosts.yml site.yml web1 'Install nginx'   # arguments and keywords
+  windlass explain play -i hosts.yml site.yml                        # hosts, roles, keywords")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     subject: Subject,

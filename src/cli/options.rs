@@ -35,7 +35,7 @@ pub(super) struct ConnectOptions {
     /// Login user [default: from ssh_config]
     #[arg(short = 'u', long = "user", value_name = "USER")]
     remote_user: Option<String>,
-    /// Connection type: `ssh` or `local` [default: ssh]
+    /// Connection type, such as `ssh`, `local`, `docker` or `kubectl` [default: ssh]
     #[arg(short, long, value_name = "KIND")]
     connection: Option<String>,
     /// Seconds to wait for a connection [default: 10]
