@@ -88,9 +88,21 @@ impl Error {
         self
     }
 
+    /// Turns it into an error of the command line, which exits with 5.
+    pub fn as_usage(mut self) -> Error {
+        self.kind = Kind::Usage;
+        self
+    }
+
     /// Turns it into a generic error, which exits with 1.
     pub fn generic(mut self) -> Error {
         self.kind = Kind::Generic;
+        self
+    }
+
+    /// Adds a position, unless it has one.
+    pub fn or_at(mut self, span: &Span) -> Error {
+        self.span.get_or_insert_with(|| span.clone());
         self
     }
 

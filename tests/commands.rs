@@ -336,3 +336,30 @@ fn repository_with_an_installed_collection_gives_the_others() {
     let both = collection(folder.path(), "", &["install", &source]);
     assert!(both.contains("me.a:1.0.0 was installed successfully"), "{both}");
 }
+
+/// Every command below this one, with its whole name.
+fn commands_below(command: &clap::Command, name: &str, found: &mut Vec<(String, clap::Command)>) {
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help") {
+        let name = format!("{name} {}", verb.get_name());
+        commands_below(verb, &name, found);
+        found.push((name, verb.clone()));
+    }
+}
+
+#[test]
+fn help_fits_its_width_and_groups_options_by_subject() {
+    let mut all = Vec::new();
+    commands_below(&windlass::cli::command(), "windlass", &mut all);
+    assert!(all.len() > 60, "{}", all.len());
+    for (name, command) in &all {
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in examples.lines() {
+            // Longer lines are broken, and their rest begins without an indent.
+            assert!(line.chars().count() <= 100, "{name}: {line}");
+        }
+        let options = command.get_arguments().filter(|option| !option.is_hide_set());
+        for option in options.filter(|option| option.get_help_heading() == Some("Vault")) {
+            assert!(option.get_id().as_str().contains("vault"), "{name}: {} is listed below Vault", option.get_id());
+        }
+    }
+}

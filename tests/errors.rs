@@ -216,7 +216,7 @@ fn missing_task_file_reported() {
     4 |     - import_tasks: none.yml
       |       ^
 
-    hint: searched in none.yml, tasks/none.yml
+    hint: searched in DIR/none.yml, DIR/tasks/none.yml
     [exit 1]
     "##);
 }
@@ -238,7 +238,7 @@ fn missing_include_file_reported() {
     4 |     - include_tasks: none.yml
       |       ^
 
-    hint: searched in none.yml, DIR/tasks/none.yml, DIR/none.yml
+    hint: searched in DIR/none.yml, DIR/tasks/none.yml
 
     fatal: [localhost]: FAILED! => {"changed": false, "include": "none.yml", "reason": "Could not find or access 'DIR/none.yml' on the Ansible Controller."}
     [exit 2]
@@ -504,6 +504,10 @@ fn wrong_vault_password_reported() {
     ];
     insta::assert_snapshot!(told(&files, &["-i", "localhost,", "-c", "local", "--vault-password-file", "pw"]), @r##"
     [ERROR]: DIR/v.yml cannot be decrypted: Decryption failed: none of the vault passwords (default) decrypts the data.
+      at p.yml:3:16
+
+    3 |   vars_files: [v.yml]
+      |                ^
     [exit 1]
     "##);
 }
@@ -534,6 +538,10 @@ fn missing_vault_password_reported() {
     ];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
     [ERROR]: A vault password or secret must be specified to decrypt DIR/v.yml
+      at p.yml:3:16
+
+    3 |   vars_files: [v.yml]
+      |                ^
 
     hint: give one with --vault-password-file, --vault-id or --ask-vault-pass
     [exit 1]
@@ -613,7 +621,6 @@ x
     1 | [web
       | ^
     [WARNING]: No inventory was parsed, only implicit localhost is available. It does not match `all`.
-    [WARNING]: provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'
     [exit 0]
     "##);
 }
@@ -843,5 +850,64 @@ fn variable_that_is_no_boolean_neither_becomes_nor_trusts() {
         let inventory = format!("here ansible_host=127.0.0.1 ansible_port=1 ansible_ssh_retries=0 {name}=treu\n");
         let told = told(&[playbook, ("hosts", &inventory)], &["-i", "hosts"]);
         assert!(told.contains(&format!("'{field}' has an invalid value (treu)")), "{told}");
+    }
+}
+
+/// Text of `-e`, an error's sentence and place, and its exit code: that of ansible-core, which accepts `novalue`.
+const EXTRA_VARS: &[(&str, &str, &str, &str)] = &[
+    ("@missing.yml", "missing.yml cannot be read", "", "[exit 1]"),
+    ("@vaulted.yml", "vaulted.yml cannot be decrypted", "", "[exit 1]"),
+    ("{bad", "While parsing a flow mapping, did not find expected ',' or '}'.", "at command line:1:1", "[exit 4]"),
+    ("@bad.yml", "While parsing a flow sequence", "at bad.yml:2:2", "[exit 4]"),
+    ("@open.json", "While parsing a flow mapping", "at open.json:1:1\n\n1 | {\"a\": 1,", "[exit 4]"),
+    ("@.", ". cannot be read", "", "[exit 4]"),
+    ("a='x", "a quote or a template is opened here and not closed: a='x", "", "[exit 4]"),
+    ("[1, 2]", "Invalid extra vars data supplied. '[1, 2]' could not be made into a dictionary", "", "[exit 5]"),
+    ("@list.yml", "list.yml must hold a mapping of variables, not a list", "at list.yml:1:1", "[exit 5]"),
+    ("@", "the `@` of extra variables needs the name of a file", "", "[exit 4]"),
+    ("novalue", "extra variables must be `key=value`, YAML, JSON or @FILE, not 'novalue'", "", "[exit 5]"),
+];
+
+#[test]
+fn invalid_extra_vars_reported_with_place_and_code() {
+    let files = [
+        NOTHING,
+        ("bad.yml", "a: [1, 2\nb: 3\n"),
+        ("open.json", "{\"a\": 1,\n \"b\": {\"c\": 1}\n"),
+        ("list.yml", "- a\n"),
+        ("vaulted.yml", "$ANSIBLE_VAULT;1.1;AES256\n6162\n"),
+    ];
+    for (text, sentence, place, code) in EXTRA_VARS {
+        let shown = told(&files, &[LOCAL, &["-e", text]].concat());
+        let all = [*sentence, *place, *code].iter().all(|part| shown.contains(part));
+        assert!(all, "-e {text:?} does not print {sentence:?}, {place:?} and {code}:\n{shown}");
+    }
+}
+
+#[test]
+fn missing_password_file_and_inventory_reported_once() {
+    let shown = told(&[NOTHING], &[LOCAL, &["--vault-password-file", "nope"]].concat());
+    assert_eq!(shown, "[ERROR]: the vault password file nope was not found\n[exit 1]");
+    let shown = told(&[NOTHING], &["-i", "nope"]);
+    assert_eq!(shown.matches("only implicit localhost is available").count(), 1, "{shown}");
+    assert!(!shown.contains("provided hosts list is empty"), "{shown}");
+}
+
+#[test]
+fn failed_argument_spec_points_at_caller_of_role() {
+    let specs = "argument_specs:\n  main:\n    options:\n      port: {type: int, required: true}\n";
+    let role = [("roles/spec/meta/argument_specs.yml", specs), ("roles/spec/tasks/main.yml", "- debug:\n")];
+    for (body, place) in [
+        ("  roles:\n    - role: spec\n", "p.yml:4:13"),
+        ("  tasks:\n    - include_role: {name: spec}\n", "p.yml:4:7"),
+        ("  tasks:\n    - import_role: {name: spec}\n", "p.yml:4:7"),
+        ("  roles: [caller]\n", "roles/caller/meta/main.yml:1:16"),
+    ] {
+        let playbook = format!("- hosts: localhost\n  gather_facts: false\n{body}");
+        let caller = [("roles/caller/meta/main.yml", "dependencies: [spec]\n"), ("p.yml", &playbook)];
+        let shown = told(&[&role[..], &caller[..]].concat(), LOCAL);
+        assert!(shown.contains(&format!("{place}\n")), "{body}: {shown}");
+        let at_spec = "roles/spec/meta/argument_specs.yml:4:7 specifies the arguments";
+        assert!(shown.contains(at_spec), "{body}: {shown}");
     }
 }

@@ -175,7 +175,7 @@ fn every_level_explained_as_the_run_resolves_it() {
         project.write(level.file, level.without);
     }
     let error = project.refused(&["var", "web1", "v", "-i", "inventory/hosts.yml", "-e", "@extra.yml"]);
-    assert!(error.contains("there is no variable `v`"), "{error}");
+    assert!(error.contains("the variable `v` is undefined on web1"), "{error}");
 }
 
 const HOSTS: &str = "\
@@ -299,15 +299,66 @@ fn misspelt_names_get_suggestions() {
         ("site.yml", "- hosts: web\n  tasks:\n    - name: Install nginx\n      debug: {msg: x}\n"),
     ]);
     for (words, problem, hint) in [
-        (&["var", "web1", "http_prt"][..], "there is no variable `http_prt`", "did you mean `http_port`?"),
+        (&["var", "web1", "http_prt"][..], "the variable `http_prt` is undefined on web1", "did you mean `http_port`?"),
         (&["var", "wbe1", "http_port"], "there is no host `wbe1`", "did you mean `web1`?"),
         (&["host", "web"], "`web` is a group, not a host", ""),
         (&["when", "site.yml", "web1", "Instal ngnix"], "there is no task `Instal ngnix`", "`Install nginx`?"),
-        (&["var", "web2", "http_port"], "there is no variable `http_port` on web2", "the inventory sets it for web1"),
+        (
+            &["var", "web2", "http_port"],
+            "the variable `http_port` is undefined on web2",
+            "the inventory sets it for web1",
+        ),
         (&["host", "wbe2"], "there is no host `wbe2`", "did you mean `web2`?"),
     ] {
         let error = project.refused(&[words, &["-i", "hosts.yml"]].concat());
         assert!(error.contains(problem) && error.contains(hint), "{words:?}: {error}");
+    }
+}
+
+#[test]
+fn undefined_variable_in_template_is_not_unknown() {
+    let project = Project::new(&[("hosts.yml", HOSTS), ("group_vars/web.yml", "shade: '{{ colour }}'\n")]);
+    let text = project.explain(&["var", "-i", "hosts.yml", "web1", "shade"]);
+    assert!(text.contains("      colour = undefined  (not defined)\n"), "{text}");
+    assert!(!text.contains("unknown"), "{text}");
+}
+
+#[test]
+fn task_found_by_any_of_its_lines() {
+    let playbook = "\
+- hosts: web
+  tasks:
+    - name: One
+      debug:
+        msg: |
+          a
+
+          b
+      when: http_port is defined
+    # About the other.
+    - {name: Other,
+       debug: }
+    - block:
+        -
+          name: Inner
+          debug:
+      when: true
+";
+    let project = Project::new(&[("hosts.yml", HOSTS), ("site.yml", playbook)]);
+    let found =
+        |line: usize| ["when", "-i", "hosts.yml", "site.yml", "web1", &format!("site.yml:{line}")].map(str::to_owned);
+    for (lines, name) in
+        [(3..=9, "One (site.yml:3:"), (11..=12, "Other (site.yml:11:"), (15..=16, "Inner (site.yml:15:")]
+    {
+        for line in lines {
+            let words = found(line);
+            let text = project.explain(&words.each_ref().map(String::as_str));
+            assert!(text.starts_with(name), "line {line}: {text}");
+        }
+    }
+    for line in [1, 2, 13, 17, 18] {
+        let error = project.refused(&found(line).each_ref().map(String::as_str));
+        assert!(error.contains(&format!("there is no task `site.yml:{line}`")), "{error}");
     }
 }
 

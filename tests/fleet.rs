@@ -175,7 +175,7 @@ fn missing_inventory_refused_before_anything_starts() {
     let fleet = Fleet::new(&[("eu", "")]);
     let (code, text) = fleet.call(&["-i", "tset", "-i", "eu", "-p", "1", "--fail-fast", "playbook", "site.yml"]);
     assert_eq!(code, Some(5), "{text}");
-    assert!(text.contains("the inventory `tset` of `tset` does not exist") && !fleet.ran("eu"), "{text}");
+    assert!(text.contains("the inventory `tset` of the cluster `tset` does not exist") && !fleet.ran("eu"), "{text}");
     let (code, text) = fleet.call(&["-i", "all=.", "-i", "eu", "playbook", "site.yml"]);
     assert!(code == Some(5) && text.contains("are in one folder"), "{text}");
 }

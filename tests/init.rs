@@ -125,6 +125,22 @@ fn doctor_names_each_problem_with_its_remedy() {
     let output = windlass(folder.path(), &["doctor", "-i", "missing.yml"]);
     let shown = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{shown}");
-    assert!(shown.contains("problem  inventory"), "{shown}");
+    let missing = folder.path().canonicalize().unwrap().join("missing.yml");
+    assert!(shown.contains(&format!("problem  inventory     `{}` does not exist", missing.display())), "{shown}");
+    assert!(shown.contains("or write `hosts.yml` with `windlass init inventory`"), "{shown}");
     assert!(shown.contains(&format!("-> chmod 600 {}", key.display())), "{shown}");
+}
+
+#[test]
+fn doctor_lists_invalid_settings_and_checks_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    for settings in ["[defaults\n", "[defaults]\nforks = many\n"] {
+        std::fs::write(folder.path().join("ansible.cfg"), settings).unwrap();
+        let output = windlass(folder.path(), &["doctor"]);
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{shown}");
+        assert!(shown.contains("problem  settings") && shown.contains("ansible.cfg"), "{shown}");
+        assert!(shown.contains("-> correct it; until then, the lines below hold for the default settings"), "{shown}");
+        assert!(shown.contains("journal") && shown.contains("SSH agent"), "{shown}");
+    }
 }

@@ -215,7 +215,7 @@ fn unreadable_inventory_found_at_its_place() {
         ("hosts.ini", "[web]\nw1 port 80\n", "2:4", "`port` is not of the form name=value"),
         ("hosts.ini", "[web:child]\n", "1:1", "The section [web:child] is of an unknown kind"),
         ("hosts", "w1\n[web:vars]\na=1\n", "2:1", "but there is no such group"),
-        ("hosts.yml", "all:\n  hosts: [w1\n", "3:1", ""),
+        ("hosts.yml", "all:\n  hosts: [w1\n", "2:10", ""),
         ("hosts.yml", "all:\n  hosts: [w1]\n", "2:10", "`hosts` of the group `all` must be a mapping"),
     ] {
         let project = Project::new(&[(name, text), ("site.yml", "- name: Web\n  hosts: wbe\n  tasks: []\n")]);

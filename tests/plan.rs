@@ -135,6 +135,35 @@ Plan: 3 hosts, 9 to change, 3 unchanged, 0 unknown, 0 failed.
 }
 
 #[test]
+fn new_file_listed_by_its_rendered_path() {
+    let tasks = "
+    - copy: {dest: '{{ root }}/copied', content: x}
+    - lineinfile: {dest: '{{ root }}/line', line: x, create: true}
+    - copy: {dest: '{{ root }}/{{ item }}', content: x}
+      loop: [looped]
+    - get_url: {url: 'file:///etc/hostname', dest: '{{ root }}/fetched'}
+";
+    let playbook = format!(
+        "- hosts: node1\n  gather_facts: false\n  vars: {{root: \"{{{{ playbook_dir }}}}/node/node1\"}}\n  tasks:{tasks}"
+    );
+    let project = Project::new(&playbook);
+    let root = project.path().join("node/node1");
+    let text = project.plan(0, &[]);
+    let (_, why, _) = project.windlass(&["playbook", "-i", "hosts", "site.yml", "--check", "--why"]);
+    let (code, sharded, stderr) =
+        project.windlass(&["playbook", "-i", "hosts", "site.yml", "--check", "--why", "--shards", "2"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let fetched = format!("with: url=file:///etc/hostname, dest={}\n", root.join("fetched").display());
+    assert!([&text, &why, &sharded].iter().all(|shown| shown.contains(&fetched)), "{text}{why}{sharded}");
+    for name in ["copied", "line", "looped"] {
+        let path = root.join(name).display().to_string();
+        assert!(text.contains(&format!("{path}\n")), "{text}");
+        assert!(why.contains(&format!("    {path}: 1 line added\n")), "{why}");
+        assert!(sharded.contains(&format!("    {path}: 1 line added\n")), "{sharded}");
+    }
+}
+
+#[test]
 fn exit_code_distinguishes_changes_failures_and_nothing() {
     let project = Project::new(FILES);
     assert_eq!(project.windlass(&["plan", "-i", "hosts", "site.yml", "--detailed-exitcode"]).0, Some(10));

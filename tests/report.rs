@@ -421,3 +421,19 @@ fn full_disk_loses_events_and_the_success() {
     assert!(text(&output).contains("the stream of events cannot be written"), "{}", text(&output));
     assert_eq!(text(&output).matches("SUCCESS").count(), 2);
 }
+
+#[test]
+fn file_named_instead_of_run_is_called_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["report", "--html", "out.html"])
+        .current_dir(folder.path())
+        .env("HOME", folder.path())
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{error}");
+    assert!(error.contains("`out.html` is the name of a file and not of a run"), "{error}");
+    assert!(error.contains("write to a file with --output: `windlass report --output out.html`"), "{error}");
+}

@@ -359,6 +359,40 @@ fn handlers_of_a_killed_run_are_reported_and_kept_until_they_ran() {
 }
 
 #[test]
+fn handler_that_another_run_took_over_keeps_its_origin() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    let first = project.run_id();
+    fs::remove_file(project.path("reached")).unwrap();
+    project.killed_at("reached", "-KILL", &["--pending-handlers", "run"]);
+    assert_ne!(project.run_id(), first);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&[]).has("a: 'restart' of play 'main'").has(&format!("run {first}, "));
+}
+
+#[test]
+fn handler_that_play_does_not_have_is_not_pending() {
+    let notify = NOTIFY.replace("[restart, topic]", "[restart, absent]");
+    let project = Project::new(&handlers(&notify, ""));
+    project.play(&[]).ends(1).has("The requested handler 'absent' was not found");
+    project.play(&[]).ends(0).has("a: 'restart'").has("b: 'restart'").lacks("absent");
+    let changed = "    - command: echo\n      notify: absent\n";
+    let tolerant = Project::new(&(head("") + changed));
+    tolerant.write("ansible.cfg", "[defaults]\nerror_on_missing_handler = false\n");
+    tolerant.play(&[]).ends(0).has("The requested handler 'absent' was not found");
+    tolerant.play(&[]).ends(0).lacks("have not run");
+}
+
+#[test]
+fn unknown_word_after_resume_is_called_no_run() {
+    let project = Project::new(&(head("") + &step("one")));
+    let ran = project.play(&["--resume", "nope"]);
+    ran.ends(5).has("`nope` is neither the id of a run nor a playbook").has("`windlass runs` lists all runs");
+}
+
+#[test]
 fn handler_of_unanswered_task_pending_as_doubtful() {
     let task = "    - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; echo changed'\n      changed_when: false\n      notify: restart\n";
     let project = Project::new(&handlers(task, ""));

@@ -31,6 +31,11 @@ fn start() -> Server {
             packer.write_all(CONTENT.as_bytes()).unwrap();
             Answer::of(200, packer.finish().unwrap()).with("Content-Encoding", "gzip")
         }
+        "/zeros" => {
+            let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            packer.write_all(&vec![0; 2 << 20]).unwrap();
+            Answer::of(200, packer.finish().unwrap()).with("Content-Encoding", "gzip")
+        }
         "/broken" => Answer { broken: true, ..Answer::of(200, "half of ") },
         "/echo" => Answer::of(200, asked.header("x-flavour").to_owned()),
         _ => Answer::of(404, "not here"),
@@ -102,6 +107,22 @@ fn wrong_checksum_changes_nothing() {
         assert!(message.contains(word), "{path}: {message}");
     }
     assert_eq!(read(&dest), "old");
+}
+
+#[test]
+fn download_above_limit_stops_and_leaves_nothing() {
+    let (server, directory) = (start(), tempdir().unwrap());
+    let dest = directory.path().join("a.txt");
+    let fetch = |path: &str, limit: u64| json!({ "url": server.url(path), "dest": &dest, "_limit": limit });
+    // 12 bytes, announced.
+    let message = fails("get_url", fetch("/a.txt", 11), directory.path());
+    assert!(message.contains("the server announces 12 bytes, and the limit is 11"), "{message}");
+    // More than they were when packed.
+    let message = fails("get_url", fetch("/zeros", 1 << 20), directory.path());
+    assert!(message.contains("the server sends more than 1048576 bytes, the limit"), "{message}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    apply("get_url", fetch("/a.txt", 12));
+    assert_eq!(read(&dest), CONTENT);
 }
 
 #[test]

@@ -179,6 +179,15 @@ pub fn is_one_request(action: &str) -> bool {
         || (!is_engine(action) && self::action(action).is_none())
 }
 
+/// Name by which arguments give an action its option `dest` or `path`, the place of its change.
+pub fn target(action: &str, has: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let options = spec(action).map_or(&[][..], |spec| spec.options);
+    ["dest", "path"].into_iter().find_map(|name| {
+        let aliases = options.iter().find(|option| option.name == name).map_or(&[][..], |option| option.aliases);
+        std::iter::once(name).chain(aliases.iter().copied()).find(|name| has(name))
+    })
+}
+
 /// Whether the action's result may contain facts, which later tasks see as variables.
 pub fn sets_facts(action: &str) -> bool {
     spec(action).is_some_and(|spec| spec.returns.iter().any(|value| value.name == "ansible_facts"))

@@ -65,7 +65,13 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     result.set("argument_errors", errors.iter().map(|error| Value::from(error.as_str())).collect::<Value>());
     result.set("argument_spec_data", options.clone());
     result.set("validate_args_context", described);
-    Ok(result)
+    // The task of a role is at the place that calls it.
+    let written = context.task.args.get("argument_spec").map(|node| &node.span);
+    let elsewhere = written.filter(|span| span.is_located() && span.source.name != context.task.span.source.name);
+    Ok(match elsewhere {
+        Some(span) => result.with_advice(Some(&format!("{span} specifies the arguments"))),
+        None => result,
+    })
 }
 
 /// Errors in the values that `lookup` finds for the options of a specification, one sentence each.

@@ -27,7 +27,8 @@ use crate::settings::{Config, Settings};
   windlass bundle create -i inventory/prod --since prod.bundle --sign ~/.ssh/id_ed25519 next.bundle
   windlass bundle verify --allowed-signers signers prod.bundle
   windlass bundle diff prod.bundle next.bundle
-  windlass playbook -i inventory/prod playbooks/cluster.yml -e bundle=prod.bundle -e bundle_allowed_signers=signers")]
+  windlass playbook -i inventory/prod playbooks/cluster.yml -e bundle=prod.bundle \\
+    -e bundle_allowed_signers=signers")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -304,7 +305,10 @@ fn private_key(path: &Path) -> Result<PrivateKey> {
     if !key.is_encrypted() {
         return Ok(key);
     }
-    let passphrase = zeroize::Zeroizing::new(secrets::ask(&format!("Passphrase of {shown}: "))?);
+    let asked = secrets::ask(&format!("Passphrase of {shown}: "), None);
+    let passphrase = zeroize::Zeroizing::new(asked.map_err(|error| {
+        error.hint("add it to an agent, and use `ssh-keygen -Y sign` and `windlass bundle sign --signature`")
+    })?);
     key.decrypt(passphrase.as_bytes()).map_err(|_| Error::new(format!("the passphrase of `{shown}` is wrong")))
 }
 

@@ -28,7 +28,7 @@ Examples:
   source <(windlass completion bash)                                   # now; or in ~/.bashrc
   windlass completion fish > ~/.config/fish/completions/windlass.fish  # for fish")]
 pub(super) struct Arguments {
-    /// Shell: bash, zsh, fish, elvish or powershell
+    /// Shell that the script is for
     #[arg(value_parser = Shells::builtins().names().collect::<Vec<_>>())]
     shell: String,
 }

@@ -81,7 +81,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         kind if plugins::TYPES.contains(&kind) => return plugin_pages(arguments),
         kind => {
             let known = plugins::TYPES.iter().copied().chain(["module", "role"]);
-            return Err(Error::argument(format!("`{kind}` is not a plugin type")).maybe_hint(did_you_mean(kind, known)));
+            let all: Vec<&str> = known.collect();
+            let message = format!("`{kind}` is not a plugin type; there are {}", all.join(", "));
+            return Err(Error::argument(message).maybe_hint(did_you_mean(kind, all)));
         }
     }
     if arguments.list || arguments.list_files {

@@ -64,11 +64,10 @@ impl Finding {
 
 /// Runs the verb.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
-    let config = Config::find()?;
-    let mut settings = Settings::from_config(&config)?;
+    let (mut settings, configuration) = configuration()?;
     arguments.inventory.apply(&mut settings);
     let printer = session::printer(&settings);
-    let mut findings = vec![executors(), configuration(&config, &settings), inventory(&settings), journal(&settings)];
+    let mut findings = vec![executors(), configuration, inventory(&settings), journal(&settings)];
     match std::env::var_os("HOME").map(PathBuf::from) {
         Some(home) => {
             findings.extend(keys(&home.join(".ssh")));
@@ -104,8 +103,23 @@ fn executors() -> Finding {
     Finding::ok("executor", format!("for hosts with {}", architectures.join(" and ")))
 }
 
-fn configuration(config: &Config, settings: &Settings) -> Finding {
-    if let Some(warning) = config.warnings.first() {
+/// Settings for the other checks, and the finding about them. The defaults replace invalid ones.
+fn configuration() -> Result<(Settings, Finding)> {
+    let read = Config::find().and_then(|config| Ok((Settings::from_config(&config)?, config.warnings)));
+    match read {
+        Ok((settings, warnings)) => {
+            let finding = settings_in_force(&settings, warnings.first());
+            Ok((settings, finding))
+        }
+        Err(error) => {
+            let remedy = "correct it; until then, the lines below hold for the default settings";
+            Ok((Settings::from_config(&Config::empty())?, Finding::problem("settings", error.to_string(), remedy)))
+        }
+    }
+}
+
+fn settings_in_force(settings: &Settings, warning: Option<&String>) -> Finding {
+    if let Some(warning) = warning {
         return Finding::problem(
             "settings",
             warning.clone(),
@@ -130,8 +144,17 @@ fn inventory(settings: &Settings) -> Finding {
     if settings.inventory.sources.is_empty() && !Path::new("/etc/ansible/hosts").exists() {
         return Finding::note(
             SUBJECT,
-            "none is configured",
-            "give -i FILE, or write one with `windlass init inventory`",
+            "none is configured, and `/etc/ansible/hosts` does not exist",
+            "`windlass init inventory` writes `hosts.yml`; name it with -i, or by `inventory` in ansible.cfg",
+        );
+    }
+    // Hosts of the command line are separated by commas.
+    let is_missing = |source: &&String| !source.contains(',') && !crate::settings::expand_home(source).exists();
+    if let Some(missing) = settings.inventory.sources.iter().find(is_missing) {
+        return Finding::problem(
+            SUBJECT,
+            format!("`{}` does not exist", crate::vars::absolute(Path::new(missing)).display()),
+            "correct -i or the setting `inventory`, or write `hosts.yml` with `windlass init inventory`",
         );
     }
     // Without questions: files and programs with passwords suffice for most inventories.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value as Json;
-use windlass_yaml::Mapping;
+use windlass_yaml::{Mapping, Span};
 
 use self::place::Places;
 use super::options::TaskOptions;
@@ -28,13 +28,13 @@ use crate::strategy::explain::{Entered, Listed, unknown_name};
 /// Explain variables, hosts, conditions, tasks and plays without running anything
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  windlass explain var -i hosts.yml web1 http_port                   # the value, its place, what it shadows
-  windlass explain var -i hosts.yml web1 http_port --playbook site.yml --task 'nginx : Write the configuration'
+  windlass explain var -i hosts.yml web1 http_port                   # the value and its place
+  windlass explain var -i hosts.yml web1 http_port --playbook site.yml --task 'Install nginx'
   windlass explain host -i hosts.yml web1                            # groups, connection, become
   windlass explain when -i hosts.yml site.yml web1 'Install nginx'   # every part of the condition
   windlass explain when -i hosts.yml site.yml web1 site.yml:12 --run 20260131-235959-0a1b2c
-  windlass explain task -i hosts.yml site.yml web1 'Install nginx'   # arguments and keywords in force
-  windlass explain play -i hosts.yml site.yml                        # hosts, batches, roles, keywords")]
+  windlass explain task -i hosts.yml site.yml web1 'Install nginx'   # arguments and keywords
+  windlass explain play -i hosts.yml site.yml                        # hosts, roles, keywords")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     subject: Subject,
@@ -92,7 +92,7 @@ struct WhenArguments {
     /// Host
     #[arg(value_name = "HOST")]
     host: String,
-    /// Task: its name, or FILE:LINE
+    /// Task: its name, or FILE:LINE with any of its lines
     #[arg(value_name = "TASK")]
     task: String,
     /// Recorded run with the results of earlier tasks; `windlass runs` lists them
@@ -116,7 +116,7 @@ struct TaskArguments {
     /// Host
     #[arg(value_name = "HOST")]
     host: String,
-    /// Task: its name, or FILE:LINE
+    /// Task: its name, or FILE:LINE with any of its lines
     #[arg(value_name = "TASK")]
     task: String,
     #[command(flatten)]
@@ -319,7 +319,7 @@ impl Explainer<'_> {
         let position = wanted.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse::<u32>().ok()?)));
         let is_at = |listed: &Listed| {
             let span = &listed.task.span;
-            position.is_some_and(|(file, line)| span.line == line && Path::new(&span.source.name).ends_with(file))
+            position.is_some_and(|(file, line)| Path::new(&span.source.name).ends_with(file) && has_line(span, line))
         };
         let is_named = |listed: &Listed| names_of(listed).iter().any(|name| name == wanted);
         let lower = wanted.to_lowercase();
@@ -343,6 +343,20 @@ impl Explainer<'_> {
         let all: Vec<String> = listed.iter().flatten().flat_map(names_of).collect();
         Err(unknown_name("task", wanted, all.iter().map(String::as_str)))
     }
+}
+
+/// Whether the task that starts at this position has a line: all lines from its first one on are indented below it.
+fn has_line(start: &Span, line: u32) -> bool {
+    let indent = |text: &str| text.len() - text.trim_start().len();
+    let Some(first) = start.source.line(start.line).filter(|_| start.is_located() && start.line <= line) else {
+        return false;
+    };
+    // Without its dash on the same line, the task is a mapping whose keys are indented alike.
+    let least = if first.trim_start().starts_with('-') { indent(first) + 1 } else { indent(first) };
+    (start.line + 1..=line).all(|number| {
+        let text = start.source.line(number);
+        text.is_some_and(|text| text.trim().is_empty() || indent(text) >= least)
+    })
 }
 
 /// Names of a task: as written, and with its role.

@@ -37,7 +37,7 @@ const NAME: &str = "{cluster}";
 Examples:
   windlass fleet -i inventory/eu -i inventory/us playbook playbooks/verify.yml
   windlass fleet -i inventory/eu -i inventory/us -p 1 --fail-fast playbook playbooks/upgrade.yml
-  windlass fleet -i inventory/eu -i us=us/hosts.yml --logs logs plan playbooks/cluster.yml -o {cluster}.plan")]
+  windlass fleet -i inventory/eu -i us=us/hosts.yml plan playbooks/cluster.yml -o {cluster}.plan")]
 pub(super) struct Arguments {
     /// Inventory of a cluster; its name is that of its folder or file, unless it is given; repeatable
     #[arg(short, long, required = true, value_name = "[NAME=]SOURCE")]
@@ -269,7 +269,7 @@ pub(super) fn named(given: &[String], other: Option<&str>) -> Result<Vec<Cluster
         let cluster = cluster(word, other)?;
         if !cluster.source.contains(',') && !Path::new(&cluster.source).exists() {
             return Err(Error::usage(format!(
-                "the inventory `{}` of `{}` does not exist",
+                "the inventory `{}` of the cluster `{}` does not exist",
                 cluster.source, cluster.name
             )));
         }

@@ -175,10 +175,6 @@ mod tests {
 pub(super) struct Arguments {
     #[command(flatten)]
     show: InventoryArguments,
-    #[command(flatten)]
-    inventory: super::options::InventoryOptions,
-    #[command(flatten)]
-    vault: super::options::VaultOptions,
     /// Variables: `key=value`, YAML, JSON or @FILE; repeatable
     #[arg(short, long, value_name = "VARS")]
     extra_vars: Vec<String>,
@@ -188,6 +184,10 @@ pub(super) struct Arguments {
     /// Increase verbosity, up to -vvvv
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
+    #[command(flatten)]
+    inventory: super::options::InventoryOptions,
+    #[command(flatten)]
+    vault: super::options::VaultOptions,
 }
 
 /// Runs the subcommand. A signal while an inventory script runs ends it with a sentence.

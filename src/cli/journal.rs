@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -54,6 +54,12 @@ impl JournalOptions {
             );
         }
         let is_other = |word: &String| !word.is_empty() && !looks_like_run(word);
+        // A playbook has an extension, a folder, or the name of its collection.
+        let is_nothing = |word: &&String| is_other(word) && !word.contains(['.', '/']) && !Path::new(word).exists();
+        if let Some(word) = self.resume.as_ref().filter(is_nothing) {
+            return Err(Error::usage(format!("`{word}` is neither the id of a run nor a playbook"))
+                .hint("`windlass runs` lists all runs"));
+        }
         let playbook = self.resume.take_if(|word| is_other(word)).map(PathBuf::from);
         if playbook.is_some() {
             self.resume = Some(String::new());
@@ -211,12 +217,12 @@ async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Resu
 }
 
 fn described(pending: &Pending) -> String {
-    let Pending { host, play, handler, task, run, when, certain } = pending;
+    let Pending { host, play, handler, task, origin, when, certain, .. } = pending;
     let how = if *certain { "notified by" } else { "perhaps notified by" };
     // After its place in the project, the task has the one in the run.
     let task = task.rsplit_once(" (").map_or("a task", |(task, _)| task);
     let doubt = if *certain { "" } else { ", which was interrupted" };
-    format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {run}, {when}")
+    format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {origin}, {when}")
 }
 
 /// Ends the journal. Prints how to resume after a signal, and for a person also after a failure.

@@ -20,7 +20,7 @@ use crate::settings::{Config, Settings};
 
 Examples:
   windlass lint                                  # the project around this directory
-  windlass lint roles/web site.yml               # these files; the rest of the project is read for its names
+  windlass lint roles/web site.yml               # these files, with the names of the rest
   windlass lint -i hosts.yml                     # the inventory and host patterns too
   windlass lint --fix                            # correct what can be corrected in place
   windlass lint --explain module-option          # one rule

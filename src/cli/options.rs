@@ -35,7 +35,7 @@ pub(super) struct ConnectOptions {
     /// Login user [default: from ssh_config]
     #[arg(short = 'u', long = "user", value_name = "USER")]
     remote_user: Option<String>,
-    /// Connection type: `ssh` or `local` [default: ssh]
+    /// Connection type, such as `ssh`, `local`, `docker` or `kubectl` [default: ssh]
     #[arg(short, long, value_name = "KIND")]
     connection: Option<String>,
     /// Seconds to wait for a connection [default: 10]
@@ -294,7 +294,7 @@ impl ConnectOptions {
         if let Some(file) = &self.connection_password_file {
             settings.connect.password = Some(Secret::new(password_from(file)?));
         } else if self.ask_pass || config.bool("ask_pass")?.unwrap_or(false) {
-            settings.connect.password = Some(Secret::new(ask("SSH password: ")?));
+            settings.connect.password = Some(Secret::new(ask("SSH password: ", Some("--connection-password-file"))?));
         }
         Ok(())
     }
@@ -315,7 +315,7 @@ impl BecomeOptions {
             let default = settings.connect.password.clone();
             let prompt =
                 if default.is_some() { "BECOME password[defaults to SSH password]: " } else { "BECOME password: " };
-            let answer = ask(prompt)?;
+            let answer = ask(prompt, Some("--become-password-file"))?;
             settings.r#become.password = if answer.is_empty() { default } else { Some(Secret::new(answer)) };
         }
         Ok(())
@@ -374,7 +374,8 @@ impl RunOptions {
     }
 }
 
-/// Parses texts of `-e`; later variables override earlier ones.
+/// Parses texts of `-e`; later variables override earlier ones. The exit codes of its errors are Ansible's: 1 for a
+/// file that is missing or cannot be decrypted, 4 for what cannot be parsed, 5 for what holds no variables.
 pub(super) fn extra_vars(texts: &[String], files: &Files) -> Result<Arc<Mapping>> {
     let mut vars = Mapping::new();
     for text in texts {
@@ -389,9 +390,18 @@ pub(super) fn extra_vars(texts: &[String], files: &Files) -> Result<Arc<Mapping>
 fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
     let trimmed = text.trim_start();
     if let Some(file) = trimmed.strip_prefix('@') {
+        if file.is_empty() {
+            return Err(Error::usage("the `@` of extra variables needs the name of a file: -e @FILE").as_parse());
+        }
         let path = crate::settings::expand_home(file);
-        // An existing file that is invalid is a different error.
-        return files.variables(&path).map_err(|error| if path.exists() { error } else { error.generic() });
+        let read = files.yaml(&path).map_err(|error| if path.exists() { error } else { error.generic() })?;
+        if read.is_null() {
+            return Ok(Arc::default());
+        }
+        let no_variables = || {
+            Error::parse(format!("{file} must hold a mapping of variables, not {}", read.kind()), &read.span).as_usage()
+        };
+        return read.as_map().cloned().ok_or_else(no_variables);
     }
     if trimmed.starts_with(['/', '.']) {
         return Err(Error::usage(format!("a file of extra variables needs a leading `@`: @{trimmed}")));

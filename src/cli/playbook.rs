@@ -59,43 +59,54 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) selection: Selection,
     /// Check the playbooks and exit
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     syntax_check: bool,
     /// List the hosts of every play and exit
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     list_hosts: bool,
     /// List the tasks and exit
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     list_tasks: bool,
     /// List the tags and exit
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     list_tags: bool,
     /// Confirm every task before it runs
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     step: bool,
-    /// Results to print: `all`, `changed` (changes and failures) or `failed` [default: all]
-    #[arg(long, value_name = "RESULTS", value_enum)]
+    /// Results to print [default: all]
+    #[arg(long, value_name = "RESULTS", value_enum, help_heading = "Output")]
     show: Option<Show>,
     /// Explain each change in a few lines, instead of differences
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     why: bool,
     /// Print a per-task breakdown of time at the end
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     timings: bool,
     /// Write events as JSON lines while the run lasts, to this file or to the descriptor with this number
-    #[arg(long, value_name = "FILE|FD")]
+    #[arg(long, value_name = "FILE|FD", help_heading = "Output")]
     events: Option<String>,
     /// Write a trace of the run for Perfetto (ui.perfetto.dev) to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     trace: Option<PathBuf>,
     /// Write a plan to this file instead of running, like `windlass plan -o`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "step", "syntax_check", "list_hosts", "list_tasks", "list_tags"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Run",
+        conflicts_with_all = ["resume", "step", "syntax_check", "list_hosts", "list_tasks", "list_tags"]
+    )]
     plan: Option<PathBuf>,
     /// Pass an option to SSH, like --ssh-option; repeatable
     #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
     ssh_options: Vec<String>,
     /// Run in this many processes, which share the work on the hosts
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=i64::from(shards::MOST)), conflicts_with = "plan")]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(shards::MOST)),
+        help_heading = "Run",
+        conflicts_with = "plan"
+    )]
     pub(super) shards: Option<u16>,
     /// Socket of the process that leads a run of several
     #[arg(long, hide = true)]

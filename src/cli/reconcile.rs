@@ -35,9 +35,9 @@ const SHOWN: usize = 20;
 
 Examples:
   windlass reconcile -i inventory/mycluster --once                     # look once, change nothing
-  windlass reconcile -i inventory/mycluster --policy reconcile.yml     # look and repair until stopped
+  windlass reconcile -i inventory/mycluster --policy reconcile.yml     # look and repair
   windlass reconcile -i inventory/mycluster --pause                    # stop repairs, keep checking
-  windlass reconcile -i inventory/mycluster -- -e @secrets.yml         # options for all runs of playbooks"
+  windlass reconcile -i inventory/mycluster -- -e @secrets.yml         # options for all runs"
 )]
 pub(super) struct Arguments {
     /// Inventory file or directory; repeatable

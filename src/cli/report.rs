@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     /// Format of the report [default: by the name of --output, otherwise markdown]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Short for `--format html`
+    /// Short for `--format html`; --output names the file
     #[arg(long, conflicts_with = "format")]
     html: bool,
     /// Write to this file instead of standard output; `.html`, `.md`, `.json` and `.xml` choose the format
@@ -59,6 +59,10 @@ impl Format {
 
 /// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    if let Some(file) = arguments.run.as_deref().filter(|run| Format::of(Path::new(run)).is_some()) {
+        return Err(Error::usage(format!("`{file}` is the name of a file and not of a run"))
+            .hint(format!("write to a file with --output: `windlass report --output {}`", shell_words::quote(file))));
+    }
     let settings = Settings::from_config(&Config::find()?)?;
     let state = State::of(&settings)?;
     let found = runs::find(&state, arguments.run.as_deref())?;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use windlass_bounds::child;
 use windlass_vault::{DEFAULT_LABEL, Identities, Secret, Secrets};
@@ -11,25 +11,29 @@ use super::options::VaultOptions;
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 
-/// Whether a password was asked for.
-static HAS_ASKED: AtomicBool = AtomicBool::new(false);
+/// Options that name files with the passwords that were asked for.
+static ASKED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
-/// Whether a password was asked for.
-pub(super) fn has_asked() -> bool {
-    HAS_ASKED.load(Ordering::Acquire)
+/// Options that would have made questions for passwords unnecessary; empty if none was asked for.
+pub(super) fn asked() -> Vec<&'static str> {
+    ASKED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Asks at the terminal without echo. Without a terminal, reads a line of standard input.
-pub(super) fn ask(prompt: &str) -> Result<String> {
-    HAS_ASKED.store(true, Ordering::Release);
+/// Asks at the terminal without echo. Without a terminal, reads a line of standard input. `option` names a file with
+/// the password instead, if there is such an option.
+pub(super) fn ask(prompt: &str, option: Option<&'static str>) -> Result<String> {
+    ASKED.lock().unwrap_or_else(PoisonError::into_inner).extend(option);
     let failed =
         |reason: String| Error::new(format!("cannot ask for '{}': {reason}", prompt.trim_end_matches([':', ' '])));
     if std::fs::File::open("/dev/tty").is_ok() {
         return rpassword::prompt_password(prompt).map_err(|error| failed(error.to_string()));
     }
     line(prompt).map_err(|error| failed(error.to_string()))?.ok_or_else(|| {
-        failed("there is no terminal".to_owned())
-            .hint("give it in a file: --become-password-file, --connection-password-file or --vault-password-file")
+        let error = failed("there is no terminal".to_owned());
+        match option {
+            Some(option) => error.hint(format!("give it in a file: {option}")),
+            None => error,
+        }
     })
 }
 
@@ -44,9 +48,9 @@ pub(super) fn line(prompt: &str) -> std::io::Result<Option<String>> {
 }
 
 /// Asks for a new password twice, because it is invisible.
-pub(super) fn ask_twice(prompt: &str) -> Result<String> {
-    let first = ask(prompt)?;
-    if first != ask(&format!("Confirm {prompt}"))? {
+pub(super) fn ask_twice(prompt: &str, option: Option<&'static str>) -> Result<String> {
+    let first = ask(prompt, option)?;
+    if first != ask(&format!("Confirm {prompt}"), option)? {
         return Err(Error::new("Passwords do not match"));
     }
     Ok(first)
@@ -106,20 +110,20 @@ impl VaultOptions {
         let mut secrets = Secrets::new();
         secrets.set_match_labels(settings.vault.id_match);
         secrets.set_identities(identities(settings));
-        let mut failure = None;
+        let mut failures = Vec::new();
         for (label, source) in sources {
             match secret(label, &source, prompt.unwrap_or_default(), &secrets) {
                 Ok(secret) => secrets.push(secret),
                 Err(Failure::Asked(error)) => return Err(error),
-                Err(Failure::File { what, error }) => {
-                    warn(&format!("{what} ({label}): {error}"));
-                    failure = Some(error);
-                }
+                Err(Failure::File { what, error }) => failures.push((what, label, error)),
             }
         }
-        match failure {
-            Some(error) if secrets.is_empty() => Err(error),
-            _ => Ok(secrets),
+        // Without any password the last failure is the error.
+        let error = if secrets.is_empty() { failures.pop() } else { None };
+        failures.iter().for_each(|(what, label, error)| warn(&format!("{what} ({label}): {error}")));
+        match error {
+            Some((_, _, error)) => Err(error),
+            None => Ok(secrets),
         }
     }
 }
@@ -145,6 +149,20 @@ pub(super) enum Prompt {
     Known,
     /// Twice, because it encrypts something new.
     New,
+    /// Twice, because it replaces the password of other options.
+    Replacement,
+}
+
+impl Prompt {
+    /// Asks for a password of this kind.
+    fn ask(self, id: &str) -> Result<String> {
+        const FILE: Option<&str> = Some("--vault-password-file");
+        match self {
+            Prompt::Known => ask(&format!("Vault password{id}: "), FILE),
+            Prompt::New => ask_twice(&format!("New vault password{id}: "), FILE),
+            Prompt::Replacement => ask_twice(&format!("New vault password{id}: "), Some("--new-vault-password-file")),
+        }
+    }
 }
 
 enum Failure {
@@ -154,13 +172,9 @@ enum Failure {
 
 fn secret(label: &str, source: &str, prompt: Prompt, earlier: &Secrets) -> std::result::Result<Secret, Failure> {
     let id = if source == "prompt" { format!(" ({label})") } else { String::new() };
-    let asked = match (source, prompt) {
-        ("prompt" | "prompt_ask_vault_pass", Prompt::New) => Some(ask_twice(&format!("New vault password{id}: "))),
-        ("prompt" | "prompt_ask_vault_pass", Prompt::Known) => Some(ask(&format!("Vault password{id}: "))),
-        _ => None,
-    };
-    if let Some(answer) = asked {
-        let secret = Secret::from_file_content(label, answer.map_err(Failure::Asked)?.as_bytes());
+    if matches!(source, "prompt" | "prompt_ask_vault_pass") {
+        let answer = prompt.ask(&id).map_err(Failure::Asked)?;
+        let secret = Secret::from_file_content(label, answer.as_bytes());
         let empty = || Failure::Asked(Error::new("Invalid vault password was provided: it is empty"));
         return if secret.is_empty() { Err(empty()) } else { Ok(secret) };
     }

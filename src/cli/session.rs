@@ -234,9 +234,9 @@ fn warn_of(settings: &Settings, events: &Events) {
     settings.warnings.iter().for_each(|sentence| drop(events.send(Event::Warning(sentence.clone()))));
 }
 
-/// Warns of an inventory without hosts, unless a missing source was already reported.
+/// Warns of an inventory without hosts, unless a warning that no source could be read includes this.
 fn warn_of_no_hosts(settings: &Settings, inventory: &Inventory, events: &Events) {
-    if settings.inventory.localhost_warning && inventory.hosts().next().is_none() && inventory.has_sources() {
+    if settings.inventory.localhost_warning && inventory.hosts().next().is_none() && inventory.was_read() {
         let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
         let _ = events.send(Event::Warning(sentence.to_owned()));
     }

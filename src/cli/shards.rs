@@ -136,10 +136,10 @@ pub(super) fn refuse<'a>(plays: impl Iterator<Item = &'a Play>, session: &Sessio
     if settings.step {
         return refused("--step", ASKS, None);
     }
-    if super::secrets::has_asked() {
-        return refused("passwords that are typed", ASKS, None).map_err(|error| {
-            error.hint("give it in a file: --become-password-file, --connection-password-file or --vault-password-file")
-        });
+    let asked = super::secrets::asked();
+    if !asked.is_empty() {
+        return refused("passwords that are typed", ASKS, None)
+            .map_err(|error| error.hint(format!("give it in a file: {}", asked.join(", "))));
     }
     if settings.task_debugger {
         return refused("the debugger", ASKS, None);

@@ -238,7 +238,8 @@ fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
     let options = VaultOptions::of(arguments.new_vault_id.clone(), arguments.new_vault_password_file.clone());
     let mut alone = without_sources(own);
     alone.vault.ask_pass = false;
-    let new = to_encrypt_with(&options, arguments.encrypt_vault_id.as_deref(), &alone)?;
+    let new = options.secrets_or(&alone, Some(Prompt::Replacement))?;
+    let new = chosen(new, arguments.encrypt_vault_id.as_deref(), &alone)?;
     // Nothing is written until everything is known to be decrypted.
     let rekeyed = tree::Rekey { old: &secrets, new: &new, settings: &alone }.all(&arguments.files)?;
     if is_project && rekeyed.labels.len() > 1 {
@@ -323,7 +324,10 @@ fn encrypt_string(arguments: &StringArguments, settings: &Settings) -> Result<()
             Some(name) => Some(name.clone()),
             None => Some(seen("Variable name (enter for no name): ")?).filter(|name| !name.is_empty()),
         };
-        let value = if arguments.show_input { seen("String to encrypt: ")? } else { ask_twice("String to encrypt: ")? };
+        const VALUE: &str = "String to encrypt: ";
+        let unseen =
+            || ask_twice(VALUE, None).map_err(|error| error.hint("give it to the standard input: --stdin-name NAME"));
+        let value = if arguments.show_input { seen(VALUE)? } else { unseen()? };
         values.push((name, value, "the interactive prompt"));
     }
     let words = arguments.strings.iter().filter(|word| *word != "-");
@@ -386,7 +390,11 @@ fn known(options: &VaultOptions, settings: &Settings) -> Result<Secrets> {
 
 /// Password for encryption: the only one, or the one with a label.
 fn to_encrypt_with(options: &VaultOptions, label: Option<&str>, settings: &Settings) -> Result<Secret> {
-    let secrets = options.secrets_or(settings, Some(Prompt::New))?;
+    chosen(options.secrets_or(settings, Some(Prompt::New))?, label, settings)
+}
+
+/// The secret of this label to encrypt with.
+fn chosen(secrets: Secrets, label: Option<&str>, settings: &Settings) -> Result<Secret> {
     let label = label.or(settings.vault.encrypt_identity.as_deref());
     let labels = || secrets.iter().map(Secret::label).collect::<Vec<_>>();
     let found = match label {

@@ -32,7 +32,7 @@ pub(super) enum Event {
     Notified(Entry),
     /// The handler has run.
     Ran(Entry),
-    /// The user discarded the notification.
+    /// The notification was discarded, by the user or because the play has no such handler.
     Dismissed(Entry),
 }
 
@@ -47,6 +47,9 @@ pub(super) struct Entry {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) task: String,
     pub(super) run: String,
+    /// Run that notified it, if `run` took it over.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) origin: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) when: String,
 }
@@ -62,8 +65,10 @@ pub struct Pending {
     pub handler: String,
     /// Task that notified it.
     pub task: String,
-    /// Id of the run that notified it.
+    /// Id of the run that notified it, or that took it over last.
     pub run: String,
+    /// Id of the run that notified it.
+    pub origin: String,
     /// Time of the notification, in UTC.
     pub when: String,
     /// Whether the task answered. If not, the run ended before the answer, and the task's changes are unknown.
@@ -138,8 +143,9 @@ impl Ledger {
         let found = self.handlers.values().filter_map(|outstanding| {
             let possible = outstanding.possible.values().next_back().map(|entry| (entry, false));
             let (entry, certain) = outstanding.certain.as_ref().map(|entry| (entry, true)).or(possible)?;
-            let Entry { host, play, handler, task, run, when } = entry.clone();
-            Some(Pending { host, play, handler, task, run, when, certain })
+            let Entry { host, play, handler, task, run, origin, when } = entry.clone();
+            let origin = if origin.is_empty() { run.clone() } else { origin };
+            Some(Pending { host, play, handler, task, run, origin, when, certain })
         });
         found.filter(|pending| !is_alive(&pending.run)).collect()
     }

@@ -294,6 +294,7 @@ impl Recorder {
             handler: mask::text(handler, &self.secrets),
             task: format!("{} ({})", place.at.task, place.at.path),
             run: self.run.run.clone(),
+            origin: String::new(),
             when: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         }
     }
@@ -429,6 +430,8 @@ impl Recorder {
         match replay.step(&place.at, host, place.traits.once) {
             Step::Done(done, items) => {
                 for handler in &done.notify {
+                    let key = (host.to_owned(), place.play.clone(), handler.clone());
+                    self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
                     self.note(&Event::Notified(self.entry(place, host, handler)));
                 }
                 return Restored::Done(done, items);
@@ -467,6 +470,7 @@ impl Recorder {
             // From now on they belong to this run.
             let entry = Entry {
                 task: one.task.clone(),
+                origin: one.origin.clone(),
                 when: one.when.clone(),
                 ..self.named(&one.host, &one.play, &one.handler)
             };
@@ -486,6 +490,14 @@ impl Recorder {
         let key = (host.to_owned(), play.to_owned(), handler.to_owned());
         self.notified.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         self.note(&Event::Ran(self.named(host, play, handler)));
+    }
+
+    /// Discards the notifications of a handler that the play does not have: it can never run.
+    pub(crate) fn unknown(&self, play: &str, handler: &str) {
+        let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
+        for (host, ..) in notified.extract_if(|(_, of, name)| of == play && name == handler) {
+            self.note(&Event::Dismissed(self.named(&host, play, handler)));
+        }
     }
 
     /// Records that the user discarded these handlers.

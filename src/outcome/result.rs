@@ -27,6 +27,8 @@ pub struct TaskResult {
     is_given_up: bool,
     /// Arguments of the action, kept if it failed.
     args: Option<Arc<Arguments>>,
+    /// Path that the action's rendered arguments name, kept if it changed something.
+    target: Option<Arc<str>>,
     effects: Vec<Effect>,
     /// The registered entries, if large ones of them are on disk.
     on_disk: Option<Value>,
@@ -224,6 +226,17 @@ impl TaskResult {
     /// Arguments of a failed action; `None` for loops.
     pub fn args(&self) -> Option<&Arguments> {
         self.args.as_deref()
+    }
+
+    /// Adds the path that the action's rendered arguments name.
+    pub fn with_target(mut self, target: Option<&str>) -> TaskResult {
+        self.target = target.map(Arc::from);
+        self
+    }
+
+    /// Path that the rendered arguments name. Ansible's result lacks it where check mode would create a file.
+    pub fn target(&self) -> Option<&str> {
+        self.target.as_deref()
     }
 
     /// Adds a key.

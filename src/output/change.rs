@@ -86,14 +86,13 @@ fn side(value: Option<&Value>) -> String {
     }
 }
 
-/// Path of a changed content: the module's own, that in the header of the difference, or that of the task as written.
+/// Path of a changed content: the module's own, that in the header of the difference, or that of the arguments.
 fn path(json: &Value, diff: &Value, event: &ResultEvent<Shown>) -> String {
     let of = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let found = of(json, "dest").or_else(|| of(json, "path"));
-    let written = || ["dest", "path"].iter().find_map(|name| event.task.args.get(name)?.scalar_text());
     found
         .or_else(|| of(diff, "before_header"))
-        .or_else(written)
+        .or_else(|| event.result.target())
         .or_else(|| of(diff, "after_header"))
         .unwrap_or_default()
 }

@@ -199,7 +199,7 @@ impl DefaultOutput {
                 }
                 self.say(event.task.id, &line, color);
                 if changed && self.why {
-                    for line in super::why::lines(event, &masked.arguments_of(&event.task)) {
+                    for line in super::why::lines(event, &masked.arguments_of_change(event)) {
                         self.say(event.task.id, &format!("    {line}"), Color::Plain);
                     }
                 }

@@ -311,9 +311,12 @@ pub(super) fn path_of(task: &Task) -> Option<String> {
     place(&task.span)
 }
 
-/// Arguments of a task as written: `name=value, name=value`.
-pub(super) fn arguments_of(task: &Task) -> String {
-    let shown: Vec<String> =
-        task.args.iter().map(|(key, node)| format!("{}={}", key.to_text(), windlass_yaml::python_str(node))).collect();
-    shown.join(", ")
+/// Arguments of a task as written: `name=value, name=value`. `target` is the rendered path of its change, if known.
+pub(super) fn arguments_of(task: &Task, target: Option<&str>) -> String {
+    let name = target.and_then(|_| crate::action::target(task.short_action(), |name| task.args.contains_key(name)));
+    let shown = task.args.iter().map(|(key, node)| match target.filter(|_| key.as_str() == name) {
+        Some(path) => format!("{}={path}", key.to_text()),
+        None => format!("{}={}", key.to_text(), windlass_yaml::python_str(node)),
+    });
+    shown.collect::<Vec<String>>().join(", ")
 }

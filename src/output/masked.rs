@@ -48,6 +48,11 @@ impl Shown {
         self.result.changed()
     }
 
+    /// Path that the rendered arguments of the action name, masked.
+    pub(super) fn target(&self) -> Option<String> {
+        self.result.target().map(|path| self.secrets.mask(path))
+    }
+
     /// Reason why a plan cannot know the result, masked; `None` if it is known.
     pub(crate) fn unknown(&self) -> Option<Unknown> {
         self.result.unknown().map(|why| match why {
@@ -80,7 +85,12 @@ impl Deref for Masked {
 impl Masked {
     /// Arguments of a task as written: `name=value, name=value`.
     pub(crate) fn arguments_of(&self, task: &Task) -> String {
-        self.secrets.mask(&super::event::arguments_of(task))
+        self.secrets.mask(&super::event::arguments_of(task, None))
+    }
+
+    /// Arguments of a changed result's task as written, but with the rendered path of its change.
+    pub(crate) fn arguments_of_change(&self, event: &ResultEvent<Shown>) -> String {
+        self.secrets.mask(&super::event::arguments_of(&event.task, event.result.result.target()))
     }
 
     /// Masks a text that belongs to the event.

@@ -105,7 +105,7 @@ impl Collector {
 
     fn result(&mut self, event: &ResultEvent<Shown>, masked: &Masked) {
         let status = status_of(event);
-        let arguments = || masked.arguments_of(&event.task);
+        let arguments = || masked.arguments_of_change(event);
         let part = details::part(event, status, arguments);
         let key = (Arc::clone(&event.name), event.task.id);
         if event.item.is_some() {

@@ -169,7 +169,7 @@ pub struct Part {
     pub reason: Option<String>,
     /// Command that would run.
     pub command: Option<String>,
-    /// Arguments as written, if nothing else describes the change.
+    /// Arguments as written, with the rendered path of the change, if nothing else describes it.
     pub arguments: Option<String>,
     /// Values that would change.
     pub attributes: Vec<Attribute>,

@@ -70,7 +70,7 @@ impl Loader {
         let mut files = Vec::new();
         for entry in entries {
             if let VarsFile::Found(path) = VarsFile::find(entry, &dir, context)? {
-                files.push(self.files.variables_now(&path)?);
+                files.push(self.files.variables_now(&path).map_err(|error| error.or_at(&entry.span))?);
             }
         }
         Ok(files)

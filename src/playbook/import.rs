@@ -113,7 +113,7 @@ impl Loader {
             if path.is_file() {
                 return Ok(path);
             }
-            let shown = path.display().to_string();
+            let shown = crate::vars::absolute(&path).display().to_string();
             if !tried.contains(&shown) {
                 tried.push(shown);
             }

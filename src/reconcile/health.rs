@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -125,8 +126,14 @@ impl Drift {
     /// Drift in a plan of `cluster.yml`. Tasks whose result only a run knows do not count.
     pub fn of(plan: &Document) -> Drift {
         let changing = plan.tasks.iter().filter(|task| task.parts.iter().any(|part| part.status == Status::Change));
-        let changes = changing.map(|task| format!("{}: {}", task.hosts.join(", "), task.task));
-        Drift::Tasks(changes.collect())
+        // The plan lists a task again for hosts on which its changes differ, such as in their paths.
+        let mut hosts: IndexMap<(&str, &str), BTreeSet<&str>> = IndexMap::new();
+        for task in changing {
+            let known = hosts.entry((&task.place, &task.task)).or_default();
+            known.extend(task.hosts.iter().map(String::as_str));
+        }
+        let names = |hosts: BTreeSet<&str>| hosts.into_iter().collect::<Vec<_>>().join(", ");
+        Drift::Tasks(hosts.into_iter().map(|((_, task), hosts)| format!("{}: {task}", names(hosts))).collect())
     }
 
     /// Number of changes, if known.

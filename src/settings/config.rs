@@ -16,6 +16,8 @@ pub struct Config {
     values: HashMap<(String, String), String>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+    /// Whether the environment sets nothing.
+    ignores_environment: bool,
 }
 
 impl Config {
@@ -49,13 +51,18 @@ impl Config {
         Ok(Config { warnings, ..Config::read(file)? })
     }
 
+    /// No settings, so that all have their defaults.
+    pub fn empty() -> Config {
+        Config { ignores_environment: true, ..Config::default() }
+    }
+
     /// Reads this ansible.cfg.
     pub fn read(file: PathBuf) -> Result<Config> {
         let text = windlass_bounds::read_text(&file)
             .map_err(|error| Error::usage(format!("{} cannot be read: {error}", file.display())))?;
         let values = parse_ini(&text)
             .map_err(|(line, message)| Error::usage(format!("{}:{line}: {message}", file.display())))?;
-        Ok(Config { file: Some(file), values, warnings: Vec::new() })
+        Ok(Config { file: Some(file), values, ..Config::default() })
     }
 
     /// Checks the values of all base settings that are set, even those without an effect in Windlass.
@@ -135,7 +142,7 @@ impl Config {
 
     /// Like [`Config::lookup`], with the origin of the text.
     pub fn lookup_with_origin(&self, env: &[&str], ini: &[(&str, &str)]) -> Option<(String, Origin)> {
-        let environment = env.iter().rev().find_map(|name| {
+        let environment = env.iter().rev().filter(|_| !self.ignores_environment).find_map(|name| {
             let text = std::env::var(name).ok()?;
             Some((text, Origin::Environment((*name).to_owned())))
         });

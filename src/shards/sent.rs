@@ -32,6 +32,8 @@ pub(crate) struct SentResult {
     /// Arguments of a failed action, which its `rescue` can read.
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<Vec<(Arc<str>, Json)>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     marks: Vec<Mark>,
 }
@@ -152,6 +154,7 @@ impl SentResult {
             report: result.report().map(str::to_owned),
             advice: result.advice().map(str::to_owned),
             args: result.args().map(|args| args.iter().map(of_args).collect()),
+            target: result.target().map(str::to_owned),
             marks: marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).collect(),
         }
     }
@@ -173,7 +176,8 @@ impl SentResult {
             }
         };
         let args = self.args.map(|args| args.into_iter().map(|(name, value)| (name, read(&value))).collect());
-        self.marks.into_iter().fold(result.with_advice(self.advice.as_deref()).with_args(args), marked)
+        let result = result.with_advice(self.advice.as_deref()).with_args(args).with_target(self.target.as_deref());
+        self.marks.into_iter().fold(result, marked)
     }
 }
 

@@ -103,6 +103,10 @@ impl TaskOnHost {
         if is_judged && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);
         }
+        if let Some(args) = args.as_ref().filter(|_| result.changed()) {
+            let target = action::target(self.task.short_action(), |name| args.contains_key(name));
+            result = result.with_target(target.and_then(|name| args.get(name)?.as_str()));
+        }
         if result.failed() {
             result = result.with_args(args);
         }

@@ -435,7 +435,7 @@ pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Res
     for node in &play.vars_files {
         match VarsFile::find(node, &play.dir, context)? {
             VarsFile::Found(path) => {
-                let vars = shared.files.variables(&path)?;
+                let vars = shared.files.variables(&path).map_err(|error| error.or_at(&node.span))?;
                 shared.loader.tell_reserved(&vars);
                 files.push(vars);
             }

@@ -236,6 +236,9 @@ impl Batch {
         for name in &outcome.notify {
             let found: Vec<Arc<Task>> = self.handlers.find(name).into_iter().cloned().collect();
             if found.is_empty() {
+                if let Some(recorder) = self.shared.recorder() {
+                    recorder.unknown(&self.play.name, name);
+                }
                 let hint = did_you_mean(name, self.handlers.known());
                 let message = format!(
                     "The requested handler '{name}' was not found in either the main handlers list nor in the listening handlers list"

@@ -110,6 +110,15 @@ pub(crate) const CASES: &[Case] = &[
         ],
     ),
     case(
+        "sh create a one && ssh-keygen -q -t ed25519 -N secret -f locked && windlass bundle sign one --key locked",
+        "add it to an agent, and use `ssh-keygen -Y sign` and `windlass bundle sign --signature`",
+        &[
+            "sh keys && eval $(ssh-agent) && ssh-add -q key && tar xOf one bundle.json > bundle.json && \
+             ssh-keygen -q -Y sign -n windlass-bundle -f key.pub bundle.json; kill $SSH_AGENT_PID",
+            "windlass bundle sign one --signature bundle.json.sig && windlass bundle verify --public-key key.pub one",
+        ],
+    ),
+    case(
         "sh difference && windlass bundle unpack --allow-unsigned new out",
         "name the base with --base, or unpack it into the same folder first",
         &[

@@ -96,7 +96,7 @@ pub(crate) const CASES: &[Case] = &[
         "mapping.yml holds a value of another kind: a mapping",
         "    - include_tasks: t.yml\n"
     ),
-    tasks!("    - import_tasks: nowhere.yml\n", "searched in nowhere.yml", "    - import_tasks: t.yml\n"),
+    tasks!("    - import_tasks: nowhere.yml\n", "searched in /", "    - import_tasks: t.yml\n"),
     tasks!(
         "    - import_tasks: '{{ file_of_host }}'\n",
         "imports are read before any host is known: only extra variables, variables of the play, its files, enclosing \
@@ -183,9 +183,16 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         setup: &[],
         fails: "windlass playbook -i hosts ping.yml -K",
-        says: "give it in a file: --become-password-file, --connection-password-file or --vault-password-file",
+        says: "give it in a file: --become-password-file",
         mended: &[],
         then: &["windlass playbook -i hosts ping.yml --become-password-file password"],
+    },
+    Case {
+        setup: &[],
+        fails: "windlass playbook -i hosts ping.yml -k",
+        says: "give it in a file: --connection-password-file",
+        mended: &[],
+        then: &["windlass playbook -i hosts ping.yml --connection-password-file password"],
     },
     // Words at the wrong place, and words that Ansible replaced.
     tasks!(

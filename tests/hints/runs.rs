@@ -82,6 +82,11 @@ pub(crate) const CASES: &[Case] = &[
             "XDG_STATE_HOME=$PWD/right.yml windlass playbook -i hosts right.yml --no-journal",
         ],
     ),
+    case(
+        "windlass playbook -i hosts gate.yml -e x=1; windlass report --html out.html",
+        "write to a file with --output: `windlass report --output out.html`",
+        &["windlass report --output out.html && grep -qi '<html' out.html"],
+    ),
     case("windlass runs show 20200101T000000-0000", "`windlass runs` lists all runs", &["windlass runs"]),
     case(
         "windlass explain when right.yml here debug -i hosts --run 20200101T000000-0000",

@@ -68,6 +68,22 @@ pub(crate) const CASES: &[Case] = &[
         &["windlass vault encrypt plain --vault-id a@password --vault-id b@password --encrypt-vault-id a --output -"],
     ),
     case(
+        "windlass vault encrypt plain --output -",
+        "give it in a file: --vault-password-file",
+        &["windlass vault encrypt plain --vault-password-file password --output -"],
+    ),
+    case(
+        "windlass vault encrypt plain --vault-password-file password --output sealed && windlass vault rekey sealed \
+         --vault-password-file password",
+        "give it in a file: --new-vault-password-file",
+        &["windlass vault rekey sealed --vault-password-file password --new-vault-password-file plain"],
+    ),
+    case(
+        "windlass vault encrypt_string --prompt --name x --vault-password-file password",
+        "give it to the standard input: --stdin-name NAME",
+        &["echo value | windlass vault encrypt_string --stdin-name x --vault-password-file password"],
+    ),
+    case(
         "windlass vault create fresh --vault-password-file password",
         "with --skip-tty-check the editor starts nevertheless",
         &["windlass vault create fresh --vault-password-file password --skip-tty-check"],

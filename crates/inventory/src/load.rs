@@ -136,7 +136,7 @@ impl Inventory {
         inventory.source_directories = directories;
         inventory.playbook_directory = options.playbook_dir.as_deref().map(canonical);
         inventory.extra_vars = Arc::clone(&options.extra_vars);
-        inventory.has_sources = sources.iter().any(|source| !source.is_empty());
+        inventory.was_read = any;
         warnings.extend(inventory.settle());
         if !any {
             warnings.push(Warning::NoInventory);

@@ -142,7 +142,7 @@ pub struct Inventory {
     pub(crate) limit: Option<Vec<String>>,
     pub(crate) group_names: GroupNames,
     /// Whether sources were given, even if none could be read.
-    pub(crate) has_sources: bool,
+    pub(crate) was_read: bool,
     /// Replaced group names that still await a warning.
     pub(crate) replaced_names: Vec<String>,
     /// Variables of the command line, which apply to every host.
@@ -166,7 +166,7 @@ impl Clone for Inventory {
             group_layers: Mutex::default(),
             limit: self.limit.clone(),
             group_names: self.group_names,
-            has_sources: self.has_sources,
+            was_read: self.was_read,
             replaced_names: Vec::new(),
             extra_vars: Arc::clone(&self.extra_vars),
             merge_hashes: self.merge_hashes,
@@ -195,7 +195,7 @@ impl Inventory {
             group_layers: Mutex::default(),
             limit: None,
             group_names: GroupNames::default(),
-            has_sources: false,
+            was_read: false,
             replaced_names: Vec::new(),
             extra_vars: Arc::default(),
             merge_hashes: false,
@@ -259,9 +259,9 @@ impl Inventory {
         self.sorted_groups(host).into_iter().filter_map(|group| self.group_at(group)).collect()
     }
 
-    /// Whether sources were given, even if none could be read.
-    pub fn has_sources(&self) -> bool {
-        self.has_sources
+    /// Whether a source could be read.
+    pub fn was_read(&self) -> bool {
+        self.was_read
     }
 
     /// Sources that the given sources include (`windlass.group`): paths, or lists of hosts.

@@ -19,6 +19,9 @@ pub(crate) fn explain(error: &libyaml_safer::Error, source: &Arc<Source>) -> Err
         return Error::new(ErrorKind::Syntax, message, place(source, context.line, context.column))
             .with_hint(Some(advice.to_owned()));
     }
+    // Behind the last line there is nothing to show; the collection that lacks its end began at the context.
+    let is_at_end = mark.line > 0 && source.text.split('\n').skip(mark.line as usize).all(str::is_empty);
+    let mark = error.context_mark().filter(|_| is_at_end).unwrap_or(mark);
     let span = place(source, mark.line, mark.column);
     let mut message = match error.context() {
         Some(context) => sentence(&format!("{context}, {}", error.problem())),

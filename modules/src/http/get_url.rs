@@ -71,6 +71,7 @@ static SPEC: Spec = Spec {
         DECOMPRESS,
         CIPHERS,
         USE_NETRC,
+        Opt::new("_limit", Kind::Int, "Maximum size in bytes, unpacked."),
     ],
     examples: "- name: Fetch a release, once\n  ansible.builtin.get_url:\n    url: https://downloads.example.com/tool-1.4.tar.gz\n    \
                dest: /opt/downloads/\n    checksum: sha256:https://downloads.example.com/SHA256SUMS\n    mode: '0644'\n\n\
@@ -168,8 +169,17 @@ fn plan(args: &Args, url: &str, dest: PathBuf, host: &Host) -> Result<Plan, Fail
         return Err(Failure::new(format!("{} {what}", directory.display())));
     }
     let warnings = attributes.warnings();
-    let download =
-        Download { client, request, dest, in_directory, expected, attributes, backup: args.bool("backup"), tmp_dest };
+    let download = Download {
+        client,
+        request,
+        dest,
+        in_directory,
+        expected,
+        attributes,
+        backup: args.bool("backup"),
+        tmp_dest,
+        limit: args.int("_limit").map_or(u64::MAX, |limit| u64::try_from(limit).unwrap_or_default()),
+    };
     let plan = if host.check() { download.predict(host)? } else { download.plan() };
     Ok(warnings.into_iter().fold(plan, Plan::with_warning))
 }

@@ -47,6 +47,10 @@ impl Step {
         }
     }
 
+    pub(super) fn is_defined(&self) -> bool {
+        self.level.1 != "undefined"
+    }
+
     pub(super) fn to_json(&self) -> Json {
         let shown = self.shown();
         json!({
@@ -68,7 +72,8 @@ impl Step {
     pub(super) fn lines(&self, places: &Places, indent: usize, lines: &mut Vec<String>) {
         let margin = "  ".repeat(indent);
         for used in &self.uses {
-            let written = used.written.as_ref().map_or_else(|| "unknown".to_owned(), value::short);
+            let absent = if used.is_defined() { "unknown" } else { "undefined" };
+            let written = used.written.as_ref().map_or_else(|| absent.to_owned(), value::short);
             let at = used.span.as_ref().map(|span| format!(", {}", places.span(span))).unwrap_or_default();
             lines.push(format!("{margin}{} = {written}  ({}{at})", used.name, used.level.0));
             used.lines(places, indent + 1, lines);

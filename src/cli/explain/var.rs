@@ -10,9 +10,9 @@ use windlass_yaml::{Mapping, Span};
 use super::steps::{Step, Steps, TOO_LARGE};
 use super::value::{self, MASK};
 use super::{Explainer, Explanation, Numbered, place, table};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, did_you_mean};
 use crate::playbook::Task;
-use crate::strategy::explain::{Listed, facts_unknown, includes_vars, setters, unknown_name};
+use crate::strategy::explain::{Listed, facts_unknown, includes_vars, setters};
 use crate::vars::{Level, TaskScope, World};
 
 /// A value that the winner shadows.
@@ -98,11 +98,10 @@ impl Explainer<'_> {
         }
         if all.iter().all(|(_, explained)| !explained.is_defined() && explained.setters.is_empty()) {
             let elsewhere = self.hosts_with(name);
-            let error = unknown_name("variable", name, known.iter().map(|name| &**name));
+            let error = Error::usage(format!("the variable `{name}` is undefined on {host}"));
             return Err(match elsewhere.as_slice() {
-                [] => error,
-                hosts => Error::usage(format!("there is no variable `{name}` on {host}"))
-                    .hint(format!("the inventory sets it for {}", hosts.join(", "))),
+                [] => error.maybe_hint(did_you_mean(name, known.iter().map(|name| &**name))),
+                hosts => error.hint(format!("the inventory sets it for {}", hosts.join(", "))),
             });
         }
         Ok(self.shown(name, together(all)))
@@ -238,7 +237,7 @@ fn shadowed(scope: &TaskScope, name: &str, extra_vars: &[Arc<Mapping>]) -> Vec<S
 
 impl Explained {
     fn is_defined(&self) -> bool {
-        self.winner.level.1 != "undefined"
+        self.winner.is_defined()
     }
 
     fn to_json(&self) -> Json {

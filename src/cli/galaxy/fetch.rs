@@ -1,7 +1,5 @@
 //! Downloads a role into a temporary directory.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,10 +9,8 @@ use sha2::{Digest as _, Sha256};
 use windlass_bounds::child;
 
 use super::install::INFO;
+use super::server::LARGEST_ARCHIVE;
 use crate::error::{Error, Result};
-
-/// Maximum size of an archive in bytes.
-const LARGEST: u64 = 1 << 30;
 
 /// Metadata files that identify a role.
 const METADATA: [&str; 2] = ["main.yml", "main.yaml"];
@@ -101,13 +97,10 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
 /// Unpacks files, directories and links of an archive, compressed or not. Entries outside the directory are skipped.
 fn unpack(archive: &Path, folder: &Path) -> Result<()> {
     let fail = |error: std::io::Error| Error::new(format!("{} cannot be unpacked: {error}", archive.display()));
-    let mut bytes = Vec::new();
-    File::open(archive).map_err(fail)?.take(LARGEST).read_to_end(&mut bytes).map_err(fail)?;
+    let mut bytes = windlass_bounds::read_up_to(archive, LARGEST_ARCHIVE).map_err(fail)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut unpacked = Vec::new();
         let reader = flate2::read::MultiGzDecoder::new(bytes.as_slice());
-        reader.take(LARGEST).read_to_end(&mut unpacked).map_err(fail)?;
-        bytes = unpacked;
+        bytes = windlass_bounds::read_from(reader, LARGEST_ARCHIVE).map_err(fail)?;
     }
     std::fs::create_dir_all(folder).map_err(fail)?;
     let broken = |_| Error::new("the downloaded file does not appear to be a valid tar archive.");

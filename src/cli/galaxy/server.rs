@@ -2,6 +2,8 @@
 
 use std::cell::OnceCell;
 use std::cmp::Ordering;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -9,6 +11,9 @@ use windlass_modules::{Host, registry};
 
 use super::requirement::Requirement;
 use crate::error::{Error, Result};
+
+/// Maximum size of an archive in bytes, as downloaded and as unpacked.
+pub(super) const LARGEST_ARCHIVE: u64 = 1 << 30;
 
 /// A Galaxy server.
 pub(super) struct Server {
@@ -159,7 +164,11 @@ impl Server {
             "validate_certs": self.check_certificates,
             "status_code": [200, 404],
         });
-        let fail = |error: Error| Error::new(format!("{address} cannot be read: {}", error.message()));
+        // Without an answer, the module's message begins with a status that no server sent.
+        let fail = |error: Error| {
+            let reason = error.message().strip_prefix("Status code was -1 and not [200, 404]: ");
+            Error::new(format!("{address} cannot be read: {}", reason.unwrap_or(error.message())))
+        };
         let answer = self.module("uri", &arguments).map_err(fail)?;
         if answer.get("status").and_then(Value::as_u64) == Some(404) {
             return Ok(None);
@@ -181,9 +190,9 @@ impl Server {
         }
     }
 
-    /// Downloads a file that the server offers, and compares its SHA-256. Only the server itself gets the token or
-    /// password.
-    pub(super) fn download_checked(&self, address: &str, sha256: &str, to: &Path) -> Result<()> {
+    /// Downloads a file that the server offers, of at most this many bytes, and compares its SHA-256. Only the server
+    /// itself gets the token or password.
+    pub(super) fn download_checked(&self, address: &str, sha256: &str, size: u64, to: &Path) -> Result<()> {
         let is_own = origin(address) == origin(&self.address);
         let arguments = json!({
             "url": address,
@@ -192,16 +201,22 @@ impl Server {
             "checksum": format!("sha256:{sha256}"),
             "timeout": self.timeout,
             "validate_certs": self.check_certificates,
+            "_limit": size.min(LARGEST_ARCHIVE),
         });
         self.module("get_url", &arguments).map(|_| ())
     }
 
-    /// Downloads a URL to a file.
+    /// Downloads a URL to a file, up to [`LARGEST_ARCHIVE`].
     pub(super) fn download(&self, address: &str, to: &Path) -> Result<()> {
         if let Some(path) = address.strip_prefix("file://") {
-            return match std::fs::copy(path, to) {
-                Ok(_) => Ok(()),
-                Err(error) => Err(Error::new(format!("{address} cannot be read: {error}"))),
+            let fail = |error: std::io::Error| Error::new(format!("{address} cannot be read: {error}"));
+            let file = windlass_bounds::open(path).map_err(fail)?;
+            let copied = std::io::copy(&mut file.take(LARGEST_ARCHIVE + 1), &mut File::create(to).map_err(fail)?);
+            return match copied.map_err(fail)? {
+                size if size > LARGEST_ARCHIVE => {
+                    Err(Error::new(format!("{address} has more than {LARGEST_ARCHIVE} bytes, the limit of archives")))
+                }
+                _ => Ok(()),
             };
         }
         let arguments = json!({
@@ -209,6 +224,7 @@ impl Server {
             "dest": to,
             "timeout": self.timeout,
             "validate_certs": self.check_certificates,
+            "_limit": LARGEST_ARCHIVE,
         });
         self.module("get_url", &arguments).map(|_| ())
     }
@@ -258,7 +274,52 @@ fn compare(a: &str, b: &str) -> Ordering {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// A server whose only answer has no end.
+    fn endless() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+            while sent.is_ok() {
+                sent = stream.write_all(&[b'0'; 64 << 10]);
+            }
+        });
+        Server { address, authorization: None, check_certificates: true, timeout: 10, api: OnceCell::new() }
+    }
+
+    #[test]
+    fn endless_archive_stops_at_listed_size() {
+        let (server, folder) = (endless(), tempfile::tempdir().unwrap());
+        let to = folder.path().join("archive");
+        let error = server.download_checked(&server.address, &"0".repeat(64), 1 << 20, &to).unwrap_err();
+        assert!(error.message().contains("the server sends more than 1048576 bytes, the limit"), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn endless_answer_of_api_is_read_up_to_limit() {
+        let server = endless();
+        let error = server.json_if_found(&server.address).unwrap_err();
+        assert!(error.message().contains("is not JSON"), "{error}");
+    }
+
+    #[test]
+    fn server_that_does_not_answer_is_named_without_status() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/", listener.local_addr().unwrap());
+        drop(listener);
+        let server =
+            Server { address, authorization: None, check_certificates: true, timeout: 10, api: OnceCell::new() };
+        let error = server.json_if_found(&server.address).unwrap_err();
+        assert!(error.message().contains("cannot be read: Request failed: the connection to 127.0.0.1:"), "{error}");
+    }
 
     #[test]
     fn versions_are_compared_by_their_numbers() {

@@ -25,7 +25,7 @@ const LIMIT: usize = 100 << 10;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   windlass runs rerun 20260131-235959-0a1b2c            # the same command
-  windlass runs rerun 20260131-235959-0a1b2c --failed   # only on hosts that failed or were unreachable")]
+  windlass runs rerun 20260131-235959-0a1b2c --failed   # only on failed hosts")]
 pub(super) struct Arguments {
     /// Id of the run [default: the last run of this directory]
     #[arg(value_name = "RUN")]

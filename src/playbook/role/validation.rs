@@ -71,7 +71,8 @@ impl Loader {
         task.name =
             Some(Node::literal(format!("Validating arguments against arg spec '{entry}'{summary}"), span.clone()));
         task.when = when.into();
-        task.span = span;
+        // Its failures concern the place that calls the role.
+        task.span = if request.span.is_located() { request.span.clone() } else { span };
         Ok(Some(task))
     }
 }

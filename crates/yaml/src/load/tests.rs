@@ -138,7 +138,7 @@ fn common_mistake_reported_with_hint() {
         ("msg: a: b\n", "test.yml:1:7", "must be in quotes: 'a: b'"),
         ("- name:foo\n  when: x\n", "test.yml:2:7", "In line 1: A space is missing after the colon: name: foo"),
         ("a: 1\n b: 2\n", "test.yml:2:3", ""),
-        ("a: 'x\nb: c\n", "test.yml:3:1", "never closed"),
+        ("a: 'x\nb: c\n", "test.yml:1:4", "never closed"),
         ("a: @x\n", "test.yml:1:4", "cannot begin with `@`"),
         ("a:\n  - b\n c: d\n", "test.yml:3:2", "indentation"),
         ("a: b\nc d\n", "test.yml:2:1: This line is neither", "colon"),

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{Read, Seek},
+    io::{self, Read, Seek},
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -37,6 +37,8 @@ pub(super) struct Download {
     pub(super) attributes: Attributes,
     pub(super) backup: bool,
     pub(super) tmp_dest: Option<PathBuf>,
+    /// Maximum size in bytes.
+    pub(super) limit: u64,
 }
 
 impl Download {
@@ -115,7 +117,7 @@ impl Download {
 
     fn fetch(self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         let started = Instant::now();
-        let mut response = send(&self.client, &self.request, host)?;
+        let response = send(&self.client, &self.request, host)?;
         let path = self.target(&response);
         outcome.set("dest", path.display().to_string());
         outcome.set("status_code", response.status);
@@ -137,14 +139,15 @@ impl Download {
             }
             _ => path.clone(),
         };
+        let mut body = Limited::of(response, self.limit).map_err(|error| broken(&self.request.url, &error))?;
         let mut staged = Staged::beside(&real, &self.attributes)?;
         let mut hashers = vec![Hasher::sha1(), Hasher::Md5(Default::default())];
         if let Some(expected) = &self.expected {
             hashers.push(expected.hasher()?);
         }
         let fetched = match &self.tmp_dest {
-            None => staged.fill_hashed(&mut *response.body, hashers, host),
-            Some(directory) => by_way_of(directory, &mut *response.body, hashers, &mut staged, host),
+            None => staged.fill_hashed(&mut body, hashers, host),
+            Some(directory) => by_way_of(directory, &mut body, hashers, &mut staged, host),
         };
         outcome.set("elapsed", started.elapsed().as_secs());
         let (sums, _) = fetched.map_err(|failure| Failure {
@@ -179,6 +182,34 @@ impl Download {
         outcome.set("md5sum", sum(1));
         outcome.data.extend(describe(&path));
         Ok(())
+    }
+}
+
+/// A body that fails once it exceeds a limit.
+struct Limited {
+    body: Box<dyn Read>,
+    limit: u64,
+    left: u64,
+}
+
+impl Limited {
+    /// Body of a response. Fails if the server announces a larger one.
+    fn of(response: Response, limit: u64) -> io::Result<Limited> {
+        let announced = response.header("content-length").and_then(|length| length.parse::<u64>().ok());
+        match announced.filter(|size| *size > limit) {
+            Some(size) => Err(io::Error::other(format!("the server announces {size} bytes, and the limit is {limit}"))),
+            None => Ok(Limited { body: response.body, limit, left: limit }),
+        }
+    }
+}
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.body.read(buffer)?;
+        let left = self.left.checked_sub(count as u64);
+        self.left = left
+            .ok_or_else(|| io::Error::other(format!("the server sends more than {} bytes, the limit", self.limit)))?;
+        Ok(count)
     }
 }
 

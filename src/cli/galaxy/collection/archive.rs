@@ -13,17 +13,16 @@ use flate2::write::GzEncoder;
 use super::manifest::{self, FILES, MANIFEST, Manifest};
 use super::tree::{Kind, Tree};
 use crate::bundle::Hashing;
+use crate::cli::galaxy::server::LARGEST_ARCHIVE;
 use crate::error::{Error, Result};
 
-/// Maximum size of an archive in bytes, packed and unpacked.
-const LARGEST: u64 = 1 << 30;
 /// Maximum size of `MANIFEST.json` and of `FILES.json` in bytes.
 const LARGEST_MANIFEST: u64 = 64 << 20;
 
 type Archive = tar::Archive<io::Take<MultiGzDecoder<io::Take<File>>>>;
 
 fn open(path: &Path) -> io::Result<Archive> {
-    Ok(tar::Archive::new(MultiGzDecoder::new(File::open(path)?.take(LARGEST)).take(LARGEST)))
+    Ok(tar::Archive::new(MultiGzDecoder::new(File::open(path)?.take(LARGEST_ARCHIVE)).take(LARGEST_ARCHIVE)))
 }
 
 /// Path of an entry without a leading `./`.
@@ -173,7 +172,8 @@ pub(super) fn write(tree: &Tree, to: &Path) -> Result<()> {
                 builder.append_link(&mut header, &entry.path, target).map_err(fail)?;
             }
             Kind::File { is_executable } => {
-                let content = windlass_bounds::read_up_to(tree.root.join(&entry.path), LARGEST).map_err(fail)?;
+                let content =
+                    windlass_bounds::read_up_to(tree.root.join(&entry.path), LARGEST_ARCHIVE).map_err(fail)?;
                 let mode = if *is_executable { 0o755 } else { 0o644 };
                 let mut header = header(tar::EntryType::Regular, mode, content.len() as u64);
                 builder.append_data(&mut header, &entry.path, content.as_slice()).map_err(fail)?;

@@ -303,7 +303,8 @@ pub(super) fn download(name: &Name, version: &Version, resolution: &Resolution<'
     let temporary = fetch::temporary()?;
     let path = temporary.path().join(format!("{}-{}-{version}.tar.gz", name.namespace, name.name));
     galaxy.say(&format!("Downloading {} to {}", published.address, path.display()));
-    resolution.server(name)?.download_checked(&published.address, &published.sha256, &path)?;
+    let server = resolution.server(name)?;
+    server.download_checked(&published.address, &published.sha256, published.size, &path)?;
     let given = Given::archive(path, published.address.clone(), Some(temporary))?;
     let manifest = given.manifest();
     if manifest.name != *name || manifest.version != *version {

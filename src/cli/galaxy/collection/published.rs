@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::manifest::dependencies;
 use super::name::{Name, Range};
-use crate::cli::galaxy::server::Server;
+use crate::cli::galaxy::server::{LARGEST_ARCHIVE, Server};
 use crate::error::{Error, Result};
 
 /// Maximum number of pages of versions, in case a server never ends.
@@ -18,6 +18,8 @@ pub(super) struct Published {
     pub(super) address: String,
     /// SHA-256 of the archive in hexadecimal digits.
     pub(super) sha256: String,
+    /// Maximum size of the archive in bytes; that of the server's list, if it has one.
+    pub(super) size: u64,
     pub(super) dependencies: Vec<(Name, Range)>,
     /// Signatures of its manifest.
     pub(super) signatures: Vec<String>,
@@ -59,5 +61,6 @@ pub(super) fn details(server: &Server, name: &Name, version: &Version) -> Result
     };
     let listed = answer.get("signatures").and_then(Value::as_array).into_iter().flatten();
     let signatures = listed.filter_map(|one| one.get("signature")?.as_str().map(str::to_owned)).collect();
-    Ok(Published { address: server.absolute(url), sha256: sha256.to_lowercase(), dependencies, signatures })
+    let size = answer.pointer("/artifact/size").and_then(Value::as_u64).unwrap_or(LARGEST_ARCHIVE);
+    Ok(Published { address: server.absolute(url), sha256: sha256.to_lowercase(), size, dependencies, signatures })
 }
