@@ -854,6 +854,13 @@ fn state_of_etcd_that_is_still_changing_is_looked_at_again() {
     }
 }
 
+/// Its network was to be checked.
+#[test]
+fn member_that_is_not_installed_is_installed_by_cluster_yml() {
+    let found = recovery(&format!("cp1: {{}}, cp2: {SERVES}, cp3: {SERVES}"));
+    assert!(found["findings"].to_string().contains("run playbooks/cluster.yml, which installs it"), "{found}");
+}
+
 /// Its API server serves an empty database, and the survivor would have been joined to it.
 #[test]
 fn member_that_started_a_cluster_of_its_own_is_refused() {
