@@ -897,6 +897,16 @@ fn lost_certificates_of_a_member_in_a_pod_are_issued_by_the_authority_of_the_oth
     );
     assert_eq!(found["refused"], serde_json::json!([]), "{found}");
 
+    // Those of all members end on the same day.
+    let ended = "{etcd.process: active, etcd.data: 'yes', etcd-certificates.ended: etcd/server etcd/peer}";
+    let found = recovery(&format!("cp1: {ended}, cp2: {ended}, cp3: {ended}"));
+    assert_eq!(found["keys"], serde_json::json!(["cp1", "cp2", "cp3"]), "{found}");
+    assert_eq!(
+        (&found["refused"], &found["unsettled"]),
+        (&serde_json::json!([]), &serde_json::json!(false)),
+        "{found}"
+    );
+
     for (first, second) in [("aa", "bb"), ("aa bb", "aa")] {
         let found = recovery(&format!("cp1: {lost}, cp2: {}, cp3: {}", signed(first), signed(second)));
         assert!(found["refused"][0].as_str().unwrap().contains("2 authorities of etcd: one on cp2"), "{found}");
