@@ -417,6 +417,42 @@ fn certificates_settings_valid_on_a_worker() {
     assert!(code == Some(0) && text.contains(" 03:10:00"), "{text}");
 }
 
+/// Its manifests may have other settings. A control plane that has just joined has those of this run.
+#[test]
+fn joined_control_plane_without_a_record_gets_the_settings_of_this_run_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = format!(
+        "- hosts: kube_control_plane
+  gather_facts: false
+  roles: [{{role: control_plane, when: false}}]
+  vars:
+    facts:
+      cp1: {{record: true, due: true, api: 0}}
+      cp2: {{record: false, due: false, action: none}}
+      cp3: {{record: false, due: false, action: join}}
+      cp4: {{record: true, due: false}}
+      cp5: {{record: true, due: true, api: 1}}
+    mine: \"{{{{ facts[inventory_hostname] }}}}\"
+  tasks:
+    - ansible.builtin.set_fact:
+        kubeadm_configuration: {{results: [{{}}, {{stat: {{exists: \"{{{{ mine.record }}}}\"}}}}]}}
+        kubeadm_change_due: \"{{{{ mine.due }}}}\"
+        kubeadm_own_api: {{rc: \"{{{{ mine.api | default(1) }}}}\"}}
+        kubeadm_joined: \"{{{{ {{'action': mine.action}} if mine.action is defined else {{}} }}}}\"
+    - ansible.builtin.copy:
+        dest: {}/out
+        content: \"{{{{ [kubeadm_changed, kubeadm_missing, kubeadm_joined_before] | to_json }}}}\"
+      run_once: true
+",
+        folder.path().display(),
+    );
+    let hosts: String = (1..=5).map(|number| format!("cp{number} ip=10.0.0.{number}\n")).collect();
+    let (code, text) = play(folder.path(), &hosts, &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let out = fs::read_to_string(folder.path().join("out")).unwrap();
+    assert_eq!(out, r#"[["cp5", "cp1"], ["cp2", "cp3"], ["cp2"]]"#);
+}
+
 /// Without its data, a member whose manifest was written again started a cluster of its own.
 #[test]
 fn manifests_of_running_members_do_not_start_a_new_cluster() {
@@ -818,6 +854,13 @@ fn state_of_etcd_that_is_still_changing_is_looked_at_again() {
     }
 }
 
+/// Its network was to be checked.
+#[test]
+fn member_that_is_not_installed_is_installed_by_cluster_yml() {
+    let found = recovery(&format!("cp1: {{}}, cp2: {SERVES}, cp3: {SERVES}"));
+    assert!(found["findings"].to_string().contains("run playbooks/cluster.yml, which installs it"), "{found}");
+}
+
 /// Its API server serves an empty database, and the survivor would have been joined to it.
 #[test]
 fn member_that_started_a_cluster_of_its_own_is_refused() {
@@ -825,6 +868,57 @@ fn member_that_started_a_cluster_of_its_own_is_refused() {
     let survivor = "{etcd.process: active, etcd.data: 'yes'}";
     let found = recovery(&format!("cp1: {anew}, cp2: {EMPTY}, cp3: {survivor}"));
     assert!(found["refused"][0].as_str().unwrap().contains("etcd on cp1 is another cluster than on cp3"), "{found}");
+}
+
+/// Nothing issued them again, and a member that runs without them was taken for one whose network is broken.
+#[test]
+fn lost_certificates_of_a_member_in_a_pod_are_issued_by_the_authority_of_the_others() {
+    let lost = "{etcd.process: active, etcd.data: 'yes', certificates.lacking: etcd/ca.crt etcd/ca.key, \
+                etcd-certificates.broken: etcd/server etcd/peer}";
+    let signed = |authorities| SERVES.replace('}', &format!(", etcd-certificates.authorities: '{authorities}'}}"));
+
+    let found = recovery(&format!("cp1: {lost}, cp2: {}, cp3: {}", signed("aa"), signed("aa")));
+    assert_eq!(found["keys"], serde_json::json!(["cp1"]), "{found}");
+    assert_eq!(found["keepers"], serde_json::json!(["cp2", "cp3"]), "{found}");
+    assert_eq!(
+        (&found["refused"], &found["unsettled"]),
+        (&serde_json::json!([]), &serde_json::json!(false)),
+        "{found}"
+    );
+    let findings = found["findings"].to_string();
+    assert!(findings.matches("etcd/ca.crt").count() == 1 && !findings.contains("and does not serve"), "{findings}");
+
+    // Members that nobody can reach any more have their data, and are no lost majority.
+    let found = recovery(&format!("cp1: {lost}, cp2: {lost}, cp3: {}", signed("aa").replace("etcd.majority", "x")));
+    assert_eq!(
+        (&found["keys"], &found["lost"]),
+        (&serde_json::json!(["cp1", "cp2"]), &serde_json::json!({})),
+        "{found}"
+    );
+    assert_eq!(found["refused"], serde_json::json!([]), "{found}");
+
+    // Those of all members end on the same day.
+    let ended = "{etcd.process: active, etcd.data: 'yes', etcd-certificates.ended: etcd/server etcd/peer}";
+    let found = recovery(&format!("cp1: {ended}, cp2: {ended}, cp3: {ended}"));
+    assert_eq!(found["keys"], serde_json::json!(["cp1", "cp2", "cp3"]), "{found}");
+    assert_eq!(
+        (&found["refused"], &found["unsettled"]),
+        (&serde_json::json!([]), &serde_json::json!(false)),
+        "{found}"
+    );
+
+    for (first, second) in [("aa", "bb"), ("aa bb", "aa")] {
+        let found = recovery(&format!("cp1: {lost}, cp2: {}, cp3: {}", signed(first), signed(second)));
+        assert!(found["refused"][0].as_str().unwrap().contains("2 authorities of etcd: one on cp2"), "{found}");
+    }
+    // A container keeps the folder that was replaced, also if a run ended before it restarted the member.
+    let replaced = "{etcd.process: active, etcd.data: 'yes', etcd.detached: 'yes'}";
+    let found = recovery(&format!("cp1: {replaced}, cp2: {}, cp3: {}", signed("aa"), signed("aa")));
+    assert_eq!((&found["keys"], &found["renew"]), (&serde_json::json!(["cp1"]), &serde_json::json!([])), "{found}");
+    assert_eq!(found["findings"][0]["does"], "restarts it", "{found}");
+
+    let found = recovery(&format!("cp1: {lost}, cp2: {lost}, cp3: {lost}"));
+    assert!(found["refused"][0].as_str().unwrap().contains("cp3 lacks etcd/ca.crt etcd/ca.key"), "{found}");
 }
 
 /// The archive has no authority of etcd where kubeadm expects it, and the other way round.

@@ -166,3 +166,19 @@ fn data_of_a_member_in_a_pod_is_set_aside_once_the_pod_has_ended() {
     assert!(script("stop") && !path("manifest").exists());
     assert!(script("leave") && path("data/kept/snap/db").exists() && !path("data/member").exists());
 }
+
+/// Each try may take seconds, so a wait that counted them lasted many times as long.
+#[test]
+fn member_in_a_pod_is_restarted_only_if_it_does_not_serve_and_waited_for_by_the_clock() {
+    // Half a minute passes at each look at the clock.
+    let clock = "echo >>looks\necho $(($(wc -l <looks) * 30))";
+    for (answers, expected, tries) in [("exit 0", "", 1), ("exit 1", "restarted\n", 2)] {
+        let etcdctl = format!("echo >>tries\n{answers}");
+        let programs = [("etcdctl", &*etcdctl), ("date", clock), ("sleep", ""), ("systemctl", "")];
+        let folder = host(&programs);
+        let variables = [("UNIT", "etcd"), ("MANIFEST", "manifest"), ("POD_PROCESS", "^etcd"), ("ETCDCTL", "etcdctl")];
+        let variables = [&variables[..], &[("SECONDS_TO_WAIT", "180")]].concat();
+        assert_eq!(run(folder.path(), "recover/files/survive.sh", &["reload"], &variables), expected);
+        assert_eq!(fs::read_to_string(folder.path().join("tries")).unwrap().lines().count(), tries);
+    }
+}

@@ -302,7 +302,7 @@ fn node_whose_upgrade_fails_is_put_back() {
     // The simulation begins when the file is there, so the failure is chosen before the node exists.
     for (fails, reason) in [
         ("kubeadm-fails", "the upgrade fails"),
-        ("unready-1.21.0", "the last answer was `vnone True`"),
+        ("unready-1.21.0", "the last answer was `True vnone containerd://1.6.20~ds1`"),
         ("drain-fails", "a budget forbids it"),
     ] {
         fs::write(folder.path().join(fails), "").unwrap();

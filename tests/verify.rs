@@ -37,6 +37,29 @@ fn every_check_of_a_script_is_in_the_table() {
     }
 }
 
+/// kubeadm's renewal leaves programs with old certificates, cluster.yml refuses another release, and clearing an alarm
+/// hides members with different data.
+#[test]
+fn remedies_are_playbooks_that_mend_the_finding() {
+    for (id, playbook) in [
+        ("host.certificates", "playbooks/certificates.yml"),
+        ("host.versions", "playbooks/upgrade.yml"),
+        ("api.ready", "playbooks/recover.yml"),
+        ("api.version", "playbooks/upgrade.yml"),
+        ("etcd.health", "playbooks/recover.yml"),
+        ("etcd.alarms", "playbooks/recover.yml"),
+        ("cluster.versions", "playbooks/upgrade.yml"),
+    ] {
+        let check = checks().into_iter().find(|check| check["id"] == id).unwrap();
+        assert!(check["remedy"].as_str().unwrap().contains(playbook), "{check}");
+    }
+    for check in checks() {
+        for word in check["remedy"].as_str().unwrap().split([' ', ',', ';']) {
+            assert!(!word.starts_with("playbooks/") || Path::new(ROOT).join(word).is_file(), "{check}");
+        }
+    }
+}
+
 #[test]
 fn hosts_without_a_cluster_are_findings() {
     let folder = tempfile::tempdir().unwrap();

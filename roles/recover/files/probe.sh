@@ -60,6 +60,23 @@ etcd_certificates() {
     report etcd-certificates
 }
 
+# The same for a member in a pod, and the public keys of its authority: one, unless certificate and key do not belong
+# together.
+pod_certificates() {
+    broken='' ended=''
+    ca=$KUBE_CERT_DIR/etcd/ca
+    for name in etcd/server etcd/peer etcd/healthcheck-client apiserver-etcd-client; do
+        certificate $name "$KUBE_CERT_DIR/$name.crt" "$KUBE_CERT_DIR/$name.key" "$ca.crt"
+    done
+    report etcd-certificates
+    say etcd-certificates.authorities "$(
+        for key in "$(openssl x509 -noout -pubkey -in "$ca.crt" 2>/dev/null)" \
+            "$(openssl pkey -pubout -in "$ca.key" 2>/dev/null)"; do
+            [ -z "$key" ] || printf '%s' "$key" | sha256sum | cut -c 1-16
+        done | sort -u
+    )"
+}
+
 # pod_log NAME STARTS: the log of the last starts of a static pod. Older logs are those of another failure.
 pod_log() {
     find /var/log/pods -path "*/kube-system_$1-*/$1/*.log" -mmin -10 -printf '%T@ %p\n' 2>/dev/null |
@@ -70,10 +87,12 @@ pod_log() {
 # pod CLUSTER REVISION: the state of the member in a pod: active, crashing, waiting for kubelet, or inactive, which means
 # that nothing would start it
 pod() {
-    manifest=$KUBE_MANIFEST_DIR/etcd.yaml running=
+    manifest=$KUBE_MANIFEST_DIR/etcd.yaml
     [ -e "$manifest" ] || say "$1.manifest" missing
     ! grep -qs -- --force-new-cluster "$manifest" || say "$1.forced" yes
-    ! pgrep --ns $$ --nslist net -f -- "$ETCD_POD_PROCESS" >/dev/null || running=yes
+    running=$(pgrep -o --ns $$ --nslist net -f -- "$ETCD_POD_PROCESS")
+    # A running container keeps the folder of its certificates, also if another one has taken its place.
+    [ -z "$running" ] || [ "/proc/$running/root$KUBE_CERT_DIR/etcd" -ef "$KUBE_CERT_DIR/etcd" ] || say "$1.detached" yes
     if [ -z "$running" ] && { [ ! -e "$manifest" ] || [ "$(systemctl is-active kubelet.service)" != active ]; }; then
         say "$1.process" inactive
         return
@@ -135,7 +154,7 @@ kubeconfig() { # kubeconfig NAME: its client certificate
 
 certificates() {
     broken='' ended='' lacking=''
-    for name in ca front-proxy-ca sa; do
+    for name in ca front-proxy-ca $([ "$ETCD_KIND" = host ] || echo etcd/ca) sa; do
         openssl pkey -noout -in "$KUBE_CERT_DIR/$name.key" >/dev/null 2>&1 || lacking="$lacking $name.key"
         [ $name = sa ] || openssl x509 -noout -in "$KUBE_CERT_DIR/$name.crt" >/dev/null 2>&1 ||
             lacking="$lacking $name.crt"
@@ -207,7 +226,11 @@ for entry in $ETCD; do
     rest=${entry#*=}
     member "${entry%%=*}" "${rest%%=*}" "${rest#*=}"
 done
-[ "$ETCD_KIND" != host ] || [ -z "$ETCD$PLANE" ] || etcd_certificates
+if [ "$ETCD_KIND" != host ]; then
+    [ -z "$PLANE" ] || pod_certificates
+elif [ -n "$ETCD$PLANE" ]; then
+    etcd_certificates
+fi
 [ -z "$NODE" ] || {
     process runtime "$RUNTIME"
     process kubelet kubelet.service

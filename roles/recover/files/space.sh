@@ -31,7 +31,8 @@ case $1 in
             exit 1
         fi
         "$ETCDCTL" --command-timeout=600s defrag
-        for _ in $(seq "$SECONDS_TO_WAIT"); do
+        end=$(($(date +%s) + SECONDS_TO_WAIT))
+        while [ "$(date +%s)" -lt $end ]; do
             ! reads "$ETCDCTL_ENDPOINTS" || exit 0
             sleep 1
         done

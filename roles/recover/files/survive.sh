@@ -11,6 +11,7 @@
 #   settle    restarts it without --force-new-cluster
 #   alone     waits until a pod that was started like that serves
 #   serve     waits until a pod that was started normally serves
+#   reload    restarts a pod that does not serve with its certificates, and waits at most a minute until it does
 set -eu
 umask 077
 dropin=/run/systemd/system/$UNIT.service.d/recover.conf
@@ -47,7 +48,8 @@ stopped() {
 }
 
 serves() {
-    for _ in $(seq "$SECONDS_TO_WAIT"); do
+    end=$(($(date +%s) + SECONDS_TO_WAIT))
+    while [ "$(date +%s)" -lt $end ]; do
         ! "$ETCDCTL" --command-timeout=4s get / --limit=1 --keys-only >/dev/null 2>&1 || return 0
         sleep 1
     done
@@ -77,6 +79,17 @@ pod_runs() {
     done
     echo "kubelet did not start the pod of etcd within $SECONDS_TO_WAIT seconds. See journalctl -u kubelet there." >&2
     exit 1
+}
+
+# A running container keeps the folder of its certificates, also if another one has taken its place. kubelet delays
+# restarts of a failed container more and more; a restart of kubelet resets the delay.
+reload() {
+    # shellcheck disable=SC2086 # process ids
+    ! processes=$(pod) || kill $processes 2>/dev/null || true
+    systemctl restart kubelet.service
+    echo restarted
+    SECONDS_TO_WAIT=60
+    (serves) || true
 }
 
 case $1 in
@@ -116,4 +129,5 @@ case $1 in
         pod_runs $forced
         serves
         ;;
+    reload) "$ETCDCTL" --command-timeout=4s get / --limit=1 --keys-only >/dev/null 2>&1 || reload ;;
 esac
