@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
-use windlass_template::Engine;
+use windlass_template::{Engine, Variable};
 use windlass_yaml::Mapping;
 
 use super::options::Inputs;
@@ -23,7 +23,7 @@ use crate::playbook::{Files, Loader};
 use crate::settings::{BaseSettings, FactCaching, Settings};
 use crate::shards::Shards;
 use crate::strategy::{Kept, PlaybookRun, Reload, Shared};
-use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
+use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World, secrecy};
 
 /// Time for hosts to close their connections after a signal.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -261,12 +261,13 @@ fn reload(
     })
 }
 
-/// Reports variables of the inventory and of the command line with reserved names.
-fn tell_reserved(loader: &Loader, world: &World) {
+/// Reports variables of the inventory and of the command line with reserved names, and masks the passwords among them.
+fn check_variables(loader: &Loader, world: &World) {
     let of_groups = world.inventory.groups().map(|group| group.variables());
     let of_hosts = world.inventory.hosts().map(|host| host.variables());
     for vars in of_groups.chain(of_hosts).chain([&world.run.extra_vars]) {
         loader.tell_reserved(vars);
+        secrecy::learn(&world.run.secrets, |name| vars.get(name).cloned().map(Variable::Text));
     }
 }
 
@@ -354,10 +355,11 @@ impl Session {
             let modules = Arc::clone(&modules);
             Box::new(move || modules.controller_python())
         };
-        let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars, python: LazyLock::new(python) });
+        let python = LazyLock::new(python);
+        let run = Arc::new(Run { settings: Arc::new(settings), engine, secrets: secrets.clone(), extra_vars, python });
         let world = Arc::new(World::new(Arc::clone(&run), inventory));
         let loader = Loader { files: Arc::clone(&files), world: Arc::clone(&world), collections_path, modules };
-        tell_reserved(&loader, &world);
+        check_variables(&loader, &world);
         let shared = Arc::new(Shared {
             run,
             loader: Arc::new(loader),
@@ -461,7 +463,11 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
         };
         let sentence = format!("[ERROR]: {}: ended before a task was running.", signal.name);
         Printer::plain(Secrets::of_process()).error_line(&sentence, Color::Error);
-        outcome.map(|_| signal.code)
+        match outcome {
+            // The error is only that the signal ended a wait for a pipe.
+            Err(_) if windlass_bounds::was_interrupted() => Ok(signal.code),
+            outcome => outcome.map(|_| signal.code),
+        }
     });
     // Also where the work has not ended its output.
     crate::output::end_footer();
