@@ -72,6 +72,7 @@ const PLAYBOOK: &str = r#"
           - "{{ item | quote }}"
           - "{{ {item: 8080, 'port': 8080, 'flag': false} }}"
           - "{{ [item] | string }} {{ [item] | to_nice_yaml }}"
+          - "{{ item | tojson }} {{ item | to_yaml }} {{ item | regex_escape }}"
       loop: "{{ secrets }}"
     - command: {argv: [printf, "%s", "{{ item }}"]}
       loop: "{{ secrets }}"
@@ -210,6 +211,8 @@ fn forms(secret: &str) -> BTreeSet<String> {
                 byte => format!("%{byte:02X}"),
             })
             .collect();
+        let in_html = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+        forms.extend([in_html.replace('\'', "\\u0027"), in_html]);
         forms.extend([part.to_owned(), json, percent.to_lowercase(), percent, shell_words::quote(part).into_owned()]);
         forms.extend([STANDARD.encode(part), URL_SAFE.encode(part)]);
         let xml = part.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
