@@ -299,6 +299,7 @@ const BEFORE_BECOMING: &str = r#"
     - copy: {src: everything, dest: "{{ playbook_dir }}/written.{{ inventory_hostname }}"}
     - fail: {msg: "{{ lookup('file', 'everything') }}"}
       ignore_errors: true
+    - debug: {msg: "{{ ansible_kubectl_token }}"}
     - set_fact: {ansible_become_password: sEt-by-a-fact}
     - add_host: {name: later, ansible_ssh_pass: oF-an-added-host}
     - include_vars: {file: included.yml}
@@ -308,12 +309,14 @@ const BEFORE_BECOMING: &str = r#"
 /// The passwords of [`BEFORE_BECOMING`].
 const BEFORE: &[&str] = &[
     "oF-the-command-line",
+    "oF-a-password-file",
     "oF-all-groups",
     "oF-one-host",
     "oF-another-host",
     "oF-the-second-inventory-file",
     "tHrough-another-variable",
     "iN-a-file-of-variables",
+    "mAde-by-a-template",
     "sEt-by-a-fact",
     "oF-an-added-host",
     "iNcluded-later",
@@ -334,7 +337,10 @@ fn password_shown_before_any_task_becomes_is_in_no_sink() {
             ("group_vars/all.yml", "ansible_become_pass: oF-all-groups\nansible_doas_pass: 31415\n"),
             ("host_vars/two.yml", "ansible_ssh_pass: '{{ sudo_of_site }}'\nsudo_of_site: tHrough-another-variable\n"),
             ("host_vars/one.yml", "sudo_of_site: none-here\n"),
-            ("asked.yml", "ansible_ssh_password: iN-a-file-of-variables\n"),
+            (
+                "asked.yml",
+                "ansible_ssh_password: iN-a-file-of-variables\nansible_kubectl_token: \"{{ 'mAde-by' ~ '-a-template' }}\"\n",
+            ),
             ("included.yml", "ansible_become_password: iNcluded-later\n"),
             ("roles/r/defaults/main.yml", "ansible_ssh_private_key_passphrase: oF-a-role\n"),
             ("roles/r/tasks/main.yml", "- debug: {msg: \"{{ ansible_ssh_private_key_passphrase }}\"}\n"),
@@ -347,8 +353,9 @@ fn password_shown_before_any_task_becomes_is_in_no_sink() {
             fs::write(file, text).unwrap();
         }
         // Those of the inventory and the command line; the others become known by the tasks that follow.
-        fs::write(path.join("everything"), BEFORE[..7].join("\n") + "\n31415\n").unwrap();
-        let more = ["-e", "ansible_become_password=oF-the-command-line"];
+        fs::write(path.join("everything"), BEFORE[..8].join("\n") + "\n31415\n").unwrap();
+        fs::write(path.join("become"), "oF-a-password-file\n").unwrap();
+        let more = ["-e", "ansible_become_password=oF-the-command-line", "--become-password-file", "become"];
         let output = run(path, callback, &[arguments, &more].concat(), &[]);
         let sinks = sinks(path, &output);
         assert_eq!(output.status.code(), Some(0), "{sinks:?}");

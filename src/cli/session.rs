@@ -41,6 +41,8 @@ pub(super) struct Session {
 pub(super) fn printer(settings: &Settings) -> Printer {
     let secrets = Secrets::of_process();
     settings.facts.passwords().for_each(|password| secrets.add_password(password));
+    let of_hosts = settings.connect.password.iter().chain(&settings.r#become.password);
+    of_hosts.for_each(|password| secrets.add_password(password.expose()));
     let printer = Printer::new(settings.output.color, secrets)
         .with_palette(&settings.output.palette)
         .with_verbosity(settings.verbosity, settings.output.log_verbosity);
@@ -285,7 +287,7 @@ fn refuse_limit_without_hosts(settings: &Settings, inventory: &Inventory, printe
     Err(Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target."))
 }
 
-/// An error, once the output has ended: its timers must not outlive the runtime.
+/// An error, once the output has ended.
 fn after(error: Error, events: &Events, output: JoinHandle<()>) -> Error {
     let _ = events.send(Event::End);
     let _ = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(output));
@@ -329,8 +331,10 @@ impl Session {
         let mut output = output;
         output.plugins(&plugins)?;
         let show = show(output, queue, Masker::new(secrets.clone()));
-        // Writing blocks while nobody reads, which must not keep a thread from signals and connections.
-        let runtime = tokio::runtime::Handle::current();
+        // Writing blocks while nobody reads, which must not keep a thread from signals and connections. The runtime of the
+        // run may end before the timers of the output, if a signal ends it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.map_err(|error| Error::new(format!("the output cannot start: {error}")))?;
         let events_task = tokio::task::spawn_blocking(move || runtime.block_on(show));
         let inventory = inventory(&settings, &engine, Arc::clone(&plugins), &extra_vars, &mut |sentence| {
             let _ = events.send(Event::Warning(sentence));

@@ -56,14 +56,14 @@ impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(until) = self.until else { return self.file.read(buffer) };
         loop {
-            if IS_OVER.load(Ordering::Acquire) {
-                HAS_ENDED_ONE.store(true, Ordering::Release);
-                // `Interrupted` would be repeated by readers.
-                return Err(io::Error::other("the program was interrupted while it waited for the content"));
-            }
             let left = until.saturating_duration_since(Instant::now());
             let timeout = Timespec::try_from(left.min(LOOK)).map_err(io::Error::other)?;
             match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) if IS_OVER.load(Ordering::Acquire) => {
+                    HAS_ENDED_ONE.store(true, Ordering::Release);
+                    // `Interrupted` would be repeated by readers.
+                    return Err(io::Error::other("the program was interrupted while it waited for the content"));
+                }
                 Ok(0) if left > LOOK => continue,
                 Ok(0) => {
                     return Err(io::Error::new(
