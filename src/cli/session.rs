@@ -331,8 +331,8 @@ impl Session {
         let mut output = output;
         output.plugins(&plugins)?;
         let show = show(output, queue, Masker::new(secrets.clone()));
-        // Writing blocks while nobody reads, which must not keep a thread from signals and connections. A signal may end
-        // the runtime of the run before the timers of the output.
+        // Writing blocks while nobody reads, which must not keep a thread from signals and connections.
+        // A signal may end the runtime of the run before the timers of the output.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| Error::new(format!("the output cannot start: {error}")))?;
         let events_task = tokio::task::spawn_blocking(move || runtime.block_on(show));
