@@ -8,15 +8,65 @@ use std::path::Path;
 /// Replaces a file by a new one beside it, which is on disk before it takes its place. A reader sees the old or the new
 /// text, and links are replaced, not followed.
 pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    put(path, text, mode, true)
+}
+
+/// Like [`replace`], for a text that may be lost with the power, with the mode of any new file.
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+    put(path, text, 0o666, false)
+}
+
+/// Writes an output that the user named. A link to a file stays, and a pipe or device gets the text itself.
+pub(crate) fn output(path: &Path, text: &str) -> io::Result<()> {
+    match fs::canonicalize(path) {
+        Ok(path) if path.is_file() => write(&path, text),
+        Ok(path) => fs::write(path, text),
+        Err(_) => write(path, text),
+    }
+}
+
+fn put(path: &Path, text: &str, mode: u32, is_synced: bool) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?;
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     let beside = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), hex::encode(bytes)));
-    let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    let mut write = || -> io::Result<()> {
         file.write_all(text.as_bytes())?;
-        file.sync_all()?;
+        if is_synced {
+            file.sync_all()?;
+        }
         fs::rename(&beside, path)
     };
     write().inspect_err(|_| drop(fs::remove_file(&beside)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_output_keeps_links_and_devices() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        output(&link, "new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        output(Path::new("/dev/null"), "text").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn link_in_place_of_a_file_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (other, link) = (folder.path().join("other"), folder.path().join("link"));
+        fs::write(&other, "of somebody else").unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        write(&link, "new").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "of somebody else");
+        assert_eq!(fs::read_to_string(&link).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
 }

@@ -400,6 +400,7 @@ fn documented_deadlines_are_those_of_the_code() {
 
 /// Constants that bound no wait of a run, with their meaning.
 const OTHERS: &[(&str, &str, &str)] = &[
+    ("crates/bounds/src/file.rs", "LOOK", "interval at which a wait for a pipe looks for a signal"),
     ("src/journal/log.rs", "INTERVAL", "lines of the journal are flushed that often"),
     ("src/serve/starts.rs", "LOOK", "interval at which a run that a page has started is looked at"),
     ("src/output/footer/mod.rs", "PERIOD", "shortest time between two drawings of the footer"),

@@ -16,7 +16,7 @@ use support::{Sshd, available};
 fn windlass(folder: &Path) -> Command {
     // A shell's background jobs ignore SIGINT, and so would a run started by them.
     let mut command = Command::new("env");
-    command.args(["--default-signal=INT,HUP,TERM", env!("CARGO_BIN_EXE_windlass")]);
+    command.args(["--default-signal=INT,HUP,TERM,QUIT", env!("CARGO_BIN_EXE_windlass")]);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
         command.env_remove(name);
     }
@@ -101,6 +101,82 @@ fn interrupt_while_an_inventory_is_read_runs_no_task() {
         assert_eq!(output.status.code(), Some(99), "{words:?}");
         assert!(!folder.path().join("ran").exists());
     }
+}
+
+/// Starts a command, waits until it reads a pipe without a writer, and interrupts it.
+fn interrupted_at_a_pipe(folder: &Path, words: &[&str]) -> Output {
+    let mut command = windlass(folder);
+    command.args(words).args(["all", "-m", "command", "-a", "touch ran"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let open = || fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
+    until(|| open().any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("pipe"))));
+    send(&child, rustix::process::Signal::INT);
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn interrupt_while_a_named_pipe_is_read_ends_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    assert!(Command::new("mkfifo").arg(path.join("pipe")).status().unwrap().success());
+    fs::write(path.join("hosts"), "here ansible_connection=local\n").unwrap();
+    // The thread that reads and the one that got the signal end in either order.
+    for _ in 0..5 {
+        let output = interrupted_at_a_pipe(path, &["adhoc", "-i", "hosts", "-i", "pipe"]);
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("[ERROR]: SIGINT: "), "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        assert_eq!(output.status.code(), Some(99), "{stderr}");
+        assert!(!path.join("ran").exists());
+    }
+    // Before the run has begun, the default of the signal ends the program.
+    for words in [["-e", "@pipe"], ["--vault-password-file", "pipe"]] {
+        let output = interrupted_at_a_pipe(path, &["adhoc", "-i", "hosts", words[0], words[1]]);
+        let ended = output.status.code() == Some(99)
+            || std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(2);
+        assert!(ended, "{words:?}: {output:?}");
+    }
+}
+
+#[test]
+fn pipe_that_nobody_named_is_refused_by_name() {
+    for (place, fails) in [("host_vars/here", true), ("facts/s1_here", false), ("hosts/z.yml", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        fs::create_dir(path.join("hosts")).unwrap();
+        fs::write(path.join("hosts/a"), "here ansible_connection=local\n").unwrap();
+        fs::create_dir_all(path.join(place).parent().unwrap()).unwrap();
+        assert!(Command::new("mkfifo").arg(path.join(place)).status().unwrap().success());
+        let mut command = windlass(path);
+        fs::write(path.join("p.yml"), "- hosts: all\n  gather_facts: false\n  tasks: [{debug: {msg: done}}]\n")
+            .unwrap();
+        command.args(["playbook", "-i", "hosts", "p.yml"]);
+        command.env("ANSIBLE_CACHE_PLUGIN", "jsonfile").env("ANSIBLE_CACHE_PLUGIN_CONNECTION", path.join("facts"));
+        let output = command.output().unwrap();
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains(place), "{place}: {stderr}");
+        assert!(stderr.contains("it is a pipe, and only a regular file is read here"), "{place}: {stderr}");
+        assert_eq!(output.status.success(), !fails, "{place}: {stderr}");
+    }
+}
+
+#[test]
+fn pipes_that_the_user_named_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let script = format!(
+        "echo inventory-host ansible_connection=local | \"$1\" playbook -i /dev/stdin -e @<(echo 'word: from-a-pipe') \
+         --vault-password-file <(echo password) -i <(echo 'second-host ansible_connection=local') {}",
+        path.join("p.yml").display()
+    );
+    fs::write(path.join("p.yml"), "- hosts: all\n  gather_facts: false\n  tasks: [{debug: {var: word}}]\n").unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", &script, "bash", env!("CARGO_BIN_EXE_windlass")]).current_dir(path).env("HOME", path);
+    let output = command.output().unwrap();
+    let stdout = text(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", text(&output.stderr));
+    assert!(stdout.contains("ok: [inventory-host]") && stdout.contains("ok: [second-host]"), "{stdout}");
+    assert!(stdout.contains("from-a-pipe"), "{stdout}");
 }
 
 /// A process. Its id alone could soon belong to another one.
@@ -414,6 +490,33 @@ fn output_to_a_full_disk_is_an_error() {
 }
 
 #[test]
+fn report_of_callback_on_a_full_disk_is_an_error_and_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    // A limit on the size of files fails like a full disk, in the middle of a text.
+    let long = "x".repeat(8 << 10);
+    let run = playbook(path, &format!("    - debug: {{msg: {long}}}\n"));
+    let (program, words) = (run.get_program().to_owned(), run.get_args().map(ToOwned::to_owned).collect::<Vec<_>>());
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 2; exec \"$@\"", "sh"]).arg(program).args(words);
+    limited.current_dir(path).env("HOME", path).env("NO_COLOR", "1").env("WINDLASS_JOURNAL", "false");
+    limited.env("JUNIT_OUTPUT_DIR", "junit").env("ANSIBLE_CALLBACK_TREE_DIR", "tree");
+    for callback in ["junit", "tree"] {
+        let output = limited.env("ANSIBLE_CALLBACKS_ENABLED", callback).stdout(Stdio::piped()).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert!(
+            stderr.contains(&format!("[ERROR]: {}", if callback == "tree" { "tree/localhost" } else { "junit/p-" })),
+            "{stderr}"
+        );
+        assert!(stderr.contains(" cannot be written: File too large"), "{stderr}");
+        assert_eq!(output.status.code(), Some(1), "{callback}: {stderr}");
+        assert!(text(&output.stdout).contains("PLAY RECAP"), "the run goes on");
+        let left = fs::read_dir(path.join(callback)).unwrap().count();
+        assert_eq!(left, 0, "{callback} left half a file");
+    }
+}
+
+#[test]
 fn help_on_a_full_disk_is_an_error() {
     for words in [&["--help"][..], &["--version"], &["playbook", "--help"]] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -479,7 +582,7 @@ fn left_behind(folder: &Path) -> Vec<String> {
 #[test]
 fn editing_a_vault_leaves_no_plaintext_behind_a_signal() {
     use rustix::process::Signal;
-    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 99)] {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::INT, 99)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
         ["run", "tmp"].iter().for_each(|name| fs::create_dir(path.join(name)).unwrap());

@@ -72,6 +72,7 @@ const PLAYBOOK: &str = r#"
           - "{{ item | quote }}"
           - "{{ {item: 8080, 'port': 8080, 'flag': false} }}"
           - "{{ [item] | string }} {{ [item] | to_nice_yaml }}"
+          - "{{ item | tojson }} {{ item | to_yaml }} {{ item | regex_escape }}"
       loop: "{{ secrets }}"
     - command: {argv: [printf, "%s", "{{ item }}"]}
       loop: "{{ secrets }}"
@@ -210,6 +211,8 @@ fn forms(secret: &str) -> BTreeSet<String> {
                 byte => format!("%{byte:02X}"),
             })
             .collect();
+        let in_html = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+        forms.extend([in_html.replace('\'', "\\u0027"), in_html]);
         forms.extend([part.to_owned(), json, percent.to_lowercase(), percent, shell_words::quote(part).into_owned()]);
         forms.extend([STANDARD.encode(part), URL_SAFE.encode(part)]);
         let xml = part.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
@@ -278,6 +281,91 @@ fn secret_in_any_encoding_reaches_no_sink() {
             let stdout = &sinks[0].1;
             assert!(stdout.contains("TASK [A task on localhost]"), "{stdout}");
             assert!(stdout.contains("ok: [localhost]"), "{stdout}");
+        }
+    }
+}
+
+/// Tasks that show passwords of connections before any task uses one.
+const BEFORE_BECOMING: &str = r#"
+- hosts: all
+  gather_facts: false
+  connection: local
+  vars_files: [asked.yml]
+  tasks:
+    - command: cat {{ playbook_dir }}/everything
+      run_once: true
+    - debug: {var: hostvars}
+    - debug: {var: sudo_of_site}
+    - copy: {src: everything, dest: "{{ playbook_dir }}/written.{{ inventory_hostname }}"}
+    - fail: {msg: "{{ lookup('file', 'everything') }}"}
+      ignore_errors: true
+    - debug: {msg: "{{ ansible_kubectl_token }}"}
+    - set_fact: {ansible_become_password: sEt-by-a-fact}
+    - add_host: {name: later, ansible_ssh_pass: oF-an-added-host}
+    - include_vars: {file: included.yml}
+    - import_role: {name: r}
+"#;
+
+/// The passwords of [`BEFORE_BECOMING`].
+const BEFORE: &[&str] = &[
+    "oF-the-command-line",
+    "oF-a-password-file",
+    "oF-all-groups",
+    "oF-one-host",
+    "oF-another-host",
+    "oF-the-second-inventory-file",
+    "tHrough-another-variable",
+    "iN-a-file-of-variables",
+    "mAde-by-a-template",
+    "sEt-by-a-fact",
+    "oF-an-added-host",
+    "iNcluded-later",
+    "oF-a-role",
+    "31415",
+];
+
+#[test]
+fn password_shown_before_any_task_becomes_is_in_no_sink() {
+    for (callback, arguments) in [("default", &["-vvv"][..]), ("json", &[]), ("minimal", &["-v", "--check"])] {
+        let folder = project();
+        let path = folder.path();
+        fs::remove_dir_all(path.join("group_vars")).unwrap();
+        for (name, text) in [
+            ("p.yml", BEFORE_BECOMING),
+            ("hosts/a.ini", "[web]\none ansible_password=oF-one-host\ntwo ansible_sudo_pass=oF-another-host\n"),
+            ("hosts/b.yml", "all: {children: {web: {vars: {ansible_su_pass: oF-the-second-inventory-file}}}}\n"),
+            ("group_vars/all.yml", "ansible_become_pass: oF-all-groups\nansible_doas_pass: 31415\n"),
+            ("host_vars/two.yml", "ansible_ssh_pass: '{{ sudo_of_site }}'\nsudo_of_site: tHrough-another-variable\n"),
+            ("host_vars/one.yml", "sudo_of_site: none-here\n"),
+            (
+                "asked.yml",
+                "ansible_ssh_password: iN-a-file-of-variables\nansible_kubectl_token: \"{{ 'mAde-by' ~ '-a-template' }}\"\n",
+            ),
+            ("included.yml", "ansible_become_password: iNcluded-later\n"),
+            ("roles/r/defaults/main.yml", "ansible_ssh_private_key_passphrase: oF-a-role\n"),
+            ("roles/r/tasks/main.yml", "- debug: {msg: \"{{ ansible_ssh_private_key_passphrase }}\"}\n"),
+        ] {
+            let file = path.join(name);
+            if name == "hosts/a.ini" {
+                fs::remove_file(path.join("hosts")).unwrap();
+            }
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        // Those of the inventory and the command line; the others become known by the tasks that follow.
+        fs::write(path.join("everything"), BEFORE[..8].join("\n") + "\n31415\n").unwrap();
+        fs::write(path.join("become"), "oF-a-password-file\n").unwrap();
+        let more = ["-e", "ansible_become_password=oF-the-command-line", "--become-password-file", "become"];
+        let output = run(path, callback, &[arguments, &more].concat(), &[]);
+        let sinks = sinks(path, &output);
+        assert_eq!(output.status.code(), Some(0), "{sinks:?}");
+        assert!(sinks.iter().any(|(_, text)| text.contains("********")), "{callback} shows that something is hidden");
+        for password in BEFORE {
+            for (name, text) in &sinks {
+                let at = text.find(password);
+                let around = at.and_then(|at| text.get(at.saturating_sub(80)..(at + 80).min(text.len())));
+                assert!(at.is_none(), "{callback}: {password} is in {name}: {around:?}");
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use windlass_yaml::{Mapping, Node, Span};
 
 use super::{ActionContext, Arguments, Failure};
 use crate::outcome::{Effect, IncludedVars, TaskResult};
+use crate::vars::secrecy;
 
 pub(super) static SPEC: Spec = Spec {
     name: "include_vars",
@@ -121,6 +122,7 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
             read.insert(key.clone(), node.clone());
         }
     }
+    secrecy::learn(&context.secrets, |name| read.get(name).cloned().map(Variable::Text));
     let shown = shown(context, read);
     let listed: Value = files.iter().map(|file| Value::from(file.display().to_string())).collect();
     let mut result = TaskResult::unchanged().with("ansible_included_var_files", listed);

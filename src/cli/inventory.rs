@@ -85,7 +85,7 @@ pub(super) fn run(
     }
     let text = show(arguments, inventory, profile)?;
     match &arguments.output {
-        Some(path) => std::fs::write(path, text).map_err(|source| Error::File { path: path.clone(), source }),
+        Some(path) => crate::replace::output(path, &text).map_err(|source| Error::File { path: path.clone(), source }),
         None => output
             .write_all(text.trim_end_matches('\n').as_bytes())
             .and_then(|()| output.write_all(b"\n"))

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use windlass_template::Variable;
 use windlass_vault::Secrets as VaultSecrets;
 use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
 
@@ -14,6 +15,7 @@ use crate::output::Secrets;
 use crate::planned::Request;
 use crate::playbook::Files;
 use crate::settings::{Config, Settings};
+use crate::vars::secrecy;
 
 /// Selection of hosts.
 #[derive(Debug, Default, Args)]
@@ -182,12 +184,15 @@ impl TaskOptions {
 
     pub(super) fn inputs(&self, settings: &Settings) -> Result<Inputs> {
         let masked = Secrets::of_process();
+        let secrets = masked.clone();
         let mut vault = self.vault.secrets(settings)?;
         vault.iter().for_each(|secret| masked.add_password(&String::from_utf8_lossy(secret.password())));
         // Every decrypted text, now or later, is masked before it can be displayed.
         vault.observe(Arc::new(move |plain| masked.reveal(plain)));
         let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
         let extra_vars = self.run.extra_vars(&files)?;
+        // Errors of the inventory may already show one.
+        secrecy::learn(&secrets, |name| extra_vars.get(name).cloned().map(Variable::Text));
         Ok(Inputs { vault, files, extra_vars })
     }
 

@@ -113,8 +113,8 @@ pub(super) enum Edited {
     Ended(Signal),
 }
 
-/// Lets the user edit a text. SIGTERM and SIGHUP end the editor. SIGINT is left to the editor, as `git` does: Ctrl-C
-/// reaches it directly, and the text is removed when it exits.
+/// Lets the user edit a text. SIGTERM, SIGHUP and SIGQUIT end the editor. SIGINT is left to the editor, as `git` does:
+/// Ctrl-C reaches it directly, and the text is removed when it exits.
 pub(super) fn edit(text: &[u8]) -> Result<Edited> {
     let editor = ["ANSIBLE_EDITOR", "EDITOR"].iter().find_map(|name| std::env::var(name).ok());
     let editor = editor.unwrap_or_else(|| "vi".to_owned());
@@ -125,7 +125,7 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
     runtime.block_on(async {
         // Signals are caught before a file exists that they could leave behind.
-        let mut signals = Signals::listen();
+        let mut signals = Signals::listen_with_quit();
         let private = Private::new().map_err(fail)?;
         let path = private.directory.join("vault.yml");
         let mut file = std::fs::File::create_new(&path).map_err(fail)?;

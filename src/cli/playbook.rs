@@ -376,7 +376,7 @@ fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::S
     let folder = folder.unwrap_or_else(|| crate::vars::absolute(playbook.parent().unwrap_or(Path::new(""))));
     let file = folder.join(playbook.with_extension("retry").file_name().unwrap_or_default());
     let lines: String = hosts.iter().map(|host| format!("{host}\n")).collect();
-    match std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, lines)) {
+    match std::fs::create_dir_all(&folder).and_then(|()| crate::replace::write(&file, &lines)) {
         Ok(()) => {
             let text = format!("\tto retry, use: --limit @{}", file.display());
             let _ = shared.events.send(Event::Notice(text));

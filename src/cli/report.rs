@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     };
     match &arguments.output {
         None => super::print(&text)?,
-        Some(path) => std::fs::write(path, text)
+        Some(path) => crate::replace::output(path, &text)
             .map_err(|error| Error::new(format!("the report {} cannot be written: {error}", path.display())))?,
     }
     Ok(0)

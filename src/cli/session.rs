@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
-use windlass_template::Engine;
+use windlass_template::{Engine, Variable};
 use windlass_yaml::Mapping;
 
 use super::options::Inputs;
@@ -23,7 +23,7 @@ use crate::playbook::{Files, Loader};
 use crate::settings::{BaseSettings, FactCaching, Settings};
 use crate::shards::Shards;
 use crate::strategy::{Kept, PlaybookRun, Reload, Shared};
-use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
+use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World, secrecy};
 
 /// Time for hosts to close their connections after a signal.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -41,6 +41,8 @@ pub(super) struct Session {
 pub(super) fn printer(settings: &Settings) -> Printer {
     let secrets = Secrets::of_process();
     settings.facts.passwords().for_each(|password| secrets.add_password(password));
+    let of_hosts = settings.connect.password.iter().chain(&settings.r#become.password);
+    of_hosts.for_each(|password| secrets.add_password(password.expose()));
     let printer = Printer::new(settings.output.color, secrets)
         .with_palette(&settings.output.palette)
         .with_verbosity(settings.verbosity, settings.output.log_verbosity);
@@ -261,12 +263,13 @@ fn reload(
     })
 }
 
-/// Reports variables of the inventory and of the command line with reserved names.
-fn tell_reserved(loader: &Loader, world: &World) {
+/// Reports variables of the inventory and of the command line with reserved names, and masks the passwords among them.
+fn check_variables(loader: &Loader, world: &World) {
     let of_groups = world.inventory.groups().map(|group| group.variables());
     let of_hosts = world.inventory.hosts().map(|host| host.variables());
     for vars in of_groups.chain(of_hosts).chain([&world.run.extra_vars]) {
         loader.tell_reserved(vars);
+        secrecy::learn(&world.run.secrets, |name| vars.get(name).cloned().map(Variable::Text));
     }
 }
 
@@ -284,7 +287,7 @@ fn refuse_limit_without_hosts(settings: &Settings, inventory: &Inventory, printe
     Err(Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target."))
 }
 
-/// An error, once the output has ended: its timers must not outlive the runtime.
+/// An error, once the output has ended.
 fn after(error: Error, events: &Events, output: JoinHandle<()>) -> Error {
     let _ = events.send(Event::End);
     let _ = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(output));
@@ -329,7 +332,9 @@ impl Session {
         output.plugins(&plugins)?;
         let show = show(output, queue, Masker::new(secrets.clone()));
         // Writing blocks while nobody reads, which must not keep a thread from signals and connections.
-        let runtime = tokio::runtime::Handle::current();
+        // A signal may end the runtime of the run before the timers of the output.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.map_err(|error| Error::new(format!("the output cannot start: {error}")))?;
         let events_task = tokio::task::spawn_blocking(move || runtime.block_on(show));
         let inventory = inventory(&settings, &engine, Arc::clone(&plugins), &extra_vars, &mut |sentence| {
             let _ = events.send(Event::Warning(sentence));
@@ -354,10 +359,11 @@ impl Session {
             let modules = Arc::clone(&modules);
             Box::new(move || modules.controller_python())
         };
-        let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars, python: LazyLock::new(python) });
+        let python = LazyLock::new(python);
+        let run = Arc::new(Run { settings: Arc::new(settings), engine, secrets: secrets.clone(), extra_vars, python });
         let world = Arc::new(World::new(Arc::clone(&run), inventory));
         let loader = Loader { files: Arc::clone(&files), world: Arc::clone(&world), collections_path, modules };
-        tell_reserved(&loader, &world);
+        check_variables(&loader, &world);
         let shared = Arc::new(Shared {
             run,
             loader: Arc::new(loader),
@@ -461,7 +467,11 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
         };
         let sentence = format!("[ERROR]: {}: ended before a task was running.", signal.name);
         Printer::plain(Secrets::of_process()).error_line(&sentence, Color::Error);
-        outcome.map(|_| signal.code)
+        match outcome {
+            // The error is only that the signal ended a wait for a pipe.
+            Err(_) if windlass_bounds::was_interrupted() => Ok(signal.code),
+            outcome => outcome.map(|_| signal.code),
+        }
     });
     // Also where the work has not ended its output.
     crate::output::end_footer();

@@ -1,9 +1,11 @@
-//! Signals that end a run: SIGINT, SIGTERM and SIGHUP.
+//! Signals that end a run: SIGINT, SIGTERM and SIGHUP. SIGQUIT ends a run at once, but not an editor.
 
+use std::future::poll_fn;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::sync::watch;
@@ -23,7 +25,7 @@ impl Signal {
     /// Signal that ended a process, if it is one of those handled here.
     pub(super) fn of(status: ExitStatus) -> Option<Signal> {
         let number = status.signal()?;
-        ALL.into_iter().find(|(_, kind)| kind.as_raw_value() == number).map(|(signal, _)| signal)
+        ALL.into_iter().chain([QUIT]).find(|(_, kind)| kind.as_raw_value() == number).map(|(signal, _)| signal)
     }
 }
 
@@ -33,39 +35,41 @@ const ALL: [(Signal, SignalKind); 3] = [
     (Signal { name: "SIGHUP", code: 129 }, SignalKind::hangup()),
 ];
 
+const QUIT: (Signal, SignalKind) = (Signal { name: "SIGQUIT", code: 131 }, SignalKind::quit());
+
 /// Whether a signal ended a run with this exit code.
 pub(crate) fn is_signal(code: u8) -> bool {
     ALL.iter().any(|(signal, _)| signal.code == code)
 }
 
 /// Stream of signals. Signals ignored since the start of the program (`nohup`) stay ignored.
-pub(super) struct Signals([Option<Stream>; 3]);
+pub(super) struct Signals(Vec<(Signal, Stream)>);
 
 impl Signals {
     /// Starts listening. Must be called within the runtime.
     pub(super) fn listen() -> Signals {
+        Signals::to(ALL)
+    }
+
+    /// Like [`Signals::listen`], also to SIGQUIT, for work that must clean up whatever ends it.
+    pub(super) fn listen_with_quit() -> Signals {
+        Signals::to(ALL.into_iter().chain([QUIT]))
+    }
+
+    fn to(all: impl IntoIterator<Item = (Signal, SignalKind)>) -> Signals {
         let ignored = ignored();
-        Signals(ALL.map(|(_, kind)| {
-            let is_ignored = ignored >> (kind.as_raw_value() - 1) & 1 == 1;
-            if is_ignored { None } else { signal(kind).ok() }
-        }))
+        let heeded = all.into_iter().filter(|(_, kind)| ignored >> (kind.as_raw_value() - 1) & 1 == 0);
+        Signals(heeded.filter_map(|(found, kind)| Some((found, signal(kind).ok()?))).collect())
     }
 
     /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
-        async fn one(stream: &mut Option<Stream>) {
-            match stream {
-                Some(stream) => drop(stream.recv().await),
-                None => std::future::pending().await,
-            }
-        }
-        let [interrupt, terminate, hangup] = &mut self.0;
-        let [(sigint, _), (sigterm, _), (sighup, _)] = ALL;
-        tokio::select! {
-            () = one(interrupt) => sigint,
-            () = one(terminate) => sigterm,
-            () = one(hangup) => sighup,
-        }
+        poll_fn(|context| {
+            let arrived =
+                |(signal, stream): &mut (Signal, Stream)| stream.poll_recv(context).is_ready().then_some(*signal);
+            self.0.iter_mut().find_map(arrived).map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 
@@ -101,6 +105,7 @@ static ARRIVED: LazyLock<watch::Sender<Option<Signal>>> = LazyLock::new(|| watch
 /// Notes the first signal, and returns at the second.
 pub(super) async fn note(mut signals: Signals) -> Signal {
     ARRIVED.send_replace(Some(signals.next().await));
+    windlass_bounds::interrupt();
     signals.next().await
 }
 

@@ -407,7 +407,7 @@ impl Outputs {
             outputs.push(Box::new(EventLines::new(to, settings.check)?));
         }
         if let Some(file) = &settings.output.trace {
-            outputs.push(Box::new(Trace::new(&rendered, file)?));
+            outputs.push(Box::new(Trace::new(file)?));
         }
         Ok(Outputs(outputs))
     }

@@ -9,7 +9,7 @@ use super::callbacks::{CallbackOption, Setup};
 use super::event::path_of;
 use super::junit_xml::{Outcome, TestCase, xml};
 use super::masked::Masked;
-use super::printer::Printer;
+use super::printer::written;
 use super::shown::Format;
 use super::{Event, Output, Status};
 use crate::error::{Error, Result};
@@ -68,7 +68,6 @@ pub(super) const OPTIONS: &[CallbackOption] = &[
 
 /// Collects results, and writes the file at the end of the playbook.
 pub(super) struct Junit {
-    printer: Printer,
     format: Format,
     folder: PathBuf,
     by_file: bool,
@@ -110,7 +109,6 @@ impl Junit {
         std::fs::create_dir_all(&folder)
             .map_err(|error| Error::new(format!("JUNIT_OUTPUT_DIR {} cannot be created: {error}", folder.display())))?;
         Ok(Junit {
-            printer: setup.printer.clone(),
             format: Format::json(setup),
             folder,
             by_file: setup.flag("task_class"),
@@ -241,9 +239,8 @@ impl Output for Junit {
             Event::Recap(_) => {
                 let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let path = self.folder.join(format!("{}-{:.6}.xml", self.playbook, time.as_secs_f64()));
-                if let Err(error) = std::fs::write(&path, self.xml()) {
-                    self.printer.warning(&format!("{} cannot be written: {error}", path.display()));
-                }
+                let outcome = crate::replace::write(&path, &self.xml());
+                written(&path.display().to_string(), outcome);
             }
             _ => {}
         }

@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::masked::Masked;
-use super::printer::Printer;
+use super::printer::written;
 use super::{Event, Output, Spending};
 use crate::error::{Error, Result};
 
 /// Writes the file as events arrive. Every host is a process of the trace. Its tasks are one row; their parts are on
 /// other rows, because tasks sent ahead overlap.
 pub(super) struct Trace {
-    printer: Printer,
     path: PathBuf,
     file: BufWriter<File>,
     start: Instant,
@@ -29,11 +28,10 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    pub(super) fn new(printer: &Printer, path: &Path) -> Result<Trace> {
+    pub(super) fn new(path: &Path) -> Result<Trace> {
         let file = File::create(path)
             .map_err(|error| Error::new(format!("the trace {} cannot be written: {error}", path.display())))?;
         Ok(Trace {
-            printer: printer.clone(),
             path: path.to_owned(),
             file: BufWriter::new(file),
             start: Instant::now(),
@@ -57,7 +55,7 @@ impl Trace {
         }
         if let Err(error) = write(&mut self.file) {
             self.broken = true;
-            self.printer.warning(&format!("the trace {} cannot be written: {error}", self.path.display()));
+            written(&format!("the trace {}", self.path.display()), Err(error));
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::callbacks::{CallbackOption, Setup};
 use super::masked::Masked;
-use super::printer::Printer;
+use super::printer::written;
 use super::shown::Format;
 use super::{Event, Output, Status};
 
@@ -19,7 +19,6 @@ pub(super) const OPTIONS: &[CallbackOption] = &[CallbackOption {
 
 /// Writes the files.
 pub(super) struct Tree {
-    printer: Printer,
     format: Format,
     folder: PathBuf,
 }
@@ -29,7 +28,7 @@ impl Tree {
         let folder = setup.settings.output.tree.clone();
         let folder =
             folder.unwrap_or_else(|| crate::settings::expand_home(&setup.text("directory").unwrap_or_default()));
-        Tree { printer: setup.printer.clone(), format: Format::json(setup), folder }
+        Tree { format: Format::json(setup), folder }
     }
 }
 
@@ -42,8 +41,7 @@ impl Output for Tree {
         }
         let text = self.format.dump(result.result.json(), None);
         let path = self.folder.join(&*result.name);
-        if let Err(error) = std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, text)) {
-            self.printer.warning(&format!("{} cannot be written: {error}", path.display()));
-        }
+        let outcome = std::fs::create_dir_all(&self.folder).and_then(|()| crate::replace::write(&path, &text));
+        written(&path.display().to_string(), outcome);
     }
 }

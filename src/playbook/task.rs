@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_template::PluginKind;
+use windlass_template::{PluginKind, Variable};
 use windlass_yaml::{Mapping, Node, Value};
 
 use super::keyword::{Keywords, On, is_keyword, unknown};
@@ -11,7 +11,7 @@ use super::model::{Frame, Item, Task};
 use super::{arguments, checked, inclusion};
 use crate::error::{Error, Result, did_you_mean};
 use crate::foreign::Resolution;
-use crate::vars::is_identifier;
+use crate::vars::{is_identifier, secrecy};
 
 /// The words of a task, by their kind.
 struct Words {
@@ -38,6 +38,8 @@ impl Loader {
         let collections = collections_of(&keywords, from.frame);
         let (action, value) = self.the_action(actions, on, entry, &collections)?;
         let (args, args_template) = all_arguments(&action, &value, &keywords)?;
+        // Names of tasks may show the arguments of `set_fact` and `add_host` as written.
+        secrecy::learn(&self.world.run.secrets, |name| args.get(name).cloned().map(Variable::Text));
         let vars = keywords.vars()?;
         // Ansible does not count these two as variables of a task.
         self.tell_reserved_names(vars.keys().filter(|key| !matches!(key.as_str(), Some("tags" | "when"))));

@@ -173,7 +173,19 @@ fn inline(text: &str) -> String {
         }
     }
     // Bare addresses would become links.
-    safe.replace("://", "&#58;//").replace("www.", "www&#46;")
+    let safe = safe.trim_start().replace("://", "&#58;//").replace("www.", "www&#46;");
+    // At the start of a line it would become an item of a list, or a line under a heading.
+    let after_number = safe.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    match after_number.len() == safe.len() {
+        true if safe.starts_with(['-', '+', '=']) => format!("\\{safe}"),
+        false
+            if after_number.starts_with(['.', ')'])
+                && !after_number[1..].starts_with(|c: char| c.is_alphanumeric()) =>
+        {
+            format!("{}\\{after_number}", &safe[..safe.len() - after_number.len()])
+        }
+        _ => safe,
+    }
 }
 
 /// Text as inline code, on one line. Backticks in it need a longer fence.
@@ -210,6 +222,19 @@ mod tests {
     #[test]
     fn hostile_texts_stay_text() {
         assert_eq!(inline("<b>|x|\n[a](http://e)"), "&lt;b\\>\\|x\\| \\[a\\](http&#58;//e)");
+        for (text, safe) in [
+            ("- a", "\\- a"),
+            ("+ a", "\\+ a"),
+            ("    a", "a"),
+            ("===", "\\==="),
+            ("1. a", "1\\. a"),
+            ("12) a", "12\\) a"),
+            ("10.0.0.1", "10.0.0.1"),
+            ("> a", "\\> a"),
+            ("me@example.org", "me\\@example.org"),
+        ] {
+            assert_eq!(inline(text), safe);
+        }
         assert_eq!(code("a`b"), "``a`b``");
         let mut text = String::new();
         block("", "```\nx\u{202e}", &mut text);

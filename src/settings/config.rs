@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::base::{Setting, base, set_value, value_of};
-use super::places::{WITHOUT_MEANING, has_effect, keys_with_effect, places};
+use super::places::{WITHOUT_MEANING, has_effect, keys_with_effect, of_callbacks, places};
 use super::{boolean, expand_home};
 use crate::error::{Error, Result, did_you_mean};
 
@@ -173,11 +173,10 @@ impl Config {
         // Options of its own, which it reads itself.
         let has_cache_plugin = super::facts::is_plugin(self);
         let is_supported = |section: &str, key: &str| {
-            let options = crate::output::CALLBACKS.iter().flat_map(|callback| callback.all_options());
             WITHOUT_MEANING.contains(&key)
                 || has_effect(section, key)
                 || (section == "defaults" && key.starts_with("fact_caching_") && has_cache_plugin)
-                || options.flat_map(|option| option.ini).any(|ini| *ini == (section, key))
+                || of_callbacks().any(|ini| ini == (section, key))
         };
         let is_default = |setting: &Setting| value_of(setting, self).is_ok_and(|(value, _)| value == setting.default());
         const SECTIONS: &[&str] = &[
@@ -193,13 +192,11 @@ impl Config {
         // Connections by a program read variables only. An option in silence without effect could be a daemon's.
         const PROGRAMS: &[&str] = &["chroot_connection", "docker_connection"];
         let mut names = Vec::new();
-        let is_section =
-            |name: &str| base().iter().any(|setting| setting.ini.iter().any(|(section, _)| *section == name));
+        let own = super::places::sections();
+        let is_section = |name| SECTIONS.contains(&name) || PROGRAMS.contains(&name) || own.contains(name);
         for (section, key) in self.keys() {
             // Other programs may have sections of their own, so only a near miss is one.
-            let misspelt = (!is_section(section) && !PROGRAMS.contains(&section))
-                .then(|| did_you_mean(section, SECTIONS.iter().copied()))
-                .flatten();
+            let misspelt = (!is_section(section)).then(|| did_you_mean(section, SECTIONS.iter().copied())).flatten();
             if let Some(suggestion) = misspelt {
                 names.push(format!("setting [{section}] {key} ({suggestion})"));
                 continue;
@@ -317,6 +314,24 @@ mod tests {
         let values = parse_ini("# top\n[defaults]\nforks = 9 ; many\nroles_path = a:\n  b\nname = 'x y'\n").unwrap();
         let get = |key: &str| values.get(&("defaults".to_owned(), key.to_owned())).map(String::as_str);
         assert_eq!((get("forks"), get("roles_path"), get("name")), (Some("9"), Some("a:\nb"), Some("x y")));
+    }
+
+    #[test]
+    fn setting_with_effect_is_never_reported_as_without() {
+        let places: Vec<_> = super::super::places::with_effect().chain(of_callbacks()).collect();
+        assert!(places.contains(&("ssh_connection", "ssh_args")) && places.contains(&("windlass", "shards")));
+        let value = |(section, key): &(&str, &str)| (((*section).to_owned(), (*key).to_owned()), "other".to_owned());
+        let config = Config { values: places.iter().map(value).collect(), ..Config::default() };
+        let reported = config.unsupported().into_iter().filter(|name| name.starts_with("setting ["));
+        assert_eq!(reported.collect::<Vec<_>>(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn misspelt_section_gets_suggestion() {
+        let key = ("ssh_conection".to_owned(), "ssh_args".to_owned());
+        let config = Config { values: HashMap::from([(key, "-C".to_owned())]), ..Config::default() };
+        let sentence = "setting [ssh_conection] ssh_args (did you mean `ssh_connection`?)".to_owned();
+        assert!(config.unsupported().contains(&sentence), "{:?}", config.unsupported());
     }
 
     #[test]

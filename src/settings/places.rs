@@ -1,6 +1,6 @@
 //! Settings with an effect in Windlass, and their sources.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::base::{Setting, base};
@@ -210,9 +210,27 @@ pub(crate) fn others() -> impl Iterator<Item = (&'static str, &'static str)> {
     OTHERS.iter().flat_map(|(_, (_, ini))| ini.iter().copied())
 }
 
+/// Sections and keys of ansible.cfg with an effect, without those of callbacks.
+pub(super) fn with_effect() -> impl Iterator<Item = (&'static str, &'static str)> {
+    index().values().flat_map(|(_, ini)| ini.iter().copied())
+}
+
+/// Sections and keys of ansible.cfg that callbacks read.
+pub(super) fn of_callbacks() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let options = crate::output::CALLBACKS.iter().flat_map(|callback| callback.all_options());
+    options.flat_map(|option| option.ini.iter().copied())
+}
+
+/// Sections of ansible.cfg that any setting names, with or without an effect.
+pub(super) fn sections() -> HashSet<&'static str> {
+    let base = base().iter().chain(of_plugins().iter().map(|entry| &entry.setting));
+    let all = base.flat_map(|setting| setting.ini.iter().copied()).chain(others()).chain(of_callbacks());
+    all.map(|(section, _)| section).collect()
+}
+
 /// Keys with an effect in a section of ansible.cfg.
 pub(super) fn keys_with_effect(section: &str) -> impl Iterator<Item = &'static str> {
-    index().values().flat_map(|(_, ini)| ini.iter()).filter(move |(other, _)| *other == section).map(|(_, key)| *key)
+    with_effect().filter(move |(other, _)| *other == section).map(|(_, key)| key)
 }
 
 /// All settings with an effect by name. Cached, because every command reads most of them.

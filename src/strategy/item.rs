@@ -16,7 +16,7 @@ use crate::action::{self, ActionContext, Arguments, Failure};
 use crate::outcome::TaskResult;
 use crate::output::{Event, Spending};
 use crate::playbook::keyword::TASK_BOOLEANS;
-use crate::vars::{boolean, given, number};
+use crate::vars::{boolean, given, number, secrecy};
 
 /// Ansible's reason for a skipped task.
 pub const CONDITION_FALSE: &str = "Conditional result was False";
@@ -261,6 +261,8 @@ impl TaskOnHost {
             Ok(args) => args,
             Err(failure) => return self.unknown_part(failure, "an argument").map(Prepared::Skipped),
         };
+        // `set_fact` and `add_host` show their arguments before the variables exist.
+        secrecy::learn(&self.shared.secrets, |name| args.get(name).cloned().map(Variable::Data));
         let args = action::checked(self.task.short_action(), &self.task.action, args)?;
         self.check_notify(context)?;
         // A misspelt word must not count as false: the task would run as the wrong user, or show a secret.

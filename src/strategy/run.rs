@@ -240,6 +240,7 @@ impl PlaybookRun {
             self.shared.warn(sentence);
         }
         self.enter(&play, &name, (&all, &hosts), answers)?;
+        hosts.iter().for_each(|host| TaskScope::mask_passwords(&self.world, host));
         let context = self.context(&hosts);
         // Batches are split from all hosts; those that failed before leave theirs smaller.
         let batches = batches(play.frame.keywords.get("serial"), &ordered, &context)?;

@@ -9,7 +9,7 @@ use windlass_protocol::{Become, BecomeMethod};
 use windlass_template::{Context, Value};
 use windlass_yaml::{Node, Span};
 
-use super::exec;
+use super::{exec, secrecy};
 use crate::connection::{HostKeyChecking, Kind, Secret, Target};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -116,8 +116,7 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
         target.exec_warning = exec::user_warning(host, plugin, target.user.as_deref());
     }
     target.password = resolver
-        .text(&["ansible_ssh_pass", "ansible_ssh_password", "ansible_password"], None)?
-        .map(Secret::new)
+        .password(&["ansible_ssh_pass", "ansible_ssh_password", "ansible_password"])?
         .or_else(|| settings.connect.password.clone());
     target.private_key_file = resolver
         .text(&["ansible_ssh_private_key_file", "ansible_private_key_file"], None)?
@@ -224,8 +223,7 @@ fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Resu
             .text(&[&flags, "ansible_become_flags"], Some("become_flags"))?
             .or_else(|| settings.r#become.flags.clone()),
         password: resolver
-            .text(&[&pass, "ansible_become_pass", "ansible_become_password"], None)?
-            .map(Secret::new)
+            .password(&[&pass, "ansible_become_pass", "ansible_become_password"])?
             .or_else(|| settings.r#become.password.clone()),
         timeout: timeout.max(10),
         method,
@@ -277,6 +275,12 @@ impl Resolver<'_> {
     /// Whether a variable has a value, which may be empty.
     pub(super) fn is_set(&self, name: &str) -> Result<bool> {
         Ok(self.found(&[name], None)?.is_some())
+    }
+
+    /// Value of the first password that is set.
+    fn password(&self, names: &[&str]) -> Result<Option<Secret>> {
+        debug_assert!(names.iter().all(|name| secrecy::is_password(name)), "output could show one of {names:?}");
+        Ok(self.text(names, None)?.map(Secret::new))
     }
 
     pub(super) fn text(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<String>> {

@@ -9,7 +9,8 @@ use windlass_yaml::{Mapping, Span};
 
 use super::facts::Facts;
 use super::world::{VarMap, World};
-use super::{hostvars::HostVars, magic};
+use super::{hostvars::HostVars, magic, secrecy};
+use crate::output::Secrets;
 use crate::playbook::{Frame, FrameKind, Role, Task};
 
 /// Layers of variables from the highest precedence to the lowest.
@@ -116,21 +117,21 @@ impl Layer {
 impl TaskScope {
     /// Variables of a host outside any play, for `hostvars`.
     pub fn of_host(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(world);
         layers.host_variables(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
-        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
+        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.done() }
     }
 
     /// Variables visible while resolving a play's `hosts`.
     pub fn before_hosts(world: &Arc<World>, vars: &[&Arc<Mapping>]) -> RunScope {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(world);
         for map in vars {
             // Only runs resolve `hosts`, and they need no levels.
             layers.text(Level::Play, map);
         }
-        RunScope(TaskScope { world: Arc::clone(world), host: Arc::from(""), task: None, layers: layers.0 })
+        RunScope(TaskScope { world: Arc::clone(world), host: Arc::from(""), task: None, layers: layers.done() })
     }
 
     /// Variables visible to imports, which are resolved before any host is known, in a playbook or a role.
@@ -145,28 +146,33 @@ impl TaskScope {
 
     /// Variables of a host in a play, outside any task.
     pub fn of_play(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(world);
         layers.host_variables(world, host);
         layers.play(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
         layers.play_defaults(world);
-        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
+        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.done() }
+    }
+
+    /// Masks the passwords of a host in a play from now on, before any task of another host could show one.
+    pub fn mask_passwords(world: &Arc<World>, host: &Arc<str>) {
+        drop(TaskScope::of_play(world, host));
     }
 
     /// Variables for the names of `vars_files`, without those set by tasks.
     pub fn of_vars_files(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(world);
         layers.text(Level::Extra, &world.run.extra_vars);
         layers.play(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
-        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
+        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.done() }
     }
 
     /// Variables of a host in a task.
     pub fn of_task(world: &Arc<World>, host: &Arc<str>, task: &Arc<Task>) -> TaskScope {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(world);
         layers.text(Level::Extra, &world.run.extra_vars);
         // Variables of includes and role parameters, innermost first.
         if crate::playbook::short_name(&task.action).starts_with("include_") {
@@ -203,7 +209,12 @@ impl TaskScope {
             }
         }
         layers.play_defaults(world);
-        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: Some(Arc::clone(task)), layers: layers.0 }
+        TaskScope {
+            world: Arc::clone(world),
+            host: Arc::clone(host),
+            task: Some(Arc::clone(task)),
+            layers: layers.done(),
+        }
     }
 
     /// `ansible_facts` of the host.
@@ -216,25 +227,55 @@ impl TaskScope {
     }
 }
 
-#[derive(Default)]
-struct Layers(Vec<Layer>);
+/// Layers while they are collected. Each passes through [`Layers::push`], so no scope shows a password that is not
+/// masked.
+struct Layers<'w> {
+    secrets: &'w Secrets,
+    layers: Vec<Layer>,
+    /// Variables that passwords consist of.
+    passwords: Vec<String>,
+}
 
-impl Layers {
+impl<'w> Layers<'w> {
+    fn new(world: &'w Arc<World>) -> Layers<'w> {
+        Layers { secrets: &world.run.secrets, layers: Vec::new(), passwords: Vec::new() }
+    }
+
+    fn push(&mut self, layer: Layer) {
+        self.passwords.extend(secrecy::learn(self.secrets, |name| layer.get(name)));
+        self.layers.push(layer);
+    }
+
+    /// All layers.
+    fn done(self) -> Vec<Layer> {
+        // Variables may stand for each other in turn, or for themselves.
+        const HOPS: usize = 8;
+        for password in self.passwords {
+            let mut next = Some(password);
+            for _ in 0..HOPS {
+                let Some(name) = next.take() else { break };
+                let found = self.layers.iter().find_map(|layer| layer.get(&name));
+                next = found.and_then(|found| secrecy::learn_one(self.secrets, &found));
+            }
+        }
+        self.layers
+    }
+
     fn text(&mut self, level: Level, map: &Arc<Mapping>) {
         if !map.is_empty() {
-            self.0.push(Layer { level, vars: Vars::Text(Arc::clone(map)) });
+            self.push(Layer { level, vars: Vars::Text(Arc::clone(map)) });
         }
     }
 
     fn data(&mut self, level: Level, map: &Arc<IndexMap<Arc<str>, Value>>) {
         if !map.is_empty() {
-            self.0.push(Layer { level, vars: Vars::Data(Arc::clone(map)) });
+            self.push(Layer { level, vars: Vars::Data(Arc::clone(map)) });
         }
     }
 
     fn mixed(&mut self, level: Level, map: &Arc<VarMap>) {
         if !map.is_empty() {
-            self.0.push(Layer { level, vars: Vars::Mixed(Arc::clone(map)) });
+            self.push(Layer { level, vars: Vars::Mixed(Arc::clone(map)) });
         }
     }
 
@@ -250,7 +291,7 @@ impl Layers {
         let state = world.host(host);
         if world.run.settings.facts.inject {
             if !state.facts.is_empty() {
-                self.0.push(Layer { level: Level::Facts, vars: Vars::Facts(Arc::clone(&state.facts)) });
+                self.push(Layer { level: Level::Facts, vars: Vars::Facts(Arc::clone(&state.facts)) });
             }
         } else if let Some(local) = state.facts.get("ansible_local") {
             // Facts from files on the host are variables even if facts are not injected.
@@ -391,6 +432,12 @@ impl Scope for TaskScope {
             Some(origin) if state.set.contains_key(name) => *origin,
             _ if state.set.contains_key(name) || state.facts.get(name).is_some() => Origin::Outside,
             _ => Origin::Made,
+        }
+    }
+
+    fn rendered(&self, name: &str, value: &Value) {
+        if secrecy::is_password(name) {
+            secrecy::learn_value(&self.world.run.secrets, value);
         }
     }
 

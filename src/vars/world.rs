@@ -14,6 +14,7 @@ use windlass_yaml::Mapping;
 use super::facts::Facts;
 use super::scope::TaskScope;
 use crate::outcome::{InventoryChange, Size};
+use crate::output::Secrets;
 use crate::playbook::{Play, Role};
 use crate::settings::Settings;
 use crate::strategy::CustomStats;
@@ -31,6 +32,8 @@ pub struct Run {
     pub settings: Arc<Settings>,
     /// The template engine.
     pub engine: Engine,
+    /// Values that no output shows.
+    pub secrets: Secrets,
     /// Extra variables (`-e`).
     pub extra_vars: Arc<Mapping>,
     /// Python on the controller, searched on first use.

@@ -1,11 +1,12 @@
 //! Reads files of the control machine whole, within a size limit. A path may name a pipe or a device, so reading one of
-//! these has a deadline too.
+//! these has a deadline too, and ends with the program.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -14,6 +15,24 @@ use crate::child;
 
 /// Largest file that is read whole, in bytes. Applies to inventories, playbooks, variables, settings and keys.
 pub const LARGEST_FILE: u64 = 64 << 20;
+
+/// Interval at which a wait for a pipe or device looks for an interruption.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Whether waits for pipes and devices end.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+/// Whether such a wait has ended early.
+static HAS_ENDED_ONE: AtomicBool = AtomicBool::new(false);
+
+/// Ends all waits for pipes and devices, now and later, because the program ends. Such reads fail.
+pub fn interrupt() {
+    IS_OVER.store(true, Ordering::Release);
+}
+
+/// Whether [`interrupt`] ended a read.
+pub fn was_interrupted() -> bool {
+    HAS_ENDED_ONE.load(Ordering::Acquire)
+}
 
 /// An open file. A pipe or device must deliver its content before a deadline.
 #[derive(Debug)]
@@ -38,8 +57,14 @@ impl Read for Source {
         let Some(until) = self.until else { return self.file.read(buffer) };
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+            let timeout = Timespec::try_from(left.min(LOOK)).map_err(io::Error::other)?;
             match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) if IS_OVER.load(Ordering::Acquire) => {
+                    HAS_ENDED_ONE.store(true, Ordering::Release);
+                    // `Interrupted` would be repeated by readers.
+                    return Err(io::Error::other("the program was interrupted while it waited for the content"));
+                }
+                Ok(0) if left > LOOK => continue,
                 Ok(0) => {
                     return Err(io::Error::new(
                         ErrorKind::TimedOut,
@@ -62,6 +87,27 @@ impl Read for Source {
 /// Reads a file of at most [`LARGEST_FILE`] bytes. The bound also covers devices and pipes.
 pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_up_to(path, LARGEST_FILE)
+}
+
+/// Like [`read`], for a file that nobody named: one that was found in a directory, or whose name was made. Fails with
+/// [`ErrorKind::InvalidInput`] for anything but a regular file and the empty device `/dev/null`.
+pub fn read_regular(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let source = open(path)?;
+    regular(&source.file.metadata()?)?;
+    read_from(source, LARGEST_FILE)
+}
+
+/// Fails like [`read_regular`] for what it does not read.
+pub fn regular(found: &Metadata) -> io::Result<()> {
+    let kind = found.file_type();
+    let kind = match () {
+        () if kind.is_file() || (kind.is_char_device() && found.rdev() == rustix::fs::makedev(1, 3)) => return Ok(()),
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_dir() => "a directory",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {kind}, and only a regular file is read here")))
 }
 
 /// Reads a file of at most `limit` bytes. A larger one is an error of the kind [`ErrorKind::FileTooLarge`].
@@ -116,6 +162,20 @@ mod tests {
         assert_eq!(read("/dev/null").unwrap(), b"");
         std::fs::write(file.path(), b"\xff").unwrap();
         assert_eq!(read_text(file.path()).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn found_file_that_is_a_pipe_or_device_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for (path, kind) in [(pipe.as_path(), "a pipe"), (Path::new("/dev/zero"), "a device")] {
+            let error = read_regular(path).unwrap_err();
+            assert_eq!(error.to_string(), format!("it is {kind}, and only a regular file is read here"));
+        }
+        std::fs::write(folder.path().join("file"), "text").unwrap();
+        assert_eq!(read_regular(folder.path().join("file")).unwrap(), b"text");
+        assert_eq!(read_regular("/dev/null").unwrap(), b"");
     }
 
     #[test]

@@ -4,4 +4,7 @@
 pub mod child;
 mod file;
 
-pub use file::{LARGEST_FILE, Source, open, read, read_from, read_text, read_up_to};
+pub use file::{
+    LARGEST_FILE, Source, interrupt, open, read, read_from, read_regular, read_text, read_up_to, regular,
+    was_interrupted,
+};

@@ -158,7 +158,7 @@ impl VariableFiles {
         if let Some(vars) = self.read.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
             return Ok(Arc::clone(vars));
         }
-        let source = read_source(path, &self.secrets)?;
+        let source = source_of(path, windlass_bounds::read_regular(path), &self.secrets)?;
         let loaded = windlass_yaml::parse(Arc::clone(&source), &self.options())?;
         for warning in &loaded.warnings {
             self.warn(warning.clone());
@@ -202,9 +202,13 @@ pub(crate) fn without_sops(document: Node, secrets: &Secrets) -> Result<Node, Er
     Ok(plain.map_err(|error| Error::at(&error.span, error.message))?.unwrap_or(document))
 }
 
-/// Reads a file and decrypts it if it is a vault or of age.
+/// Reads a file, which may be a pipe that the user named, and decrypts it if it is a vault or of age.
 pub(crate) fn read_source(path: &Path, secrets: &Secrets) -> Result<Arc<Source>, Error> {
-    let bytes = windlass_bounds::read(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    source_of(path, windlass_bounds::read(path), secrets)
+}
+
+fn source_of(path: &Path, read: std::io::Result<Vec<u8>>, secrets: &Secrets) -> Result<Arc<Source>, Error> {
+    let bytes = read.map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
     let plain = windlass_vault::decrypt_variables(&bytes, secrets);
     let plain = plain.map_err(|source| Error::Vault { path: path.to_path_buf(), source })?;
     let is_encrypted = plain.is_some();

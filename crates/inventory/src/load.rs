@@ -274,6 +274,18 @@ impl Loader<'_> {
         if path.is_dir() { self.directory(path) } else { self.candidate(Candidate::new(path.to_string_lossy(), path)) }
     }
 
+    /// Like [`Self::path`], for an entry of a directory, which is no pipe that the user named.
+    fn found(&mut self, path: &Path) -> Result<bool, Error> {
+        let found = fs::metadata(path).ok().filter(|found| !found.is_dir());
+        match found.map_or(Ok(()), |found| windlass_bounds::regular(&found)) {
+            Ok(()) => self.path(path),
+            Err(source) => {
+                let reasons = vec![("", Error::Read { path: path.to_path_buf(), source })];
+                self.unparsed(path.display().to_string(), reasons).map(|()| false)
+            }
+        }
+    }
+
     /// Tries the plugins on a source.
     fn candidate(&mut self, mut source: Candidate) -> Result<bool, Error> {
         let mut failures = Vec::new();
@@ -327,7 +339,7 @@ impl Loader<'_> {
         let mut any = false;
         for entry in entries {
             if self.options.directory_filter.passes(&entry.to_string_lossy()) {
-                any |= self.path(&directory.join(entry))?;
+                any |= self.found(&directory.join(entry))?;
             }
         }
         if !any {

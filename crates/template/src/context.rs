@@ -181,6 +181,7 @@ impl Inner {
                     Err(error) => mark::failed(error.with_span(&node.span).through(&node).while_rendering(&name)),
                 };
                 tracker::depends_on(&dependencies);
+                self.variables.rendered(&name, &value);
                 let bound = is_bound(&value);
                 self.keep(name, Rendered { value: value.clone(), dependencies, bound });
                 Some(value)

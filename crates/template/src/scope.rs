@@ -32,6 +32,9 @@ pub trait Scope: Send + Sync + Debug {
         Origin::Made
     }
 
+    /// Receives the value of a variable once its text has been rendered.
+    fn rendered(&self, _name: &str, _value: &Value) {}
+
     /// Directories that lookups and template includes search, nearest first: a role's directory, then the playbook's.
     /// Callers append `files`, `templates` or `vars` themselves.
     fn search_paths(&self) -> Vec<PathBuf> {

@@ -36,8 +36,18 @@ pub(super) fn of(secret: &str) -> BTreeSet<String> {
 fn escaped(secret: &str, forms: &mut BTreeSet<String>) {
     let json = in_json(secret);
     let ascii = in_ascii(&json);
+    // Double quotes of YAML: PyYAML escapes characters that it does not count as printable, or all beyond ASCII.
+    for is_kept in [|c: char| c.len_utf8() < 4, |c: char| c.is_ascii()] {
+        forms.insert(in_yaml(&json, is_kept));
+    }
     // JSON within JSON occurs in the arguments of a request.
-    forms.extend([in_json(&json), in_json(&ascii), json.replace('/', "\\/"), json, ascii]);
+    forms.extend([in_json(&json), in_json(&ascii), json.replace('/', "\\/")]);
+    for json in [json, ascii] {
+        // Go's encoder escapes what HTML would take for elements; Jinja's `tojson` also escapes apostrophes.
+        let safe = json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
+        let safest = safe.replace('\'', "\\u0027");
+        forms.extend([in_json(&safe), in_json(&safest), safe, safest, json]);
+    }
     let python = secret.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
     forms.insert(python.replace('\'', "\\'"));
     forms.insert(python);
@@ -47,7 +57,7 @@ fn escaped(secret: &str, forms: &mut BTreeSet<String>) {
     }
 }
 
-/// Quotes of shells, and of YAML.
+/// Quotes of shells, of YAML, and of regular expressions.
 fn quoted(secret: &str, forms: &mut BTreeSet<String>) {
     forms.insert(secret.replace('\'', "'\\''"));
     forms.insert(secret.replace('\'', "'\"'\"'"));
@@ -68,6 +78,11 @@ fn quoted(secret: &str, forms: &mut BTreeSet<String>) {
         bare.push(c);
     }
     forms.extend([within_double, bare]);
+    // `regex_escape`, for Python and for `posix_basic`.
+    for special in ["()[]{}?*+-|^$\\.&~# \t\n\r\u{b}\u{c}", "].[^$*\\"] {
+        let escape = |c: char| special.contains(c).then_some('\\').into_iter().chain([c]);
+        forms.insert(secret.chars().flat_map(escape).collect());
+    }
 }
 
 /// Percent-encodings of browsers, forms and Python's `quote` and `quote_plus`.
@@ -155,8 +170,24 @@ fn in_ascii(json: &str) -> String {
     text
 }
 
+/// JSON as a text between double quotes of YAML, with the other characters escaped.
+fn in_yaml(json: &str, is_kept: fn(char) -> bool) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        let _ = match u32::from(c) {
+            _ if is_kept(c) => write!(text, "{c}"),
+            code @ ..=0xff => write!(text, "\\x{code:02X}"),
+            code @ ..=0xffff => write!(text, "\\u{code:04X}"),
+            code => write!(text, "\\U{code:08X}"),
+        };
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
+    use windlass_template::{Value, Variable};
+
     use super::*;
 
     #[test]
@@ -184,6 +215,61 @@ mod tests {
             "a b''\"\\é/",
         ] {
             assert!(forms.contains(form), "{form} is not among {forms:#?}");
+        }
+    }
+
+    /// Filters of templates that encode a text, with arguments in parentheses.
+    const FILTERS: &[&str] = &[
+        "tojson",
+        "to_json",
+        "to_json(ensure_ascii=false)",
+        "to_nice_json",
+        "to_yaml",
+        "to_yaml(allow_unicode=false)",
+        "to_nice_yaml",
+        "to_yaml(default_style='\"')",
+        "to_yaml(default_style=\"'\")",
+        "quote",
+        "urlencode",
+        "b64encode",
+        "regex_escape",
+        "regex_escape('posix_basic')",
+        "escape",
+    ];
+
+    /// Texts of characters that some format escapes, always the same ones.
+    fn texts() -> Vec<String> {
+        let letters: Vec<char> = "ab09\"'\\`$&<>%?/+=:;,#!@[](){}|*~^- üß漢\u{1f511}\t".chars().collect();
+        let mut state = 1_u32;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) as usize % below
+        };
+        (0..200)
+            .map(|_| format!("x{}z", (0..8 + random(24)).map(|_| letters[random(letters.len())]).collect::<String>()))
+            .collect()
+    }
+
+    #[test]
+    fn secret_is_masked_whatever_filter_encodes_it() {
+        let engine = windlass_template::Engine::new(windlass_template::Options::default());
+        for text in texts() {
+            let secrets = super::super::Secrets::default();
+            secrets.add_password(&text);
+            let scope = indexmap::IndexMap::from([("secret".into(), Variable::Data(Value::from(text.as_str())))]);
+            let context = engine.scope(std::sync::Arc::new(scope));
+            for filter in FILTERS {
+                #[expect(clippy::disallowed_methods, reason = "a constant: what it works on is a variable")]
+                let template = windlass_yaml::Node::of_project(
+                    format!("{{{{ secret | {filter} }}}}"),
+                    windlass_yaml::Span::none(),
+                );
+                let encoded = context.render_to_string(&template).unwrap();
+                let masked = secrets.mask(&encoded);
+                let rest = masked.replace("********", "");
+                assert!(masked.contains("********"), "{filter} of {text}: {encoded}");
+                assert!(!rest.contains(char::is_alphanumeric), "{filter} of {text}: {masked}");
+            }
         }
     }
 }

@@ -32,13 +32,21 @@ impl<'a> Files<'a> {
         self.folder.join(format!("{}{version}{}", self.prefix, host.replace('/', "_")))
     }
 
-    /// Passes the facts of hosts to `found`. A file that cannot be read counts as missing.
+    /// Passes the facts of hosts to `found`. A file that cannot be read counts as missing. Returns what to warn of:
+    /// files that are none.
     pub(super) fn read(&self, hosts: &[Arc<str>], found: &mut dyn FnMut(&Arc<str>, Json)) -> Vec<String> {
+        let mut problems = Vec::new();
         for host in hosts {
             let file = self.file(host);
             let age = std::fs::metadata(&file).and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
             let fresh = age.is_ok_and(|age| self.timeout.is_zero() || age.unwrap_or_default() <= self.timeout);
-            let text = if fresh { windlass_bounds::read(&file).unwrap_or_default() } else { Vec::new() };
+            let text = if fresh { windlass_bounds::read_regular(&file) } else { Ok(Vec::new()) };
+            let text = text.unwrap_or_else(|error| {
+                if error.kind() == std::io::ErrorKind::InvalidInput {
+                    problems.push(format!("the facts of {host} cannot be read from {}: {error}", file.display()));
+                }
+                Vec::new()
+            });
             let kept: Json = serde_json::from_slice(&text).unwrap_or_default();
             let payload = kept.get("__payload__").and_then(Json::as_str).filter(|_| self.is_wrapped);
             match payload.map(|payload| serde_json::from_str(payload).unwrap_or_default()) {
@@ -46,7 +54,7 @@ impl<'a> Files<'a> {
                 None => found(host, kept),
             }
         }
-        Vec::new()
+        problems
     }
 
     /// Writes the facts of hosts, and removes the files of hosts without any.
@@ -75,10 +83,7 @@ impl<'a> Files<'a> {
             false => ascii(&nice_json(facts)),
         };
         // Another run may read the file at any time.
-        let staged =
-            self.folder.join(format!(".{}.{}", std::process::id(), file.file_name().unwrap_or_default().display()));
-        std::fs::write(&staged, text)?;
-        std::fs::rename(&staged, file)
+        crate::replace::write(file, &text)
     }
 }
 
