@@ -102,6 +102,18 @@ impl Layer {
         }
     }
 
+    /// Whether a variable of the layer may be a password. Every task asks this of all its layers, most of which have few
+    /// names.
+    fn may_have_password(&self) -> bool {
+        const FEW: usize = 16;
+        match &self.vars {
+            Vars::Text(map) => map.len() > FEW || map.string_entries().any(|(name, _)| secrecy::is_password(name)),
+            Vars::Data(map) => map.len() > FEW || map.keys().any(|name| secrecy::is_password(name)),
+            Vars::Mixed(map) => map.len() > FEW || map.keys().any(|name| secrecy::is_password(name)),
+            Vars::Facts(_) => true,
+        }
+    }
+
     fn span_of(&self, name: &str) -> Option<Span> {
         match &self.vars {
             Vars::Text(map) => map.get_entry(name).map(|(key, _)| key.span.clone()),
@@ -242,7 +254,9 @@ impl<'w> Layers<'w> {
     }
 
     fn push(&mut self, layer: Layer) {
-        self.passwords.extend(secrecy::learn(self.secrets, |name| layer.get(name)));
+        if layer.may_have_password() {
+            self.passwords.extend(secrecy::learn(self.secrets, |name| layer.get(name)));
+        }
         self.layers.push(layer);
     }
 
