@@ -102,8 +102,7 @@ impl Layer {
         }
     }
 
-    /// Whether a variable of the layer may be a password. Every task asks this of all its layers, most of which have few
-    /// names.
+    /// Whether a variable of the layer may be a password. Every task asks all its layers, most of which have few names.
     fn may_have_password(&self) -> bool {
         const FEW: usize = 16;
         match &self.vars {

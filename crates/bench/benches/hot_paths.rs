@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use indexmap::IndexMap;
+use windlass::output::Secrets;
 use windlass::settings::{Config, Settings};
 use windlass::vars::{Run, TaskScope, World};
 use windlass_inventory::{Inventory, LoadOptions};
@@ -89,6 +90,7 @@ fn inventory(criterion: &mut Criterion) {
         settings: Arc::new(Settings::from_config(&Config::default()).unwrap()),
         engine: Engine::new(Options { playbook_dir: PathBuf::from("."), ..Options::default() }),
         extra_vars: Arc::default(),
+        secrets: Secrets::default(),
         python: LazyLock::new(Box::new(String::new)),
     };
     let world = Arc::new(World::new(Arc::new(run), Arc::new(inventory)));
