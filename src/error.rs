@@ -150,7 +150,7 @@ impl Error {
     pub fn classic(&self) -> String {
         let mut text = self.message.clone();
         if let Some(span) = self.span.as_ref().filter(|span| span.is_located() && !span.source.is_secret()) {
-            let file = crate::vars::absolute(Path::new(&span.source.name));
+            let file = crate::paths::absolute(Path::new(&span.source.name));
             text.push_str(&format!(
                 "\n\nThe error appears to be in '{}': line {}, column {}, but may\nbe elsewhere in the file depending on the exact syntax problem.\n\n\
                  The offending line appears to be:\n\n",

@@ -26,6 +26,7 @@ pub mod outcome;
 pub mod output;
 mod own_program;
 mod pages;
+mod paths;
 pub mod plan;
 pub mod planned;
 pub mod playbook;

@@ -3,8 +3,6 @@
 
 use windlass_modules::{Check, Kind, Opt, Spec};
 
-use crate::strategy::META_ACTIONS;
-
 /// All specs of this file.
 pub(super) const SPECS: &[&Spec] =
     &[&META, &IMPORT_PLAYBOOK, &IMPORT_ROLE, &IMPORT_TASKS, &INCLUDE_ROLE, &INCLUDE_TASKS];
@@ -29,6 +27,20 @@ const APPLY: Opt = Opt::new(
      the include itself do not affect included tasks.",
 );
 const FILE_AS_TEXT: Opt = Opt::new("_raw_params", Kind::Str, "Path of the file, as free text.");
+
+/// Actions of `meta`.
+pub(crate) const META_ACTIONS: &[&str] = &[
+    "clear_facts",
+    "clear_host_errors",
+    "end_batch",
+    "end_host",
+    "end_play",
+    "end_role",
+    "flush_handlers",
+    "noop",
+    "refresh_inventory",
+    "reset_connection",
+];
 
 static META: Spec = Spec {
     name: "meta",

@@ -80,7 +80,7 @@ fn rendered(context: &ActionContext, item: &Value) -> Result<String, Failure> {
     if !matches!(newline_sequence(option).as_str(), "\n" | "\r" | "\r\n") {
         return Err(r"newline_sequence needs to be one of: \n, \r or \r\n".into());
     }
-    let path = crate::vars::absolute(&path);
+    let path = crate::paths::absolute(&path);
     let variables = about::of_template(&context.context, &path, &name, None);
     Ok(context.context.with(variables).template(&text, &path.display().to_string(), &options_of(option))?)
 }

@@ -42,7 +42,7 @@ use crate::outcome::TaskResult;
 pub use arguments::checked;
 pub use context::{ActionContext, Content, Failure};
 pub use defaults::{Arguments, module_defaults};
-pub(crate) use engine::{INCLUDE_ROLE, INCLUDE_TASKS};
+pub(crate) use engine::{INCLUDE_ROLE, INCLUDE_TASKS, META_ACTIONS};
 pub(crate) use validate::problems as argument_problems;
 
 /// Future of an action's result. [`Failure`] includes unreachable hosts.

@@ -101,7 +101,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let text = String::from_utf8(bytes)
         .map(Text::of_project)
         .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
-    let path = crate::vars::absolute(&path);
+    let path = crate::paths::absolute(&path);
     let variables = about::of_template(&context.context, &path, &src, Some(&dest));
     let rendered =
         context.context.with(variables).template(&text, &path.display().to_string(), &options_of(&option))?;

@@ -161,7 +161,7 @@ fn outputs(arguments: &Arguments, settings: &mut Settings, printer: &Printer, co
         if settings.output.adhoc_callbacks { settings.output.callbacks_enabled.clone() } else { Vec::new() };
     if let Some(folder) = &arguments.tree {
         enabled.push("tree".to_owned());
-        settings.output.tree = Some(crate::vars::absolute(folder));
+        settings.output.tree = Some(crate::paths::absolute(folder));
     }
     settings.output.own_callbacks = settings.output.adhoc_callbacks;
     let live = arguments.options.is_live();

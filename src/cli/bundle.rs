@@ -160,7 +160,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             let tls = tls_cert.zip(tls_key).map(|(certificate, key)| server::acceptor(&certificate, &key));
             let tls = tls.transpose()?;
             let (bundle, signature) = open(&file, &trust)?;
-            let folder = crate::vars::absolute(&directory);
+            let folder = crate::paths::absolute(&directory);
             bundle::unpack(&bundle, &bases(&bundle, &base, &trust)?, &folder)?;
             line(&printer, &described(&signature));
             serve(&bundle, &folder, listen, tls, &printer)?;
@@ -169,10 +169,10 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             let trust = trust.trust();
             let (bundle, signature) = open(&file, &trust)?;
             let bases = bases(&bundle, &base, &trust)?;
-            let unpacked = bundle::unpack(&bundle, &bases, &crate::vars::absolute(&directory))?;
+            let unpacked = bundle::unpack(&bundle, &bases, &crate::paths::absolute(&directory))?;
             if json {
                 let answer = serde_json::json!({"changed": unpacked.changed, "variables": unpacked.variables});
-                super::print(&format!("{answer}\n"))?;
+                super::stdout::print(&format!("{answer}\n"))?;
             } else {
                 line(&printer, &described(&signature));
                 let what = if unpacked.changed { "unpacked into" } else { "is complete in" };

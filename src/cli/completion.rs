@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         let written = shell.write_registration(VARIABLE, "windlass", "windlass", "windlass", &mut script);
         written.map_err(|error| crate::error::Error::new(error.to_string()))?;
     }
-    super::print(&String::from_utf8_lossy(&script))?;
+    super::stdout::print(&String::from_utf8_lossy(&script))?;
     Ok(0)
 }
 

@@ -120,7 +120,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     match &arguments.verb {
         Verb::List { which, format } => {
             let list = list(which)?;
-            super::print(&match format {
+            super::stdout::print(&match format {
                 Document::Yaml => to_yaml(&list),
                 Document::Json => crate::output::nice_json(&list) + "\n",
             })?;
@@ -133,7 +133,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
             };
             let text = windlass_bounds::read_text(file)
                 .map_err(|error| Error::new(format!("Failed to open config file {}: {error}", file.display())))?;
-            super::print(&(text.trim_end_matches('\n').to_owned() + "\n"))?;
+            super::stdout::print(&(text.trim_end_matches('\n').to_owned() + "\n"))?;
         }
         Verb::Init { which, format, disabled } => {
             let mut settings: Vec<Described> = Vec::new();
@@ -143,7 +143,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
             for callback in which.callbacks()? {
                 settings.extend(callback.all_options().map(Described::option));
             }
-            super::print(&init(&settings, *format, *disabled))?;
+            super::stdout::print(&init(&settings, *format, *disabled))?;
         }
         Verb::Validate { which, format } => return validate::validate(which, *format),
     }
@@ -154,7 +154,7 @@ impl Which {
     fn config(&self) -> Result<Config> {
         match &self.config {
             None => Config::find(),
-            Some(file) if file.is_file() => Config::read(crate::vars::absolute(file)),
+            Some(file) if file.is_file() => Config::read(crate::paths::absolute(file)),
             Some(file) => Err(Error::usage(format!(
                 "The provided configuration file is missing or not accessible: {}",
                 file.display()

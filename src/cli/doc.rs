@@ -104,13 +104,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         if arguments.json {
             all.insert(wanted.clone(), as_json(spec));
         } else if arguments.snippet {
-            super::print(&as_snippet(spec))?;
+            super::stdout::print(&as_snippet(spec))?;
         } else {
-            super::print(&as_text(spec))?;
+            super::stdout::print(&as_text(spec))?;
         }
     }
     if arguments.json {
-        super::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
+        super::stdout::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
     }
     Ok(0)
 }
@@ -133,7 +133,7 @@ fn list<'a>(arguments: &Arguments, entries: impl Iterator<Item = (String, &'a st
             .map(|(name, summary)| format!("{:<width$} {summary}", name).trim_end().to_owned() + "\n")
             .collect()
     };
-    super::print(&text)?;
+    super::stdout::print(&text)?;
     Ok(0)
 }
 
@@ -149,7 +149,7 @@ fn plugin_pages(arguments: &Arguments) -> Result<u8> {
     if arguments.list || arguments.list_files {
         if kind == "keyword" && !arguments.json {
             let lines = plugins.iter().map(|plugin| format!("{}: {}\n", plugin.name, plugin.summary));
-            super::print(&lines.collect::<String>())?;
+            super::stdout::print(&lines.collect::<String>())?;
             return Ok(0);
         }
         return list(arguments, plugins.iter().map(|plugin| (plugin.name.clone(), plugin.summary)));
@@ -166,13 +166,13 @@ fn plugin_pages(arguments: &Arguments) -> Result<u8> {
         if arguments.json {
             all.insert(wanted.clone(), plugin.json());
         } else if kind == "keyword" {
-            super::print(&plugin.keyword())?;
+            super::stdout::print(&plugin.keyword())?;
         } else {
-            super::print(&plugin.text(kind))?;
+            super::stdout::print(&plugin.text(kind))?;
         }
     }
     if arguments.json {
-        super::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
+        super::stdout::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
     }
     Ok(0)
 }
@@ -189,7 +189,7 @@ fn print_schema(arguments: &Arguments, file: schema::File) -> Result<u8> {
     folders.push(base.join("library"));
     folders.extend(settings.code.library.iter().cloned());
     let schema = schema::schema(file, &schema::modules_in(&folders));
-    super::print(&format!("{schema}\n"))?;
+    super::stdout::print(&format!("{schema}\n"))?;
     Ok(0)
 }
 
@@ -215,13 +215,13 @@ fn role_pages(arguments: &Arguments) -> Result<u8> {
         let entry_point = arguments.entry_point.as_deref();
         match (arguments.list || arguments.list_files, arguments.json) {
             (true, true) => drop(all.insert(role.name.clone(), role.listed_json())),
-            (true, false) => super::print(&role.listed())?,
+            (true, false) => super::stdout::print(&role.listed())?,
             (false, true) => drop(all.insert(role.name.clone(), role.json(entry_point)?)),
-            (false, false) => super::print(&role.text(entry_point)?)?,
+            (false, false) => super::stdout::print(&role.text(entry_point)?)?,
         }
     }
     if arguments.json {
-        super::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
+        super::stdout::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
     }
     Ok(0)
 }
@@ -237,7 +237,7 @@ fn metadata() -> Result<u8> {
             plugins::of_type(kind).iter().map(|plugin| (plugin.name.clone(), plugin.json())).collect();
         all.insert((*kind).into(), pages.into());
     }
-    super::print(&(crate::output::nice_json(&json!({"all": all})) + "\n"))?;
+    super::stdout::print(&(crate::output::nice_json(&json!({"all": all})) + "\n"))?;
     Ok(0)
 }
 

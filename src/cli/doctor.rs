@@ -153,7 +153,7 @@ fn inventory(settings: &Settings) -> Finding {
     if let Some(missing) = settings.inventory.sources.iter().find(is_missing) {
         return Finding::problem(
             SUBJECT,
-            format!("`{}` does not exist", crate::vars::absolute(Path::new(missing)).display()),
+            format!("`{}` does not exist", crate::paths::absolute(Path::new(missing)).display()),
             "correct -i or the setting `inventory`, or write `hosts.yml` with `windlass init inventory`",
         );
     }

@@ -219,7 +219,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     }
     let playbook = subject.playbook().map(|path| existing(path, &settings)).transpose()?;
     if let Some(path) = &playbook {
-        settings.playbook_dir = crate::vars::absolute(path.parent().unwrap_or(Path::new("")));
+        settings.playbook_dir = crate::paths::absolute(path.parent().unwrap_or(Path::new("")));
     }
     let inputs = common.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
@@ -236,7 +236,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
 /// Path of a playbook file, which may be in a collection.
 fn existing(path: &Path, settings: &Settings) -> Result<PathBuf> {
     let found = crate::playbook::collection_playbook(&path.display().to_string(), &settings.code.collections_path);
-    let path = found.map_or_else(|| path.to_owned(), |path| crate::vars::absolute(&path));
+    let path = found.map_or_else(|| path.to_owned(), |path| crate::paths::absolute(&path));
     if !path.is_file() {
         return Err(Error::new(format!("the playbook: {} could not be found", path.display())));
     }
@@ -287,7 +287,7 @@ fn print(explanation: &Explanation, format: Format, printer: &Printer) -> Result
         Format::Json => {
             let mut json = explanation.json.clone();
             printer.secrets().mask_json(&mut json);
-            super::print(&(crate::output::nice_json(&json) + "\n"))?;
+            super::stdout::print(&(crate::output::nice_json(&json) + "\n"))?;
         }
     }
     Ok(0)
@@ -361,7 +361,7 @@ fn has_line(start: &Span, line: u32) -> bool {
 
 /// Names of a task: as written, and with its role.
 fn names_of(listed: &Listed) -> Vec<String> {
-    let label = crate::strategy::task_label(&listed.task);
+    let label = crate::playbook::label::of_task(&listed.task, None);
     let own = listed.task.name.as_ref().and_then(windlass_yaml::Node::scalar_text);
     own.into_iter().chain([label]).collect()
 }

@@ -142,7 +142,7 @@ impl Fleet {
     async fn exit_code(self: &Arc<Self>, cluster: &Cluster) -> Result<Option<u8>> {
         let log = self.log(cluster)?;
         let start = windlass_guard::start();
-        let mut child = self.command(cluster)?.spawn().map_err(super::cannot_start)?;
+        let mut child = self.command(cluster)?.spawn().map_err(super::child::cannot_start)?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let _watched = group.map(|group| start.watch_group(group));
         let outputs = [
@@ -151,7 +151,7 @@ impl Fleet {
         ];
         let ended = until_signal(child.wait()).await;
         if ended.is_err() {
-            super::stop(&mut child).await;
+            super::child::stop(&mut child).await;
         }
         let mut is_lost = false;
         for output in outputs.into_iter().flatten() {
@@ -162,7 +162,7 @@ impl Fleet {
             Err(_) => return Ok(None),
         };
         // Lost output is not a success.
-        Ok(Some(super::code_of(status).max(u8::from(is_lost))))
+        Ok(Some(super::child::code_of(status).max(u8::from(is_lost))))
     }
 
     /// The command with a cluster's name and inventory. In a session of its own, it cannot ask at the terminal. Signals
@@ -171,7 +171,7 @@ impl Fleet {
         let words: Vec<String> = self.arguments.command.iter().map(|word| word.replace(NAME, &cluster.name)).collect();
         // Options of further commands may follow `--`.
         let (own, rest) = words.split_at(words.iter().position(|word| word == "--").unwrap_or(words.len()));
-        let mut command = Command::new(super::own_program()?);
+        let mut command = Command::new(super::child::own_program()?);
         command.args(own).args(["-i", &cluster.source]).args(rest).stdin(Stdio::null());
         command.env(SESSION, std::process::id().to_string());
         // A cluster without hosts, because its inventory cannot be read, is no success.
@@ -294,7 +294,7 @@ fn cluster(word: &str, other: Option<&str>) -> Result<Cluster> {
         }
         return Ok(Cluster { name: name.to_owned(), source: source.to_owned() });
     }
-    let path = crate::vars::absolute(Path::new(word));
+    let path = crate::paths::absolute(Path::new(word));
     let is_usual = |stem: &str| ["hosts", "inventory"].contains(&stem);
     let own = if path.is_dir() { path.file_name() } else { path.file_stem() };
     let own = own.and_then(|name| name.to_str()).filter(|name| path.is_dir() || !is_usual(name));

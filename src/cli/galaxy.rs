@@ -8,23 +8,16 @@ mod lock;
 mod requirement;
 mod server;
 mod show;
+mod state;
 
-use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use clap::{Args, Subcommand};
-use serde_json::Value;
 
 use self::install::Installer;
 use self::lock::Lock;
-use self::server::{Server, Servers};
-use super::options::whole;
+use self::state::{Common, Galaxy, Places};
 use crate::error::{Error, Result};
-use crate::output::{Color, Printer};
-use crate::playbook::Files;
-use crate::settings::{Config, GalaxyServer, Settings, base_value, galaxy_servers};
 
 /// Install, create and inspect roles and collections
 #[derive(Debug, Args)]
@@ -68,31 +61,6 @@ enum RoleVerb {
     Remove(Remove),
     /// Show details of roles
     Info(Info),
-}
-
-/// Options of every subcommand.
-#[derive(Debug, Clone, Default, Args)]
-struct Common {
-    /// Galaxy server: a URL, or a name in `server_list` [default: https://galaxy.ansible.com]
-    #[arg(short, long, value_name = "URL")]
-    server: Option<String>,
-    /// API token for the Galaxy server
-    #[arg(long, visible_alias = "api-key", value_name = "KEY")]
-    token: Option<String>,
-    /// Do not verify TLS certificates of servers
-    #[arg(short = 'c', long)]
-    ignore_certs: bool,
-    /// Seconds to wait for a server's answer [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>)]
-    timeout: Option<u64>,
-}
-
-/// Directories of roles.
-#[derive(Debug, Args)]
-struct Places {
-    /// Directory for roles, searched before the configured ones; repeatable
-    #[arg(short = 'p', long, value_name = "DIR")]
-    roles_path: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -179,14 +147,6 @@ enum Extent {
     RolesAndCollections,
 }
 
-/// State shared by the subcommands.
-struct Galaxy {
-    config: Config,
-    settings: Settings,
-    files: Files,
-    printer: Printer,
-}
-
 /// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let galaxy = Galaxy::new()?;
@@ -214,84 +174,12 @@ pub(super) fn new_role(name: &str, roles: &Path) -> Result<u8> {
 }
 
 impl Galaxy {
-    fn new() -> Result<Galaxy> {
-        let config = Config::find()?;
-        let settings = Settings::from_config(&config)?;
-        let printer = super::session::printer(&settings);
-        config.warnings.iter().for_each(|warning| printer.warning(warning));
-        let files = Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys);
-        Ok(Galaxy { config, settings, files, printer })
-    }
-
-    fn say(&self, text: &str) {
-        self.printer.line(text, Color::Plain);
-    }
-
-    /// Value of a base setting.
-    fn setting(&self, name: &str) -> Result<Value> {
-        base_value(name, &self.config)
-    }
-
-    /// Directories from the option, followed by the configured ones.
-    fn places(&self, places: &Places) -> Vec<PathBuf> {
-        let given = places.roles_path.iter().flat_map(|text| text.split(':')).filter(|part| !part.is_empty());
-        let given = given.map(|part| crate::vars::absolute(&crate::settings::expand_home(part)));
-        given.chain(self.settings.code.roles_path.iter().map(|path| crate::vars::absolute(path))).collect()
-    }
-
-    /// Servers to query: the one named by URL or as in `server_list`, or else the whole list.
-    fn servers(&self, common: &Common) -> Result<Servers> {
-        let check_certificates = !common.ignore_certs && self.setting("GALAXY_IGNORE_CERTS")? != Value::Bool(true);
-        let listed = |server: &GalaxyServer| {
-            let value = |name: &str| server.value(name, &self.config);
-            let Some(address) = value("url")?.as_str().map(str::to_owned) else {
-                return Err(Error::usage(format!("the Galaxy server `{}` in `server_list` has no `url`", server.name)));
-            };
-            if value("auth_url")?.is_string() {
-                return Err(Error::usage(format!(
-                    "the Galaxy server `{}` has `auth_url`, which is not supported",
-                    server.name
-                )));
-            }
-            let token = common.token.clone().or(value("token")?.as_str().map(str::to_owned));
-            let login = match (value("username")?.as_str(), value("password")?.as_str()) {
-                (Some(user), Some(password)) => Some(BASE64_STANDARD.encode(format!("{user}:{password}"))),
-                _ => None,
-            };
-            let login = login.map(|login| format!("Basic {login}"));
-            Ok(Server {
-                address,
-                authorization: token.map(|token| format!("Token {token}")).or(login),
-                check_certificates: match value("validate_certs")?.as_bool() {
-                    Some(wanted) if !common.ignore_certs => wanted,
-                    _ => check_certificates,
-                },
-                timeout: common.timeout.or(value("timeout")?.as_u64()).unwrap_or(60),
-                api: OnceCell::new(),
-            })
-        };
-        let mut of_list = galaxy_servers(&self.config)?;
-        if let Some(name) = &common.server {
-            of_list.retain(|server| server.name == *name);
-        }
-        if !of_list.is_empty() {
-            return of_list.iter().map(listed).collect::<Result<_>>().map(Servers);
-        }
-        let address = match &common.server {
-            Some(address) => address.clone(),
-            None => self.setting("GALAXY_SERVER")?.as_str().unwrap_or_default().to_owned(),
-        };
-        let timeout = common.timeout.or(self.setting("GALAXY_SERVER_TIMEOUT")?.as_u64()).unwrap_or(60);
-        let authorization = common.token.as_ref().map(|token| format!("Token {token}"));
-        Ok(Servers(vec![Server { address, authorization, check_certificates, timeout, api: OnceCell::new() }]))
-    }
-
     /// Installs roles and, if the extent has them and the path is not one for roles, collections.
     fn install(&self, install: &Install, extent: Extent) -> Result<u8> {
         let (roles, mut collections) = self.requirements(install)?;
         let with_collections = extent == Extent::RolesAndCollections && install.places.roles_path.is_empty();
         if !with_collections && !collections.is_empty() {
-            let path = crate::vars::absolute(install.requirements.as_deref().unwrap_or(Path::new("")));
+            let path = crate::paths::absolute(install.requirements.as_deref().unwrap_or(Path::new("")));
             self.printer.warning(&format!(
                 "the collections in {} are not installed: use `windlass galaxy install -r` without a path for roles, or `windlass galaxy collection install -r`",
                 path.display()
@@ -342,7 +230,7 @@ impl Galaxy {
             let roles = install.sources.iter().map(|word| requirement::Requirement::of_word(word));
             return Ok((roles.collect::<Result<_>>()?, Vec::new()));
         };
-        let path = crate::vars::absolute(&crate::settings::expand_home(&path.to_string_lossy()));
+        let path = crate::paths::absolute(&crate::settings::expand_home(&path.to_string_lossy()));
         if !path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml") {
             return Err(Error::new("Invalid role requirements file, it must end with a .yml or .yaml extension"));
         }

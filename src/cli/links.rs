@@ -34,7 +34,7 @@ struct Place {
 
 /// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
-    let program = super::own_program()?;
+    let program = super::child::own_program()?;
     let (Verb::Install(place) | Verb::Remove(place)) = &arguments.verb;
     let beside = program.parent().unwrap_or(Path::new("/"));
     let directory = place.directory.as_deref().unwrap_or(beside);
@@ -59,7 +59,7 @@ fn install(links: &[PathBuf], target: &Path, program: &Path) -> Result<()> {
     }
     for link in links.iter().filter(|link| link.symlink_metadata().is_err()) {
         std::os::unix::fs::symlink(target, link).map_err(|error| failed("created", link, &error))?;
-        super::print(&format!("{} -> {}\n", link.display(), target.display()))?;
+        super::stdout::print(&format!("{} -> {}\n", link.display(), target.display()))?;
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ fn install(links: &[PathBuf], target: &Path, program: &Path) -> Result<()> {
 fn remove(links: &[PathBuf], program: &Path) -> Result<()> {
     for link in links.iter().filter(|link| leads_to(link, program)) {
         std::fs::remove_file(link).map_err(|error| failed("removed", link, &error))?;
-        super::print(&format!("{} removed\n", link.display()))?;
+        super::stdout::print(&format!("{} removed\n", link.display()))?;
     }
     Ok(())
 }

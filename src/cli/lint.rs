@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         say(&format!("[WARNING]: {}: {}", problem.span, problem.message));
     }
     report.keep_from(least);
-    super::print(&report.render(arguments.format))?;
+    super::stdout::print(&report.render(arguments.format))?;
     let (errors, warnings) = (report.count(Severity::Error), report.count(Severity::Warning));
     if arguments.format == Format::Text {
         let [files, errors, warnings, infos] = [
@@ -155,7 +155,7 @@ fn list_rules() -> Result<u8> {
         let fixable = if rule.fixable { "fixable" } else { "" };
         format!("{:<width$}  {:<7}  {fixable:<7}  {}\n", rule.id, rule.severity.name(), rule.summary)
     });
-    super::print(&lines.collect::<String>())?;
+    super::stdout::print(&lines.collect::<String>())?;
     Ok(0)
 }
 
@@ -166,7 +166,7 @@ fn explain(rule: &Rule) -> Result<u8> {
     };
     let fixable = if rule.fixable { "yes, by --fix" } else { "no" };
     let (id, severity) = (rule.id, rule.severity.name());
-    super::print(&format!(
+    super::stdout::print(&format!(
         "{id}: {}\n\n{}\n\nSeverity: {severity}\nFixable: {fixable}\n{aliases}",
         rule.summary, rule.doc
     ))?;

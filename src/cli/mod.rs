@@ -3,6 +3,7 @@
 mod adhoc;
 mod apply;
 mod bundle;
+mod child;
 mod completion;
 mod config;
 mod console;
@@ -34,6 +35,7 @@ mod serve;
 mod session;
 mod shards;
 mod signals;
+mod stdout;
 mod vault;
 
 use std::ffi::OsString;
@@ -309,51 +311,12 @@ fn found(program: &Path) -> PathBuf {
     let is_name = program.components().count() == 1;
     let folders = std::env::var_os("PATH").filter(|_| is_name).unwrap_or_default();
     let there = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file());
-    there.unwrap_or_else(|| crate::vars::absolute(program))
-}
-
-/// Path of this program.
-fn own_program() -> Result<PathBuf> {
-    crate::own_program::own_program()
-        .map_err(|error| Error::new(format!("the path of this program cannot be found: {error}")))
-}
-
-/// Error for a run that this program could not start.
-fn cannot_start(error: std::io::Error) -> Error {
-    Error::new(format!("this program cannot be started again: {error}"))
-}
-
-/// Exit code of a run that this program started; 1 if a signal ended it.
-fn code_of(status: std::process::ExitStatus) -> u8 {
-    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
-}
-
-/// Time for a stopped run of this program to end.
-const ENDING: std::time::Duration = std::time::Duration::from_secs(60);
-
-/// Stops a run of this program in order.
-async fn stop(child: &mut tokio::process::Child) {
-    let pid = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
-    let _ = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
-    if tokio::time::timeout(ENDING, child.wait()).await.is_err() {
-        let _ = child.kill().await;
-    }
+    there.unwrap_or_else(|| crate::paths::absolute(program))
 }
 
 /// The command's definition, for documentation and completion.
 pub fn command() -> clap::Command {
     Cli::command()
-}
-
-/// Prints text for other programs: without colours, and unmasked because the user requested it.
-fn print(text: &str) -> Result<()> {
-    use std::io::Write as _;
-    let mut output = std::io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Error::new(format!("the standard output cannot be written: {error}"))),
-    }
 }
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ impl TaskOptions {
     /// Passwords, programs and free SSH options stay out: a file that anybody may have written must not choose them.
     pub(super) fn carry(&self, request: &mut Request) {
         let TaskOptions { run, inventory, connect, r#become, vault } = self;
-        let absolute = |path: &Path| crate::vars::absolute(&crate::settings::expand_home(&path.to_string_lossy()));
+        let absolute = |path: &Path| crate::paths::absolute(&crate::settings::expand_home(&path.to_string_lossy()));
         let source = |name: &String| match name.contains(',') {
             true => name.clone(),
             false => absolute(Path::new(name)).display().to_string(),
@@ -363,7 +363,7 @@ impl RunOptions {
         settings
             .code
             .module_path
-            .extend(folders.map(|folder| crate::vars::absolute(&crate::settings::expand_home(folder))));
+            .extend(folders.map(|folder| crate::paths::absolute(&crate::settings::expand_home(folder))));
         settings.compat = match self.compat.as_deref() {
             None => settings.compat,
             Some("2.19") => windlass_template::Compat::V2_19,

@@ -81,7 +81,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         Format::Json => {
             let text = serde_json::to_string_pretty(&document)
                 .map_err(|error| Error::new(format!("the plan cannot be printed: {error}")))?;
-            super::print(&format!("{text}\n"))?;
+            super::stdout::print(&format!("{text}\n"))?;
         }
     }
     if code != 0 {
@@ -257,7 +257,7 @@ fn files(playbooks: &[PathBuf], session: &Session) -> Vec<FileRead> {
 
 /// Completes the request with playbooks and extra variables.
 fn describe(playbooks: &[PathBuf], selection: &Selection, session: &Session, request: &mut Request) {
-    let absolute = |path: &PathBuf| crate::vars::absolute(path).display().to_string();
+    let absolute = |path: &PathBuf| crate::paths::absolute(path).display().to_string();
     request.playbooks = playbooks.iter().map(absolute).collect();
     request.directory = std::env::current_dir().unwrap_or_default().display().to_string();
     request.extra_vars.clone_from(&selection.carried);
@@ -278,7 +278,7 @@ fn describe(playbooks: &[PathBuf], selection: &Selection, session: &Session, req
 /// Extra variables that a plan file may carry; `None` if the operator has to repeat them.
 fn carried(text: &str, shared: &crate::strategy::Shared) -> Option<ExtraVars> {
     if let Some(file) = text.trim_start().strip_prefix('@') {
-        let path = crate::vars::absolute(&crate::settings::expand_home(file));
+        let path = crate::paths::absolute(&crate::settings::expand_home(file));
         return Some(ExtraVars::File(path.display().to_string()));
     }
     let vars = super::options::extra_vars(&[text.to_owned()], &shared.files).ok()?;

@@ -248,7 +248,7 @@ pub(super) fn find_playbooks(playbooks: &mut [PathBuf], settings: &mut Settings)
     for playbook in playbooks.iter_mut() {
         let name = playbook.display().to_string();
         if let Some(path) = crate::playbook::collection_playbook(&name, &settings.code.collections_path) {
-            *playbook = crate::vars::absolute(&path);
+            *playbook = crate::paths::absolute(&path);
         }
         if !playbook.exists() {
             return Err(Error::new(format!("the playbook: {} could not be found", playbook.display())));
@@ -258,7 +258,7 @@ pub(super) fn find_playbooks(playbooks: &mut [PathBuf], settings: &mut Settings)
         }
     }
     settings.playbook_dir =
-        crate::vars::absolute(playbooks.first().and_then(|path| path.parent()).unwrap_or(Path::new("")));
+        crate::paths::absolute(playbooks.first().and_then(|path| path.parent()).unwrap_or(Path::new("")));
     let names: Vec<_> = playbooks.iter().map(|path| path.display().to_string()).collect();
     settings.run_name = format!("playbook {}", names.join(" "));
     Ok(())
@@ -373,7 +373,7 @@ fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::S
         return;
     }
     let folder = shared.run.settings.output.retry_folder.clone();
-    let folder = folder.unwrap_or_else(|| crate::vars::absolute(playbook.parent().unwrap_or(Path::new(""))));
+    let folder = folder.unwrap_or_else(|| crate::paths::absolute(playbook.parent().unwrap_or(Path::new(""))));
     let file = folder.join(playbook.with_extension("retry").file_name().unwrap_or_default());
     let lines: String = hosts.iter().map(|host| format!("{host}\n")).collect();
     match std::fs::create_dir_all(&folder).and_then(|()| crate::replace::write(&file, &lines)) {
@@ -470,7 +470,7 @@ fn list_items(
                     let mut shown: Vec<&str> = task.tags.iter().map(String::as_str).collect();
                     shown.sort_unstable();
                     let label = match task.name {
-                        Some(_) => crate::strategy::task_label(task),
+                        Some(_) => crate::playbook::label::of_task(task, None),
                         None => task.action.clone(),
                     };
                     printer.line(&format!("      {label}\tTAGS: [{}]", shown.join(", ")), Color::Plain);

@@ -133,7 +133,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let printer = super::session::printer(&settings);
     let names = names();
     let dest = match &arguments.dest {
-        Some(dest) => crate::vars::absolute(&expand_home(dest)),
+        Some(dest) => crate::paths::absolute(&expand_home(dest)),
         None => home().join("pull").join(names.first().map_or("localhost", String::as_str)),
     };
     if dest.exists() && !dest.is_dir() {
@@ -197,7 +197,7 @@ fn sleep(most: u64, printer: &Printer) {
 
 /// Command that runs this program with another subcommand.
 fn own(verb: &str) -> Result<Command> {
-    let mut command = Command::new(super::own_program()?);
+    let mut command = Command::new(super::child::own_program()?);
     command.arg(verb).args(["-c", "local"]);
     Ok(command)
 }
@@ -235,18 +235,18 @@ fn fetch(arguments: &Arguments, url: &str, dest: &Path, names: &[String]) -> Res
     command.args(arguments.module_path.iter().flat_map(|path| ["-M", path]));
     command.args(arguments.extra_vars.iter().flat_map(|vars| ["-e", vars]));
     let child = command.stdout(Stdio::piped()).spawn();
-    let mut child = child.map_err(super::cannot_start)?;
+    let mut child = child.map_err(super::child::cannot_start)?;
     // The output is printed immediately.
     let mut changed = false;
     if let Some(output) = child.stdout.take() {
         use std::io::{BufRead as _, BufReader};
         for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
-            super::print(&format!("{line}\n"))?;
+            super::stdout::print(&format!("{line}\n"))?;
             changed |= ["| CHANGED =>", "\"changed\": true", "changed: True"].iter().any(|word| line.contains(word));
         }
     }
     let status = child.wait().map_err(|error| Error::new(format!("the repository cannot be fetched: {error}")))?;
-    Ok((super::code_of(status), changed))
+    Ok((super::child::code_of(status), changed))
 }
 
 /// Adds existing inventories to a command.
@@ -296,7 +296,7 @@ fn play(arguments: &Arguments, playbooks: &[PathBuf], dest: &Path, names: &[Stri
     ];
     command.args(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| *flag));
     let status = command.args(playbooks).status();
-    status.map(super::code_of).map_err(super::cannot_start)
+    status.map(super::child::code_of).map_err(super::child::cannot_start)
 }
 
 /// Playbooks to run: those given, or the first existing one of the default names.

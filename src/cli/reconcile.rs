@@ -87,7 +87,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let _lock = store.lock()?;
     let memory = store.read()?;
     let beside = arguments.policy.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-    let machines = crate::vars::absolute(&beside.join("machines.yml"));
+    let machines = crate::paths::absolute(&beside.join("machines.yml"));
     block_on(Reconciler { arguments, policy, printer, store, memory, machines }.rounds())
 }
 
@@ -247,7 +247,7 @@ impl Reconciler {
 
     /// This program with a subcommand and the inventory.
     fn own(&self, verb: &str) -> Result<Command> {
-        let mut command = Command::new(super::own_program()?);
+        let mut command = Command::new(super::child::own_program()?);
         command.arg(verb).args(self.inventories().flat_map(|source| ["-i".to_owned(), source]));
         // Signals of the terminal go to this process alone, which passes them on once.
         command.stdin(Stdio::null()).process_group(0);
@@ -256,14 +256,14 @@ impl Reconciler {
 
     /// Runs a command that prints to the terminal.
     async fn run(&self, mut command: Command) -> Result<u8> {
-        let mut child = command.spawn().map_err(super::cannot_start)?;
+        let mut child = command.spawn().map_err(super::child::cannot_start)?;
         let status = self.wait(&mut child, async |child| child.wait().await).await?;
-        Ok(super::code_of(status))
+        Ok(super::child::code_of(status))
     }
 
     /// Runs a command and returns its exit code and output.
     async fn captured(&self, mut command: Command) -> Result<(u8, Vec<u8>)> {
-        let mut child = command.stdout(Stdio::piped()).spawn().map_err(super::cannot_start)?;
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(super::child::cannot_start)?;
         let mut output = Vec::new();
         let mut pipe = child.stdout.take().map(|pipe| pipe.take(OUTPUT + 1));
         let status = self
@@ -279,9 +279,9 @@ impl Reconciler {
             })
             .await?;
         if self.arguments.verbose {
-            super::print(&String::from_utf8_lossy(&output))?;
+            super::stdout::print(&String::from_utf8_lossy(&output))?;
         }
-        Ok((super::code_of(status), output))
+        Ok((super::child::code_of(status), output))
     }
 
     /// Waits for a run. A signal, or the end of its time, stops it as Ctrl-C would.
@@ -301,7 +301,7 @@ impl Reconciler {
             }
             Err((_, handler)) => (Error::interrupted(), Some(handler)),
         };
-        super::stop(child).await;
+        super::child::stop(child).await;
         Err(error)
     }
 

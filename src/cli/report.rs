@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         Format::Junit => report::junit(&report),
     };
     match &arguments.output {
-        None => super::print(&text)?,
+        None => super::stdout::print(&text)?,
         Some(path) => crate::replace::output(path, &text)
             .map_err(|error| Error::new(format!("the report {} cannot be written: {error}", path.display())))?,
     }

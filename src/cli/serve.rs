@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
 fn token(name: &str, role: Role) -> Result<u8> {
     let line = crate::serve::user_line(name, role)?;
     // Printed unmasked, because the user requested it.
-    super::print(&format!(
+    super::stdout::print(&format!(
         "The token of {name}, which is shown only now:\n\n  {}\n\nThe line for `users` in the file of --config:\n\n  {}\n",
         line.token, line.text
     ))?;
@@ -138,7 +138,7 @@ fn serve(arguments: &Arguments) -> Result<u8> {
             Some(token) => (format!("?token={token}"), "The address is a password. Ctrl-C ends the server."),
             None => (String::new(), "Users sign in with their tokens. Ctrl-C ends the server, and no run."),
         };
-        super::print(&format!("serving at http://{address}/{query}\n"))?;
+        super::stdout::print(&format!("serving at http://{address}/{query}\n"))?;
         printer.line(about, Color::Plain);
         match until_signal(Arc::clone(&pages).serve(listener)).await {
             Ok(()) => Ok(0),

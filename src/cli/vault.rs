@@ -144,7 +144,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
                     Some(document) => plain_sops(&document, &secrets)?.into_bytes(),
                     None => open(data, &secrets, name)?,
                 };
-                super::print(&String::from_utf8_lossy(&plain))?;
+                super::stdout::print(&String::from_utf8_lossy(&plain))?;
             }
         }
         Verb::Encrypt(files) => {

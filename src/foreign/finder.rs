@@ -91,7 +91,7 @@ impl Modules {
 
     /// Adds `library/`, `module_utils/` and the plugins in the directory of a playbook or role.
     pub fn add_folder(&self, folder: &Path) {
-        let folder = crate::vars::absolute(folder);
+        let folder = crate::paths::absolute(folder);
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         let Folders { modules, module_utils, plugins, callbacks, actions } = &mut *folders;
         let add = |list: &mut Vec<PathBuf>, name: &str| {

@@ -156,7 +156,7 @@ pub(crate) fn new_salt() -> String {
 }
 
 fn canonical(path: &Path) -> String {
-    path.canonicalize().unwrap_or_else(|_| crate::vars::absolute(path)).display().to_string()
+    path.canonicalize().unwrap_or_else(|_| crate::paths::absolute(path)).display().to_string()
 }
 
 /// SHA-256 of a file's content; `None` if it is unreadable.

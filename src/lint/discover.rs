@@ -21,7 +21,7 @@ const TEXTS: [&str; 12] = ["py", "md", "rst", "ini", "cfg", "toml", "json", "sh"
 /// Directory that contains the project of a path: the nearest one with a marker, or the path's own.
 pub(crate) fn root_of(path: &Path) -> PathBuf {
     const MARKERS: [&str; 4] = [super::settings::FILE, "ansible.cfg", "galaxy.yml", ".git"];
-    let absolute = crate::vars::absolute(path);
+    let absolute = crate::paths::absolute(path);
     let own =
         if absolute.is_dir() { absolute.clone() } else { absolute.parent().map(Path::to_owned).unwrap_or_default() };
     let marked = |folder: &&Path| MARKERS.iter().any(|marker| folder.join(marker).exists());

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use windlass_template::uses::UseKind;
 use windlass_yaml::{Mapping, Node, Span};
 
+use super::context::Parsed;
 use super::finding::Place;
-use super::rules::Parsed;
 use super::source::{Kind, SourceFile, is_template, place_of};
 use super::walk::Tree;
 use crate::playbook::On;
@@ -64,7 +64,7 @@ impl Index {
         // Templates with delimiters of their own are not parsed.
         let parsed: BTreeSet<usize> = parsed.iter().map(|text| text.file.index).collect();
         let other = |file: &&SourceFile| file.kind == Kind::Template && !parsed.contains(&file.index);
-        index.unread.extend(files.iter().filter(other).map(|file| crate::vars::absolute(&file.path)));
+        index.unread.extend(files.iter().filter(other).map(|file| crate::paths::absolute(&file.path)));
         for entry in &tree.entries {
             index.keywords(entry.file, entry.map);
             if entry.on == On::Play {
@@ -103,7 +103,7 @@ impl Index {
     }
 
     fn file(&mut self, file: &SourceFile) {
-        let path = crate::vars::absolute(&file.path);
+        let path = crate::paths::absolute(&file.path);
         if file.error.is_some() {
             self.unread.insert(path.clone());
         }
@@ -129,7 +129,7 @@ impl Index {
     /// Adds the variables that a text uses, except those that it binds itself.
     fn used(&mut self, text: &Parsed<'_>) {
         let Ok(uses) = &text.uses else {
-            self.unread.insert(crate::vars::absolute(&text.file.path));
+            self.unread.insert(crate::paths::absolute(&text.file.path));
             return;
         };
         let names = uses.names.iter().filter(|found| found.kind == UseKind::Variable);
@@ -138,7 +138,7 @@ impl Index {
             let span = offset.map(|offset| text.file.place(offset));
             let spot = span.and_then(|place| spot_at(text.file, place, &found.name));
             if spot.is_none() {
-                self.unread.insert(crate::vars::absolute(&text.file.path));
+                self.unread.insert(crate::paths::absolute(&text.file.path));
             }
             add(&mut self.uses, &found.name, spot);
         }
@@ -206,7 +206,7 @@ fn spot_at(file: &SourceFile, place: Place, name: &str) -> Option<Spot> {
     let rest = line.get(at..)?;
     let written = if rest.starts_with(name) { name.len() } else { rest.trim_end().len() };
     Some(Spot {
-        path: crate::vars::absolute(&file.path),
+        path: crate::paths::absolute(&file.path),
         line: place.line - 1,
         start,
         end: start + units(rest.get(..written)?),

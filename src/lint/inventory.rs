@@ -107,7 +107,7 @@ fn files_of(path: &Path, texts: &Texts, depth: usize, named: Named, files: &mut 
     if !metadata.is_file() {
         return None;
     }
-    let absolute = crate::vars::absolute(path);
+    let absolute = crate::paths::absolute(path);
     let text = match texts.get(&absolute) {
         Some(text) => text.to_string(),
         None => windlass_bounds::read_text(path).unwrap_or_default(),

@@ -4,6 +4,7 @@
 //! its plays, blocks, tasks and texts, and [`names`] its variables. Then each group of [`rules`] looks at these lists
 //! and adds findings. No template is rendered, no lookup and no inventory script runs.
 
+mod context;
 mod discover;
 mod finding;
 mod fix;
@@ -28,8 +29,9 @@ use std::sync::Arc;
 use windlass_inventory::Problem;
 use windlass_template::uses::{Form, uses};
 
+use self::context::{Context, Parsed};
 use self::names::Names;
-use self::rules::{CHECKS, Context, Parsed};
+use self::rules::CHECKS;
 use self::settings::Settings;
 use self::source::SourceFile;
 use crate::error::{Error, Result};
@@ -93,9 +95,9 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
         let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
         let mut files = discover::read_all(root, &|path| settings.excludes(&below(path)), workspace)?;
         discover::mark_handlers(&mut files);
-        let chosen: Vec<PathBuf> = options.paths.iter().map(|path| crate::vars::absolute(path)).collect();
+        let chosen: Vec<PathBuf> = options.paths.iter().map(|path| crate::paths::absolute(path)).collect();
         for file in &mut files {
-            let path = crate::vars::absolute(&file.path);
+            let path = crate::paths::absolute(&file.path);
             file.is_chosen = chosen.iter().any(|chosen| path.starts_with(chosen));
             add_modules(&options.modules, file);
         }
@@ -107,7 +109,7 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
         let findings = findings(options, &files, &tree, &parsed);
         let is_wanted = |finding: &Finding| {
             files.get(finding.file).is_some_and(|file| {
-                let path = below(&crate::vars::absolute(&file.path));
+                let path = below(&crate::paths::absolute(&file.path));
                 file.is_chosen && !settings.skips(finding.rule, &path) && !suppress::is_suppressed(file, finding)
             })
         };
@@ -118,9 +120,9 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
         report.files.append(&mut files);
     }
     let chosen = report.files.iter().filter(|file| file.is_chosen);
-    let chosen: HashSet<PathBuf> = chosen.map(|file| crate::vars::absolute(&file.path)).collect();
+    let chosen: HashSet<PathBuf> = chosen.map(|file| crate::paths::absolute(&file.path)).collect();
     let is_unplaced =
-        |problem: &&Problem| !chosen.contains(&crate::vars::absolute(Path::new(&problem.span.source.name)));
+        |problem: &&Problem| !chosen.contains(&crate::paths::absolute(Path::new(&problem.span.source.name)));
     report.unplaced = options.inventory.problems.iter().filter(is_unplaced).cloned().collect();
     // An alias of YAML has the findings of its anchor.
     let key = |finding: &Finding| (finding.file, finding.place, finding.rule.id, finding.message.clone());
@@ -131,7 +133,7 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
 
 /// Makes the modules and actions in `library/` and `action_plugins/` of the project and its roles known.
 fn add_modules(modules: &Modules, file: &SourceFile) {
-    let path = crate::vars::absolute(&file.path);
+    let path = crate::paths::absolute(&file.path);
     if file.path.extension().is_some_and(|extension| extension == "py") {
         let library = path.ancestors().find(|folder| folder.ends_with("library") || folder.ends_with("action_plugins"));
         if let Some(folder) = library.and_then(Path::parent) {
@@ -146,7 +148,7 @@ fn findings<'p>(
     tree: &'p walk::Tree<'p>,
     parsed: &'p [Parsed<'p>],
 ) -> Vec<Finding> {
-    let of_inventory = files.iter().map(|file| (crate::vars::absolute(&file.path), file.index));
+    let of_inventory = files.iter().map(|file| (crate::paths::absolute(&file.path), file.index));
     let inventory_files = of_inventory.filter(|(path, _)| options.inventory.files.contains(path)).collect();
     let inventory = options.inventory.inventory.as_ref();
     let mut names = Names::read(files, tree, inventory, &inventory_files);
@@ -243,7 +245,7 @@ impl Report {
     /// Findings of a file, given by its absolute path, with their ranges in bytes, and whether it is not valid YAML.
     pub fn of_file(&self, path: &Path) -> (Vec<(Finding, Range<usize>)>, bool) {
         let mut files = self.files.iter().enumerate();
-        let Some((index, file)) = files.find(|(_, file)| crate::vars::absolute(&file.path) == path) else {
+        let Some((index, file)) = files.find(|(_, file)| crate::paths::absolute(&file.path) == path) else {
             return (Vec::new(), false);
         };
         let ranges = range::Ranges::new(file);

@@ -134,7 +134,7 @@ fn files(document: &Path, folder: &str, name: &str) -> Vec<Location> {
     let role = role_of(document);
     let beside = document.parent().map(Path::to_owned);
     let places = role.iter().chain(&beside).flat_map(|base| [base.join(folder), base.clone()]);
-    let candidates = places.map(|place| crate::vars::without_parents(&crate::vars::absolute(&place.join(name))));
+    let candidates = places.map(|place| crate::paths::without_parents(&crate::paths::absolute(&place.join(name))));
     let found: Option<PathBuf> = candidates.into_iter().find(|path| path.is_file());
     found.iter().filter_map(|path| start_of(path)).collect()
 }

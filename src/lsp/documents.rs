@@ -72,7 +72,7 @@ pub(super) fn path_of(uri: &Uri) -> Option<PathBuf> {
         }
     }
     let path = PathBuf::from(std::ffi::OsString::from_vec(bytes));
-    (!path.as_os_str().as_bytes().contains(&0)).then(|| crate::vars::absolute(&path))
+    (!path.as_os_str().as_bytes().contains(&0)).then(|| crate::paths::absolute(&path))
 }
 
 /// Address of a path.

@@ -72,7 +72,7 @@ pub(super) fn variables_of(inventory: &Inventory) -> BTreeSet<String> {
 fn spot(name: &str, span: &Span) -> Option<Spot> {
     let (line, start) = (span.line.checked_sub(1)?, span.column.checked_sub(1)?);
     let length = u32::try_from(name.encode_utf16().count()).ok()?;
-    let path = crate::vars::absolute(Path::new(&span.source.name));
+    let path = crate::paths::absolute(Path::new(&span.source.name));
     Some(Spot { path, line, start, end: start + length, text: String::new() })
 }
 

@@ -104,7 +104,7 @@ struct Worker {
 impl Worker {
     /// The inventory with the texts of open documents, read again if these have changed.
     fn inventory_with(&mut self, sources: &[String], buffers: &HashMap<PathBuf, Arc<str>>) -> (Inventoried, Texts) {
-        let folders: Vec<PathBuf> = sources.iter().map(|source| crate::vars::absolute(Path::new(source))).collect();
+        let folders: Vec<PathBuf> = sources.iter().map(|source| crate::paths::absolute(Path::new(source))).collect();
         let known = self.inventory.take();
         let is_of_inventory = |path: &PathBuf| {
             let is_included = known.as_ref().is_some_and(|(inventory, _)| inventory.files.contains(path));

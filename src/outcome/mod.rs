@@ -4,6 +4,7 @@
 //! [`Effect`]s, which only the controller's own actions create. So no answer can add a host, set another host's
 //! variable, have a file read as variables, or hide itself.
 
+mod custom_stats;
 mod effect;
 mod host_result;
 mod lines;
@@ -11,6 +12,7 @@ mod result;
 mod size;
 mod spill;
 
+pub use custom_stats::CustomStats;
 pub use effect::{Effect, IncludedVars, InventoryChange, NewGroup, NewHost, SetFacts, StatsUpdate};
 pub use host_result::HostResult;
 pub use result::{TaskResult, Unknown};

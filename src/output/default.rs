@@ -15,9 +15,9 @@ use super::printer::{Printer, banner};
 use super::shown::{Format, always_shown, clean_debug, omit_lines};
 use super::{Event, JobState, Output, Recap, ResultEvent, Stats, Status};
 use crate::error::Result;
+use crate::outcome::CustomStats;
 use crate::playbook::Task;
 use crate::settings::Show;
-use crate::strategy::CustomStats;
 
 /// Format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 
 use crate::executor::Cost;
 use crate::journal::Forecast;
+use crate::outcome::CustomStats;
 use crate::outcome::TaskResult;
 use crate::playbook::Task;
-use crate::strategy::CustomStats;
 
 /// Status of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -302,7 +302,7 @@ impl Stats {
 
 /// Position as `file:line`; `None` for generated code.
 pub(crate) fn place(span: &windlass_yaml::Span) -> Option<String> {
-    let file = || crate::vars::absolute(std::path::Path::new(&*span.source.name));
+    let file = || crate::paths::absolute(std::path::Path::new(&*span.source.name));
     span.is_located().then(|| format!("{}:{}", file().display(), span.line))
 }
 

@@ -188,8 +188,8 @@ impl Junit {
 
 /// A path relative to a directory.
 fn relative(path: &str, base: &str) -> String {
-    let path = crate::vars::absolute(Path::new(path));
-    let base = crate::vars::absolute(Path::new(base));
+    let path = crate::paths::absolute(Path::new(path));
+    let base = crate::paths::absolute(Path::new(base));
     let common = path.components().zip(base.components()).take_while(|(a, b)| a == b).count();
     let up = base.components().skip(common).map(|_| Path::new("..").as_os_str());
     let down = path.components().skip(common).map(|part| part.as_os_str());

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::event::{Event, Recap, ResultEvent};
 use super::secrets::Secrets;
+use crate::outcome::CustomStats;
 use crate::outcome::{TaskResult, Unknown};
 use crate::playbook::Task;
-use crate::strategy::CustomStats;
 
 /// Maximum length of an unfinished line of live output to hold back, in bytes. The start of a longer one is printed.
 const LINE: usize = 64 << 10;
@@ -105,7 +105,7 @@ impl Masked {
 
     /// Name of a task as written.
     pub(crate) fn label_of(&self, task: &Arc<Task>) -> String {
-        let label = crate::strategy::task_label(task);
+        let label = crate::playbook::label::of_task(task, None);
         if task.span.source.is_secret() { self.secrets.mask(&label) } else { label }
     }
 
@@ -165,7 +165,7 @@ impl Masker {
             Event::NoHostsLeft => Event::NoHostsLeft,
             Event::TaskStart { task, name, check, lazy } => {
                 // A name written in an unencrypted file of the project is not a secret.
-                if !task.span.source.is_secret() && crate::strategy::task_label(&task) == name {
+                if !task.span.source.is_secret() && crate::playbook::label::of_task(&task, None) == name {
                     self.written.insert(name.clone());
                 }
                 Event::TaskStart { task, name: self.name(name), check, lazy }

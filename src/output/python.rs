@@ -237,7 +237,7 @@ impl PythonCallbacks {
     fn calls(&mut self, event: &Masked) -> Vec<Call> {
         match &**event {
             Event::PlaybookStart { path, plays, .. } => {
-                let folder = crate::vars::absolute(std::path::Path::new(path));
+                let folder = crate::paths::absolute(std::path::Path::new(path));
                 let folder = folder.parent().map(|folder| folder.display().to_string());
                 let playbook = json!({ "path": path, "folder": folder, "plays": plays });
                 vec![Call::new("v2_playbook_on_start", json!([["playbook", playbook]]))]

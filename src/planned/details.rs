@@ -46,7 +46,7 @@ pub(super) fn part(event: &ResultEvent<Shown>, status: Status, arguments: impl F
 
 fn reason(why: &Unknown, event: &ResultEvent<Shown>) -> String {
     match why {
-        Unknown::NotRun if crate::strategy::changes_nothing(&event.task) => {
+        Unknown::NotRun if event.task.changes_nothing() => {
             "check mode does not run it; it declares to change nothing".to_owned()
         }
         Unknown::NotRun => "check mode does not run it".to_owned(),

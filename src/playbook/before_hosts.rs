@@ -11,7 +11,8 @@ use super::model::{Frame, FrameKind, Role};
 use super::source::VarsFile;
 use super::task::is_variable_name;
 use crate::error::{Error, Result};
-use crate::vars::{TaskScope, absolute};
+use crate::paths::absolute;
+use crate::vars::TaskScope;
 
 impl Loader {
     /// Renders a template to text before any host is known.

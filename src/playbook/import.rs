@@ -113,12 +113,12 @@ impl Loader {
             if path.is_file() {
                 return Ok(path);
             }
-            let shown = crate::vars::absolute(&path).display().to_string();
+            let shown = crate::paths::absolute(&path).display().to_string();
             if !tried.contains(&shown) {
                 tried.push(shown);
             }
         }
-        let beside = crate::vars::absolute(&folder_of(&task.span).join(name));
+        let beside = crate::paths::absolute(&folder_of(&task.span).join(name));
         let message = format!("Could not find or access '{}' on the Ansible Controller.", beside.display());
         Err(Error::parse(message, &task.span).generic().hint(format!("searched in {}", tried.join(", "))))
     }

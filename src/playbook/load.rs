@@ -184,7 +184,7 @@ impl Loader {
             post_tasks,
             handlers,
             roles,
-            dir: crate::vars::absolute(dir),
+            dir: crate::paths::absolute(dir),
             span: entry.span.clone(),
             frame,
         })
@@ -293,7 +293,7 @@ fn with_inherited(keywords: &Keywords, inherited: &Keywords, dir: &Path, span: &
         }
     }
     // Short names are searched first in the collection that contains the playbook.
-    if let Some(collection) = super::model::collection_with(&crate::vars::absolute(dir), "playbooks") {
+    if let Some(collection) = super::model::collection_with(&crate::paths::absolute(dir), "playbooks") {
         let names = [Node::literal(collection, span.clone())].into_iter().chain(own.list("collections"));
         own.set("collections", Node::list(names.collect(), span.clone()));
     }

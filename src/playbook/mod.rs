@@ -6,6 +6,7 @@ mod checked;
 mod import;
 mod inclusion;
 pub mod keyword;
+pub(crate) mod label;
 mod load;
 mod model;
 mod role;

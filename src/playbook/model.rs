@@ -308,6 +308,11 @@ impl Task {
         self.keywords.get(name).or_else(|| self.frame.keyword(name))
     }
 
+    /// Whether it declares that it never changes anything: `changed_when: false`.
+    pub fn changes_nothing(&self) -> bool {
+        self.keywords.get("changed_when").and_then(Node::as_bool) == Some(false)
+    }
+
     /// Collections in which its short name is searched.
     pub fn collections(&self) -> Vec<String> {
         super::task::collections_of(&self.keywords, &self.frame)

@@ -133,7 +133,7 @@ impl RoleRequest {
         format!(
             "{}\0{}\0{params}\0{}\0{}\0{vars:?}\0{:?}\0{}",
             full_name(&self.name, path),
-            crate::vars::absolute(path).display(),
+            crate::paths::absolute(path).display(),
             list("when"),
             list("tags"),
             self.tasks_from,

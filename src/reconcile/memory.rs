@@ -98,7 +98,7 @@ impl Store {
             .mode(0o700)
             .create(&folder)
             .map_err(|error| Error::new(format!("the directory {} cannot be made: {error}", folder.display())))?;
-        let sources = inventories.iter().map(|source| crate::vars::absolute(Path::new(source)).display().to_string());
+        let sources = inventories.iter().map(|source| crate::paths::absolute(Path::new(source)).display().to_string());
         let digest = Sha256::digest(sources.collect::<Vec<_>>().join("\n"));
         Ok(Store { folder, name: hex::encode(digest).chars().take(16).collect() })
     }

@@ -73,7 +73,7 @@ impl Policy {
         let text = windlass_bounds::read_text(path)
             .map_err(|error| Error::new(format!("{} cannot be read: {error}", path.display())).as_parse())?;
         let node = windlass_yaml::load_one(Source::new(path.display().to_string(), text), &Options::default())?;
-        let folder = crate::vars::absolute(path).parent().map(Path::to_owned).unwrap_or_default();
+        let folder = crate::paths::absolute(path).parent().map(Path::to_owned).unwrap_or_default();
         Policy::of_node(&node, &folder)
     }
 

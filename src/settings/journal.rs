@@ -26,7 +26,7 @@ impl JournalSettings {
     pub(super) fn from_config(config: &Config) -> Result<JournalSettings> {
         Ok(JournalSettings {
             enabled: config.bool("journal")?.unwrap_or(true),
-            dir: config.path_of("journal_dir").map(|path| crate::vars::absolute(&path)),
+            dir: config.path_of("journal_dir").map(|path| crate::paths::absolute(&path)),
             runs: config.number("journal_runs")?.unwrap_or(100),
             days: config.number("journal_days")?.unwrap_or(90),
             pending_handlers: chosen(config, "pending_handlers", PendingHandlers::Ask)?,

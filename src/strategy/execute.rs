@@ -11,7 +11,6 @@ use windlass_yaml::{Key, Node};
 use super::item::{ItemOutcome, censored};
 use super::items::Items;
 use super::kept::{self, Counted, Kept};
-use super::label;
 use super::looping::Loop;
 use super::shard::Reporter;
 use crate::action::Failure;
@@ -21,7 +20,7 @@ use crate::foreign::{PythonPlugins, Resolution};
 use crate::journal::{Place, Recorder};
 use crate::outcome::{Size, TaskResult};
 use crate::output::{Event, Events, ResultEvent, Secrets, Status};
-use crate::playbook::{Files, Loader, Task};
+use crate::playbook::{Files, Loader, Task, label};
 use crate::shards::Shards;
 use crate::vars::{Run, TaskScope, World, given, is_boolean, truth};
 

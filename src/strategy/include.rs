@@ -277,7 +277,7 @@ pub(super) fn load(
         block,
         handlers: imported.handlers,
         roles: imported.roles,
-        what: crate::vars::absolute(&path).display().to_string(),
+        what: crate::paths::absolute(&path).display().to_string(),
     })
 }
 

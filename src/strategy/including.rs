@@ -27,7 +27,7 @@ impl Batch {
         let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
         let once = self.runs_once(task, context.as_ref())?;
         let hosts = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
-        let name = super::label::of_task(task, context.as_ref());
+        let name = crate::playbook::label::of_task(task, context.as_ref());
         self.announce(task, name.clone());
         let mut loaded = Loaded::default();
         // Hosts that include the same file share its tasks and stay together.

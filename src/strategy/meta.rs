@@ -3,26 +3,12 @@
 use std::sync::Arc;
 
 use super::execute::{Shared, TaskOnHost};
-use super::label;
 use super::play::{Batch, Gone};
+use crate::action::META_ACTIONS;
 use crate::error::{Error, Result, did_you_mean};
 use crate::outcome::{InventoryChange, TaskResult};
 use crate::output::Event;
-use crate::playbook::Task;
-
-/// Actions of `meta`.
-pub(crate) const ACTIONS: &[&str] = &[
-    "clear_facts",
-    "clear_host_errors",
-    "end_batch",
-    "end_host",
-    "end_play",
-    "end_role",
-    "flush_handlers",
-    "noop",
-    "refresh_inventory",
-    "reset_connection",
-];
+use crate::playbook::{Task, label};
 
 /// Actions done separately for each host. The others are done once for all, when the first host reaches them.
 const PER_HOST: &[&str] = &["end_host", "end_role", "flush_handlers", "noop", "reset_connection"];
@@ -197,9 +183,9 @@ fn action_of(task: &Task) -> Result<&'static str> {
         return Err(Error::parse("meta needs the name of an action", &task.span));
     };
     let named = named.trim();
-    ACTIONS.iter().copied().find(|action| *action == named).ok_or_else(|| {
+    META_ACTIONS.iter().copied().find(|action| *action == named).ok_or_else(|| {
         Error::parse(format!("there is no meta action `{named}`"), &task.span)
-            .maybe_hint(did_you_mean(named, ACTIONS.iter().copied()))
+            .maybe_hint(did_you_mean(named, META_ACTIONS.iter().copied()))
             .generic()
     })
 }

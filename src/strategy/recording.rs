@@ -8,14 +8,13 @@ use windlass_template::{Context, Value};
 
 use super::execute::{HostOutcome, Shared, TaskOnHost};
 use super::item::ItemOutcome;
-use super::label;
 use super::play::Batch;
 use crate::action::{self, Failure};
 use crate::journal::{At, Done, ItemDone, Place, Recorder, Restored, Status, Traits};
 use crate::outcome::{Effect, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
 use crate::plan::Position;
-use crate::playbook::Task;
+use crate::playbook::{Task, label};
 use crate::vars::{FactNames, given};
 
 /// A task on a host as the journal identifies it.
@@ -49,7 +48,7 @@ impl Batch {
 
     fn at(&self, task: &Arc<Task>, position: &Position) -> At {
         let (play, batch) = self.number;
-        At { play, batch, path: position.to_string().into(), task: named(task).into() }
+        At { play, batch, path: position.to_string().into(), task: label::with_position(task).into() }
     }
 
     fn place(&self, task: &Arc<Task>, host: &Arc<str>, at: At, once: bool) -> Arc<Place> {
@@ -249,16 +248,6 @@ impl TaskOnHost {
             ends_loop: false,
         })
     }
-}
-
-/// Identifies a task by label and position, which are equal in every run over the same files.
-pub(crate) fn named(task: &Arc<Task>) -> String {
-    let label = label::of_task(task, None);
-    if !task.span.is_located() {
-        return format!("'{label}'");
-    }
-    let file = crate::vars::absolute(std::path::Path::new(&task.span.source.name));
-    format!("'{label}' ({}:{})", file.display(), task.span.line)
 }
 
 /// Restores an outcome. Returns `None` if the journal holds one of another action.

@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::execute::{HostOutcome, Part, TaskOnHost, Whole};
 use super::kept::{self, Counted};
 use super::play::Batch;
-use super::recording::named;
 use crate::action;
 use crate::outcome::{Effect, Size, TaskResult};
 use crate::output::{Event, EventQueue, held_events};
-use crate::playbook::Task;
+use crate::playbook::{Task, label};
 use crate::shards::{Answer, Hub, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead, is_exact};
 
 /// A task that starts in all processes.
@@ -30,8 +29,10 @@ impl Batch {
     /// Starts a task in all processes, if there are several.
     pub(super) async fn begin_step(&self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Option<ShardStep> {
         Some(match self.shared.shards.get()? {
-            Shards::Lead(hub) => ShardStep::Lead(Arc::clone(hub), hub.step(&named(task), hosts).await),
-            Shards::Worker(link) => ShardStep::Worker(Arc::clone(link), link.step(&named(task), hosts).await),
+            Shards::Lead(hub) => ShardStep::Lead(Arc::clone(hub), hub.step(&label::with_position(task), hosts).await),
+            Shards::Worker(link) => {
+                ShardStep::Worker(Arc::clone(link), link.step(&label::with_position(task), hosts).await)
+            }
         })
     }
 }

@@ -5,11 +5,10 @@ use std::sync::{Arc, PoisonError};
 use globset::GlobBuilder;
 
 use super::ask::{Echo, ask};
-use super::label;
 use super::play::Batch;
 use crate::error::{Error, Result};
 use crate::output::{Event, until_continued};
-use crate::playbook::{Block, Item, Task};
+use crate::playbook::{Block, Item, Task, label};
 
 impl Batch {
     /// Waits while the user pauses the run, then asks whether to run a task. Returns true without `--step`.

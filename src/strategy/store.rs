@@ -8,12 +8,11 @@ use windlass_yaml::{Mapping, Node, Span};
 
 use super::execute::{HostOutcome, Shared};
 use super::kept;
-use super::label;
 use super::play::Batch;
 use crate::error::Result;
 use crate::outcome::{Effect, IncludedVars, InventoryChange, TaskResult, size};
 use crate::output::Event;
-use crate::playbook::Task;
+use crate::playbook::{Task, label};
 use crate::vars::{HostState, TaskScope, World, reserved};
 
 impl Batch {

@@ -20,7 +20,6 @@ use super::ahead::{Ahead, Lane, departed};
 use super::execute::{HostOutcome, Shared, TaskOnHost};
 use super::item::Acted;
 use super::play::{Batch, Strategy};
-use super::recording::named;
 use crate::action;
 use crate::executor::Departure;
 use crate::foreign::Resolution;
@@ -28,7 +27,7 @@ use crate::journal::Place;
 use crate::outcome::TaskResult;
 use crate::output::{EventQueue, held_events};
 use crate::plan::{Selection, Step};
-use crate::playbook::Task;
+use crate::playbook::{Task, label};
 
 /// Maximum number of a host's tasks under way at once.
 const WINDOW: usize = 32;
@@ -163,7 +162,7 @@ impl Batch {
         let Some(window) = self.windows.remove(&failed.host) else { return };
         if failed.result.is_unreachable() {
             let sent = window.entries.iter().filter(|entry| entry.ahead.is_sent());
-            let names: Vec<String> = sent.map(|entry| named(&entry.task)).collect();
+            let names: Vec<String> = sent.map(|entry| label::with_position(&entry.task)).collect();
             if !names.is_empty() {
                 let (host, names) = (&failed.host, names.join(", "));
                 self.shared.warn(format!(

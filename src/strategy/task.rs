@@ -8,14 +8,13 @@ use tokio::task::JoinSet;
 use windlass_template::Context;
 
 use super::execute::{HostOutcome, TaskOnHost};
-use super::label;
 use super::play::{Batch, Gone};
 use super::shard::ShardStep;
 use super::store::Store;
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::{Event, held_events};
-use crate::playbook::Task;
+use crate::playbook::{Task, label};
 use crate::vars::{given, number, truth};
 
 /// A started task.

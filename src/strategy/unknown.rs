@@ -6,9 +6,8 @@ use indexmap::IndexMap;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use windlass_template::Value;
 
-use super::label;
 use crate::outcome::{Effect, SetFacts, TaskResult, Unknown};
-use crate::playbook::Task;
+use crate::playbook::{Task, label};
 
 /// Length of a reason in bytes beyond which a chain of unknown results is shortened.
 const CHAIN: usize = 400;
@@ -73,16 +72,11 @@ pub(super) fn planned(task: &Arc<Task>, result: &TaskResult, why: &Unknown) -> V
         if !is_ignored {
             fields.insert(Arc::from("failed"), Value::from(false));
         }
-        if changes_nothing(task) {
+        if task.changes_nothing() {
             fields.insert(Arc::from("changed"), Value::from(false));
         }
     }
     Value::from_object(Planned { fields, unknown })
-}
-
-/// Whether a task declares that it never changes anything: `changed_when: false`.
-pub(crate) fn changes_nothing(task: &Task) -> bool {
-    task.keywords.get("changed_when").and_then(windlass_yaml::Node::as_bool) == Some(false)
 }
 
 /// Names the result of a task with the reason why it is unknown.

@@ -1,6 +1,6 @@
 //! Magic variables: set by the engine, and never overridden.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexSet;
@@ -8,6 +8,7 @@ use windlass_inventory::Inventory;
 use windlass_template::Value;
 
 use super::scope::TaskScope;
+use crate::paths::absolute;
 use crate::playbook::Role;
 
 /// Names that [`get`] supports.
@@ -208,29 +209,4 @@ pub(super) fn search_paths(scope: &TaskScope) -> Vec<PathBuf> {
     }
     add(scope.world.playbook_dir());
     folders
-}
-
-pub(crate) fn absolute(path: &Path) -> PathBuf {
-    if path.as_os_str().is_empty() {
-        return std::env::current_dir().unwrap_or_default();
-    }
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// Removes `..` from a path like `realpath`, even through missing directories. In a playbook in `molecule/default`,
-/// `roles: [../../..]` thus names the enclosing role whether or not `molecule/default/roles` exists.
-pub(crate) fn without_parents(path: &Path) -> PathBuf {
-    if !path.components().any(|part| part == Component::ParentDir) {
-        return path.to_owned();
-    }
-    let mut settled = PathBuf::new();
-    for part in absolute(path).components() {
-        if part == Component::ParentDir {
-            settled = settled.canonicalize().unwrap_or(settled);
-            settled.pop();
-        } else {
-            settled.push(part);
-        }
-    }
-    settled
 }

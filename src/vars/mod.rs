@@ -24,7 +24,7 @@ pub use expressions::InventoryExpressions;
 pub(crate) use facts::is_protected;
 pub use facts::{FactNames, Facts, HostFacts};
 pub(crate) use hostvars::variables_of;
-pub(crate) use magic::{ANSIBLE_VERSION, absolute, without_parents};
+pub(crate) use magic::ANSIBLE_VERSION;
 pub(crate) use merge::all as merged;
 pub(crate) use reserved::is_identifier;
 pub use scope::{Definition, Level, TaskScope};

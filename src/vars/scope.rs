@@ -11,6 +11,7 @@ use super::facts::Facts;
 use super::world::{VarMap, World};
 use super::{hostvars::HostVars, magic, secrecy};
 use crate::output::Secrets;
+use crate::paths::absolute;
 use crate::playbook::{Frame, FrameKind, Role, Task};
 
 /// Layers of variables from the highest precedence to the lowest.
@@ -484,7 +485,7 @@ struct ImportScope {
 impl Scope for ImportScope {
     fn get(&self, name: &str) -> Option<Variable> {
         let role = self.role.as_ref();
-        let path = |path: &Path| Value::from(magic::absolute(path).display().to_string());
+        let path = |path: &Path| Value::from(absolute(path).display().to_string());
         let of_place = match name {
             "playbook_dir" => Some(path(&self.dir)),
             "role_path" => role.map(|role| path(&role.path)),

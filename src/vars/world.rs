@@ -13,11 +13,11 @@ use windlass_yaml::Mapping;
 
 use super::facts::Facts;
 use super::scope::TaskScope;
+use crate::outcome::CustomStats;
 use crate::outcome::{InventoryChange, Size};
 use crate::output::Secrets;
 use crate::playbook::{Play, Role};
 use crate::settings::Settings;
-use crate::strategy::CustomStats;
 
 /// Variables that are project text or data.
 pub type VarMap = IndexMap<Arc<str>, Variable>;

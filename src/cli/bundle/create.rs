@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<()> {
     };
     let program = match arguments.without_windlass {
         true => None,
-        false => Some(super::super::own_program()?),
+        false => Some(super::super::child::own_program()?),
     };
     let request = Request {
         name,
@@ -110,7 +110,7 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
     let folder = tempfile::tempdir().map_err(|error| Error::new(format!("no temporary directory: {error}")))?;
     let answer = folder.path().join("plan.json");
     let variables = serde_json::json!({"bundle_plan": answer, "bundle_architectures": arguments.arch});
-    let mut command = Command::new(super::super::own_program()?);
+    let mut command = Command::new(super::super::child::own_program()?);
     command.arg("playbook").arg(&arguments.playbook).arg("--no-journal");
     for (option, values) in [
         ("-i", &arguments.inventory),
@@ -122,9 +122,9 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
     }
     command.args(["-e", &variables.to_string()]);
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let output = output.map_err(super::super::cannot_start)?;
+    let output = output.map_err(super::super::child::cannot_start)?;
     if !output.status.success() {
-        super::super::print(&String::from_utf8_lossy(&output.stdout))?;
+        super::super::stdout::print(&String::from_utf8_lossy(&output.stdout))?;
         return Err(Error::new(format!("`{}` failed; nothing was written", arguments.playbook.display())));
     }
     let bytes = windlass_bounds::read(&answer).map_err(|error| {
@@ -136,7 +136,7 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
 
 /// Name of an inventory: its directory, or the directory of its file.
 fn name_of(source: &str) -> String {
-    let path = crate::vars::absolute(Path::new(source));
+    let path = crate::paths::absolute(Path::new(source));
     let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
     let name = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "bundle".to_owned())

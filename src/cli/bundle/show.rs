@@ -11,7 +11,7 @@ use crate::output::{Color, Printer};
 pub(super) fn list(bundle: &Bundle, as_json: bool, printer: &Printer) -> Result<()> {
     let manifest = bundle.manifest();
     if as_json {
-        return super::super::print(&String::from_utf8_lossy(bundle.manifest_bytes()));
+        return super::super::stdout::print(&String::from_utf8_lossy(bundle.manifest_bytes()));
     }
     let releases: Vec<String> = manifest.releases.iter().map(|(name, releases)| format!("{name} {releases}")).collect();
     line(printer, &format!("{}: {}", manifest.name, releases.join(", ")));
@@ -56,7 +56,7 @@ pub(super) fn diff(old: &Bundle, new: &Bundle, as_json: bool, printer: &Printer)
         let answer = json!({"added": found.added, "removed": found.removed, "changed": changed});
         let text = serde_json::to_string_pretty(&answer)
             .map_err(|error| Error::new(format!("the differences cannot be written: {error}")))?;
-        return super::super::print(&format!("{text}\n"));
+        return super::super::stdout::print(&format!("{text}\n"));
     }
     let shown = |file: &File| format!("{} {} {} ({})", file.kind, file.name, file.version, file.path);
     for file in &found.added {

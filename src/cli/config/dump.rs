@@ -100,7 +100,7 @@ pub(super) fn dump(which: &Which, only_changed: bool, format: Dump) -> Result<()
         "all" => document.push(json!({"CALLBACK_PLUGINS": plugins})),
         _ => document.extend(plugins),
     }
-    crate::cli::print(&match format {
+    crate::cli::stdout::print(&match format {
         Dump::Display => text,
         Dump::Json => crate::output::nice_json(&document.into()) + "\n",
         Dump::Yaml => to_yaml(&document.into()),

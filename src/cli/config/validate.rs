@@ -1,7 +1,7 @@
 //! `windlass config validate`: reports unknown settings.
 
 use super::{Described, Validate, Which};
-use crate::cli::print;
+use crate::cli::stdout::print;
 use crate::error::Result;
 use crate::output::{Color, Printer, Secrets};
 use crate::settings::{base, galaxy_servers, others};

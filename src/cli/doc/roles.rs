@@ -27,7 +27,7 @@ pub(super) fn all(folders: &[PathBuf], files: &Files) -> Result<Vec<RoleDoc>> {
                 continue;
             }
             if let Some(Value::Object(entries)) = argument_specs(&path, files)?.map(|specs| specs.to_json()) {
-                roles.push(RoleDoc { name, path: crate::vars::absolute(&path), entries });
+                roles.push(RoleDoc { name, path: crate::paths::absolute(&path), entries });
             }
         }
     }

@@ -60,7 +60,10 @@ impl Explainer<'_> {
             ("item", item.and_then(|group| group.items.first()).cloned().unwrap_or_default()),
         ];
         facts.extend(target.includes.iter().map(|include| {
-            ("included at", format!("{} ({})", crate::strategy::task_label(include), self.places.span(&include.span)))
+            (
+                "included at",
+                format!("{} ({})", crate::playbook::label::of_task(include, None), self.places.span(&include.span)),
+            )
         }));
         let rows: Vec<Vec<String>> = facts
             .into_iter()

@@ -69,7 +69,7 @@ impl Explainer<'_> {
                     let Some(target) = listed.into_iter().next() else { continue };
                     let scope = entered.scope(&host, Some(&target.task));
                     known.extend(scope.names());
-                    let label = crate::strategy::task_label(&target.task);
+                    let label = crate::playbook::label::of_task(&target.task, None);
                     let title = Title {
                         plays: vec![(*number, entered.name.clone(), entered.play.span.clone())],
                         task: Some((label, target.task.span.clone())),
@@ -249,7 +249,7 @@ impl Explained {
                 "written": one.written,
             })
         };
-        let setter = |(task, how): &(Arc<Task>, &str)| json!({"by": how, "task": crate::strategy::task_label(task), "place": place::json(Some(&task.span))});
+        let setter = |(task, how): &(Arc<Task>, &str)| json!({"by": how, "task": crate::playbook::label::of_task(task, None), "place": place::json(Some(&task.span))});
         let mut json = self.winner.to_json();
         if let Some(map) = json.as_object_mut() {
             map.remove("name");
@@ -307,7 +307,7 @@ impl Explained {
         if !self.setters.is_empty() {
             lines.push("  a run may set it, which outranks all but -e and parameters".to_owned());
             for (task, how) in &self.setters {
-                let label = crate::strategy::task_label(task);
+                let label = crate::playbook::label::of_task(task, None);
                 lines.push(format!("    {how} at {}, task '{label}'", places.span(&task.span)));
             }
         }

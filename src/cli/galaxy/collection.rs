@@ -24,7 +24,7 @@ pub(super) use self::signature::{Options as SignatureOptions, Signatures};
 use self::tree::Tree;
 use self::verify::Verifier;
 use super::lock::Lock;
-use super::{Common, Galaxy};
+use super::state::{Common, Galaxy};
 use crate::error::{Error, Result};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -230,7 +230,7 @@ fn wanted(words: &[String], file: Option<&Path>, signatures: &[String], galaxy: 
     if !words.is_empty() {
         return Err(Error::new("The positional collection_name arg and --requirements-file are mutually exclusive."));
     }
-    let path = crate::vars::absolute(&crate::settings::expand_home(&file.to_string_lossy()));
+    let path = crate::paths::absolute(&crate::settings::expand_home(&file.to_string_lossy()));
     Ok(super::requirement::read(&path, &galaxy.files)?.collections)
 }
 
@@ -239,7 +239,7 @@ fn roots(given: &[String], galaxy: &Galaxy) -> Vec<PathBuf> {
     let given = given.iter().flat_map(|text| text.split(':')).filter(|part| !part.is_empty());
     let given = given.map(crate::settings::expand_home);
     let all = given.chain(galaxy.settings.code.collections_path.iter().cloned());
-    all.map(|path| installed::root(&crate::vars::absolute(&path))).collect()
+    all.map(|path| installed::root(&crate::paths::absolute(&path))).collect()
 }
 
 fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
@@ -249,7 +249,7 @@ fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
     let lock_path = requirements.unwrap_or(Path::new("")).with_extension("lock");
     let locked = if arguments.locked { Some(Lock::read(&lock_path, &galaxy.files)?.collections) } else { None };
     if let Some(path) = &arguments.collections_path {
-        warn_of_unused(&installed::root(&crate::vars::absolute(&crate::settings::expand_home(path))), galaxy);
+        warn_of_unused(&installed::root(&crate::paths::absolute(&crate::settings::expand_home(path))), galaxy);
     }
     let installer = Installer {
         force: arguments.force || arguments.force_with_deps,
@@ -288,8 +288,8 @@ fn warn_of_unused(root: &Path, galaxy: &Galaxy) {
 }
 
 fn build(folder: &Path, arguments: &Build, galaxy: &Galaxy) -> Result<()> {
-    let tree = Tree::read(&crate::vars::absolute(folder), galaxy)?;
-    let output = crate::vars::absolute(&arguments.output_path);
+    let tree = Tree::read(&crate::paths::absolute(folder), galaxy)?;
+    let output = crate::paths::absolute(&arguments.output_path);
     let path = output.join(archive_name(&tree.manifest));
     if path.is_dir() {
         return Err(Error::new(format!(

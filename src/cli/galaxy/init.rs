@@ -8,7 +8,7 @@ use regex::Regex;
 use windlass_template::{Context, Engine, Options, TemplateOptions};
 use windlass_yaml::{Key, Mapping, Node, Source, Span, Text};
 
-use super::{Common, Galaxy};
+use super::state::{Common, Galaxy};
 use crate::error::{Error, Result};
 use crate::playbook::StaticScope;
 

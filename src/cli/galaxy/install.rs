@@ -4,11 +4,11 @@ use std::path::Path;
 
 use windlass_yaml::emit::{DumpOptions, Item, dump};
 
-use super::Galaxy;
 use super::fetch::{self, Fetched, copy_tree, tree_digest};
 use super::lock::{Entry, find};
 use super::requirement::{Requirement, dependencies};
 use super::server::Servers;
+use super::state::Galaxy;
 use crate::error::{Error, Result};
 
 /// File that records a role's installation, as with ansible-galaxy.

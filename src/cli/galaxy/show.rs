@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::Galaxy;
 use super::install::{Installed, check_name};
 use super::server::Servers;
+use super::state::Galaxy;
 use crate::error::{Error, Result};
 
 /// Keys of a server's answer that are not printed.

@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments, state: &State, printer: &Printer) -> Re
         Format::Text => print(&comparison, printer),
         Format::Json => {
             let json = serde_json::to_value(&comparison).unwrap_or_default();
-            super::super::print(&(nice_json(&json) + "\n"))?;
+            super::super::stdout::print(&(nice_json(&json) + "\n"))?;
         }
     }
     Ok(u8::from(!comparison.is_empty()))

@@ -55,11 +55,11 @@ pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
     }
     let shown = command(words.iter().map(String::as_str));
     if arguments.dry_run {
-        super::super::print(&format!("{}\n", crate::output::printable(&shown)))?;
+        super::super::stdout::print(&format!("{}\n", crate::output::printable(&shown)))?;
         return Ok(0);
     }
     Printer::plain(Secrets::of_process()).error_line(&format!("{}: {shown}", directory.display()), Color::Plain);
-    let error = Command::new(super::super::own_program()?).args(words).current_dir(directory).exec();
+    let error = Command::new(super::super::child::own_program()?).args(words).current_dir(directory).exec();
     Err(Error::new(format!("the command cannot be started: {error}")))
 }
 

@@ -2,7 +2,7 @@
 
 use windlass_yaml::Node;
 
-use super::Context;
+use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{COMMAND_INSTEAD_OF_MODULE, COMMAND_INSTEAD_OF_SHELL, NO_CHANGED_WHEN};
 use crate::lint::source::{is_template, place_of};

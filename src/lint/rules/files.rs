@@ -2,7 +2,7 @@
 
 use windlass_yaml::{Node, Value};
 
-use super::Context;
+use crate::lint::context::Context;
 use crate::lint::finding::{Edit, Finding};
 use crate::lint::rule::{RISKY_FILE_PERMISSIONS, RISKY_OCTAL, Severity};
 use crate::lint::source::{is_dynamic, place_of};

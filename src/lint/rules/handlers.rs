@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use windlass_yaml::Node;
 
-use super::Context;
 use crate::error::nearest;
+use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{HANDLER_UNKNOWN, HANDLER_UNUSED, Severity};
 use crate::lint::source::{is_template, place_of};

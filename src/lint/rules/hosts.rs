@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use windlass_inventory::{Inventory, split_pattern};
 
-use super::Context;
 use crate::error::nearest;
+use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::UNKNOWN_GROUP;
 use crate::lint::source::{is_template, place_of};

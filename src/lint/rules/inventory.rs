@@ -6,9 +6,9 @@ use std::path::Path;
 use windlass_inventory::{Inventory, split_pattern};
 use windlass_yaml::Span;
 
-use super::Context;
 use super::hosts::added_names;
 use crate::error::nearest;
+use crate::lint::context::Context;
 use crate::lint::finding::{Finding, Place};
 use crate::lint::rule::{DUPLICATE_HOST, INVENTORY_SYNTAX, MISSPELT_GROUP, MISSPELT_VARIABLE, Severity};
 use crate::lint::source::{Kind, SourceFile, is_template, place_of};
@@ -159,7 +159,7 @@ fn misspelling<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
 impl Context<'_> {
     /// The file of the project that contains a position.
     fn file_of(&self, span: &Span) -> Option<&SourceFile> {
-        let path = crate::vars::absolute(Path::new(&span.source.name));
+        let path = crate::paths::absolute(Path::new(&span.source.name));
         self.inventory_files.get(&path).and_then(|index| self.files.get(*index)).filter(|file| file.is_chosen)
     }
 }

@@ -2,8 +2,8 @@
 
 use windlass_yaml::{Key, Mapping};
 
-use super::Context;
 use crate::error::nearest;
+use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{DEPRECATED, Rule, SYNTAX_ERROR, Severity, UNKNOWN_KEYWORD};
 use crate::lint::source::{SourceFile, is_template, place_of};

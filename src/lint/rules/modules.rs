@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use windlass_yaml::Span;
 
-use super::Context;
 use crate::error::nearest;
 use crate::foreign::Resolution;
+use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{DEPRECATED, MISSING_COLLECTION, Severity, UNKNOWN_KEYWORD, UNKNOWN_MODULE};
 use crate::lint::source::{is_template, place_of};

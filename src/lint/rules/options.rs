@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use windlass_modules::{Kind, Opt, Spec, type_fault};
 use windlass_yaml::{Key, Mapping, Node, Span, Value};
 
-use super::Context;
 use crate::error::nearest;
 use crate::foreign::Resolution;
+use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{MODULE_OPTION, PLAINTEXT_SECRET};
 use crate::lint::source::{SourceFile, is_dynamic, is_template, place_of};

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use windlass_yaml::Node;
 
-use super::Context;
 use crate::error::nearest;
+use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{ROLE_ARGUMENT, Severity};
 use crate::lint::source::{Kind, SourceFile, is_dynamic, is_template, place_of};

@@ -2,7 +2,7 @@
 
 use windlass_yaml::{Node, Value, Warning};
 
-use super::Context;
+use crate::lint::context::Context;
 use crate::lint::finding::{Edit, Finding};
 use crate::lint::rule::{DUPLICATE_KEY, NAME_CASING, NAME_MISSING, YAML_TRUTHY};
 use crate::lint::source::{SourceFile, place_of};

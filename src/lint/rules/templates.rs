@@ -4,8 +4,8 @@ use windlass_template::PluginKind;
 use windlass_template::uses::{self, Form, LiteralComparison, Use, UseKind, Uses};
 use windlass_yaml::{Node, Options, Source, Value};
 
-use super::{Context, Parsed};
 use crate::error::nearest;
+use crate::lint::context::{Context, Parsed};
 use crate::lint::finding::{Edit, Finding, Place};
 use crate::lint::rule::{
     JINJA_SPACING, LITERAL_COMPARE, Rule, TEMPLATE_SYNTAX, UNKNOWN_FILTER, UNKNOWN_TEST, WHEN_BRACES,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use windlass_template::uses::UseKind;
 
-use super::Context;
 use crate::error::nearest;
+use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{UNDEFINED_VARIABLE, UNUSED_VARIABLE};
 use crate::lint::source::{Kind, place_of};

@@ -124,7 +124,7 @@ impl Progress {
     /// Finds the start of a task in an earlier run, and expects the rest to take as long as it took then.
     fn locate(&mut self, task: &Arc<Task>) {
         let Some(forecast) = &self.forecast else { return };
-        let place = (self.number, self.batch, crate::strategy::named(task));
+        let place = (self.number, self.batch, crate::playbook::label::with_position(task));
         let times = self.reached.entry(place.clone()).or_default();
         if let Some(remaining) = forecast.remaining(&place, *times) {
             self.end = Some(Instant::now() + remaining);

@@ -7,9 +7,9 @@ use windlass_yaml::Mapping;
 
 use super::RoleRequest;
 use crate::error::{Error, Result, did_you_mean};
+use crate::paths::without_parents;
 use crate::playbook::load::Loader;
 use crate::playbook::model::Role;
-use crate::vars::without_parents;
 
 impl Loader {
     /// Directory of a role. It is searched in its named collection, in the given `collections`, and in the search path
@@ -46,7 +46,7 @@ impl Loader {
         let found = folders.iter().map(|folder| without_parents(&folder.join(name))).find(|path| path.is_dir());
         found.ok_or_else(|| {
             let shown: Vec<_> =
-                folders.iter().map(|folder| crate::vars::absolute(folder).display().to_string()).collect();
+                folders.iter().map(|folder| crate::paths::absolute(folder).display().to_string()).collect();
             let existing: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
             let hint = did_you_mean(name, existing.iter().map(String::as_str)).map(|hint| format!("{hint} "));
             Error::parse(format!("the role '{name}' was not found"), &request.span).generic().hint(format!(

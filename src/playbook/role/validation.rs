@@ -56,7 +56,7 @@ impl Loader {
         let mut args = Mapping::new();
         args.insert_str("argument_spec", options.into_literal());
         let mut described = Mapping::new();
-        let folder = crate::vars::absolute(path).display().to_string();
+        let folder = crate::paths::absolute(path).display().to_string();
         // Ansible reports a collection's role by its short name.
         let of_collection = path.components().any(|part| part.as_os_str() == "ansible_collections");
         let name = request.name.rsplit('.').next().filter(|_| of_collection).unwrap_or(&request.name);

@@ -11,11 +11,10 @@ use windlass_yaml::{Node, Span};
 
 use super::ask::{Echo, ask};
 use super::execute::{HostOutcome, TaskOnHost};
-use super::label;
 use super::play::{Batch, Strategy};
 use crate::error::{Error, Result};
 use crate::output::Event;
-use crate::playbook::Task;
+use crate::playbook::{Task, label};
 use crate::vars::given;
 use statement::Statement;
 

@@ -9,7 +9,7 @@ use windlass_yaml::Node;
 use super::{Entered, Listed};
 use crate::error::Result;
 use crate::journal::{At, Done, ItemDone, Journal, Record};
-use crate::playbook::{Play, Task};
+use crate::playbook::{Play, Task, label};
 use crate::strategy::recording;
 use crate::strategy::store::Store;
 use crate::vars::truth;
@@ -86,8 +86,8 @@ fn restore(
     journal: &Journal,
 ) -> Result<()> {
     let tasks: HashMap<String, &Arc<Task>> =
-        before.iter().map(|listed| (recording::named(&listed.task), &listed.task)).collect();
-    let end = recording::named(&target.task);
+        before.iter().map(|listed| (label::with_position(&listed.task), &listed.task)).collect();
+    let end = label::with_position(&target.task);
     let mut items: HashMap<&At, Vec<ItemDone>> = HashMap::new();
     for record in &journal.records {
         match record {

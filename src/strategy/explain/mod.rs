@@ -21,7 +21,7 @@ use super::execute::{Shared, TaskOnHost};
 use super::run::{PlaybookRun, play_name, vars_files};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
-use crate::playbook::{Frame, FrameKind, On, Play, Task, is_keyword};
+use crate::playbook::{Frame, FrameKind, On, Play, Task, is_keyword, label};
 use crate::vars::{Choice, ConnectionVariables, TaskScope, VarMap, World, connection_choices};
 
 /// A play with its hosts and variables, entered without running it.
@@ -216,12 +216,12 @@ const FACTS: &str = "facts, which a run gathers";
 
 /// Name of a task in journals.
 pub(crate) fn recorded(task: &Arc<Task>) -> String {
-    super::recording::named(task)
+    label::with_position(task)
 }
 
 /// Label of a task with its host's variables.
 pub(crate) fn label(task: &Arc<Task>, context: &Context) -> String {
-    super::label::of_task(task, Some(context))
+    crate::playbook::label::of_task(task, Some(context))
 }
 
 /// Frame that a condition of a task comes from: the task itself, or an enclosing one.

@@ -7,14 +7,14 @@ use windlass_yaml::emit::{DumpOptions, Item, dump};
 use super::given::{Content, Given};
 use super::install::{self, Request};
 use super::{Download, archive, archive_name, wanted};
-use crate::cli::galaxy::Galaxy;
+use crate::cli::galaxy::state::Galaxy;
 use crate::error::{Error, Result};
 
 /// Downloads collections and writes a requirements file for them.
 pub(super) fn run(arguments: &Download, galaxy: &Galaxy) -> Result<u8> {
     let options = &arguments.wanted;
     let requirements = wanted(&options.sources, options.requirements.as_deref(), &[], galaxy)?;
-    let to = crate::vars::absolute(&crate::settings::expand_home(&arguments.download_path.to_string_lossy()));
+    let to = crate::paths::absolute(&crate::settings::expand_home(&arguments.download_path.to_string_lossy()));
     let fail = |error: std::io::Error| Error::new(format!("{} cannot be written: {error}", to.display()));
     std::fs::create_dir_all(&to).map_err(fail)?;
     galaxy.say("Process download dependency map");

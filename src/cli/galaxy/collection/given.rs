@@ -11,7 +11,7 @@ use super::requirement::{Requirement, collections_in};
 use super::tree::Tree;
 use crate::cli::galaxy::fetch::{self, Checkout};
 use crate::cli::galaxy::server::Servers;
-use crate::cli::galaxy::{Common, Galaxy};
+use crate::cli::galaxy::state::{Common, Galaxy};
 use crate::error::{Error, Result};
 
 /// A collection that needs no server to be described.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::name::Name;
 use crate::cli::galaxy::init::{make_folder, prepare, write};
-use crate::cli::galaxy::{Common, Galaxy};
+use crate::cli::galaxy::state::{Common, Galaxy};
 use crate::error::Result;
 
 #[derive(Debug, Args)]

@@ -15,7 +15,7 @@ use super::verify;
 use crate::cli::galaxy::fetch;
 use crate::cli::galaxy::lock::{Entry, find};
 use crate::cli::galaxy::server::{Server, Servers};
-use crate::cli::galaxy::{Common, Galaxy};
+use crate::cli::galaxy::state::{Common, Galaxy};
 use crate::error::{Error, Result};
 
 /// Reason why the content of a source is not the one in the lock file.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::manifest::{FILES, MANIFEST, Manifest, dependencies};
 use super::name::{Name, Range};
 use super::tree;
-use crate::cli::galaxy::Galaxy;
+use crate::cli::galaxy::state::Galaxy;
 use crate::error::{Error, Result};
 
 /// Directory below a collections path that has the namespaces.

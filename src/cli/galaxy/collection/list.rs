@@ -8,7 +8,7 @@ use windlass_yaml::emit::{DumpOptions, Item, dump};
 use super::Format;
 use super::installed::{self, Installed};
 use super::name::Name;
-use crate::cli::galaxy::Galaxy;
+use crate::cli::galaxy::state::Galaxy;
 use crate::error::{Error, Result};
 
 /// Lists the collections below these directories of namespaces, or only the named one.

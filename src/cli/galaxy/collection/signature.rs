@@ -12,8 +12,9 @@ use serde_json::Value;
 use windlass_bounds::child::{self, Limits};
 
 use super::name::Name;
+use crate::cli::galaxy::fetch;
 use crate::cli::galaxy::server::Server;
-use crate::cli::galaxy::{Galaxy, fetch};
+use crate::cli::galaxy::state::Galaxy;
 use crate::error::{Error, Result};
 
 /// Time for GnuPG to verify one signature.
@@ -133,7 +134,7 @@ impl<'a> Signatures<'a> {
             Some(path) => Some(crate::settings::expand_home(&path.to_string_lossy())),
             None => setting("GALAXY_GPG_KEYRING")?.map(PathBuf::from),
         };
-        let keyring = keyring.filter(|_| !is_disabled).map(|path| crate::vars::absolute(&path));
+        let keyring = keyring.filter(|_| !is_disabled).map(|path| crate::paths::absolute(&path));
         if let Some(path) = keyring.as_ref().filter(|path| !path.is_file()) {
             return Err(Error::new(format!("the keyring `{}` does not exist", path.display()))
                 .hint("import keys into it: `gpg --no-default-keyring --keyring FILE --import KEY.asc`"));

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::archive::{write_file, write_manifest};
 use super::manifest::{Entry, FILES, MANIFEST, Manifest, file_sha256};
-use crate::cli::galaxy::Galaxy;
+use crate::cli::galaxy::state::Galaxy;
 use crate::error::{Error, Result};
 
 /// Fields of `galaxy.yml` in the order of `collection_info`.

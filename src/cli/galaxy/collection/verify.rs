@@ -9,7 +9,7 @@ use super::manifest::{FILES, MANIFEST, Manifest, file_sha256, sha256};
 use super::requirement::Requirement;
 use super::signature::Signatures;
 use crate::cli::galaxy::server::Servers;
-use crate::cli::galaxy::{Common, Galaxy};
+use crate::cli::galaxy::state::{Common, Galaxy};
 use crate::error::{Error, Result};
 
 /// Where and how collections are verified.

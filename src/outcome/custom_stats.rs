@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::outcome::StatsUpdate;
+use super::effect::StatsUpdate;
 
 /// Statistics of the whole run and of single hosts.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,13 +1,14 @@
 //! Names of tasks and hosts in the output.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use windlass_template::Context;
 
-use crate::playbook::Task;
+use super::model::Task;
 
 /// `role : name`. A task without a name is labelled by its action.
-pub(super) fn of_task(task: &Arc<Task>, context: Option<&Context>) -> String {
+pub(crate) fn of_task(task: &Arc<Task>, context: Option<&Context>) -> String {
     let name = match (&task.name, context) {
         (Some(node), Some(context)) => context.render_tolerant(node),
         (Some(node), None) => node.scalar_text().unwrap_or_default(),
@@ -24,8 +25,18 @@ pub(super) fn of_task(task: &Arc<Task>, context: Option<&Context>) -> String {
     }
 }
 
+/// Identifies a task by label and position, which are equal in every run over the same files.
+pub(crate) fn with_position(task: &Arc<Task>) -> String {
+    let label = of_task(task, None);
+    if !task.span.is_located() {
+        return format!("'{label}'");
+    }
+    let file = crate::paths::absolute(Path::new(&task.span.source.name));
+    format!("'{label}' ({}:{})", file.display(), task.span.line)
+}
+
 /// `host`, or `host -> other` for a delegated task, with the other's address if it differs from its name.
-pub(super) fn of_host(host: &str, delegate: Option<&str>, address: Option<&str>) -> String {
+pub(crate) fn of_host(host: &str, delegate: Option<&str>, address: Option<&str>) -> String {
     match (delegate, address) {
         (Some(other), Some(address)) if other != host && address != other => format!("{host} -> {other}({address})"),
         (Some(other), _) if other != host => format!("{host} -> {other}"),

@@ -1,0 +1,39 @@
+//! What the checks read of a project.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use windlass_inventory::{Inventory, Problem};
+use windlass_template::uses::{Fault, Form, Uses};
+use windlass_yaml::Node;
+
+use super::names::Names;
+use super::source::SourceFile;
+use super::walk::Tree;
+use crate::foreign::Modules;
+
+/// A text with the names that it uses.
+pub(super) struct Parsed<'p> {
+    pub(super) file: &'p SourceFile,
+    /// The value in a YAML file; `None` for a template file.
+    pub(super) node: Option<&'p Node>,
+    pub(super) form: Form,
+    pub(super) task_line: Option<u32>,
+    pub(super) uses: Result<Uses, Fault>,
+}
+
+/// Everything that checks read.
+pub(super) struct Context<'p> {
+    pub(super) files: &'p [SourceFile],
+    /// Directories of roles.
+    pub(super) roles: &'p [&'p Path],
+    pub(super) tree: &'p Tree<'p>,
+    pub(super) names: &'p Names<'p>,
+    pub(super) parsed: &'p [Parsed<'p>],
+    pub(super) modules: &'p Modules,
+    pub(super) inventory: Option<&'p Inventory>,
+    /// Problems of the inventory's files.
+    pub(super) problems: &'p [Problem],
+    /// Indexes of the inventory's files by absolute path.
+    pub(super) inventory_files: &'p HashMap<PathBuf, usize>,
+}
