@@ -1,4 +1,4 @@
-//! What the checks read of a project.
+//! The data of a project that checks read.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
