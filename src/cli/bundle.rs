@@ -26,7 +26,11 @@ use crate::settings::{Config, Settings};
   windlass bundle create -i inventory/prod --sign ~/.ssh/id_ed25519 prod.bundle
   windlass bundle create -i inventory/prod --since prod.bundle --sign ~/.ssh/id_ed25519 next.bundle
   windlass bundle verify --allowed-signers signers prod.bundle
+  windlass bundle list prod.bundle
   windlass bundle diff prod.bundle next.bundle
+  windlass bundle sign --key ~/.ssh/id_ed25519 prod.bundle
+  windlass bundle unpack --allowed-signers signers prod.bundle mirror
+  windlass bundle serve --allowed-signers signers --listen 192.0.2.1:8080 prod.bundle mirror
   windlass playbook -i inventory/prod playbooks/cluster.yml -e bundle=prod.bundle \\
     -e bundle_allowed_signers=signers")]
 pub(super) struct Arguments {

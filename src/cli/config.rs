@@ -20,6 +20,7 @@ mod validate;
   windlass config dump --only-changed            # show settings that are set
   windlass config list                           # describe all settings
   windlass config init --disabled > ansible.cfg  # start a configuration file
+  windlass config view                           # print the configuration file
   windlass config validate                       # find unknown settings")]
 pub(super) struct Arguments {
     #[command(subcommand)]

@@ -26,6 +26,10 @@ use crate::error::{Error, Result};
   windlass galaxy install -r requirements.yml --lock             # pin what was installed
   windlass galaxy install git+https://example.com/role.git,v1.2  # install from git
   windlass galaxy init my_role --init-path roles                 # create a role
+  windlass galaxy list                                           # list installed roles
+  windlass galaxy info geerlingguy.nginx                         # show details of a role
+  windlass galaxy remove geerlingguy.nginx                       # remove a role
+  windlass galaxy role install geerlingguy.nginx                 # install a role alone
   windlass galaxy collection install community.general:>=8.0.0   # install a collection
   windlass galaxy collection verify community.general            # find changed files")]
 pub(super) struct Arguments {

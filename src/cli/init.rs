@@ -22,6 +22,7 @@ use crate::settings::{Config, Settings};
 #[command(after_help = "Examples:\n  \
     windlass init project shop --host web1=192.0.2.11 --host web2=192.0.2.12 --user admin\n  \
     windlass init kubernetes prod --control-plane cp1=192.0.2.21 --worker w1=192.0.2.31\n  \
+    windlass init inventory\n  \
     windlass init role nginx\n  \
     windlass init module queue_length")]
 pub(super) struct Arguments {

@@ -20,7 +20,10 @@ use windlass_lab::{
 #[command(after_help = "Examples:
   windlass lab up --nodes 3 --memory 2G  # start three hosts
   windlass lab inventory > hosts.ini     # write an inventory
+  windlass lab status                    # list the hosts
   windlass lab ssh node1                 # open a shell
+  windlass lab kill node1                # cut its power
+  windlass lab start node1               # boot it again
   windlass lab down                      # remove everything")]
 pub(super) struct LabArguments {
     #[command(subcommand)]

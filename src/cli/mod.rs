@@ -197,9 +197,11 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 
 /// Parses a command line. One with a name of Ansible's has no subcommand, nor has its usage.
 fn parse(arguments: Vec<OsString>, name: Option<&AnsibleName>) -> clap::error::Result<Verb> {
-    let mut command = Cli::command();
+    let mut command = command();
     let of_name = name.and_then(|(name, verb, read)| Some((*name, command.find_subcommand_mut(verb)?, read)));
-    let Some((name, verb, read)) = of_name else { return Cli::try_parse_from(arguments).map(|cli| cli.verb) };
+    let Some((name, verb, read)) = of_name else {
+        return Cli::from_arg_matches(&command.try_get_matches_from(arguments)?).map(|cli| cli.verb);
+    };
     let verb = std::mem::take(verb).name(name).bin_name(name).max_term_width(WIDEST_HELP);
     read(&verb.version(env!("CARGO_PKG_VERSION")).try_get_matches_from(arguments)?)
 }
@@ -314,9 +316,27 @@ fn found(program: &Path) -> PathBuf {
     there.unwrap_or_else(|| crate::paths::absolute(program))
 }
 
-/// The command's definition, for documentation and completion.
+/// The command line's definition.
 pub fn command() -> clap::Command {
-    Cli::command()
+    let mut command = Cli::command();
+    share_examples(&mut command, "windlass");
+    command
+}
+
+/// Gives subcommands without examples those of the command above that call them.
+fn share_examples(command: &mut clap::Command, words: &str) {
+    let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    for subcommand in command.get_subcommands_mut() {
+        let words = format!("{words} {}", subcommand.get_name());
+        let calls = |line: &&str| {
+            line.trim_start().strip_prefix(&words).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        let calling: Vec<&str> = examples.lines().filter(calls).collect();
+        if subcommand.get_after_help().is_none() && !calling.is_empty() {
+            *subcommand = std::mem::take(subcommand).after_help(format!("Examples:\n{}", calling.join("\n")));
+        }
+        share_examples(subcommand, &words);
+    }
 }
 
 #[cfg(test)]

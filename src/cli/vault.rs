@@ -25,6 +25,9 @@ use crate::settings::{Config, Settings};
   windlass vault create secrets.yml                              # write a new encrypted file
   windlass vault encrypt secrets.yml --vault-password-file pass  # encrypt a file in place
   windlass vault view secrets.yml -J                             # print it, asking for the password
+  windlass vault edit secrets.yml                                # change it in an editor
+  windlass vault decrypt secrets.yml                             # decrypt a file in place
+  windlass vault textconv secrets.yml                            # print it for git diff
   windlass vault encrypt_string --name db_password s3cret        # encrypt one value
   windlass vault rekey . --new-vault-password-file new           # re-encrypt a whole project")]
 pub(super) struct Arguments {
