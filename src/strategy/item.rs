@@ -262,7 +262,8 @@ impl TaskOnHost {
             Err(failure) => return self.unknown_part(failure, "an argument").map(Prepared::Skipped),
         };
         // `set_fact` and `add_host` show their arguments before the variables exist.
-        secrecy::learn(&self.shared.secrets, |name| args.get(name).cloned().map(Variable::Data));
+        let passwords = args.iter().filter(|(name, _)| secrecy::is_password(name));
+        passwords.for_each(|(_, password)| secrecy::learn_value(&self.shared.secrets, password));
         let args = action::checked(self.task.short_action(), &self.task.action, args)?;
         self.check_notify(context)?;
         // A misspelt word must not count as false: the task would run as the wrong user, or show a secret.
