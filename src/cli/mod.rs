@@ -165,7 +165,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         .unwrap_or_default();
     let name = ANSIBLE_NAMES.iter().find(|(name, ..)| *name == called);
     let program = arguments.first().cloned().unwrap_or_default();
-    let verb = match parse(arguments, name) {
+    let verb = match parse(&arguments, name) {
         Ok(verb) => verb,
         Err(error) => match (error.kind(), name) {
             (clap::error::ErrorKind::DisplayVersion, Some((name, ..))) => {
@@ -195,9 +195,25 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// Kind of the answer to a command that lacks its subcommand.
+const HELP_WITHOUT_VERB: clap::error::ErrorKind = clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+
 /// Parses a command line. One with a name of Ansible's has no subcommand, nor has its usage.
-fn parse(arguments: Vec<OsString>, name: Option<&AnsibleName>) -> clap::error::Result<Verb> {
-    let mut command = command();
+fn parse(arguments: &[OsString], name: Option<&AnsibleName>) -> clap::error::Result<Verb> {
+    match parse_by(Cli::command(), arguments, name) {
+        // Only help shows examples, so no other start collects them.
+        Err(answer) if !answer.use_stderr() || answer.kind() == HELP_WITHOUT_VERB => {
+            parse_by(command(), arguments, name)
+        }
+        outcome => outcome,
+    }
+}
+
+fn parse_by(
+    mut command: clap::Command,
+    arguments: &[OsString],
+    name: Option<&AnsibleName>,
+) -> clap::error::Result<Verb> {
     let of_name = name.and_then(|(name, verb, read)| Some((*name, command.find_subcommand_mut(verb)?, read)));
     let Some((name, verb, read)) = of_name else {
         return Cli::from_arg_matches(&command.try_get_matches_from(arguments)?).map(|cli| cli.verb);
@@ -346,7 +362,7 @@ mod tests {
     #[test]
     fn usage_of_ansible_names_has_no_subcommand() {
         for name in ANSIBLE_NAMES {
-            let help = parse(vec![name.0.into(), "--help".into()], Some(name)).unwrap_err().to_string();
+            let help = parse(&[name.0.into(), "--help".into()], Some(name)).unwrap_err().to_string();
             assert!(help.contains(&format!("Usage: {} ", name.0)), "{help}");
             assert!(!help.contains(&format!("{} {} ", name.0, name.1)), "{help}");
         }

@@ -22,7 +22,11 @@ pub(super) fn asked() -> Vec<&'static str> {
 /// Asks at the terminal without echo. Without a terminal, reads a line of standard input. `option` names a file with
 /// the password instead, if there is such an option.
 pub(super) fn ask(prompt: &str, option: Option<&'static str>) -> Result<String> {
-    ASKED.lock().unwrap_or_else(PoisonError::into_inner).extend(option);
+    {
+        let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = option.filter(|option| !asked.contains(option));
+        asked.extend(new);
+    }
     let failed =
         |reason: String| Error::new(format!("cannot ask for '{}': {reason}", prompt.trim_end_matches([':', ' '])));
     if std::fs::File::open("/dev/tty").is_ok() {

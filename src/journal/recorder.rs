@@ -282,6 +282,12 @@ impl Recorder {
         self.notified.lock().unwrap_or_else(PoisonError::into_inner).contains(&key)
     }
 
+    /// Remembers a notification. Returns whether it is the first of this handler on the host.
+    fn remember_notification(&self, place: &Place, host: &str, handler: &str) -> bool {
+        let key = (host.to_owned(), place.play.clone(), handler.to_owned());
+        self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
+    }
+
     /// Waits until a line is on disk.
     pub(crate) async fn durable(&self, line: u64) {
         self.log.durable(line).await;
@@ -340,8 +346,7 @@ impl Recorder {
         let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
         let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
         for handler in &outcome.notify {
-            let key = (outcome.host.to_string(), place.play.clone(), handler.clone());
-            if self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+            if self.remember_notification(place, &outcome.host, handler) {
                 self.note(&Event::Notified(self.entry(place, &outcome.host, handler)));
             }
         }
@@ -430,8 +435,7 @@ impl Recorder {
         match replay.step(&place.at, host, place.traits.once) {
             Step::Done(done, items) => {
                 for handler in &done.notify {
-                    let key = (host.to_owned(), place.play.clone(), handler.clone());
-                    self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+                    self.remember_notification(place, host, handler);
                     self.note(&Event::Notified(self.entry(place, host, handler)));
                 }
                 return Restored::Done(done, items);

@@ -9,8 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::executor::Cost;
 use crate::journal::Forecast;
-use crate::outcome::CustomStats;
-use crate::outcome::TaskResult;
+use crate::outcome::{CustomStats, TaskResult};
 use crate::playbook::Task;
 
 /// Status of a result.

@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use super::event::{Event, Recap, ResultEvent};
 use super::secrets::Secrets;
-use crate::outcome::CustomStats;
-use crate::outcome::{TaskResult, Unknown};
+use crate::outcome::{CustomStats, TaskResult, Unknown};
 use crate::playbook::Task;
 
 /// Maximum length of an unfinished line of live output to hold back, in bytes. The start of a longer one is printed.

@@ -173,19 +173,16 @@ fn inline(text: &str) -> String {
         }
     }
     // Bare addresses would become links.
-    let safe = safe.trim_start().replace("://", "&#58;//").replace("www.", "www&#46;");
+    let mut safe = safe.trim_start().replace("://", "&#58;//").replace("www.", "www&#46;");
     // At the start of a line it would become an item of a list, or a line under a heading.
     let after_number = safe.trim_start_matches(|letter: char| letter.is_ascii_digit());
-    match after_number.len() == safe.len() {
-        true if safe.starts_with(['-', '+', '=']) => format!("\\{safe}"),
-        false
-            if after_number.starts_with(['.', ')'])
-                && !after_number[1..].starts_with(|c: char| c.is_alphanumeric()) =>
-        {
-            format!("{}\\{after_number}", &safe[..safe.len() - after_number.len()])
-        }
-        _ => safe,
+    let digits = safe.len() - after_number.len();
+    let after_mark = after_number.strip_prefix(['.', ')']).filter(|_| digits > 0);
+    let is_numbered = after_mark.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
+    if is_numbered || safe.starts_with(['-', '+', '=']) {
+        safe.insert(digits, '\\');
     }
+    safe
 }
 
 /// Text as inline code, on one line. Backticks in it need a longer fence.

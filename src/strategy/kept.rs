@@ -64,15 +64,17 @@ impl Kept {
         let mut obstacle = None;
         // They count when they are stored: the values that the items of a loop set replace each other.
         let set = size_of_set_facts(result);
-        let is_crowded =
-            (of_host + needed + set).memory > HOST_CROWDED || (self.total() + needed + set).memory > RUN_CROWDED;
+        let totals = |needed: Size| (of_host + set + needed, self.total() + set + needed);
+        let (host_total, run_total) = totals(needed);
+        let is_crowded = host_total.memory > HOST_CROWDED || run_total.memory > RUN_CROWDED;
         if is_crowded && is_registered && result.is_known() {
             match self.spill(result, of_host) {
                 Ok(()) => needed = size_of_result(result, is_registered),
                 Err(why) => obstacle = Some(why),
             }
         }
-        match self.refusal(host, of_host + needed + set, self.total() + needed + set, obstacle) {
+        let (host_total, run_total) = totals(needed);
+        match self.refusal(host, host_total, run_total, obstacle) {
             Some(refusal) => Err(refusal),
             None => {
                 self.replace(Size::default(), needed);

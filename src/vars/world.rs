@@ -13,8 +13,7 @@ use windlass_yaml::Mapping;
 
 use super::facts::Facts;
 use super::scope::TaskScope;
-use crate::outcome::CustomStats;
-use crate::outcome::{InventoryChange, Size};
+use crate::outcome::{CustomStats, InventoryChange, Size};
 use crate::output::Secrets;
 use crate::playbook::{Play, Role};
 use crate::settings::Settings;

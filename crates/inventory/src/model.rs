@@ -141,7 +141,7 @@ pub struct Inventory {
     /// Patterns of `--limit`.
     pub(crate) limit: Option<Vec<String>>,
     pub(crate) group_names: GroupNames,
-    /// Whether sources were given, even if none could be read.
+    /// Whether a source could be read.
     pub(crate) was_read: bool,
     /// Replaced group names that still await a warning.
     pub(crate) replaced_names: Vec<String>,
