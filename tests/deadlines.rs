@@ -163,7 +163,7 @@ const DOCUMENTED: &[Row] = &[
     (
         "End of a run that `reconcile` or `fleet` stops",
         "60 s",
-        &[("src/cli/mod.rs", "const ENDING: std::time::Duration = std::time::Duration::from_secs(60);")],
+        &[("src/cli/child.rs", "const ENDING: std::time::Duration = std::time::Duration::from_secs(60);")],
     ),
     (
         "Rest of the output of a run of `fleet`",
