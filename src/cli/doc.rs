@@ -268,11 +268,12 @@ fn as_text(spec: &Spec) -> String {
     if !spec.examples.is_empty() {
         text.push_str(&format!("\nEXAMPLES:\n\n{}\n", spec.examples.trim_end()));
     }
-    if !spec.returns.is_empty() {
-        text.push_str("\nRETURN VALUES:\n");
-        for value in spec.returns {
-            text.push_str(&format!("\n- {} ({}, {})\n{}\n", value.name, value.kind, value.when, wrapped(value.doc, 8)));
-        }
+    text.push_str("\nRETURN VALUES:\n");
+    if spec.returns.is_empty() {
+        text.push_str("\n  Only those of every task, such as `changed`.\n");
+    }
+    for value in spec.returns {
+        text.push_str(&format!("\n- {} ({}, {})\n{}\n", value.name, value.kind, value.when, wrapped(value.doc, 8)));
     }
     text.push('\n');
     text

@@ -183,7 +183,7 @@ impl Module for OpensslPrivatekey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Make {
     Nothing,
-    Anew,
+    New,
     Convert,
 }
 
@@ -265,12 +265,12 @@ impl Task {
 
     fn decide(&self, args: &Args, found: Option<&Found>) -> Result<Make, Failure> {
         if !self.path.exists() || args.bool("force") {
-            return Ok(Make::Anew);
+            return Ok(Make::New);
         }
         let regenerate = args.required("regenerate")?;
         let Some(found) = found else {
             return match regenerate {
-                "always" | "full_idempotence" => Ok(Make::Anew),
+                "always" | "full_idempotence" => Ok(Make::New),
                 "never" => Ok(Make::Nothing),
                 _ => Err(Failure::new(format!(
                     "Unable to read the key {}. The key is protected with another passphrase / no passphrase / a passphrase, or broken. Will \
@@ -283,7 +283,7 @@ impl Task {
             || matches!(self.kind.as_str(), "RSA" | "DSA") && found.bits != self.size
             || self.curve.as_deref().is_some_and(|curve| found.curve.as_deref() != Some(curve));
         if regenerate == "always" || differs && matches!(regenerate, "partial_idempotence" | "full_idempotence") {
-            return Ok(Make::Anew);
+            return Ok(Make::New);
         }
         if differs && regenerate == "fail" {
             return Err(Failure::new(
@@ -298,7 +298,7 @@ impl Task {
             (true, "fail", _) => {
                 return Err(Failure::new("Key has wrong format. Will not proceed; set format_mismatch to convert."));
             }
-            (true, ..) => Make::Anew,
+            (true, ..) => Make::New,
         })
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Args, Failure, Host, Kind, Module, Opt, Plan, Spec,
+    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
     process::{self, Command},
 };
 
@@ -40,6 +40,12 @@ static SPEC: Spec = Spec {
     mutually_exclusive: &[&["resizefs", "uuid"]],
     examples: "- name: A file system for the database\n  community.general.filesystem:\n    fstype: ext4\n    dev: /dev/sdb1\n\n\
                - name: Use what the disk has gained\n  community.general.filesystem:\n    fstype: xfs\n    dev: /dev/vg/data\n    resizefs: true\n",
+    returns: &[Return {
+        name: "msg",
+        kind: "str",
+        when: "the device does not exist, or a filesystem is resized or gets another UUID",
+        doc: "Summary of the change, or output of the program that made it.",
+    }],
     ..Spec::EMPTY
 };
 

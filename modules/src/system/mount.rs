@@ -317,7 +317,7 @@ fn steps(state: &str, mounted: Option<&(String, String)>, in_table: bool, entry:
         }
         ("ephemeral" | "remounted", Some(_)) => vec![Step::Remount],
         ("remounted", None) => {
-            return Err(Failure::new(format!("{} is not mounted, so it cannot be mounted anew.", entry.point)));
+            return Err(Failure::new(format!("{} is not mounted, so it cannot be mounted again.", entry.point)));
         }
         _ => Vec::new(),
     })

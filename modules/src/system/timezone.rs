@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::config_file;
 use crate::{
-    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Spec,
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
     facts::{Root, systemd_runs},
     process::{self, Command, reason},
 };
@@ -28,6 +28,12 @@ static SPEC: Spec = Spec {
     ],
     required_one_of: &[&["hwclock", "name"]],
     examples: "- name: Universal time\n  community.general.timezone:\n    name: Etc/UTC\n",
+    returns: &[Return {
+        name: "msg",
+        kind: "str",
+        when: "the zone changed and the host has /etc/timezone",
+        doc: "Summary of the change of that file.",
+    }],
     ..Spec::EMPTY
 };
 

@@ -92,7 +92,7 @@ impl Module for BlockInFile {
             plan
         } else {
             plan.with_warning(
-                "The option marker must be one line with {mark} in it; otherwise the block is not found again and every run inserts it anew.",
+                "The option marker must be one line with {mark} in it; otherwise the block is not found again and every run inserts it again.",
             )
         })
     }

@@ -217,9 +217,9 @@ mod tests {
             let mut kept = Outcome::default();
             other.have(&user, &host, &mut kept).unwrap();
             assert!(!kept.changed && kept.warnings[0].starts_with("Found existing ssh key private file"));
-            let mut anew = Outcome::default();
-            Wanted { force: true, ..other.clone() }.have(&user, &host, &mut anew).unwrap();
-            assert!(anew.changed && anew.data["ssh_public_key"] != kept.data["ssh_public_key"]);
+            let mut replaced = Outcome::default();
+            Wanted { force: true, ..other.clone() }.have(&user, &host, &mut replaced).unwrap();
+            assert!(replaced.changed && replaced.data["ssh_public_key"] != kept.data["ssh_public_key"]);
             let mut second = Outcome::default();
             wanted.have(&user, &host, &mut second).unwrap();
             assert_eq!(first.data["ssh_public_key"], second.data["ssh_public_key"]);

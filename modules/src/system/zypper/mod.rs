@@ -8,7 +8,7 @@ use serde_json::json;
 
 use self::xml::{Answer, Solvable};
 use crate::{
-    Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Spec,
+    Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
     process::{self, Command, Output},
 };
 
@@ -63,6 +63,15 @@ static SPEC: Spec = Spec {
     examples: "- name: A package\n  community.general.zypper:\n    name: nginx>=1.20\n    update_cache: true\n\n\
                - name: All that is newer\n  community.general.zypper:\n    name: '*'\n    state: latest\n\n\
                - name: One instead of another\n  community.general.zypper:\n    name: [-exim, +postfix]\n",
+    returns: &[
+        Return { name: "name", kind: "list", when: "always", doc: "Packages that the task names." },
+        Return { name: "state", kind: "str", when: "always", doc: "State that the task asks for." },
+        Return { name: "update_cache", kind: "bool", when: "always", doc: "Whether the task asks for fresh metadata." },
+        Return { name: "rc", kind: "int", when: "always", doc: "Exit code of zypper, or 0 if it was not called." },
+        Return { name: "cmd", kind: "list", when: "zypper was called", doc: "Its command line." },
+        Return { name: "stdout", kind: "str", when: "packages changed, or zypper failed", doc: "Output of zypper." },
+        Return { name: "stderr", kind: "str", when: "packages changed, or zypper failed", doc: "Errors of zypper." },
+    ],
     ..Spec::EMPTY
 };
 
@@ -94,7 +103,7 @@ struct Package {
 
 /// The outcome of a zypper call.
 #[derive(Default)]
-struct Deed {
+struct Transaction {
     words: Vec<String>,
     solvables: Vec<Solvable>,
     output: Option<Output>,
@@ -115,7 +124,7 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         task.call("refresh", Vec::new())?;
     }
     let everything = names == ["*"];
-    let deed = match state {
+    let transaction = match state {
         "latest" | "dist-upgrade" if everything => {
             let patches = args.str("type") == Some("patch");
             let verb = if patches {
@@ -131,19 +140,19 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         "absent" | "removed" => task.remove(&names)?,
         _ => task.install(&names, state == "latest")?,
     };
-    let rc = deed.output.as_ref().map_or(0, |output| output.rc);
-    outcome.changed = matches!(rc, 0 | 102) && !deed.solvables.is_empty();
+    let rc = transaction.output.as_ref().map_or(0, |output| output.rc);
+    outcome.changed = matches!(rc, 0 | 102) && !transaction.solvables.is_empty();
     outcome.set("name", names);
     outcome.set("state", state);
     outcome.set("update_cache", args.bool("update_cache"));
     outcome.set("rc", rc);
-    if !deed.words.is_empty() {
-        outcome.set("cmd", deed.words);
+    if !transaction.words.is_empty() {
+        outcome.set("cmd", transaction.words);
     }
     if host.diff() {
-        outcome.set("diff", json!({ "prepared": summary(&deed.solvables) }));
+        outcome.set("diff", json!({ "prepared": summary(&transaction.solvables) }));
     }
-    let said = deed.output.as_ref().map(|output| (task.shown(output), output.stderr_text()));
+    let said = transaction.output.as_ref().map(|output| (task.shown(output), output.stderr_text()));
     if !matches!(rc, 0 | 102) {
         let (stdout, stderr) = said.unwrap_or_default();
         return Err(Failure::new("Zypper run failed.").with("rc", rc).with("stdout", stdout).with("stderr", stderr));
@@ -157,13 +166,13 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
 
 /// Answer of zypper to a call.
 enum Answered {
-    Done(Deed),
+    Done(Transaction),
     /// Nothing has the name, and the failure that this usually is.
     NotFound(Failure),
 }
 
 impl Task<'_> {
-    fn install(&mut self, names: &[&str], latest: bool) -> Result<Deed, Failure> {
+    fn install(&mut self, names: &[&str], latest: bool) -> Result<Transaction, Failure> {
         let (mut packages, files) = sorted_out(names, Sign::Plus);
         self.old_package |= packages.iter().any(|package| !package.version.is_empty());
         if !latest {
@@ -173,7 +182,7 @@ impl Task<'_> {
             packages.retain(|package| package.remove == there.contains(&package.name));
         }
         if packages.is_empty() && files.is_empty() {
-            return Ok(Deed::default());
+            return Ok(Transaction::default());
         }
         let sign = |package: &Package| if package.remove { '-' } else { '+' };
         let named = packages.iter().map(|package| format!("{}{}{}", sign(package), package.name, package.version));
@@ -181,7 +190,7 @@ impl Task<'_> {
         self.call("install", words)
     }
 
-    fn remove(&self, names: &[&str]) -> Result<Deed, Failure> {
+    fn remove(&self, names: &[&str]) -> Result<Transaction, Failure> {
         if names.iter().any(|name| name.starts_with('+')) {
             return Err(Failure::new("Can not combine '+' prefix with state=remove/absent."));
         }
@@ -198,7 +207,7 @@ impl Task<'_> {
             .filter(|package| there.contains(&package.name))
             .map(|package| package.name + &package.version)
             .collect();
-        if words.is_empty() { Ok(Deed::default()) } else { self.call("remove", words) }
+        if words.is_empty() { Ok(Transaction::default()) } else { self.call("remove", words) }
     }
 
     /// The given packages that are installed.
@@ -213,9 +222,9 @@ impl Task<'_> {
     }
 
     /// Calls zypper and parses its answer. Repeats the call after status 103 and, if requested, after 107.
-    fn call(&self, verb: &str, rest: Vec<String>) -> Result<Deed, Failure> {
+    fn call(&self, verb: &str, rest: Vec<String>) -> Result<Transaction, Failure> {
         match self.attempt(verb, rest)? {
-            Answered::Done(deed) => Ok(deed),
+            Answered::Done(transaction) => Ok(transaction),
             Answered::NotFound(failure) => Err(failure),
         }
     }
@@ -246,7 +255,7 @@ impl Task<'_> {
                 format!("Zypper run command failed with return code {}.", last.rc),
             ));
         }
-        Ok(Answered::Done(Deed { words, solvables, output: Some(last) }))
+        Ok(Answered::Done(Transaction { words, solvables, output: Some(last) }))
     }
 
     fn ask(&self, command: Command, words: &[String]) -> Result<(Output, Answer), Failure> {
