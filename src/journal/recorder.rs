@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use serde::Serialize;
 use serde_json::Map;
 
 use super::inputs::Inputs;
@@ -97,6 +98,14 @@ fn times(start: Instant, end: Instant) -> (u64, u64) {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (millis(since.saturating_sub(start.elapsed())), millis(end.saturating_duration_since(start)))
+}
+
+/// JSON text of a record or result. A text that grows is copied, and all copies are zeroed, so it begins with room.
+fn json(value: &impl Serialize) -> Option<String> {
+    const USUAL: usize = 1 << 10;
+    let mut text = Vec::with_capacity(USUAL);
+    serde_json::to_writer(&mut text, value).ok()?;
+    String::from_utf8(text).ok()
 }
 
 /// Journal of the current run.
@@ -204,7 +213,7 @@ impl Recorder {
     /// Appends a record, which has an empty `result`, with the JSON text of its result. Long loops have many: building
     /// each as a tree first would take most of the journal's time.
     fn append_with(&self, record: &Record, result: &str) -> u64 {
-        let Ok(mut line) = serde_json::to_string(record) else { return 0 };
+        let Some(mut line) = json(record) else { return 0 };
         if !result.is_empty() {
             line.pop();
             line.reserve(result.len() + 16);
@@ -218,7 +227,7 @@ impl Recorder {
         if self.check {
             return 0;
         }
-        let Ok(mut line) = serde_json::to_string(event) else { return 0 };
+        let Some(mut line) = json(event) else { return 0 };
         line.push('\n');
         self.log.append(Lane::Handlers, &line)
     }
@@ -425,7 +434,7 @@ impl Recorder {
             return withheld(Withheld::Size);
         }
         let fields = mask::Fields::new(result, &self.secrets);
-        let Ok(text) = serde_json::to_string(&fields) else { return withheld(Withheld::Size) };
+        let Some(text) = json(&fields) else { return withheld(Withheld::Size) };
         (text, fields.is_masked().then_some(Withheld::Masked), status)
     }
 

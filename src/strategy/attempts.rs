@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use indexmap::IndexMap;
 use windlass_bounds::child;
 use windlass_template::{Context, ErrorKind, Value, Variable};
 
@@ -175,7 +174,7 @@ impl TaskOnHost {
     pub(super) fn with_registered(&self, context: &Context, result: &TaskResult) -> Context {
         match &self.task.register {
             None => context.clone(),
-            Some(name) => context.with(IndexMap::from([(Arc::clone(name), Variable::Data(result.to_value()))])),
+            Some(name) => context.with([(Arc::clone(name), Variable::Data(result.to_value()))]),
         }
     }
 }

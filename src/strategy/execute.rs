@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use indexmap::IndexMap;
 use tokio::sync::Semaphore;
 use windlass_inventory::Inventory;
-use windlass_template::{Compat, Context, Value, Variable};
+use windlass_template::{Compat, Context, Value, Variables};
 use windlass_yaml::{Key, Node};
 
 use super::item::{ItemOutcome, censored};
@@ -110,7 +109,7 @@ pub(super) struct TaskOnHost {
     /// Sender of its events.
     pub(super) events: Events,
     /// Variables edited in the debugger.
-    pub(super) vars: IndexMap<Arc<str>, Variable>,
+    pub(super) vars: Variables,
     /// Its place in the journal.
     pub(super) place: Option<Arc<Place>>,
     /// Passes what happens to the other processes of the run.
@@ -143,7 +142,7 @@ impl TaskOnHost {
             task: Arc::clone(task),
             host: Arc::clone(host),
             events: shared.events.clone(),
-            vars: IndexMap::new(),
+            vars: Variables::default(),
             place: None,
             reporter: None,
         };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::{IndexMap, IndexSet};
-use windlass_template::{Compat, Context, Value, Variable};
+use windlass_template::{Compat, Context, Value, Variable, Variables};
 use windlass_yaml::{Key, Node};
 
 use super::execute::{CENSORED, Part, Shared, TaskOnHost};
@@ -86,7 +86,7 @@ impl TaskOnHost {
                 Ok(Some(skipped)) => nothing(skipped),
                 _ => nothing(self.without_loop(failure)),
             },
-            Ok(None) => match self.want(&context, IndexMap::new(), None) {
+            Ok(None) => match self.want(&context, Variables::default(), None) {
                 Ok(Ok(one)) => {
                     let result = self.included_result(&one).with("changed", false);
                     Asked { wanted: vec![one], result, looped: false }
@@ -171,7 +171,7 @@ impl TaskOnHost {
     fn want(
         &self,
         context: &Context,
-        vars: IndexMap<Arc<str>, Variable>,
+        vars: Variables,
         label: Option<String>,
     ) -> Result<Result<Wanted, TaskResult>, Failure> {
         if let Some(skipped) = self.condition(context)? {
@@ -194,7 +194,7 @@ impl TaskOnHost {
 }
 
 /// Loop variables that are data, not templates.
-fn data(vars: &IndexMap<Arc<str>, Variable>) -> impl Iterator<Item = (Arc<str>, Value)> {
+fn data(vars: &Variables) -> impl Iterator<Item = (Arc<str>, Value)> {
     vars.iter().filter_map(|(name, variable)| match variable {
         Variable::Data(value) => Some((Arc::clone(name), value.clone())),
         Variable::Text(_) => None,

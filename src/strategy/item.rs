@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use indexmap::IndexMap;
 use windlass_bounds::child;
 use windlass_template::{Compat, Context, ErrorKind, Value, Variable};
 use windlass_yaml::Node;
@@ -313,8 +312,7 @@ impl TaskOnHost {
     fn with_delegate(&self, plain: &Context, other: &str) -> Context {
         let theirs = crate::vars::variables_of(&self.world, &Arc::from(other));
         let vars = Value::from_pairs([(Value::from(other), theirs)]);
-        self.with_connection(plain, other)
-            .with(IndexMap::from([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
+        self.with_connection(plain, other).with([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))])
     }
 
     /// Value of a keyword that is true or false, if it is given.

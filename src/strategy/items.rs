@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
-use indexmap::IndexMap;
-use windlass_template::{Context, Dependencies, Value, Variable};
+use windlass_template::{Context, Dependencies, Value, Variable, Variables};
 
 use super::ahead::{Ahead, Lane, departed};
 use super::execute::{Part, TaskOnHost, Whole};
@@ -32,7 +31,7 @@ pub(super) struct Items<'a> {
     context: &'a Context,
     opened: &'a Loop,
     /// Variables set by earlier items, visible to later ones.
-    seen: IndexMap<Arc<str>, Variable>,
+    seen: Variables,
     results: Vec<Value>,
     /// Size of `results`, which counts as long as the loop runs.
     counted: Option<Counted>,
@@ -53,7 +52,7 @@ impl<'a> Items<'a> {
             task,
             context,
             opened,
-            seen: IndexMap::new(),
+            seen: Variables::default(),
             results: Vec::new(),
             counted: None,
             parts: Vec::new(),

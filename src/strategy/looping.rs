@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-use windlass_template::{Context, Value, Variable};
+use windlass_template::{Context, Value, Variable, Variables};
 use windlass_yaml::Node;
 
 use super::execute::TaskOnHost;
@@ -94,9 +93,9 @@ impl TaskOnHost {
 
 impl Loop {
     /// Loop variables of one item.
-    pub(super) fn variables(&self, index: usize) -> IndexMap<Arc<str>, Variable> {
+    pub(super) fn variables(&self, index: usize) -> Variables {
         let at = |index: usize| self.items.get(index).cloned();
-        let mut vars = IndexMap::new();
+        let mut vars = Variables::default();
         vars.insert(Arc::clone(&self.loop_var), Variable::Data(at(index).unwrap_or_default()));
         vars.insert(Arc::from("ansible_loop_var"), Variable::Data(Value::from(&*self.loop_var)));
         if let Some(name) = &self.index_var {

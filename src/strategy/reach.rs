@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use indexmap::IndexMap;
 use windlass_template::{Context, Value, Variable};
 use windlass_yaml::Node;
 
@@ -46,7 +45,7 @@ impl TaskOnHost {
         let password = || settings.connect.password.as_ref().map(|password| Value::from(password.expose()));
         let usual: [&dyn Fn() -> Option<Value>; 8] =
             [&address, &connection, &user, &password, &port, &timeout, &key, &shell];
-        let mut missing: IndexMap<Arc<str>, Variable> = IndexMap::new();
+        let mut missing = Vec::new();
         for (names, usual) in NAMES.iter().zip(usual) {
             let (unset, value) = match names.each_ref().map(|name| context.variable(name)) {
                 [Ok(None), Ok(None)] => (&names[..], usual()),

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-use windlass_template::{Origin, Scope, Value, Variable};
+use windlass_template::{Origin, Scope, Value, Variable, Variables};
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::execute::{HostOutcome, Shared};
@@ -165,12 +164,7 @@ impl Store<'_> {
     }
 
     /// Variables of the files that `include_vars` found, unrendered.
-    fn included_vars(
-        &self,
-        task: &Arc<Task>,
-        host: &Arc<str>,
-        included: &IncludedVars,
-    ) -> Result<IndexMap<Arc<str>, Variable>> {
+    fn included_vars(&self, task: &Arc<Task>, host: &Arc<str>, included: &IncludedVars) -> Result<Variables> {
         let mut read = Mapping::new();
         for file in &included.files {
             let map = self.shared.files.variables(file)?;
@@ -178,8 +172,8 @@ impl Store<'_> {
                 .for_each(|sentence| self.shared.warn(sentence));
             read.extend(map.iter().map(|(key, node)| (key.clone(), node.clone())));
         }
-        let mut vars: IndexMap<Arc<str>, Variable> = match &included.name {
-            Some(name) => IndexMap::from([(name.as_str().into(), Variable::Text(Node::map(read, Span::none())))]),
+        let mut vars: Variables = match &included.name {
+            Some(name) => Variables::from_iter([(name.as_str().into(), Variable::Text(Node::map(read, Span::none())))]),
             None => read.string_entries().map(|(name, node)| (name.into(), Variable::Text(node.clone()))).collect(),
         };
         if included.merge {

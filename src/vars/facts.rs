@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use windlass_protocol::BecomeMethod;
 use windlass_template::Value;
 
+use super::world::Values;
 use crate::connection::Kind;
 
 /// Fact that records that facts were gathered.
@@ -86,7 +87,7 @@ const COMMON: &[&str] = &[
 /// Facts of one host under full names (`ansible_hostname`, `services`).
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    values: IndexMap<Arc<str>, Value>,
+    values: Values,
     /// Python found for modules of each become user; `None` is the login user. A host may be reached by SSH and, in
     /// another task, be this machine: what it answers there must not choose a program here.
     pythons: IndexMap<(Kind, Option<String>), String>,

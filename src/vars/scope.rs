@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use indexmap::{IndexMap, IndexSet};
-use windlass_template::{Origin, Scope, Value, Variable};
+use indexmap::IndexSet;
+use windlass_template::{Origin, Scope, Value, Variable, Variables};
 use windlass_yaml::{Mapping, Span};
 
 use super::facts::Facts;
-use super::world::{VarMap, World};
+use super::ours::{self, Ours};
+use super::world::{Values, World};
 use super::{hostvars::HostVars, magic, secrecy};
 use crate::output::Secrets;
 use crate::paths::absolute;
@@ -63,14 +64,26 @@ pub enum Level {
 struct Layer {
     level: Level,
     vars: Vars,
+    ours: Ours,
 }
 
 #[derive(Debug)]
 enum Vars {
     Text(Arc<Mapping>),
-    Data(Arc<IndexMap<Arc<str>, Value>>),
-    Mixed(Arc<VarMap>),
+    Data(Arc<Values>),
+    Mixed(Arc<Variables>),
     Facts(Arc<Facts>),
+}
+
+impl Vars {
+    fn ours(&self) -> Ours {
+        match self {
+            Vars::Text(map) => Ours::at_a_glance(map.len(), map.string_entries().map(|(name, _)| name)),
+            Vars::Data(map) => Ours::at_a_glance(map.len(), map.keys().map(|name| &**name)),
+            Vars::Mixed(map) => Ours::at_a_glance(map.len(), map.keys().map(|name| &**name)),
+            Vars::Facts(_) => Ours::Unknown,
+        }
+    }
 }
 
 /// Value of a variable in one layer.
@@ -85,6 +98,10 @@ pub struct Definition {
 }
 
 impl Layer {
+    fn new(level: Level, vars: Vars) -> Layer {
+        Layer { level, ours: vars.ours(), vars }
+    }
+
     fn get(&self, name: &str) -> Option<Variable> {
         match &self.vars {
             Vars::Text(map) => map.get(name).map(|node| Variable::Text(node.clone())),
@@ -100,17 +117,6 @@ impl Layer {
             Vars::Data(map) => names.extend(map.keys().cloned()),
             Vars::Mixed(map) => names.extend(map.keys().cloned()),
             Vars::Facts(facts) => names.extend(facts.names().cloned()),
-        }
-    }
-
-    /// Whether a variable of the layer may be a password. Every task asks all its layers, most of which have few names.
-    fn may_have_password(&self) -> bool {
-        const FEW: usize = 16;
-        match &self.vars {
-            Vars::Text(map) => map.len() > FEW || map.string_entries().any(|(name, _)| secrecy::is_password(name)),
-            Vars::Data(map) => map.len() > FEW || map.keys().any(|name| secrecy::is_password(name)),
-            Vars::Mixed(map) => map.len() > FEW || map.keys().any(|name| secrecy::is_password(name)),
-            Vars::Facts(_) => true,
         }
     }
 
@@ -254,7 +260,7 @@ impl<'w> Layers<'w> {
     }
 
     fn push(&mut self, layer: Layer) {
-        if layer.may_have_password() {
+        if layer.ours.may_have_password() {
             self.passwords.extend(secrecy::learn(self.secrets, |name| layer.get(name)));
         }
         self.layers.push(layer);
@@ -277,19 +283,19 @@ impl<'w> Layers<'w> {
 
     fn text(&mut self, level: Level, map: &Arc<Mapping>) {
         if !map.is_empty() {
-            self.push(Layer { level, vars: Vars::Text(Arc::clone(map)) });
+            self.push(Layer::new(level, Vars::Text(Arc::clone(map))));
         }
     }
 
-    fn data(&mut self, level: Level, map: &Arc<IndexMap<Arc<str>, Value>>) {
+    fn data(&mut self, level: Level, map: &Arc<Values>) {
         if !map.is_empty() {
-            self.push(Layer { level, vars: Vars::Data(Arc::clone(map)) });
+            self.push(Layer::new(level, Vars::Data(Arc::clone(map))));
         }
     }
 
-    fn mixed(&mut self, level: Level, map: &Arc<VarMap>) {
+    fn mixed(&mut self, level: Level, map: &Arc<Variables>) {
         if !map.is_empty() {
-            self.push(Layer { level, vars: Vars::Mixed(Arc::clone(map)) });
+            self.push(Layer::new(level, Vars::Mixed(Arc::clone(map))));
         }
     }
 
@@ -305,11 +311,11 @@ impl<'w> Layers<'w> {
         let state = world.host(host);
         if world.run.settings.facts.inject {
             if !state.facts.is_empty() {
-                self.push(Layer { level: Level::Facts, vars: Vars::Facts(Arc::clone(&state.facts)) });
+                self.push(Layer::new(Level::Facts, Vars::Facts(Arc::clone(&state.facts))));
             }
         } else if let Some(local) = state.facts.get("ansible_local") {
             // Facts from files on the host are variables even if facts are not injected.
-            self.data(Level::Facts, &Arc::new(IndexMap::from([(Arc::from("ansible_local"), local.clone())])));
+            self.data(Level::Facts, &Arc::new(Values::from_iter([(Arc::from("ansible_local"), local.clone())])));
         }
     }
 
@@ -317,7 +323,10 @@ impl<'w> Layers<'w> {
         let state = world.host(host);
         self.mixed(Level::AddHost, &state.added);
         for (index, layer) in world.given_to(host).iter().enumerate() {
-            self.text(Level::Inventory(index), &layer.vars);
+            if !layer.vars.is_empty() {
+                let (level, vars) = (Level::Inventory(index), Vars::Text(Arc::clone(&layer.vars)));
+                self.push(Layer { level, vars, ours: layer.ours.clone() });
+            }
         }
     }
 
@@ -386,7 +395,9 @@ impl<'w> Layers<'w> {
 impl TaskScope {
     /// The layers with a variable, highest precedence first, with its value in each.
     fn found<'s>(&'s self, name: &'s str) -> impl Iterator<Item = (&'s Layer, Variable)> {
-        self.layers.iter().filter_map(move |layer| Some((layer, layer.get(name)?)))
+        let is_ours = ours::is_ours(name);
+        let layers = self.layers.iter().filter(move |layer| !is_ours || layer.ours.may_have(name));
+        layers.filter_map(move |layer| Some((layer, layer.get(name)?)))
     }
 
     /// Definitions of a variable that is not magic, highest precedence first.

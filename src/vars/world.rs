@@ -7,22 +7,23 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use rpds::HashTrieMapSync;
-use windlass_inventory::{Inventory, Layer};
-use windlass_template::{Context, Engine, Origin, Value, Variable};
+use windlass_inventory::{Inventory, LayerOrigin};
+use windlass_template::{Context, Engine, Origin, Value, Variables};
 use windlass_yaml::Mapping;
 
 use super::facts::Facts;
+use super::ours::Ours;
 use super::scope::TaskScope;
 use crate::outcome::{CustomStats, InventoryChange, Size};
 use crate::output::Secrets;
 use crate::playbook::{Play, Role};
 use crate::settings::Settings;
 
-/// Variables that are project text or data.
-pub type VarMap = IndexMap<Arc<str>, Variable>;
+/// Values of variables that are data.
+pub type Values = IndexMap<Arc<str>, Value, RandomState>;
 
 /// Layers of variables by host.
-type GivenVars = HashMap<Arc<str>, Arc<[Layer]>, RandomState>;
+type GivenVars = HashMap<Arc<str>, Arc<[Given]>, RandomState>;
 
 /// Immutable parts of a run.
 #[derive(Debug)]
@@ -42,19 +43,29 @@ pub struct Run {
 /// Finds the Python on the controller.
 pub type FindPython = Box<dyn FnOnce() -> String + Send + Sync>;
 
+/// A layer of variables from the inventory, or from a file beside it.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// Origin of the variables.
+    pub origin: LayerOrigin,
+    /// The variables.
+    pub vars: Arc<Mapping>,
+    pub(super) ours: Ours,
+}
+
 /// State of one host.
 #[derive(Debug, Clone, Default)]
 pub struct HostState {
     /// Facts from modules and from `set_fact` with `cacheable`.
     pub facts: Arc<Facts>,
     /// Variables from `set_fact` and `register`, and those about a failed task.
-    pub set: Arc<IndexMap<Arc<str>, Value>>,
+    pub set: Arc<Values>,
     /// Origins of texts set by `set_fact`.
     pub origins: Arc<IndexMap<Arc<str>, Origin>>,
     /// Variables from `include_vars`.
-    pub included: Arc<VarMap>,
+    pub included: Arc<Variables>,
     /// Variables of a host created by `add_host`.
-    pub added: Arc<VarMap>,
+    pub added: Arc<Variables>,
     /// Estimated size of its registered results, facts and set variables.
     pub kept: Size,
 }
@@ -71,7 +82,7 @@ pub struct PlayState {
     /// `vars_files` of each host, if their names depend on the host.
     pub host_files: HashTrieMapSync<Arc<str>, Vec<Arc<Mapping>>>,
     /// Prompted variables whose answers are unknown, for explanations.
-    pub asked: Arc<VarMap>,
+    pub asked: Arc<Variables>,
     /// All hosts of the play.
     pub hosts_all: HostList,
     /// Hosts of the play that have not failed.
@@ -171,13 +182,17 @@ impl World {
     }
 
     /// Variables of a host from the inventory and the files beside it, highest precedence first.
-    pub(crate) fn given_to(&self, name: &Arc<str>) -> Arc<[Layer]> {
+    pub(crate) fn given_to(&self, name: &Arc<str>) -> Arc<[Given]> {
         let lock = || self.given.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(name) {
             return Arc::clone(known);
         }
         let layers = self.inventory.host(name).and_then(|host| self.inventory.layers(host).ok()).unwrap_or_default();
-        let given: Arc<[Layer]> = layers.into_iter().rev().collect();
+        let layers = layers.into_iter().rev().map(|layer| {
+            let ours = Ours::of(layer.vars.string_entries().map(|(name, _)| name));
+            Given { origin: layer.origin, vars: layer.vars, ours }
+        });
+        let given: Arc<[Given]> = layers.collect();
         lock().insert(Arc::clone(name), Arc::clone(&given));
         given
     }

@@ -4,25 +4,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use minijinja::Value;
 use windlass_yaml::{Node, Span};
 
 use crate::python::time::{self, Clock};
-use crate::{Context, Variable};
+use crate::{Context, Variable, Variables};
 
 /// Variables that only a template sees: its requested path, its real path, its owner and its destination.
-pub fn of_template(
-    context: &Context,
-    path: &Path,
-    asked: &str,
-    destination: Option<&str>,
-) -> IndexMap<Arc<str>, Variable> {
+pub fn of_template(context: &Context, path: &Path, asked: &str, destination: Option<&str>) -> Variables {
     let metadata = path.metadata().ok();
     let owner = metadata.as_ref().map(MetadataExt::uid).unwrap_or_default();
     let (seconds, nanos) = metadata.as_ref().map(|found| (found.mtime(), found.mtime_nsec())).unwrap_or_default();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let mut variables: IndexMap<Arc<str>, Variable> = [
+    let mut variables: Variables = [
         ("template_host", Value::from(host.trim())),
         ("template_path", Value::from(asked)),
         ("template_fullpath", Value::from(path.to_string_lossy())),

@@ -20,7 +20,7 @@ use crate::operators::shown_as;
 use crate::origin::Origin;
 use crate::plain::{finish, is_bound, plain, settled};
 use crate::root::Root;
-use crate::scope::{Scope, Variable};
+use crate::scope::{Scope, Variable, Variables};
 use crate::suggest::closest;
 use crate::syntax::is_template;
 use crate::tracker::{self, Dependencies};
@@ -45,7 +45,7 @@ pub(crate) struct Inner {
 type RenderedMap = HashMap<Arc<str>, Rendered, foldhash::fast::RandomState>;
 
 struct Layer {
-    extra: IndexMap<Arc<str>, Variable>,
+    extra: Variables,
     below: Arc<Inner>,
 }
 
@@ -391,7 +391,8 @@ impl Context {
     }
 
     /// Creates a context with additional variables. Rendered values are reused unless they depend on these.
-    pub fn with(&self, extra: IndexMap<Arc<str>, Variable>) -> Context {
+    pub fn with(&self, extra: impl IntoIterator<Item = (Arc<str>, Variable)>) -> Context {
+        let extra = extra.into_iter().collect();
         Context(Arc::new(Inner {
             engine: self.0.engine.clone(),
             variables: self.0.variables.clone(),

@@ -1,6 +1,7 @@
 //! Source of variables.
 
 use std::fmt::Debug;
+use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,8 +43,10 @@ pub trait Scope: Send + Sync + Debug {
     }
 }
 
-/// A plain table of variables.
-impl Scope for IndexMap<Arc<str>, Variable> {
+/// A table of variables. Lookups are frequent, so the hash is a fast one with a random seed.
+pub type Variables = IndexMap<Arc<str>, Variable, foldhash::fast::RandomState>;
+
+impl<S: BuildHasher + Send + Sync> Scope for IndexMap<Arc<str>, Variable, S> {
     fn get(&self, name: &str) -> Option<Variable> {
         self.get(name).cloned()
     }

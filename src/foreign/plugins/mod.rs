@@ -21,7 +21,7 @@ use indexmap::IndexMap;
 use minijinja::value::Kwargs;
 use serde_json::{Map, Value as Json, json};
 use windlass_bounds::child::Limits;
-use windlass_template::{Context, Error, ErrorKind, LookupOptions, PluginKind, Plugins, Value, Variable};
+use windlass_template::{Context, Error, ErrorKind, LookupOptions, PluginKind, Plugins, Value, Variable, Variables};
 use windlass_vault::Secrets;
 
 use super::finder::Modules;
@@ -446,7 +446,7 @@ pub(crate) fn with_changes(context: &Context, question: &Json) -> Context {
         let value = changed.get_item(&name).ok()?;
         Some((Arc::from(name.as_str()?), Variable::Data(value)))
     });
-    let changed: IndexMap<Arc<str>, Variable> = changed.collect();
+    let changed: Variables = changed.collect();
     if changed.is_empty() { context.clone() } else { context.with(changed) }
 }
 

@@ -8,6 +8,9 @@ use memchr::memmem;
 /// Minimum length of a user name in a URL without a password to be taken for a token, in bytes.
 const TOKEN: usize = 20;
 
+/// Length of the shortest URL with a credential, `a://b:c@`, in bytes.
+const SHORTEST: usize = 8;
+
 /// Parameters of a query whose values are credentials.
 const PARAMETERS: &[&[u8]] = &[
     b"access_token",
@@ -29,6 +32,10 @@ const PARAMETERS: &[&[u8]] = &[
 pub(super) fn passwords(text: &[u8]) -> Vec<Range<usize>> {
     static SEPARATOR: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(b"://"));
     let mut found = Vec::new();
+    // Most texts are short or have no colon.
+    if text.len() < SHORTEST || memchr::memchr(b':', text).is_none() {
+        return found;
+    }
     for start in SEPARATOR.find_iter(text) {
         let begins = text.get(..start).and_then(<[u8]>::last).is_some_and(u8::is_ascii_alphanumeric);
         let from = start + 3;

@@ -5,8 +5,7 @@ mod statement;
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-use windlass_template::{Context, Value, Variable};
+use windlass_template::{Context, Value, Variable, Variables};
 use windlass_yaml::{Node, Span};
 
 use super::ask::{Echo, ask};
@@ -29,7 +28,7 @@ enum Next {
 struct Edited {
     task: Arc<Task>,
     /// Changes to `task_vars`.
-    vars: IndexMap<Arc<str>, Variable>,
+    vars: Variables,
 }
 
 impl Batch {
@@ -42,7 +41,7 @@ impl Batch {
         }
         let mut last = Vec::with_capacity(outcomes.len());
         for mut outcome in outcomes {
-            let mut edited = Edited { task: Arc::clone(task), vars: IndexMap::new() };
+            let mut edited = Edited { task: Arc::clone(task), vars: Variables::default() };
             while self.needs_debugger(task, &outcome, enabled)? {
                 match self.debug(&mut edited, &outcome).await? {
                     Next::Continue => break,
@@ -153,7 +152,7 @@ impl Batch {
             ("result", Value::from_pairs([("_result", result.clone()), ("result", result)])),
         ];
         let names = names.map(|(name, value)| (Arc::from(name), Variable::Data(value)));
-        context.with(IndexMap::from(names))
+        context.with(names)
     }
 
     /// Carries out an assignment such as `task.args[...] = ...`.

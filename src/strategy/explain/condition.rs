@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use windlass_template::{Context, ErrorKind, Part, PartKind, Value, Variable, parts, reading};
 use windlass_yaml::{Node, Span};
 
@@ -181,8 +180,8 @@ pub(super) fn of_task(shared: &Arc<Shared>, world: &Arc<World>, host: &Arc<str>,
             let control = task.keywords.get("loop_control").and_then(|control| control.get("loop_var"));
             let name = control.and_then(Node::as_str).unwrap_or("item");
             let unknown = windlass_template::unknown(format!("`{name}`, an item of a loop that only a run knows"));
-            let item = IndexMap::from([(Arc::from(name), Variable::Data(unknown))]);
-            found.groups.push(explain(&plain.with(item)));
+            let item = (Arc::from(name), Variable::Data(unknown));
+            found.groups.push(explain(&plain.with([item])));
             found.loop_problem = Some(Verdict::Unknown(reason));
         }
     }

@@ -9,7 +9,7 @@ mod tasks;
 
 use std::sync::Arc;
 
-use windlass_template::{Context, Variable};
+use windlass_template::{Context, Variable, Variables};
 use windlass_yaml::{Mapping, Node, Span};
 
 pub(crate) use condition::sorted;
@@ -22,7 +22,7 @@ use super::run::{PlaybookRun, play_name, vars_files};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::playbook::{Frame, FrameKind, On, Play, Task, is_keyword, label};
-use crate::vars::{Choice, ConnectionVariables, TaskScope, VarMap, World, connection_choices};
+use crate::vars::{Choice, ConnectionVariables, TaskScope, World, connection_choices};
 
 /// A play with its hosts and variables, entered without running it.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl PlaybookRun {
 }
 
 /// Prompted variables without a default, which only the user's answers set.
-fn asked(play: &Play, extra_vars: &Mapping) -> Arc<VarMap> {
+fn asked(play: &Play, extra_vars: &Mapping) -> Arc<Variables> {
     let entries = play.frame.keywords.list("vars_prompt");
     let open = entries.iter().filter(|entry| entry.get("default").is_none_or(Node::is_null));
     let named = open.filter_map(|entry| entry.get("name")?.as_str().map(|name| (name, &entry.span)));
