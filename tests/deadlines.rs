@@ -360,8 +360,11 @@ const DOCUMENTED: &[Row] = &[
     ),
     (
         "Silent SSH server, before another host takes its turn",
-        "1 s",
-        &[("crates/ssh/src/openings.rs", "const PATIENCE: Duration = Duration::from_secs(1);")],
+        "1 s; 5 s after an answer",
+        &[
+            ("crates/ssh/src/openings.rs", "const PATIENCE: Duration = Duration::from_secs(1);"),
+            ("crates/ssh/src/openings.rs", "const LONG_PATIENCE: Duration = Duration::from_secs(5);"),
+        ],
     ),
     (
         "Connections to one network, after the first 64",
