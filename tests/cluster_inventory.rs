@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 const GROUPS: &str = "
@@ -370,27 +372,34 @@ fn dns_without_servers_refused() {
     refused(GROUPS, "coredns_external_zones=[{'zones': ['a']}]", "nameservers");
 }
 
+/// Output of the playbook in check mode for `cp1` and `worker1`, which are this machine. It goes on after a refusal.
+fn refusals_of_machines(folder: &Path, variables: &str) -> String {
+    let file = folder.join("inventory");
+    let groups = GROUPS.replacen("cp1", "cp1 ip=127.0.0.1", 1).replacen("\nworker1", "\nworker1 ip=127.0.0.2", 1);
+    let common = format!(
+        "[all:vars]\nansible_connection=local\nkube_config_dir={0}/kubernetes\netcd_config_dir={0}/etcd\nignore_assert_errors=true\n",
+        folder.display()
+    );
+    fs::write(&file, groups + &common + variables).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "playbooks/cluster.yml", "--check", "--tags", "none", "-i"])
+        .arg(&file)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("PATH", format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap()))
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+}
+
 #[test]
 fn unfit_machines_refused_with_the_reason() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("inventory");
-    let groups = GROUPS.replacen("cp1", "cp1 ip=127.0.0.1", 1).replacen("\nworker1", "\nworker1 ip=127.0.0.2", 1);
-    let variables = format!(
-        "[all:vars]\nansible_connection=local\nkube_config_dir={0}/kubernetes\netcd_config_dir={0}/etcd\nkube_apiserver_port={port}\n\
-         minimal_node_memory_mb=99999999\nminimal_free_space_mb=99999999\nignore_assert_errors=true\n",
-        folder.path().display()
-    );
-    fs::write(&file, groups + &variables).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(["playbook", "playbooks/cluster.yml", "--check", "--tags", "none", "-i"])
-        .arg(&file)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env("NO_COLOR", "1")
-        .output()
-        .unwrap();
-    let output = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    let variables =
+        format!("kube_apiserver_port={port}\nminimal_node_memory_mb=99999999\nminimal_free_space_mb=99999999\n");
+    let output = refusals_of_machines(folder.path(), &variables);
     for sentence in [
         "MiB of memory, but needs 99999999. Give it more, or set minimal_node_memory_mb.",
         "has less than 99999999 MiB of free space on /",
@@ -401,4 +410,24 @@ fn unfit_machines_refused_with_the_reason() {
     ] {
         assert!(output.contains(sentence), "it does not say `{sentence}`:\n{output}");
     }
+    assert!(!output.contains("The clock of"), "both have the same clock:\n{output}");
+}
+
+#[test]
+fn machines_with_different_clocks_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    // Every second look at the clock, which is the other host's, is ahead by 100 seconds.
+    let date = folder.path().join("bin/date");
+    let script = format!(
+        "#!/bin/sh\nnow=$(/bin/date +%s)\nif mkdir {0} 2>/dev/null; then echo $now; else rmdir {0}; echo $((now + 100)); fi\n",
+        folder.path().join("seen").display()
+    );
+    fs::create_dir(date.parent().unwrap()).unwrap();
+    fs::write(&date, script).unwrap();
+    fs::set_permissions(&date, fs::Permissions::from_mode(0o755)).unwrap();
+    let sentence = "so certificates of one would not be valid yet on the other";
+    let output = refusals_of_machines(folder.path(), "");
+    assert!(output.contains("The clock of") && output.contains(sentence), "{output}");
+    let output = refusals_of_machines(folder.path(), "maximal_clock_difference=200\n");
+    assert!(!output.contains("The clock of"), "{output}");
 }

@@ -129,6 +129,14 @@ const DOCUMENTED: &[Row] = &[
         "300 s",
         &[("modules/src/host_lock/file.rs", "const DEADLINE: Duration = Duration::from_secs(300);")],
     ),
+    (
+        "Another process's lock on the packages of a host",
+        "60 s with `apt`, 30 s with `dnf`",
+        &[
+            ("modules/src/system/apt/mod.rs", "args.seconds(\"lock_timeout\", 60)"),
+            ("modules/src/system/dnf/mod.rs", "args.seconds(\"lock_timeout\", 30)"),
+        ],
+    ),
     ("Another run that rewrites the ledger", "10 s", &[("src/journal/ledger.rs", "const PATIENCE: u32 = 10;")]),
     (
         "Reconnection after a lost",
@@ -360,8 +368,11 @@ const DOCUMENTED: &[Row] = &[
     ),
     (
         "Silent SSH server, before another host takes its turn",
-        "1 s",
-        &[("crates/ssh/src/openings.rs", "const PATIENCE: Duration = Duration::from_secs(1);")],
+        "1 s; 5 s after an answer",
+        &[
+            ("crates/ssh/src/openings.rs", "const PATIENCE: Duration = Duration::from_secs(1);"),
+            ("crates/ssh/src/openings.rs", "const LONG_PATIENCE: Duration = Duration::from_secs(5);"),
+        ],
     ),
     (
         "Connections to one network, after the first 64",

@@ -185,6 +185,73 @@ fn accept_new_by_setting_or_environment_refuses_changed_key() {
 }
 
 #[test]
+fn changed_key_replaced_in_every_file_with_a_backup() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    keygen(&sshd.path("other"), "");
+    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let (second, known) = (sshd.path("second"), sshd.path("known_hosts"));
+    let hosts = format!(
+        "web1 ansible_host=127.0.0.1 ansible_port={} ansible_user=root ansible_ssh_private_key_file=id ansible_remote_tmp={home}/remote \
+         ansible_ssh_args='-F none -o UserKnownHostsFile=\"{home}/known_hosts {home}/second\" -o IdentityAgent=none'\n",
+        sshd.port,
+        home = sshd.directory.path().display()
+    );
+    fs::write(sshd.path("hosts"), hosts).unwrap();
+    let line = format!("[127.0.0.1]:{} {other}", sshd.port);
+    sshd.known_hosts(&format!("# kept\ndb {other}{line}"));
+    run(Command::new("ssh-keygen").arg("-Hf").arg(&known));
+    fs::write(&second, &line).unwrap();
+    let before = fs::read_to_string(&known).unwrap();
+
+    let (code, text) = outcome(&sshd, "adhoc -i hosts -m ping all", &[]);
+    assert!(code == Some(4) && text.contains("`windlass hostkeys replace HOST`"), "{text}");
+    let (code, text) = outcome(&sshd, "hostkeys replace -i hosts web1", &[]);
+    assert!(code == Some(1) && text.contains("run the same with --yes"), "{text}");
+    assert_eq!(fs::read_to_string(&known).unwrap(), before, "nobody has confirmed the key");
+
+    let (code, text) = outcome(&sshd, "hostkeys replace -i hosts web1 --yes", &[]);
+    assert!(code == Some(0) && text.contains("known_hosts.old") && text.contains("second.old"), "{text}");
+    assert_eq!(fs::read_to_string(sshd.path("known_hosts.old")).unwrap(), before);
+    let after = fs::read_to_string(&known).unwrap();
+    assert!(after.starts_with("# kept\n|1|") && after.lines().count() == 3, "{after}");
+    assert_eq!(outcome(&sshd, "hostkeys verify -i hosts", &[]).0, Some(0));
+    assert_eq!(outcome(&sshd, "adhoc -i hosts -m ping all", &[]).0, Some(0));
+    let (code, text) = outcome(&sshd, "hostkeys replace -i hosts web1", &[]);
+    assert!(code == Some(0) && text.contains("have not changed"), "{text}");
+}
+
+#[test]
+fn cloned_host_key_reported_and_aliases_of_one_server_are_not() {
+    if !available() {
+        return;
+    }
+    let (sshd, clone) = (Sshd::start(""), Sshd::start(""));
+    for name in ["host_key", "host_key.pub"] {
+        fs::copy(sshd.path(name), clone.path(name)).unwrap();
+    }
+    let mut clone = clone;
+    clone.restart();
+    inventory(&sshd, "");
+    let first = fs::read_to_string(sshd.path("hosts")).unwrap();
+    let alias = first.replace("web1", "alias").replace("ansible_host=127.0.0.1", "ansible_host=localhost");
+    fs::write(sshd.path("hosts"), format!("{first}{alias}")).unwrap();
+    let (code, text) = outcome(&sshd, "hostkeys pin -i hosts --yes", &[]);
+    assert!(code == Some(0) && !text.contains("the same host key"), "{text}");
+
+    let other = first.replace("web1", "web2").replace(&sshd.port.to_string(), &clone.port.to_string());
+    fs::write(sshd.path("hosts"), format!("{first}{other}")).unwrap();
+    for arguments in ["hostkeys pin -i hosts --yes", "hostkeys verify -i hosts"] {
+        let (code, text) = outcome(&sshd, arguments, &[]);
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let warning = format!("web1, web2 have the same host key, ssh-ed25519 {}", fingerprint(&sshd, "host_key.pub"));
+        assert!(code == Some(0) && flat.matches(&warning).count() == 1, "{text}");
+    }
+}
+
+#[test]
 fn hostkeys_scan_pin_and_verify_also_through_a_jump_host() {
     if !available() {
         return;

@@ -1,6 +1,6 @@
-//! `windlass hostkeys`: shows, pins and verifies the host keys of an inventory.
+//! `windlass hostkeys`: shows, pins, verifies and replaces the host keys of an inventory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,12 +22,16 @@ const MISMATCH: u8 = 2;
 /// Exit code if hosts did not answer.
 const UNREACHABLE: u8 = 4;
 
-/// Show, pin and verify SSH host keys of an inventory
+/// Hosts that a warning about one key lists.
+const LISTED: usize = 5;
+
+/// Show, pin, verify and replace SSH host keys of an inventory
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  windlass hostkeys scan -i hosts.yml     # print keys and fingerprints
-  windlass hostkeys pin -i hosts.yml web  # add keys after confirmation
-  windlass hostkeys verify -i hosts.yml   # compare with known_hosts")]
+  windlass hostkeys scan -i hosts.yml          # print keys and fingerprints
+  windlass hostkeys pin -i hosts.yml web       # add keys after confirmation
+  windlass hostkeys verify -i hosts.yml        # compare with known_hosts
+  windlass hostkeys replace -i hosts.yml web1  # after web1 was reinstalled")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     work: Work,
@@ -50,6 +54,17 @@ enum Work {
     },
     /// Compare host keys with known_hosts; exits with 2 if a key differs or is unknown
     Verify(Selection),
+    /// Replace the known keys of hosts whose key has changed, in every known_hosts file that has them
+    Replace {
+        /// Replace keys without confirmation, after you have compared the fingerprints
+        #[arg(long)]
+        yes: bool,
+        /// Host pattern
+        #[arg(value_name = "PATTERN")]
+        pattern: String,
+        #[command(flatten)]
+        options: TaskOptions,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -62,9 +77,13 @@ struct Selection {
 }
 
 impl Work {
-    fn selection(&self) -> &Selection {
+    /// Pattern and options.
+    fn selection(&self) -> (&str, &TaskOptions) {
         match self {
-            Work::Scan(selection) | Work::Verify(selection) | Work::Pin { selection, .. } => selection,
+            Work::Scan(selection) | Work::Verify(selection) | Work::Pin { selection, .. } => {
+                (&selection.pattern, &selection.options)
+            }
+            Work::Replace { pattern, options, .. } => (pattern, options),
         }
     }
 }
@@ -81,16 +100,16 @@ struct Scanned {
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
-    let selection = arguments.work.selection();
-    selection.options.apply(&mut settings, &config)?;
-    let inputs = selection.options.inputs(&settings)?;
+    let (pattern, options) = arguments.work.selection();
+    options.apply(&mut settings, &config)?;
+    let inputs = options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let output = Box::new(Outputs::minimal(&printer, &settings, &config)?);
     block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         let outcome = async {
-            let targets = targets(&session, &selection.pattern)?;
+            let targets = targets(&session, pattern)?;
             if targets.is_empty() {
                 session.shared.warn("No matching host uses SSH");
             }
@@ -99,6 +118,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
                 Work::Scan(_) => show(&scanned, &printer),
                 Work::Verify(_) => Ok(verify(&scanned, &printer)),
                 Work::Pin { yes, file, .. } => pin(&scanned, &printer, *yes, file.as_ref()),
+                Work::Replace { yes, .. } => replace(&scanned, &printer, *yes),
             }
         }
         .await;
@@ -172,6 +192,7 @@ fn show(scanned: &[Scanned], printer: &Printer) -> Result<u8> {
 
 fn verify(scanned: &[Scanned], printer: &Printer) -> u8 {
     let mut code = 0;
+    shared_keys(scanned).iter().for_each(|warning| printer.warning(warning));
     for Scanned { host, keys, judgement } in scanned {
         let keys = match keys {
             Ok(keys) => keys,
@@ -209,6 +230,7 @@ fn verify(scanned: &[Scanned], printer: &Printer) -> u8 {
 
 fn pin(scanned: &[Scanned], printer: &Printer, yes: bool, into: Option<&PathBuf>) -> Result<u8> {
     let mut code = 0;
+    shared_keys(scanned).iter().for_each(|warning| printer.warning(warning));
     let mut fresh: BTreeMap<usize, Vec<&HostKey>> = BTreeMap::new();
     for (index, Scanned { host, keys, judgement }) in scanned.iter().enumerate() {
         let keys = match keys {
@@ -246,8 +268,7 @@ fn pin(scanned: &[Scanned], printer: &Printer, yes: bool, into: Option<&PathBuf>
         printer.line("No host has a new key.", Color::Plain);
         return Ok(code);
     }
-    if !yes && !confirmed(keys().count(), printer)? {
-        printer.line("Nothing was written.", Color::Plain);
+    if !yes && !confirmed(&format!("Add these {} keys?", keys().count()), printer)? {
         return Ok(code.max(1));
     }
     for key in keys() {
@@ -258,16 +279,102 @@ fn pin(scanned: &[Scanned], printer: &Printer, yes: bool, into: Option<&PathBuf>
     Ok(code)
 }
 
-fn confirmed(count: usize, printer: &Printer) -> Result<bool> {
+fn replace(scanned: &[Scanned], printer: &Printer, yes: bool) -> Result<u8> {
+    let mut code = 0;
+    let mut changed = Vec::new();
+    for Scanned { host, keys, judgement } in scanned {
+        let keys = match keys {
+            Ok(keys) => keys,
+            Err(error) => {
+                code = code.max(unreachable(host, error, printer));
+                continue;
+            }
+        };
+        let has = |wanted: fn(&Verdict) -> bool| keys.iter().any(|key| wanted(&key.verdict));
+        // The known key may be of an algorithm that the host has no longer.
+        let other_kind = match judgement {
+            Some(Err(error @ SshError::HostKeyChanged { .. })) => Some(error.to_string()),
+            _ => None,
+        };
+        let is_revoked = has(|verdict| matches!(verdict, Verdict::Revoked { .. }));
+        let is_changed = has(|verdict| matches!(verdict, Verdict::Changed { .. })) || other_kind.is_some();
+        if !is_revoked && !is_changed {
+            let is_known = has(|verdict| matches!(verdict, Verdict::Known { .. })) || matches!(judgement, Some(Ok(())));
+            let state = if is_known { "its known keys have not changed" } else { "it has no known keys" };
+            printer.line(&format!("{host}: {state}"), Color::Plain);
+            continue;
+        }
+        for text in keys.iter().filter_map(mismatch).chain(other_kind) {
+            printer.line(&format!("{host}: {text}"), Color::Error);
+        }
+        if is_revoked {
+            code = MISMATCH;
+        } else {
+            changed.push((host, keys));
+        }
+    }
+    if changed.is_empty() {
+        return Ok(code);
+    }
+    if !yes && !confirmed(&format!("Replace the known keys of {} hosts?", changed.len()), printer)? {
+        return Ok(code.max(1));
+    }
+    for (host, keys) in changed {
+        let files = HostKey::replace_known(keys)
+            .map_err(|error| Error::new(format!("the known keys of {host} cannot be replaced: {error}")))?;
+        let files: Vec<String> = files.iter().map(|file| format!("{}.old", file.display())).collect();
+        let former = if files.is_empty() { String::new() } else { format!("; former lines: {}", files.join(", ")) };
+        printer.line(&format!("{host}: its known keys were replaced{former}"), Color::Changed);
+    }
+    Ok(code)
+}
+
+/// A warning for each group of hosts at different places that present the same key. Not part of a run: a machine with
+/// several addresses, and containers of one image, would cause it each time.
+fn shared_keys(scanned: &[Scanned]) -> Vec<String> {
+    let mut presenting: BTreeMap<&str, (&HostKey, Vec<(&str, &str)>)> = BTreeMap::new();
+    for Scanned { host, keys, .. } in scanned {
+        for key in keys.iter().flatten() {
+            let (_, hosts) = presenting.entry(&key.fingerprint).or_insert_with(|| (key, Vec::new()));
+            hosts.push((host, &key.place));
+        }
+    }
+    let mut groups: BTreeMap<Vec<&str>, &HostKey> = BTreeMap::new();
+    for (key, hosts) in presenting.into_values() {
+        let places: BTreeSet<&str> = hosts.iter().map(|(_, place)| *place).collect();
+        if places.len() > 1 {
+            groups.entry(hosts.into_iter().map(|(host, _)| host).collect()).or_insert(key);
+        }
+    }
+    let warning = |(hosts, key): (Vec<&str>, &HostKey)| {
+        let more = hosts.len().saturating_sub(LISTED);
+        let listed = hosts.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!(
+            "{listed}{more} have the same host key, {} {}, at different addresses. Either these names lead to one machine, or machines were \
+             cloned with their keys, and each can pass for the others. Give a clone keys of its own: remove /etc/ssh/ssh_host_*, run \
+             `ssh-keygen -A`, restart its sshd, and then run `windlass hostkeys replace` for it",
+            key.algorithm, key.fingerprint
+        )
+    };
+    groups.into_iter().map(warning).collect()
+}
+
+/// Asks at the terminal.
+fn confirmed(question: &str, printer: &Printer) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Err(Error::new("there is no terminal to ask whether these keys are right")
             .hint("compare the fingerprints, then run the same with --yes"));
     }
-    printer.prompt(&format!("Compare the fingerprints with the hosts' own. Add these {count} keys? (yes/no) "));
+    printer.prompt(&format!("Compare the fingerprints with the hosts' own. {question} (yes/no) "));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| Error::new(format!("the answer cannot be read: {error}")))?;
-    Ok(answer.trim().eq_ignore_ascii_case("yes"))
+    let is_confirmed = answer.trim().eq_ignore_ascii_case("yes");
+    if !is_confirmed {
+        printer.line("Nothing was written.", Color::Plain);
+    }
+    Ok(is_confirmed)
 }
 
 /// Describes how a key differs from known_hosts; `None` if it matches.

@@ -87,7 +87,7 @@ enum Verb {
     Serve(serve::Arguments),
     /// Create, verify and unpack bundles of everything that a cluster needs
     Bundle(Box<bundle::Arguments>),
-    /// Show, pin and verify host keys of an inventory
+    /// Show, pin, verify and replace host keys of an inventory
     Hostkeys(Box<hostkeys::Arguments>),
     /// Show hosts, groups and variables of an inventory
     Inventory(inventory::Arguments),

@@ -31,6 +31,27 @@ pub(crate) const CASES: &[Case] = &[
             "windlass adhoc -i ssh-hosts -m ping all",
         ],
     ),
+    Case {
+        setup: &[],
+        fails: "port=$(sed 's/.*ansible_port=\\([0-9]*\\).*/\\1/' ssh-hosts); ssh-keygen -q -t ed25519 -N '' -f wrong; \
+                sed \"s/^/[127.0.0.1]:$port /\" wrong.pub > known_hosts; windlass adhoc -i ssh-hosts -m ping all",
+        says: "`windlass hostkeys replace HOST` and the same inventory",
+        mended: &[],
+        then: &[
+            "windlass hostkeys replace -i ssh-hosts --yes web1",
+            "windlass hostkeys verify -i ssh-hosts",
+            "windlass adhoc -i ssh-hosts -m ping all",
+        ],
+    },
+    Case {
+        setup: &[],
+        fails: "sed 's|web1|web2|; s|-o Id|-o ProxyCommand=\"/usr/sbin/sshd -i -f sshd_config\" -o Id|' ssh-hosts > clones; \
+                cat ssh-hosts >> clones; \
+                windlass hostkeys pin -i clones --yes",
+        says: "`ssh-keygen -A`, restart its sshd, and then run `windlass hostkeys replace` for it",
+        mended: &[],
+        then: &["windlass hostkeys replace -i ssh-hosts web1"],
+    },
     // Each way to accept new keys, with each verb that connects.
     case(
         "windlass hostkeys verify -i ssh-hosts",

@@ -18,7 +18,7 @@ use crate::authentication::Authentication;
 use crate::client::{Client, Failure, Shared, lost_reason};
 use crate::error::Phase;
 use crate::keys::KeyStore;
-use crate::openings::{Network, Openings};
+use crate::openings::{Network, Openings, Places};
 use crate::resolved::{Resolved, Route};
 use crate::session::Session;
 use crate::stream::{self, Meter, Metered, ProxyCommand, Transport};
@@ -141,9 +141,12 @@ impl Connector {
     }
 
     async fn shake_hands(&self, resolved: &Resolved, settings: &Settings, client: Client) -> Result<(), Error> {
-        let Way { transport, complaints, via: _via, .. } = self.transport(resolved, settings, None).await?;
+        let mut places = Places::default();
+        let way = self.transport(resolved, settings, None, &mut places).await?;
+        let Way { transport, complaints, via: _via, .. } = way;
         let meter = Arc::new(Meter::default());
-        match handshake(resolved, settings, Metered::new(transport, meter.clone()), client, &meter).await {
+        let shaking = handshake(resolved, settings, Metered::new(transport, meter.clone()), client, &meter);
+        match places.keep_while_heard(shaking, || meter.bytes().1).await {
             Ok(handle) => {
                 // An error means that the connection is already lost.
                 let _ = handle.disconnect(russh::Disconnect::ByApplication, "", "").await;
@@ -160,10 +163,12 @@ impl Connector {
         via: Option<Arc<Session>>,
     ) -> Result<Session, Error> {
         tracing::debug!(host = resolved.peer(), "ESTABLISH SSH CONNECTION FOR USER: {}", resolved.user);
-        let way = self.transport(resolved, settings, via).await?;
+        let mut places = Places::default();
+        let way = self.transport(resolved, settings, via, &mut places).await?;
+        self.openings.turn(&mut places).await;
         let meter = Arc::new(Meter::default());
-        let answered = || !meter.head().is_empty();
-        self.openings.in_turn(self.log_in(resolved, settings, way, meter.clone()), answered).await
+        let login = self.log_in(resolved, settings, way, meter.clone());
+        places.keep_while_heard(login, || meter.bytes().1).await
     }
 
     /// Exchanges keys and authenticates.
@@ -213,6 +218,7 @@ impl Connector {
         resolved: &Resolved,
         settings: &Settings,
         via: Option<Arc<Session>>,
+        places: &mut Places,
     ) -> Result<Way, Error> {
         let via = match (via, &resolved.route) {
             (Some(via), _) => via,
@@ -231,13 +237,18 @@ impl Connector {
                     peer: resolved.peer(),
                     reason: error.to_string(),
                 };
+                let template = resolved.options.proxy_command.as_ref().unwrap_or(command);
+                self.openings.through(Network::Command(template.clone()), places).await;
                 let (stream, complaints) = ProxyCommand::start(command).map_err(failed)?;
                 let (transport, complaints) = (Box::new(stream), Some(complaints));
                 return Ok(Way { transport, address: None, via: None, complaints });
             }
         };
-        self.openings.pace(Network::Behind(via.peer().to_owned())).await;
-        let stream = via.direct_tcpip(&resolved.host, resolved.port).await.map_err(|error| match error {
+        let jump = Network::Behind(via.peer().to_owned());
+        self.openings.pace(jump.clone()).await;
+        self.openings.through(jump, places).await;
+        let opening = via.direct_tcpip(&resolved.host, resolved.port);
+        let stream = places.keep_while_heard(opening, || 0).await.map_err(|error| match error {
             Error::ChannelRefused { reason, .. } => {
                 Error::JumpRefused { jump: via.peer().to_owned(), peer: resolved.peer(), reason }
             }

@@ -93,7 +93,8 @@ pub enum Error {
     /// The host's key differs from the known one.
     #[error(
         "THE HOST KEY OF {} HAS CHANGED; no user name and no password was sent to it. It presents {} {}, but {}:{} expects {expected}. \
-         Either the host was reinstalled, or someone is between you and it. If the new key is right, remove that line",
+         Either the host was reinstalled, or someone is between you and it. If the new key is right, replace the known one with \
+         `windlass hostkeys replace HOST` and the same inventory, or remove that line",
         .presented.host, .presented.algorithm, .presented.fingerprint, .presented.file.display(), .presented.line
     )]
     HostKeyChanged {

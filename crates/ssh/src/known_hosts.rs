@@ -3,7 +3,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -104,7 +104,8 @@ pub(crate) fn revoked(file: &Path) -> Result<Vec<Entry>, String> {
     keys.collect()
 }
 
-fn entry(line: &str, host: &HostName) -> Option<(Marker, PublicKey, bool)> {
+/// Marker and key of a line that applies to the host, and whether it names the host with its port.
+pub(crate) fn entry(line: &str, host: &HostName) -> Option<(Marker, PublicKey, bool)> {
     let mut fields = line.split_whitespace();
     let (marker, names) = names_of(&mut fields)?;
     let exact = names_match(names, &host.name);
@@ -173,8 +174,7 @@ pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io:
     if let Some(directory) = file.parent().filter(|directory| !directory.exists()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    let mut handle = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file)?;
-    handle.lock()?;
+    let mut handle = locked(OpenOptions::new().read(true).append(true).create(true).mode(0o600), file)?;
     let text = windlass_bounds::read_from(&mut handle, windlass_bounds::LARGEST_FILE)?;
     let ends_within_line = text.last().is_some_and(|&last| last != b'\n');
     let host = HostName { name: name.to_owned(), fallback: None };
@@ -194,6 +194,19 @@ pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io:
     let key = PublicKey::new(key.key_data().clone(), "").to_openssh().map_err(io::Error::other)?;
     line.push_str(&format!("{names} {key}\n"));
     handle.write_all(line.as_bytes())
+}
+
+/// Opens a file and locks it. Another process may replace the file until the lock is granted, so the name must still
+/// lead to it then.
+pub(crate) fn locked(options: &OpenOptions, file: &Path) -> io::Result<fs::File> {
+    loop {
+        let handle = options.open(file)?;
+        handle.lock()?;
+        let (opened, named) = (handle.metadata()?, fs::metadata(file));
+        if named.is_ok_and(|named| (named.dev(), named.ino()) == (opened.dev(), opened.ino())) {
+            return Ok(handle);
+        }
+    }
 }
 
 fn hashed_name(name: &str) -> io::Result<String> {

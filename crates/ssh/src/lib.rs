@@ -21,6 +21,7 @@ mod known_hosts;
 mod known_lines;
 mod openings;
 mod pattern;
+mod replaced;
 mod resolved;
 mod scan;
 mod session;

@@ -2,16 +2,24 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// Key exchanges and logins at once. They cost processor time here, and a server that many hosts share refuses more.
 const AT_ONCE: usize = 64;
-/// A server that is silent for so long waits outside of its turn, so that dead hosts hold nobody up.
+/// Connections that open through one jump host at once. They share one login there, which MaxStartups counts once. Half
+/// of the turns are left for hosts that do not depend on it.
+const THROUGH_JUMP_HOST: usize = 32;
+/// Connections that open through equal ProxyCommands at once. `ssh -W` logs in to the jump host each time, and sshd
+/// refuses at random from ten unfinished logins on (MaxStartups 10:30:100).
+const THROUGH_COMMAND: usize = 8;
+/// A server that has not answered for so long waits outside of its turn, so that dead hosts hold nobody up.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The same for one that has answered, and then looks up a name or waits for PAM, and for the login of a ProxyCommand.
+const LONG_PATIENCE: Duration = Duration::from_secs(5);
 /// Connections that a network gets at once.
 const BURST: u32 = 64;
 /// Time between two connections to a network after those. A router has to ask for each new address, and firewalls take
@@ -21,15 +29,26 @@ const INTERVAL: Duration = Duration::from_millis(4);
 /// Turns of the connections that are being opened.
 #[derive(Debug)]
 pub(crate) struct Openings {
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
+    /// Places of each jump host.
+    behind: Mutex<HashMap<Network, Arc<Semaphore>>>,
     /// For each network, when its next connection would be due without a burst.
     due: Mutex<HashMap<Network, Instant>>,
 }
 
 impl Default for Openings {
     fn default() -> Self {
-        Self { turns: Semaphore::new(AT_ONCE), due: Mutex::default() }
+        Self { turns: Arc::new(Semaphore::new(AT_ONCE)), behind: Mutex::default(), due: Mutex::default() }
     }
+}
+
+/// Everything that a connection keeps from others while it opens.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    turn: Option<OwnedSemaphorePermit>,
+    behind: Option<OwnedSemaphorePermit>,
+    /// Whether it keeps them for LONG_PATIENCE before the first answer too.
+    is_patient: bool,
 }
 
 /// Hosts that share a line from here.
@@ -41,6 +60,8 @@ pub(crate) enum Network {
     V6([u16; 4]),
     /// The hosts behind a jump host.
     Behind(String),
+    /// The hosts that a ProxyCommand leads to, by its text with tokens.
+    Command(String),
 }
 
 impl From<IpAddr> for Network {
@@ -75,26 +96,46 @@ impl Openings {
         }
     }
 
-    /// Runs the part of a connection that needs a turn. `has_answered` is true once the server has spoken.
-    pub(crate) async fn in_turn<T>(&self, work: impl Future<Output = T>, has_answered: impl Fn() -> bool) -> T {
-        let turn = self.turn().await;
-        let mut work = std::pin::pin!(work);
-        if let Ok(done) = timeout(PATIENCE, &mut work).await {
-            return done;
-        }
-        let _kept = turn.filter(|_| has_answered());
-        work.await
+    /// Waits for a place among the connections that open through a jump host.
+    pub(crate) async fn through(&self, jump: Network, places: &mut Places) {
+        places.is_patient = matches!(jump, Network::Command(_));
+        let most = if places.is_patient { THROUGH_COMMAND } else { THROUGH_JUMP_HOST };
+        let behind = {
+            let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+            behind.entry(jump).or_insert_with(|| Arc::new(Semaphore::new(most))).clone()
+        };
+        // Fails only if the semaphore is closed, which never happens.
+        places.behind = behind.acquire_owned().await.ok();
     }
 
-    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        // Fails only if the semaphore is closed, which never happens.
-        self.turns.acquire().await.ok()
+    /// Waits for a turn among all connections that open.
+    pub(crate) async fn turn(&self, places: &mut Places) {
+        places.turn = Arc::clone(&self.turns).acquire_owned().await.ok();
+    }
+}
+
+impl Places {
+    /// Awaits a part of a connection. Gives the places back once the server is silent: `heard` counts its bytes.
+    pub(crate) async fn keep_while_heard<T>(&mut self, work: impl Future<Output = T>, heard: impl Fn() -> u64) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let before = heard();
+            let patience = if before == 0 && !self.is_patient { PATIENCE } else { LONG_PATIENCE };
+            if let Ok(done) = timeout(patience, &mut work).await {
+                return done;
+            }
+            if heard() == before {
+                break;
+            }
+        }
+        (self.turn, self.behind) = (None, None);
+        work.await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
     use super::*;
 
@@ -119,32 +160,69 @@ mod tests {
         assert_eq!(began.elapsed(), Duration::from_secs(1));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn silent_servers_hold_up_no_other() {
+    /// Opens a connection whose server is silent after its first bytes.
+    async fn open(openings: &Openings, jump: Option<Network>, heard: u64, silence: Duration) {
+        let mut places = Places::default();
+        if let Some(jump) = jump {
+            openings.through(jump, &mut places).await;
+        }
+        openings.turn(&mut places).await;
+        places.keep_while_heard(tokio::time::sleep(silence), || heard).await;
+    }
+
+    /// Time until another server gets its turn behind such connections.
+    async fn waited(count: usize, jump: Option<Network>, heard: u64) -> Duration {
         let (openings, began) = (Openings::default(), Instant::now());
         let hour = Duration::from_secs(3600);
-        let silent = (0..3 * AT_ONCE).map(|_| openings.in_turn(tokio::time::sleep(hour), || false));
-        let others = async {
+        let silent = (0..count).map(|_| open(&openings, jump.clone(), heard, hour)).collect();
+        let other = async {
             tokio::time::sleep(Duration::from_millis(1)).await;
-            openings.in_turn(async {}, || false).await;
+            open(&openings, jump.clone(), 0, Duration::ZERO).await;
             began.elapsed()
         };
-        let silent: Vec<_> = silent.collect();
-        let mut silent = std::pin::pin!(futures_all(silent));
-        let waited = tokio::select! {
-            waited = others => waited,
-            () = &mut silent => hour,
-        };
-        assert_eq!(waited, 3 * PATIENCE);
+        tokio::select! {
+            waited = other => waited,
+            () = futures_all(silent) => hour,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_servers_hold_up_no_other() {
+        assert_eq!(waited(3 * AT_ONCE, None, 0).await, 3 * PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn servers_that_are_slow_after_their_banner_hold_up_no_other() {
+        assert_eq!(waited(3 * AT_ONCE, None, 21).await, 3 * LONG_PATIENCE);
     }
 
     #[tokio::test(start_paused = true)]
     async fn servers_that_answer_keep_their_turn() {
         let (openings, began) = (Openings::default(), Instant::now());
-        let minute = Duration::from_secs(60);
-        let busy = (0..2 * AT_ONCE).map(|_| openings.in_turn(async { tokio::time::sleep(minute).await }, || true));
+        let busy = (0..2 * AT_ONCE).map(|_| async {
+            let mut places = Places::default();
+            openings.turn(&mut places).await;
+            let work = tokio::time::sleep(Duration::from_secs(60));
+            places.keep_while_heard(work, || began.elapsed().as_secs()).await;
+        });
         futures_all(busy.collect()).await;
         assert_eq!(began.elapsed().as_secs(), 120);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn jump_host_has_a_limit_of_its_own_and_leaves_turns_to_others() {
+        let jump = || Some(Network::Behind("bastion:22".into()));
+        assert_eq!(waited(THROUGH_JUMP_HOST, jump(), 0).await, PATIENCE);
+        let command = || Some(Network::Command("ssh -W %h:%p bastion".into()));
+        assert_eq!(waited(THROUGH_COMMAND, command(), 0).await, LONG_PATIENCE);
+        let openings = Openings::default();
+        let hour = Duration::from_secs(3600);
+        let behind = (0..2 * AT_ONCE).map(|_| open(&openings, jump(), 0, hour)).collect();
+        tokio::select! {
+            biased;
+            () = futures_all(behind) => panic!("they are silent"),
+            () = open(&openings, None, 0, Duration::ZERO) => {}
+        }
     }
 
     /// Waits for all futures on this task.

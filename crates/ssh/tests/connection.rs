@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::{SSHD, Sshd, available, free_port, output};
-use windlass_ssh::{ConfigFiles, Deadlines, Destination, Error, HostKeyChecking, Output, Phase, Settings, connect};
+use windlass_ssh::{
+    ConfigFiles, Connector, Deadlines, Destination, Error, HostKeyChecking, Output, Phase, Settings, connect,
+};
 
 fn nobody(port: u16) -> (Destination, Settings) {
     let destination = Destination { host: "127.0.0.1".into(), port: Some(port), user: Some("root".into()) };
@@ -122,6 +124,31 @@ async fn proxy_command_connects_or_reports_its_failure() {
         matches!(error, Error::ProxyCommand { .. }) && error.to_string().ends_with("no way to 127.0.0.1"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn proxy_commands_of_many_hosts_stay_within_max_startups() {
+    if !available() {
+        return;
+    }
+    // The limit is OpenSSH's default without its chance.
+    let jump = Sshd::start("MaxStartups 10\nPerSourceMaxStartups none");
+    let target = Sshd::start("MaxStartups 100\nPerSourceMaxStartups none");
+    let mut settings = target.settings();
+    settings.arguments.push(format!(
+        "-oProxyCommand=ssh -F none -o BatchMode=yes -o IdentityAgent=none -o StrictHostKeyChecking=no \
+         -o UserKnownHostsFile=/dev/null -i {} -p {} -W %h:%p root@127.0.0.1",
+        jump.path("id").display(),
+        jump.port
+    ));
+    let connector = Arc::new(Connector::default());
+    let attempts = (0..24).map(|_| {
+        let (connector, destination, settings) = (connector.clone(), target.destination(), settings.clone());
+        tokio::spawn(async move { connector.connect(&destination, &settings).await })
+    });
+    for attempt in attempts.collect::<Vec<_>>() {
+        attempt.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::lock;
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
     process::{self, Command, Output},
@@ -112,7 +113,10 @@ impl Task<'_> {
     }
 
     fn refused(&self, output: &Output, why: &str) -> Failure {
-        Failure::new(why)
+        let failure = Failure::new(why);
+        let is_locked = output.stderr_text().contains("Unable to lock database");
+        let failure = if is_locked { lock::explain(failure, lock::APK) } else { failure };
+        failure
             .with("packages", named(&output.stdout_text()))
             .with("stdout", output.stdout_text())
             .with("stderr", output.stderr_text())

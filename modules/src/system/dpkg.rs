@@ -1,15 +1,8 @@
-//! State of dpkg's database and holders of its locks, read without starting a process.
+//! State of dpkg's database, read without starting a process.
 
-use std::{
-    collections::BTreeMap,
-    fs::OpenOptions,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
 
-use rustix::fs::{FlockOperation, fcntl_lock};
-
-use crate::{Failure, Host, facts::Root};
+use crate::facts::Root;
 
 /// A package in dpkg's database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,67 +86,6 @@ impl Database {
     }
 }
 
-/// Lock files of apt and dpkg.
-const LOCKS: &[&str] =
-    &["/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"];
-
-/// The first held lock: its file, and the process and name of its holder.
-fn holder() -> Option<(&'static str, u32, String)> {
-    LOCKS.iter().find_map(|path| {
-        let process = holder_of(Path::new(path))?;
-        let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-        Some((*path, process, name.trim().to_owned()))
-    })
-}
-
-/// Finds the process that holds a lock on a file. Probes the lock only if some process has the file open, so that it
-/// never blocks an apt that is just starting.
-fn holder_of(path: &Path) -> Option<u32> {
-    let process = processes_with(path).into_iter().find(|process| *process != std::process::id())?;
-    let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
-    match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {
-            let _ = fcntl_lock(&file, FlockOperation::Unlock);
-            None
-        }
-        Err(_) => Some(process),
-    }
-}
-
-fn processes_with(path: &Path) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let has = |number: &u32| {
-        let files = std::fs::read_dir(format!("/proc/{number}/fd"));
-        files.is_ok_and(|files| {
-            files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == path))
-        })
-    };
-    numbers.filter(has).collect()
-}
-
-/// Waits until no process holds a lock. Reports the holder at once, and again when the time is over.
-pub(super) fn wait_for_locks(limit: Duration, host: &Host) -> Result<(), Failure> {
-    let deadline = Instant::now() + limit;
-    let mut told = false;
-    while let Some((path, process, name)) = holder() {
-        host.check_cancelled()?;
-        if Instant::now() >= deadline {
-            return Err(Failure::new(format!(
-                "Failed to lock apt for exclusive operation: {path} has been held by process {process} ({name}) for {} seconds. Wait for it \
-                 to end, or raise lock_timeout.",
-                limit.as_secs()
-            )));
-        }
-        if !told {
-            host.warn(format!("Waiting for process {process} ({name}), which holds {path}."));
-            told = true;
-        }
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,28 +102,5 @@ mod tests {
         assert!(database.provides("awk") && database.provides("mawk-any") && !database.provides("mawk"));
         assert_eq!(database.broken, ["half"]);
         assert_eq!(database.names().collect::<Vec<_>>(), ["kept", "mawk"]);
-    }
-
-    #[test]
-    fn lock_holder_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lock");
-        std::fs::write(&path, "").unwrap();
-        assert_eq!(holder_of(&path), None);
-        // These locks belong to processes, so another process must hold one. Every Debian has perl.
-        let script = "use Fcntl; open(F, '+<', $ARGV[0]); $l = pack('s s l! l! i', F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLK, $l) or die; print \"locked\\n\"; close STDOUT; sleep 60";
-        let child = std::process::Command::new("perl")
-            .args(["-e", script])
-            .arg(&path)
-            .stdout(std::process::Stdio::piped())
-            .spawn();
-        let Ok(mut child) = child else { return };
-        let mut said = String::new();
-        std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
-        assert_eq!(said, "locked\n");
-        assert_eq!(holder_of(&path), Some(child.id()));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(holder_of(&path), None);
     }
 }

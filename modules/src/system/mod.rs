@@ -3,6 +3,7 @@
 mod config_file;
 pub mod dnf;
 mod dpkg;
+mod lock;
 
 pub mod alternatives;
 pub mod apk;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
+use super::lock;
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
     process::{Command, Output},
@@ -395,7 +396,10 @@ impl Task<'_> {
 }
 
 fn refused(output: &Output, words: Vec<String>, why: &str) -> Failure {
-    Failure::new(why).with("cmd", words).with("stdout", output.stdout_text()).with("stderr", output.stderr_text())
+    let failure = Failure::new(why);
+    let is_locked = output.stderr_text().contains("unable to lock database");
+    let failure = if is_locked { lock::explain(failure, lock::PACMAN) } else { failure };
+    failure.with("cmd", words).with("stdout", output.stdout_text()).with("stderr", output.stderr_text())
 }
 
 fn sorted_lines(mut lines: Vec<String>) -> String {

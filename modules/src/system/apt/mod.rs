@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::dpkg::{self, Database};
+use super::{dpkg::Database, lock};
 use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec};
 
 mod cache;
@@ -157,7 +157,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let work = work_of(args)?;
     let refresh = cache.wanted().then_some(cache);
     let updated = cache::updated_at();
-    let lock = args.seconds("lock_timeout", 60);
+    let timeout = args.seconds("lock_timeout", 60);
     let commands = decide(&work, &settings, host)?;
     let only_lists = matches!(work, Work::Nothing);
     // Results of removals, files and upgrades have no keys for the lists.
@@ -178,7 +178,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let changed = only_lists || !commands.is_empty();
     let refreshes = refresh.is_some();
     let apply = move |host: &Host, outcome: &mut Outcome| {
-        dpkg::wait_for_locks(lock, host)?;
+        lock::wait(lock::APT, timeout, "Failed to lock apt for exclusive operation", host)?;
         let mut commands = commands;
         let mut renewed = false;
         if let Some(cache) = &refresh {
@@ -195,7 +195,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
         }
         outcome.changed = (only_lists && renewed) || !commands.is_empty();
         if !commands.is_empty() {
-            carry_out(&commands, &work, &settings, lock, outcome, host)?;
+            carry_out(&commands, &work, &settings, timeout, outcome, host)?;
         }
         mark::take_off(&work.came_by_themselves(), host)
     };

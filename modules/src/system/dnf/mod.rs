@@ -11,6 +11,7 @@ mod transaction;
 use manager::Manager;
 use steps::Steps;
 
+use super::lock;
 use crate::{Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec};
 
 /// The `dnf` module.
@@ -64,12 +65,8 @@ static SPEC: Spec = Spec {
         Opt::new("install_repoquery", Kind::Bool, "No effect; accepted for compatibility.").default("true"),
         Opt::new("install_weak_deps", Kind::Bool, "Install recommended packages too.").default("true"),
         Opt::new("installroot", Kind::Str, "Root directory to install into.").default("\"/\""),
-        Opt::new(
-            "lock_timeout",
-            Kind::Int,
-            "No effect, because dnf waits for its lock itself; accepted for compatibility.",
-        )
-        .default("30"),
+        Opt::new("lock_timeout", Kind::Int, "Seconds to wait for another process that holds a lock of dnf or rpm.")
+            .default("30"),
         Opt::new("releasever", Kind::Str, "Release to install packages from."),
         Opt::new("skip_broken", Kind::Bool, "Skip packages that cannot be installed.").default("false"),
         Opt::new("sslverify", Kind::Bool, "Verify the certificates of repository servers.").default("true"),
@@ -110,6 +107,9 @@ pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Fail
     let manager = Manager::of(args, backend, host)?;
     if let Some(what) = args.str("list") {
         return list::plan(&manager, what, host);
+    }
+    if manager.root == "/" {
+        lock::wait(lock::DNF, args.seconds("lock_timeout", 30), "dnf lockfile is held by another process", host)?;
     }
     // Accepts a list written as one text.
     let names: Vec<String> = args

@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 use serde_json::json;
 
 use self::xml::{Answer, Solvable};
+use super::lock;
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
     process::{self, Command, Output},
@@ -78,6 +79,8 @@ static SPEC: Spec = Spec {
 /// Exit statuses that count as success: reboot needed, zypper updated itself, or a signature or a package script
 /// failed.
 const FINE: [i32; 5] = [0, 102, 103, 106, 107];
+/// Exit status if another process holds the lock.
+const LOCKED: i32 = 7;
 /// Exit status if no package of the name was found.
 const NOT_FOUND: i32 = 104;
 
@@ -269,7 +272,9 @@ impl Task<'_> {
     }
 
     fn refused(&self, output: &Output, words: &[String], why: String) -> Failure {
-        Failure::new(why)
+        let failure = Failure::new(why);
+        let failure = if output.rc == LOCKED { lock::explain(failure, lock::ZYPPER) } else { failure };
+        failure
             .with("rc", output.rc)
             .with("cmd", words.to_vec())
             .with("stdout", self.shown(output))
