@@ -759,6 +759,11 @@ fn kubelet_that_does_not_stay_up_fails_its_host() {
 
 /// The judgement of recover.yml about three control planes with members in pods, by the lines of their probes.
 fn recovery(states: &str) -> serde_json::Value {
+    recovery_of("kubeadm", states)
+}
+
+/// The same with another `etcd_deployment_type`. cp3 is the first member.
+fn recovery_of(deployment: &str, states: &str) -> serde_json::Value {
     let folder = tempfile::tempdir().unwrap();
     let role = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/recover");
     let playbook = format!(
@@ -780,7 +785,8 @@ fn recovery(states: &str) -> serde_json::Value {
         role.display(),
     );
     let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\ncp3 ip=10.0.0.3\n[etcd]\ncp3\n";
-    let (code, text) = play(folder.path(), hosts, &playbook, &["-e", "etcd_deployment_type=kubeadm"]);
+    let deployment = format!("etcd_deployment_type={deployment}");
+    let (code, text) = play(folder.path(), hosts, &playbook, &["-e", &deployment]);
     assert_eq!(code, Some(0), "{text}");
     serde_json::from_str(&fs::read_to_string(folder.path().join("out")).unwrap()).unwrap()
 }
@@ -919,6 +925,47 @@ fn lost_certificates_of_a_member_in_a_pod_are_issued_by_the_authority_of_the_oth
 
     let found = recovery(&format!("cp1: {lost}, cp2: {lost}, cp3: {lost}"));
     assert!(found["refused"][0].as_str().unwrap().contains("cp3 lacks etcd/ca.crt etcd/ca.key"), "{found}");
+}
+
+/// The run was refused, with the advice to correct the network between the hosts.
+#[test]
+fn ended_certificates_of_all_members_as_services_are_issued_by_their_authority() {
+    let member = |ended: &str, authority: &str| {
+        format!(
+            "{{etcd.process: activating, etcd.data: 'yes', etcd-certificates.broken: '', \
+             etcd-certificates.ended: {ended}, etcd-certificates.authorities: {authority}}}"
+        )
+    };
+    let judged = |[cp1, cp2, cp3]: [&str; 3]| recovery_of("host", &format!("cp1: {cp1}, cp2: {cp2}, cp3: {cp3}"));
+    let (ended, last, good) = (member("member.pem", "aa"), member("ca.pem member.pem", "aa"), member("''", "aa"));
+    let none = serde_json::json!([]);
+
+    for (states, keys, donor) in [
+        ([&ended, &ended, &ended], "cp1 cp2 cp3", "cp3"),
+        // A run that was killed has issued them on one host.
+        ([&ended, &good, &ended], "cp1 cp3", "cp2"),
+        // The authority was signed again there.
+        ([&last, &ended, &last], "cp1 cp2 cp3", "cp2"),
+    ] {
+        let found = judged(states.map(String::as_str));
+        let keys: Vec<&str> = keys.split(' ').collect();
+        assert_eq!((&found["keys"], &found["ended"]), (&serde_json::json!(keys), &serde_json::json!(keys)), "{found}");
+        assert_eq!((&found["refused"], &found["renew"]), (&none, &none), "{found}");
+        assert_eq!((&found["unsettled"], &found["lost"]), (&false.into(), &serde_json::json!({})), "{found}");
+        let does = format!("issues them again on {donor} with the same authority");
+        assert!(found["donor"] == donor && found["findings"].to_string().contains(&does), "{found}");
+    }
+
+    let found = judged([&last, &last, &last].map(String::as_str));
+    let advice = "Sign it again with its own key on cp3: `cd /etc/ssl/etcd/ssl && openssl x509 -in ca.pem -signkey";
+    assert!(found["refused"][0].as_str().unwrap().contains(advice), "{found}");
+
+    let other = member("member.pem", "bb");
+    let found = judged([&other, &ended, &ended].map(String::as_str));
+    assert!(
+        found["refused"][0].as_str().unwrap().contains("2 authorities: one on cp3, cp2, another one on"),
+        "{found}"
+    );
 }
 
 /// The archive has no authority of etcd where kubeadm expects it, and the other way round.

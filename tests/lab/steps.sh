@@ -367,6 +367,8 @@ rolled_back() {
   export WINDLASS_LAB_RELEASE=$from
   running "$from" && kubectl node1 get configmap before-upgrade && ! kubectl node1 get configmap after-upgrade || return 1
   for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
+  grep client-certificate-data "$inventory/artifacts/admin.conf" | on node1 'grep -qFf - /etc/kubernetes/admin.conf' ||
+    { echo 'the copy of the kubeconfig is that of the newer release'; return 1; }
   # What was kept is used up.
   if rollback -e rollback_confirm=true > "$log/rollback-again.log" 2>&1; then return 1; fi
   grep -q 'No host has a saved state' "$log/rollback-again.log"
@@ -488,6 +490,24 @@ majority_lost() {
   etcd_members
   [ "$(etcd_members | grep -c started)" = 3 ] && kubectl node2 get configmap survived && eventually 60 answers node3 &&
     kubectl node3 create configmap written --from-literal=key=value
+}
+
+# Nobody has renewed them, and they end on all members at once. The authority and the keys are the same ones.
+etcd_expired() {
+  local node before
+  kubectl node1 create configmap before-expiry --from-literal=key=value || return 1
+  before=$(on node1 'sha256sum /etc/ssl/etcd/ssl/ca.pem')
+  for node in node1 node2 node3; do
+    on "$node" 'cd /etc/ssl/etcd/ssl && for key in [!c]*-key.pem; do
+        openssl x509 -x509toreq -in ${key%-key.pem}.pem -signkey $key -copy_extensions copyall |
+          openssl x509 -req -CA ca.pem -CAkey ca-key.pem -set_serial 1 -copy_extensions copyall -days -1 -out /run/ended.pem &&
+          cat /run/ended.pem > ${key%-key.pem}.pem || exit 1
+      done 2>/dev/null; rm /run/ended.pem; systemctl restart --no-block etcd' || { echo "$node keeps its certificates"; return 1; }
+  done
+  eventually 30 not_served node1 || return 1
+  recover > "$log/expired.log" 2>&1 || { tail -40 "$log/expired.log"; return 1; }
+  grep 'certificates of etcd are ended: member-node2.pem' "$log/expired.log" && kubectl node3 get configmap before-expiry &&
+    [ "$before" = "$(on node2 'sha256sum /etc/ssl/etcd/ssl/ca.pem')" ]
 }
 
 dead_host_removed() {

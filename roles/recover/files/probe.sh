@@ -45,7 +45,15 @@ certificate() {
 report() { # report PREFIX
     say "$1.broken" "${broken# }"
     say "$1.ended" "${ended# }"
-    [ -z "$ended" ] || say "$1-ended" yes
+}
+
+# authorities CERTIFICATE KEY: the public keys of etcd's authority: one, unless certificate and key do not belong together
+authorities() {
+    say etcd-certificates.authorities "$(
+        for key in "$(openssl x509 -noout -pubkey -in "$1" 2>/dev/null)" "$(openssl pkey -pubout -in "$2" 2>/dev/null)"; do
+            [ -z "$key" ] || printf '%s' "$key" | sha256sum | cut -c 1-16
+        done | sort -u
+    )"
 }
 
 etcd_certificates() {
@@ -58,10 +66,10 @@ etcd_certificates() {
     name=apiserver-etcd-client
     certificate $name.pem "$ETCD_CERT_DIR/$name.pem" "$ETCD_CERT_DIR/$name-key.pem" "$ca"
     report etcd-certificates
+    authorities "$ca" "$ETCD_CERT_DIR/ca-key.pem"
 }
 
-# The same for a member in a pod, and the public keys of its authority: one, unless certificate and key do not belong
-# together.
+# The same for a member in a pod.
 pod_certificates() {
     broken='' ended=''
     ca=$KUBE_CERT_DIR/etcd/ca
@@ -69,12 +77,7 @@ pod_certificates() {
         certificate $name "$KUBE_CERT_DIR/$name.crt" "$KUBE_CERT_DIR/$name.key" "$ca.crt"
     done
     report etcd-certificates
-    say etcd-certificates.authorities "$(
-        for key in "$(openssl x509 -noout -pubkey -in "$ca.crt" 2>/dev/null)" \
-            "$(openssl pkey -pubout -in "$ca.key" 2>/dev/null)"; do
-            [ -z "$key" ] || printf '%s' "$key" | sha256sum | cut -c 1-16
-        done | sort -u
-    )"
+    authorities "$ca.crt" "$ca.key"
 }
 
 # pod_log NAME STARTS: the log of the last starts of a static pod. Older logs are those of another failure.
