@@ -10,7 +10,7 @@ WINDLASS_CACHE ?= /var/cache/windlass
 export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
 # Tests that need these fail without them; other requirements let a test be ignored.
-REQUIRED := git namespaces openssl root rsync ssh-keygen sshd sudo tables
+REQUIRED := blkid git ip losetup mkfs.ext4 namespaces openssl parted root rsync ssh-keygen sshd sudo tables wipefs
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
 .PHONY: help advisories setup build compiled artifacts packages demo demo-down test check check-fast lints unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean

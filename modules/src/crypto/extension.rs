@@ -168,8 +168,8 @@ pub(super) fn uses(value: &[u8]) -> Option<Vec<usize>> {
 fn key_usage(value: &[u8]) -> Option<Value> {
     let set = uses(value)?;
     // The last two bits apply to key agreement only.
-    let told = set.iter().filter(|at| **at < 7 || set.contains(&4));
-    let mut names: Vec<&str> = told.filter_map(|at| USES.get(*at)).map(|(name, _)| *name).collect();
+    let counted = set.iter().filter(|at| **at < 7 || set.contains(&4));
+    let mut names: Vec<&str> = counted.filter_map(|at| USES.get(*at)).map(|(name, _)| *name).collect();
     names.sort_unstable();
     Some(json!(names))
 }
