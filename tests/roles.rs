@@ -968,6 +968,28 @@ fn ended_certificates_of_all_members_as_services_are_issued_by_their_authority()
     );
 }
 
+/// The members were refused, with the advice to correct the network between the hosts.
+#[test]
+fn members_with_an_older_authority_in_memory_are_restarted() {
+    let stale = "{etcd.process: active, etcd.data: 'yes', etcd.stale: 'yes', etcd-certificates.broken: '', \
+                 etcd-certificates.ended: '', etcd-certificates.authorities: aa}";
+    let found = recovery_of("host", &format!("cp1: {stale}, cp2: {stale}, cp3: {stale}"));
+    assert_eq!(found["keys"], serde_json::json!(["cp1", "cp2", "cp3"]), "{found}");
+    assert_eq!((&found["refused"], &found["unsettled"]), (&serde_json::json!([]), &false.into()), "{found}");
+    assert!(found["findings"].to_string().contains("restarts etcd"), "{found}");
+}
+
+/// The authority of the first complete member was copied, although another one served.
+#[test]
+fn certificates_of_members_with_different_authorities_are_not_copied() {
+    let member = |rest: &str| format!("{{etcd.process: active, etcd.data: 'yes', etcd-certificates.ended: '', {rest}}}");
+    let lost = member("etcd-certificates.broken: ca.pem");
+    let serving = member("etcd.majority: 'yes', etcd-certificates.broken: '', etcd-certificates.authorities: aa");
+    let wrong = member("etcd-certificates.broken: '', etcd-certificates.authorities: bb");
+    let found = recovery_of("host", &format!("cp1: {lost}, cp2: {serving}, cp3: {wrong}"));
+    assert!(found["refused"][0].as_str().unwrap().contains("2 authorities"), "{found}");
+}
+
 /// The archive has no authority of etcd where kubeadm expects it, and the other way round.
 #[test]
 fn archive_of_services_is_not_restored_into_pods() {

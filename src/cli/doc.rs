@@ -270,7 +270,7 @@ fn as_text(spec: &Spec) -> String {
     }
     text.push_str("\nRETURN VALUES:\n");
     if spec.returns.is_empty() {
-        text.push_str("\n  Only those of every task, such as `changed`.\n");
+        text.push_str("\n  Only the values that every task returns, such as `changed`.\n");
     }
     for value in spec.returns {
         text.push_str(&format!("\n- {} ({}, {})\n{}\n", value.name, value.kind, value.when, wrapped(value.doc, 8)));

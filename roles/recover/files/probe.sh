@@ -56,6 +56,13 @@ authorities() {
     )"
 }
 
+# stale UNIT: whether its process started before its certificates were written
+stale() {
+    since=$(TZ=UTC systemctl show --property=ExecMainStartTimestamp --value "$1")
+    [ -n "$since" ] && find "$ETCD_CERT_DIR/ca.pem" "$ETCD_CERT_DIR/member-$HOST.pem" -newermt "$since + 1 second" \
+        2>/dev/null | grep -q .
+}
+
 etcd_certificates() {
     broken='' ended=''
     ca=$ETCD_CERT_DIR/ca.pem
@@ -118,6 +125,7 @@ member() { # member CLUSTER PORT DATA
     field() { printf '%s' "$answer" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
     if [ "$ETCD_KIND" = host ]; then
         process "$1" "$1.service"
+        ! stale "$1.service" || say "$1.stale" yes
         [ ! -e "/run/systemd/system/$1.service.d/recover.conf" ] || say "$1.forced" yes
     else
         pod "$1" "$(field revision)"
