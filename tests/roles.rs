@@ -982,7 +982,8 @@ fn members_with_an_older_authority_in_memory_are_restarted() {
 /// The authority of the first complete member was copied, although another one served.
 #[test]
 fn certificates_of_members_with_different_authorities_are_not_copied() {
-    let member = |rest: &str| format!("{{etcd.process: active, etcd.data: 'yes', etcd-certificates.ended: '', {rest}}}");
+    let member =
+        |rest: &str| format!("{{etcd.process: active, etcd.data: 'yes', etcd-certificates.ended: '', {rest}}}");
     let lost = member("etcd-certificates.broken: ca.pem");
     let serving = member("etcd.majority: 'yes', etcd-certificates.broken: '', etcd-certificates.authorities: aa");
     let wrong = member("etcd-certificates.broken: '', etcd-certificates.authorities: bb");

@@ -9,7 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::fs::{FlockOperation, fcntl_lock, flock};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use crate::{Failure, Host};
 
@@ -67,7 +68,7 @@ impl fmt::Display for Held<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.process {
             Some((process, name)) => write!(formatter, "process {process} ({name}), which holds {}", self.path),
-            None => write!(formatter, "whoever holds {}", self.path),
+            None => write!(formatter, "an unknown process, which holds {}", self.path),
         }
     }
 }
@@ -78,7 +79,6 @@ pub(super) fn held<'a>(locks: &[Lock<'a>]) -> Option<Held<'a>> {
 }
 
 impl<'a> Lock<'a> {
-    /// Probes the lock only if some process has the file open, so that it never blocks a manager that is just starting.
     fn held(&self) -> Option<Held<'a>> {
         let path = fs::canonicalize(self.path).ok()?;
         let named = |process: u32| {
@@ -93,21 +93,22 @@ impl<'a> Lock<'a> {
                 let process = text.split_whitespace().next()?.parse().ok()?;
                 Path::new("/proc").join(format!("{process}")).exists().then(|| named(process))
             }
-            Kind::Record | Kind::Whole => {
+            Kind::Record => {
+                // Readers of a database share its lock with each other.
+                let asked = Flock::from(FlockType::ReadLock);
+                let found = fcntl_getlk(File::open(&path).ok()?, &asked).ok()??;
+                let process = found.pid.and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok());
+                Some(process.map_or(Held { path: self.path, process: None }, named))
+            }
+            Kind::Whole => {
+                // Only a probe shows such a lock. It may not block a manager that starts, so it needs a likely holder.
                 let process = holder()?;
                 let file = File::open(&path).ok()?;
-                // Readers of a database share its lock with each other.
-                let probe = |operation| match self.kind {
-                    Kind::Whole => flock(&file, operation),
-                    _ => fcntl_lock(&file, operation),
-                };
-                match probe(FlockOperation::NonBlockingLockShared) {
-                    Ok(()) => {
-                        let _ = probe(FlockOperation::Unlock);
-                        None
-                    }
-                    Err(_) => Some(named(process)),
+                if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+                    let _ = flock(&file, FlockOperation::Unlock);
+                    return None;
                 }
+                Some(named(process))
             }
         }
     }
@@ -209,6 +210,25 @@ mod tests {
         let path = folder.path().join("presence");
         let failure = explain(Failure::new("Failed."), &[lock(path.to_str().unwrap(), Kind::Presence)]);
         assert!(failure.message.starts_with("Failed. No process has ") && failure.message.contains("Remove it"));
+    }
+
+    /// The first process that had the file open was named.
+    #[test]
+    fn process_with_an_open_file_is_not_taken_for_the_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        fs::write(&path, "").unwrap();
+        let path = path.to_str().unwrap();
+        let Some(mut reader) = holding(path, "open(F, '<', $ARGV[0]) or die") else { return };
+        let script =
+            "open(F, '+<', $ARGV[0]); $l = pack('s s l! l! i', F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLK, $l) or die";
+        let mut holder = holding(path, script).unwrap();
+        let found = held(&[lock(path, Kind::Record)]).unwrap();
+        assert_eq!(found.process, Some((holder.id(), "perl".to_owned())));
+        for child in [&mut reader, &mut holder] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

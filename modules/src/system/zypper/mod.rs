@@ -155,12 +155,12 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
     if host.diff() {
         outcome.set("diff", json!({ "prepared": summary(&transaction.solvables) }));
     }
-    let said = transaction.output.as_ref().map(|output| (task.shown(output), output.stderr_text()));
+    let shown = transaction.output.as_ref().map(|output| (task.shown(output), output.stderr_text()));
     if !matches!(rc, 0 | 102) {
-        let (stdout, stderr) = said.unwrap_or_default();
+        let (stdout, stderr) = shown.unwrap_or_default();
         return Err(Failure::new("Zypper run failed.").with("rc", rc).with("stdout", stdout).with("stderr", stderr));
     }
-    if let Some((stdout, stderr)) = said.filter(|_| outcome.changed) {
+    if let Some((stdout, stderr)) = shown.filter(|_| outcome.changed) {
         outcome.set("stdout", stdout);
         outcome.set("stderr", stderr);
     }
