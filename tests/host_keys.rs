@@ -224,6 +224,96 @@ fn changed_key_replaced_in_every_file_with_a_backup() {
 }
 
 #[test]
+fn every_key_that_replace_writes_is_shown_before_the_question() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::with_rsa_host_key();
+    inventory(&sshd, "");
+    keygen(&sshd.path("other"), "");
+    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let former = format!("[127.0.0.1]:{} {other}", sshd.port);
+    sshd.known_hosts(&former);
+    let mut terminal = Terminal::open(&sshd, "hostkeys replace -i hosts web1");
+    let shown = terminal.wait_for("(yes/no)");
+    for key in ["host_key.pub", "rsa.pub"] {
+        assert!(shown.contains(&fingerprint(&sshd, key)), "{shown}");
+    }
+    assert!(shown.contains("of 1 hosts by these 2 keys?"), "{shown}");
+    assert_eq!(fs::read_to_string(sshd.path("known_hosts")).unwrap(), former);
+    terminal.type_line("yes");
+    assert!(terminal.child.wait().unwrap().success());
+    let after = fs::read_to_string(sshd.path("known_hosts")).unwrap();
+    assert!(after.lines().count() == 2 && after.contains("ssh-rsa") && !after.contains(&other), "{after}");
+}
+
+#[test]
+fn two_changed_hosts_of_one_command_are_both_in_the_backup() {
+    if !available() {
+        return;
+    }
+    let (sshd, second) = (Sshd::start(""), Sshd::start(""));
+    inventory(&sshd, "");
+    let first = fs::read_to_string(sshd.path("hosts")).unwrap();
+    let other_host = first.replace("web1", "web2").replace(&sshd.port.to_string(), &second.port.to_string());
+    fs::write(sshd.path("hosts"), format!("{first}{other_host}")).unwrap();
+    keygen(&sshd.path("other"), "");
+    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let former = format!("[127.0.0.1]:{} {other}[127.0.0.1]:{} {other}", sshd.port, second.port);
+    sshd.known_hosts(&former);
+    let (code, text) = outcome(&sshd, "hostkeys replace -i hosts all --yes", &[]);
+    assert!(code == Some(0) && text.contains("known_hosts.old"), "{text}");
+    assert_eq!(fs::read_to_string(sshd.path("known_hosts.old")).unwrap(), former);
+    assert_eq!(outcome(&sshd, "hostkeys verify -i hosts", &[]).0, Some(0));
+}
+
+#[test]
+fn failed_replace_leaves_the_host_known_and_names_the_file() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    inventory(&sshd, "");
+    let hosts = fs::read_to_string(sshd.path("hosts")).unwrap();
+    let (known, second) = (sshd.path("known_hosts"), sshd.path("second"));
+    let files = format!("UserKnownHostsFile=\"{} {}\"", known.display(), second.display());
+    fs::write(sshd.path("hosts"), hosts.replace(&format!("UserKnownHostsFile={}", known.display()), &files)).unwrap();
+    keygen(&sshd.path("other"), "");
+    let line = format!("[127.0.0.1]:{} {}", sshd.port, fs::read_to_string(sshd.path("other.pub")).unwrap());
+    sshd.known_hosts(&line);
+    fs::write(&second, &line).unwrap();
+    fs::create_dir(sshd.path("second.old")).unwrap();
+    let (code, text) = outcome(&sshd, "hostkeys replace -i hosts web1 --yes", &[]);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(code == Some(1) && flat.contains(&format!("{}: ", second.display())), "{text}");
+    assert!(flat.contains("no known key was changed"), "{text}");
+    assert_eq!([&known, &second].map(|file| fs::read_to_string(file).unwrap()), [line.clone(), line]);
+    let (code, text) = outcome(&sshd, "adhoc -i hosts -m ping all --accept-new-host-keys", &[]);
+    assert!(code == Some(4) && text.contains("HAS CHANGED"), "{text}");
+}
+
+#[test]
+fn host_with_a_line_to_edit_by_hand_reported_and_others_replaced() {
+    if !available() {
+        return;
+    }
+    let (sshd, second) = (Sshd::start(""), Sshd::start(""));
+    inventory(&sshd, "");
+    let first = fs::read_to_string(sshd.path("hosts")).unwrap();
+    let other_host = first.replace("web1", "web2").replace(&sshd.port.to_string(), &second.port.to_string());
+    fs::write(sshd.path("hosts"), format!("{first}{other_host}")).unwrap();
+    keygen(&sshd.path("other"), "");
+    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let pattern = format!("[127.0.0.*]:{} {other}", sshd.port);
+    sshd.known_hosts(&format!("{pattern}[127.0.0.1]:{} {other}", second.port));
+    let (code, text) = outcome(&sshd, "hostkeys replace -i hosts all --yes", &[]);
+    assert!(code == Some(2) && text.contains("web1: its known keys cannot be replaced"), "{text}");
+    assert!(text.contains("web2: its known keys were replaced"), "{text}");
+    let after = fs::read_to_string(sshd.path("known_hosts")).unwrap();
+    assert!(after.starts_with(&pattern) && after.contains(second.host_public_key().rsplit_once(' ').unwrap().0));
+}
+
+#[test]
 fn cloned_host_key_reported_and_aliases_of_one_server_are_not() {
     if !available() {
         return;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use tokio::task::JoinSet;
 use windlass_ssh::{Connector, Error as SshError, HostKey, Verdict};
 
 use super::options::TaskOptions;
@@ -91,6 +92,7 @@ impl Work {
 /// A host with its keys, or the error.
 struct Scanned {
     host: Arc<str>,
+    target: Target,
     keys: Result<Vec<HostKey>, SshError>,
     /// Result of verifying the connection, if no presented key is known by itself.
     judgement: Option<Result<(), SshError>>,
@@ -113,7 +115,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
             if targets.is_empty() {
                 session.shared.warn("No matching host uses SSH");
             }
-            let scanned = scan(&session, targets).await;
+            let connector = Arc::new(Connector::for_user(Arc::new(AtTerminal::new(session.shared.events.clone()))));
+            let scanned = scan(&session, &connector, targets).await;
+            if matches!(arguments.work, Work::Pin { .. } | Work::Verify(_)) {
+                shared_keys(&connector, &scanned).await.iter().for_each(|warning| printer.warning(warning));
+            }
             match &arguments.work {
                 Work::Scan(_) => show(&scanned, &printer),
                 Work::Verify(_) => Ok(verify(&scanned, &printer)),
@@ -144,12 +150,11 @@ fn targets(session: &Session, pattern: &str) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-async fn scan(session: &Session, targets: Vec<Target>) -> Vec<Scanned> {
-    let connector = Arc::new(Connector::for_user(Arc::new(AtTerminal::new(session.shared.events.clone()))));
+async fn scan(session: &Session, connector: &Arc<Connector>, targets: Vec<Target>) -> Vec<Scanned> {
     let running: Vec<_> = targets
         .into_iter()
         .map(|target| {
-            let (connector, forks) = (Arc::clone(&connector), Arc::clone(&session.shared.forks));
+            let (connector, forks) = (Arc::clone(connector), Arc::clone(&session.shared.forks));
             tokio::spawn(async move {
                 // Fails only if the semaphore is closed, which never happens.
                 let _permit = forks.acquire().await;
@@ -163,7 +168,7 @@ async fn scan(session: &Session, targets: Vec<Target>) -> Vec<Scanned> {
                     }
                     _ => None,
                 };
-                Scanned { host: Arc::from(target.name), keys, judgement }
+                Scanned { host: Arc::from(target.name.as_str()), target, keys, judgement }
             })
         })
         .collect();
@@ -192,8 +197,7 @@ fn show(scanned: &[Scanned], printer: &Printer) -> Result<u8> {
 
 fn verify(scanned: &[Scanned], printer: &Printer) -> u8 {
     let mut code = 0;
-    shared_keys(scanned).iter().for_each(|warning| printer.warning(warning));
-    for Scanned { host, keys, judgement } in scanned {
+    for Scanned { host, keys, judgement, .. } in scanned {
         let keys = match keys {
             Ok(keys) => keys,
             Err(error) => {
@@ -230,9 +234,8 @@ fn verify(scanned: &[Scanned], printer: &Printer) -> u8 {
 
 fn pin(scanned: &[Scanned], printer: &Printer, yes: bool, into: Option<&PathBuf>) -> Result<u8> {
     let mut code = 0;
-    shared_keys(scanned).iter().for_each(|warning| printer.warning(warning));
     let mut fresh: BTreeMap<usize, Vec<&HostKey>> = BTreeMap::new();
-    for (index, Scanned { host, keys, judgement }) in scanned.iter().enumerate() {
+    for (index, Scanned { host, keys, judgement, .. }) in scanned.iter().enumerate() {
         let keys = match keys {
             Ok(keys) => keys,
             Err(error) => {
@@ -260,9 +263,7 @@ fn pin(scanned: &[Scanned], printer: &Printer, yes: bool, into: Option<&PathBuf>
     let keys = || fresh.values().flatten();
     for (index, keys) in &fresh {
         let host = scanned.get(*index).map_or("", |scanned| &scanned.host);
-        for key in keys {
-            printer.line(&format!("{host}: {} {} {}", key.name, key.algorithm, key.fingerprint), Color::Plain);
-        }
+        keys.iter().for_each(|key| announce(host, key, printer));
     }
     if keys().next().is_none() {
         printer.line("No host has a new key.", Color::Plain);
@@ -282,7 +283,7 @@ fn pin(scanned: &[Scanned], printer: &Printer, yes: bool, into: Option<&PathBuf>
 fn replace(scanned: &[Scanned], printer: &Printer, yes: bool) -> Result<u8> {
     let mut code = 0;
     let mut changed = Vec::new();
-    for Scanned { host, keys, judgement } in scanned {
+    for Scanned { host, keys, judgement, .. } in scanned {
         let keys = match keys {
             Ok(keys) => keys,
             Err(error) => {
@@ -309,6 +310,9 @@ fn replace(scanned: &[Scanned], printer: &Printer, yes: bool) -> Result<u8> {
         }
         if is_revoked {
             code = MISMATCH;
+        } else if let Err(error) = HostKey::check_replaceable(keys) {
+            printer.line(&format!("{host}: its known keys cannot be replaced: {error}"), Color::Error);
+            code = MISMATCH;
         } else {
             changed.push((host, keys));
         }
@@ -316,34 +320,68 @@ fn replace(scanned: &[Scanned], printer: &Printer, yes: bool) -> Result<u8> {
     if changed.is_empty() {
         return Ok(code);
     }
-    if !yes && !confirmed(&format!("Replace the known keys of {} hosts?", changed.len()), printer)? {
+    // Each algorithm is a handshake of its own, and somebody in between may answer only some of them.
+    let mut new = 0;
+    for (host, keys) in &changed {
+        for key in keys.iter().filter(|key| !key.is_known()) {
+            announce(host, key, printer);
+            new += 1;
+        }
+    }
+    let question = format!("Replace the known keys of {} hosts by these {new} keys?", changed.len());
+    if !yes && !confirmed(&question, printer)? {
         return Ok(code.max(1));
     }
-    for (host, keys) in changed {
-        let files = HostKey::replace_known(keys)
-            .map_err(|error| Error::new(format!("the known keys of {host} cannot be replaced: {error}")))?;
-        let files: Vec<String> = files.iter().map(|file| format!("{}.old", file.display())).collect();
-        let former = if files.is_empty() { String::new() } else { format!("; former lines: {}", files.join(", ")) };
-        printer.line(&format!("{host}: its known keys were replaced{former}"), Color::Changed);
+    let presented: Vec<&[HostKey]> = changed.iter().map(|(_, keys)| keys.as_slice()).collect();
+    let files = HostKey::replace_known(&presented)
+        .map_err(|error| Error::new(format!("the known keys cannot be replaced: {error}")))?;
+    for (host, _) in &changed {
+        printer.line(&format!("{host}: its known keys were replaced"), Color::Changed);
+    }
+    let files: Vec<String> = files.iter().map(|file| format!("{}.old", file.display())).collect();
+    if !files.is_empty() {
+        printer.line(&format!("Former lines: {}", files.join(", ")), Color::Plain);
     }
     Ok(code)
 }
 
+/// Prints a key that is to be written.
+fn announce(host: &str, key: &HostKey, printer: &Printer) {
+    printer.line(&format!("{host}: {} {} {}", key.name, key.algorithm, key.fingerprint), Color::Plain);
+}
+
 /// A warning for each group of hosts at different places that present the same key. Not part of a run: a machine with
 /// several addresses, and containers of one image, would cause it each time.
-fn shared_keys(scanned: &[Scanned]) -> Vec<String> {
-    let mut presenting: BTreeMap<&str, (&HostKey, Vec<(&str, &str)>)> = BTreeMap::new();
-    for Scanned { host, keys, .. } in scanned {
-        for key in keys.iter().flatten() {
-            let (_, hosts) = presenting.entry(&key.fingerprint).or_insert_with(|| (key, Vec::new()));
-            hosts.push((host, &key.place));
+async fn shared_keys(connector: &Arc<Connector>, scanned: &[Scanned]) -> Vec<String> {
+    let mut presenting: BTreeMap<&str, (&HostKey, Vec<&Scanned>)> = BTreeMap::new();
+    for host in scanned {
+        for key in host.keys.iter().flatten() {
+            presenting.entry(&key.fingerprint).or_insert_with(|| (key, Vec::new())).1.push(host);
         }
     }
+    presenting.retain(|_, (_, hosts)| hosts.len() > 1);
+    // Only these need the look-up of a name.
+    let mut running = JoinSet::new();
+    for host in presenting
+        .values()
+        .flat_map(|(_, hosts)| hosts)
+        .map(|host| (&*host.host, *host))
+        .collect::<BTreeMap<_, _>>()
+        .into_values()
+    {
+        let (connector, name) = (Arc::clone(connector), Arc::clone(&host.host));
+        let (destination, settings) = ssh_destination(&host.target);
+        running.spawn(async move {
+            let place = connector.place(&destination, &settings).await;
+            (Arc::clone(&name), place.unwrap_or_else(|_| name.to_string()))
+        });
+    }
+    let places: BTreeMap<Arc<str>, String> = running.join_all().await.into_iter().collect();
     let mut groups: BTreeMap<Vec<&str>, &HostKey> = BTreeMap::new();
     for (key, hosts) in presenting.into_values() {
-        let places: BTreeSet<&str> = hosts.iter().map(|(_, place)| *place).collect();
-        if places.len() > 1 {
-            groups.entry(hosts.into_iter().map(|(host, _)| host).collect()).or_insert(key);
+        let different: BTreeSet<_> = hosts.iter().filter_map(|host| places.get(&host.host)).collect();
+        if different.len() > 1 {
+            groups.entry(hosts.iter().map(|host| &*host.host).collect()).or_insert(key);
         }
     }
     let warning = |(hosts, key): (Vec<&str>, &HostKey)| {

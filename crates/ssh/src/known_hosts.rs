@@ -168,32 +168,51 @@ impl Known {
 
 /// Adds a key under a name. A lock keeps concurrent runs from tearing lines; `/dev/null` and the like are left alone.
 pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io::Result<()> {
-    if file.exists() && !file.is_file() {
+    if !is_kept(file) {
         return Ok(());
     }
+    let mut handle = created(file)?;
+    let text = windlass_bounds::read_from(&mut handle, windlass_bounds::LARGEST_FILE)?;
+    // Another connection to the same host may have added it already.
+    match addition(file, text, name, key, hashed)? {
+        Some(line) => handle.write_all(line.as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// Whether a file keeps what is written to it, or would once it exists.
+pub(crate) fn is_kept(file: &Path) -> bool {
+    file.is_file() || !file.exists()
+}
+
+/// Opens and locks a file for new lines; creates it, and its folder, if it is missing.
+pub(crate) fn created(file: &Path) -> io::Result<fs::File> {
     if let Some(directory) = file.parent().filter(|directory| !directory.exists()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    let mut handle = locked(OpenOptions::new().read(true).append(true).create(true).mode(0o600), file)?;
-    let text = windlass_bounds::read_from(&mut handle, windlass_bounds::LARGEST_FILE)?;
-    let ends_within_line = text.last().is_some_and(|&last| last != b'\n');
+    locked(OpenOptions::new().read(true).append(true).create(true).mode(0o600), file)
+}
+
+/// Line that adds a key to the text of a file; `None` if the text has it.
+pub(crate) fn addition(
+    file: &Path,
+    text: Vec<u8>,
+    name: &str,
+    key: &PublicKey,
+    hashed: bool,
+) -> io::Result<Option<String>> {
+    let start = if text.last().is_some_and(|&last| last != b'\n') { "\n" } else { "" };
     let host = HostName { name: name.to_owned(), fallback: None };
     let found = known_lines::about(file, text, &host)
         .iter()
         .filter_map(|(_, line)| entry(line, &host))
         .any(|(marker, found, _)| marker == Marker::Host && found.key_data() == key.key_data());
     if found {
-        // Another connection to the same host has already added it.
-        return Ok(());
-    }
-    let mut line = String::new();
-    if ends_within_line {
-        line.push('\n');
+        return Ok(None);
     }
     let names = if hashed { hashed_name(name)? } else { name.to_owned() };
     let key = PublicKey::new(key.key_data().clone(), "").to_openssh().map_err(io::Error::other)?;
-    line.push_str(&format!("{names} {key}\n"));
-    handle.write_all(line.as_bytes())
+    Ok(Some(format!("{start}{names} {key}\n")))
 }
 
 /// Opens a file and locks it. Another process may replace the file until the lock is granted, so the name must still

@@ -10,6 +10,7 @@ use crate::algorithms;
 use crate::connect::{Connector, resolve};
 use crate::host_key::{HostKeyPolicy, Verdict, fingerprint};
 use crate::known_hosts::HostName;
+use crate::replaced::Replacement;
 use crate::resolved::{Resolved, Route};
 use crate::{Destination, Error, HostKeyChecking, Settings, known_hosts, replaced, stream};
 
@@ -26,8 +27,6 @@ pub struct HostKey {
     pub verdict: Verdict,
     /// File that new keys of this host are written to.
     pub file: PathBuf,
-    /// Place where the host presents it: address and port, or the way there. Two names of one server have the same.
-    pub place: String,
     hash_names: bool,
     key: PublicKey,
     host: HostName,
@@ -35,14 +34,13 @@ pub struct HostKey {
 }
 
 impl HostKey {
-    fn new(key: PublicKey, policy: &HostKeyPolicy, place: String) -> Self {
+    fn new(key: PublicKey, policy: &HostKeyPolicy) -> Self {
         Self {
             name: policy.host.name.clone(),
             algorithm: key.algorithm().to_string(),
             fingerprint: fingerprint(&key),
             verdict: policy.verdict(&key),
             file: policy.user_file.clone(),
-            place,
             hash_names: policy.hash_names,
             key,
             host: policy.host.clone(),
@@ -60,16 +58,34 @@ impl HostKey {
         known_hosts::add(file, &self.name, &self.key, self.hash_names)
     }
 
-    /// Replaces the keys that known_hosts files have for a host by all of those it presents. Returns the files from
-    /// which keys were removed; their former content is beside them, under their name with `.old`.
-    pub fn replace_known(presented: &[Self]) -> io::Result<Vec<PathBuf>> {
-        let Some(first) = presented.first() else { return Ok(Vec::new()) };
-        let keys: Vec<&PublicKey> = presented.iter().map(|key| &key.key).collect();
-        let changed = replaced::remove_others(&first.files, &first.host, &keys)?;
-        for key in presented.iter().filter(|key| !matches!(key.verdict, Verdict::Known { .. })) {
-            key.pin(&key.file)?;
-        }
-        Ok(changed)
+    /// Fails if the keys that known_hosts files have for a host cannot be replaced by all keys that it presents.
+    pub fn check_replaceable(presented: &[Self]) -> io::Result<()> {
+        Self::replacement(presented).map_or(Ok(()), |host| host.check())
+    }
+
+    /// Replaces the keys that known_hosts files have for each host by all keys that it presents. Returns the files from
+    /// which lines were changed; their former content is beside them, under their name with `.old`. An error lists the
+    /// files that were changed before it.
+    pub fn replace_known(hosts: &[&[Self]]) -> io::Result<Vec<PathBuf>> {
+        let hosts: Vec<_> = hosts.iter().filter_map(|presented| Self::replacement(presented)).collect();
+        replaced::replace(&hosts)
+    }
+
+    fn replacement(presented: &[Self]) -> Option<Replacement<'_>> {
+        let first = presented.first()?;
+        Some(Replacement {
+            host: &first.host,
+            files: &first.files,
+            keys: presented.iter().map(|key| &key.key).collect(),
+            new: presented.iter().filter(|key| !key.is_known()).map(|key| &key.key).collect(),
+            user_file: &first.file,
+            hash_names: first.hash_names,
+        })
+    }
+
+    /// Whether a known_hosts file has the key for this host.
+    pub fn is_known(&self) -> bool {
+        matches!(self.verdict, Verdict::Known { .. })
     }
 }
 
@@ -78,7 +94,6 @@ impl Connector {
     /// host.
     pub async fn host_keys(&self, destination: &Destination, settings: &Settings) -> Result<Vec<HostKey>, Error> {
         let resolved = resolve(destination, settings).await?;
-        let place = place(&resolved).await;
         let mut keys: Vec<HostKey> = Vec::new();
         for algorithm in algorithms::key_kinds() {
             let attempt = Resolved {
@@ -89,7 +104,7 @@ impl Connector {
                 ..resolved.clone()
             };
             if let Some(key) = self.presented_key(&attempt, settings).await? {
-                keys.push(HostKey::new(key, &resolved.policy, place.clone()));
+                keys.push(HostKey::new(key, &resolved.policy));
             }
         }
         Ok(keys)
@@ -100,17 +115,18 @@ impl Connector {
         let settings = Settings { host_key_checking: Some(HostKeyChecking::Yes), ..settings.clone() };
         self.judged(&resolve(destination, &settings).await?, &settings).await
     }
-}
-
-/// Address and port of a server, or its name and the way there if this machine does not look it up.
-async fn place(resolved: &Resolved) -> String {
-    match &resolved.route {
-        Route::Direct => {
-            let addresses = timeout(resolved.connect_timeout, stream::addresses(resolved)).await;
-            let least = addresses.ok().and_then(Result::ok).and_then(|addresses| addresses.into_iter().min());
-            least.map_or_else(|| resolved.peer(), |address| address.to_string())
-        }
-        Route::Jump(hops) => format!("{} through {hops:?}", resolved.peer()),
-        Route::Command(command) => format!("{} by {command}", resolved.peer()),
+    /// Place of a host: address and port, or its name and the way there if this machine does not look it up. Two names
+    /// of one server have the same.
+    pub async fn place(&self, destination: &Destination, settings: &Settings) -> Result<String, Error> {
+        let resolved = resolve(destination, settings).await?;
+        Ok(match &resolved.route {
+            Route::Direct => {
+                let addresses = timeout(resolved.connect_timeout, stream::addresses(&resolved)).await;
+                let least = addresses.ok().and_then(Result::ok).and_then(|addresses| addresses.into_iter().min());
+                least.map_or_else(|| resolved.peer(), |address| address.to_string())
+            }
+            Route::Jump(hops) => format!("{} through {hops:?}", resolved.peer()),
+            Route::Command(command) => format!("{} by {command}", resolved.peer()),
+        })
     }
 }
