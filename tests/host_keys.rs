@@ -9,6 +9,7 @@ mod terminal;
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -24,6 +25,32 @@ fn inventory(sshd: &Sshd, more: &str) {
         home = sshd.directory.path().display()
     );
     fs::write(sshd.path("hosts"), text).unwrap();
+}
+
+/// Two sshd, with an inventory of both as `web1` and `web2` in the first one's folder.
+fn two_hosts() -> (Sshd, Sshd) {
+    let (sshd, second) = (Sshd::start(""), Sshd::start(""));
+    inventory(&sshd, "");
+    let first = fs::read_to_string(sshd.path("hosts")).unwrap();
+    let other_host = first.replace("web1", "web2").replace(&sshd.port.to_string(), &second.port.to_string());
+    fs::write(sshd.path("hosts"), format!("{first}{other_host}")).unwrap();
+    (sshd, second)
+}
+
+/// Lets known_hosts and `second` hold the known keys. Returns both files.
+fn two_files(sshd: &Sshd) -> [PathBuf; 2] {
+    let files = ["known_hosts", "second"].map(|name| sshd.path(name));
+    let [known, second] = files.each_ref().map(|file| file.display());
+    let hosts = fs::read_to_string(sshd.path("hosts")).unwrap();
+    let both = format!("UserKnownHostsFile=\"{known} {second}\"");
+    fs::write(sshd.path("hosts"), hosts.replace(&format!("UserKnownHostsFile={known}"), &both)).unwrap();
+    files
+}
+
+/// A public key that is not the sshd's, as a line of its file.
+fn other_key(sshd: &Sshd) -> String {
+    keygen(&sshd.path("other"), "");
+    fs::read_to_string(sshd.path("other.pub")).unwrap()
 }
 
 /// The program in the sshd's folder, in its own session.
@@ -150,8 +177,7 @@ fn changed_key_with_checking_off_gets_no_password_to_become() {
     }
     let sshd = Sshd::start("");
     inventory(&sshd, "ansible_host_key_checking=false");
-    keygen(&sshd.path("other"), "");
-    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let other = other_key(&sshd);
     sshd.known_hosts(&format!("[127.0.0.1]:{} {other}", sshd.port));
     let become_with = "-b --become-user nobody -e ansible_become_password=hunter2";
     for module in ["-m command -a id", "-m raw -a id"] {
@@ -177,8 +203,7 @@ fn accept_new_by_setting_or_environment_refuses_changed_key() {
     let _ = fs::remove_file(sshd.path("known_hosts"));
     fs::write(sshd.path("ansible.cfg"), "[windlass]\naccept_new_host_keys = true\n").unwrap();
     assert_eq!(outcome(&sshd, "adhoc -i hosts -m ping all", &[]).0, Some(0));
-    keygen(&sshd.path("other"), "");
-    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let other = other_key(&sshd);
     sshd.known_hosts(&format!("[127.0.0.1]:{} {other}", sshd.port));
     let (code, text) = outcome(&sshd, "adhoc -i hosts -m ping all --accept-new-host-keys", &accept);
     assert!(code == Some(4) && text.contains("HAS CHANGED"), "{text}");
@@ -190,16 +215,9 @@ fn changed_key_replaced_in_every_file_with_a_backup() {
         return;
     }
     let sshd = Sshd::start("");
-    keygen(&sshd.path("other"), "");
-    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
-    let (second, known) = (sshd.path("second"), sshd.path("known_hosts"));
-    let hosts = format!(
-        "web1 ansible_host=127.0.0.1 ansible_port={} ansible_user=root ansible_ssh_private_key_file=id ansible_remote_tmp={home}/remote \
-         ansible_ssh_args='-F none -o UserKnownHostsFile=\"{home}/known_hosts {home}/second\" -o IdentityAgent=none'\n",
-        sshd.port,
-        home = sshd.directory.path().display()
-    );
-    fs::write(sshd.path("hosts"), hosts).unwrap();
+    let other = other_key(&sshd);
+    inventory(&sshd, "");
+    let [known, second] = two_files(&sshd);
     let line = format!("[127.0.0.1]:{} {other}", sshd.port);
     sshd.known_hosts(&format!("# kept\ndb {other}{line}"));
     run(Command::new("ssh-keygen").arg("-Hf").arg(&known));
@@ -230,8 +248,7 @@ fn every_key_that_replace_writes_is_shown_before_the_question() {
     }
     let sshd = Sshd::with_rsa_host_key();
     inventory(&sshd, "");
-    keygen(&sshd.path("other"), "");
-    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let other = other_key(&sshd);
     let former = format!("[127.0.0.1]:{} {other}", sshd.port);
     sshd.known_hosts(&former);
     let mut terminal = Terminal::open(&sshd, "hostkeys replace -i hosts web1");
@@ -252,13 +269,8 @@ fn two_changed_hosts_of_one_command_are_both_in_the_backup() {
     if !available() {
         return;
     }
-    let (sshd, second) = (Sshd::start(""), Sshd::start(""));
-    inventory(&sshd, "");
-    let first = fs::read_to_string(sshd.path("hosts")).unwrap();
-    let other_host = first.replace("web1", "web2").replace(&sshd.port.to_string(), &second.port.to_string());
-    fs::write(sshd.path("hosts"), format!("{first}{other_host}")).unwrap();
-    keygen(&sshd.path("other"), "");
-    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let (sshd, second) = two_hosts();
+    let other = other_key(&sshd);
     let former = format!("[127.0.0.1]:{} {other}[127.0.0.1]:{} {other}", sshd.port, second.port);
     sshd.known_hosts(&former);
     let (code, text) = outcome(&sshd, "hostkeys replace -i hosts all --yes", &[]);
@@ -274,12 +286,8 @@ fn failed_replace_leaves_the_host_known_and_names_the_file() {
     }
     let sshd = Sshd::start("");
     inventory(&sshd, "");
-    let hosts = fs::read_to_string(sshd.path("hosts")).unwrap();
-    let (known, second) = (sshd.path("known_hosts"), sshd.path("second"));
-    let files = format!("UserKnownHostsFile=\"{} {}\"", known.display(), second.display());
-    fs::write(sshd.path("hosts"), hosts.replace(&format!("UserKnownHostsFile={}", known.display()), &files)).unwrap();
-    keygen(&sshd.path("other"), "");
-    let line = format!("[127.0.0.1]:{} {}", sshd.port, fs::read_to_string(sshd.path("other.pub")).unwrap());
+    let [known, second] = two_files(&sshd);
+    let line = format!("[127.0.0.1]:{} {}", sshd.port, other_key(&sshd));
     sshd.known_hosts(&line);
     fs::write(&second, &line).unwrap();
     fs::create_dir(sshd.path("second.old")).unwrap();
@@ -297,13 +305,8 @@ fn host_with_a_line_to_edit_by_hand_reported_and_others_replaced() {
     if !available() {
         return;
     }
-    let (sshd, second) = (Sshd::start(""), Sshd::start(""));
-    inventory(&sshd, "");
-    let first = fs::read_to_string(sshd.path("hosts")).unwrap();
-    let other_host = first.replace("web1", "web2").replace(&sshd.port.to_string(), &second.port.to_string());
-    fs::write(sshd.path("hosts"), format!("{first}{other_host}")).unwrap();
-    keygen(&sshd.path("other"), "");
-    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let (sshd, second) = two_hosts();
+    let other = other_key(&sshd);
     let pattern = format!("[127.0.0.*]:{} {other}", sshd.port);
     sshd.known_hosts(&format!("{pattern}[127.0.0.1]:{} {other}", second.port));
     let (code, text) = outcome(&sshd, "hostkeys replace -i hosts all --yes", &[]);
@@ -371,8 +374,7 @@ fn hostkeys_scan_pin_and_verify_also_through_a_jump_host() {
     assert_eq!(outcome(&sshd, "hostkeys verify -i hosts", &[]).0, Some(0));
     assert!(jump.log().contains("direct-tcpip"), "the way led through the jump host");
 
-    keygen(&sshd.path("other"), "");
-    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    let other = other_key(&sshd);
     sshd.known_hosts(&format!("# a line\n[127.0.0.1]:{} {other}", sshd.port));
     for arguments in ["hostkeys verify -i hosts", "hostkeys pin -i hosts --yes"] {
         let (code, text) = outcome(&sshd, arguments, &[]);

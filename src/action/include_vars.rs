@@ -147,7 +147,7 @@ fn shown(context: &ActionContext, read: Mapping) -> Value {
     if context.task.register.is_none() {
         return windlass_template::from_json(&Node::map(read, Span::none()).to_json());
     }
-    let vars = read.string_entries().map(|(name, node)| (Arc::from(name), Variable::Text(node.clone())));
+    let vars = read.string_entries().map(|(name, node)| (Arc::from(name), Variable::Text(node.clone()))).collect();
     let with_all = context.context.with(vars);
     let rendered =
         |node: &Node| with_all.render(node).unwrap_or_else(|_| windlass_template::from_json(&node.to_json()));

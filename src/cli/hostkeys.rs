@@ -198,13 +198,7 @@ fn show(scanned: &[Scanned], printer: &Printer) -> Result<u8> {
 fn verify(scanned: &[Scanned], printer: &Printer) -> u8 {
     let mut code = 0;
     for Scanned { host, keys, judgement, .. } in scanned {
-        let keys = match keys {
-            Ok(keys) => keys,
-            Err(error) => {
-                code = code.max(unreachable(host, error, printer));
-                continue;
-            }
-        };
+        let Some(keys) = answered(host, keys, &mut code, printer) else { continue };
         let mismatches: Vec<String> = keys.iter().filter_map(mismatch).collect();
         mismatches.iter().for_each(|text| printer.line(&format!("{host}: {text}"), Color::Error));
         let known = keys.iter().find_map(|key| match &key.verdict {
@@ -236,13 +230,7 @@ fn pin(scanned: &[Scanned], printer: &Printer, yes: bool, into: Option<&PathBuf>
     let mut code = 0;
     let mut fresh: BTreeMap<usize, Vec<&HostKey>> = BTreeMap::new();
     for (index, Scanned { host, keys, judgement, .. }) in scanned.iter().enumerate() {
-        let keys = match keys {
-            Ok(keys) => keys,
-            Err(error) => {
-                code = code.max(unreachable(host, error, printer));
-                continue;
-            }
-        };
+        let Some(keys) = answered(host, keys, &mut code, printer) else { continue };
         let mismatches: Vec<String> = keys.iter().filter_map(mismatch).collect();
         let refused = match judgement {
             Some(Err(error)) if !matches!(error, SshError::HostKeyUnknown(_)) => Some(error.to_string()),
@@ -284,13 +272,7 @@ fn replace(scanned: &[Scanned], printer: &Printer, yes: bool) -> Result<u8> {
     let mut code = 0;
     let mut changed = Vec::new();
     for Scanned { host, keys, judgement, .. } in scanned {
-        let keys = match keys {
-            Ok(keys) => keys,
-            Err(error) => {
-                code = code.max(unreachable(host, error, printer));
-                continue;
-            }
-        };
+        let Some(keys) = answered(host, keys, &mut code, printer) else { continue };
         let has = |wanted: fn(&Verdict) -> bool| keys.iter().any(|key| wanted(&key.verdict));
         // The known key may be of an algorithm that the host has no longer.
         let other_kind = match judgement {
@@ -300,7 +282,7 @@ fn replace(scanned: &[Scanned], printer: &Printer, yes: bool) -> Result<u8> {
         let is_revoked = has(|verdict| matches!(verdict, Verdict::Revoked { .. }));
         let is_changed = has(|verdict| matches!(verdict, Verdict::Changed { .. })) || other_kind.is_some();
         if !is_revoked && !is_changed {
-            let is_known = has(|verdict| matches!(verdict, Verdict::Known { .. })) || matches!(judgement, Some(Ok(())));
+            let is_known = keys.iter().any(HostKey::is_known) || matches!(judgement, Some(Ok(())));
             let state = if is_known { "its known keys have not changed" } else { "it has no known keys" };
             printer.line(&format!("{host}: {state}"), Color::Plain);
             continue;
@@ -332,7 +314,7 @@ fn replace(scanned: &[Scanned], printer: &Printer, yes: bool) -> Result<u8> {
     if !yes && !confirmed(&question, printer)? {
         return Ok(code.max(1));
     }
-    let presented: Vec<&[HostKey]> = changed.iter().map(|(_, keys)| keys.as_slice()).collect();
+    let presented: Vec<&[HostKey]> = changed.iter().map(|(_, keys)| *keys).collect();
     let files = HostKey::replace_known(&presented)
         .map_err(|error| Error::new(format!("the known keys cannot be replaced: {error}")))?;
     for (host, _) in &changed {
@@ -362,13 +344,9 @@ async fn shared_keys(connector: &Arc<Connector>, scanned: &[Scanned]) -> Vec<Str
     presenting.retain(|_, (_, hosts)| hosts.len() > 1);
     // Only these need the look-up of a name.
     let mut running = JoinSet::new();
-    for host in presenting
-        .values()
-        .flat_map(|(_, hosts)| hosts)
-        .map(|host| (&*host.host, *host))
-        .collect::<BTreeMap<_, _>>()
-        .into_values()
-    {
+    let hosts = presenting.values().flat_map(|(_, hosts)| hosts);
+    let asked: BTreeMap<&str, &Scanned> = hosts.map(|host| (&*host.host, *host)).collect();
+    for host in asked.into_values() {
         let (connector, name) = (Arc::clone(connector), Arc::clone(&host.host));
         let (destination, settings) = ssh_destination(&host.target);
         running.spawn(async move {
@@ -431,6 +409,22 @@ fn mismatch(key: &HostKey) -> Option<String> {
 
 fn line(key: &HostKey) -> Result<String> {
     key.line().map_err(|error| Error::new(format!("the key of {} cannot be written: {error}", key.name)))
+}
+
+/// The keys of a host; reports the error if it did not answer.
+fn answered<'k>(
+    host: &str,
+    keys: &'k Result<Vec<HostKey>, SshError>,
+    code: &mut u8,
+    printer: &Printer,
+) -> Option<&'k [HostKey]> {
+    match keys {
+        Ok(keys) => Some(keys),
+        Err(error) => {
+            *code = (*code).max(unreachable(host, error, printer));
+            None
+        }
+    }
 }
 
 /// Reports an error of a host and returns the exit code.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_bounds::child;
-use windlass_template::{Context, ErrorKind, Value, Variable};
+use windlass_template::{Context, ErrorKind, Value, Variable, Variables};
 
 use super::execute::TaskOnHost;
 use super::item::censored;
@@ -174,7 +174,7 @@ impl TaskOnHost {
     pub(super) fn with_registered(&self, context: &Context, result: &TaskResult) -> Context {
         match &self.task.register {
             None => context.clone(),
-            Some(name) => context.with([(Arc::clone(name), Variable::Data(result.to_value()))]),
+            Some(name) => context.with(Variables::from_iter([(Arc::clone(name), Variable::Data(result.to_value()))])),
         }
     }
 }

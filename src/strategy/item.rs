@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_bounds::child;
-use windlass_template::{Compat, Context, ErrorKind, Value, Variable};
+use windlass_template::{Compat, Context, ErrorKind, Value, Variable, Variables};
 use windlass_yaml::Node;
 
 use super::ahead::Ahead;
@@ -312,7 +312,8 @@ impl TaskOnHost {
     fn with_delegate(&self, plain: &Context, other: &str) -> Context {
         let theirs = crate::vars::variables_of(&self.world, &Arc::from(other));
         let vars = Value::from_pairs([(Value::from(other), theirs)]);
-        self.with_connection(plain, other).with([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))])
+        self.with_connection(plain, other)
+            .with(Variables::from_iter([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
     }
 
     /// Value of a keyword that is true or false, if it is given.

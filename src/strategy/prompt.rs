@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use windlass_template::{Context, Value, Variable};
+use windlass_template::{Context, Value, Variable, Variables};
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::ask::{Echo, ask};
@@ -117,7 +117,7 @@ impl<'a> Question<'a> {
         let Some(method) = &self.encrypt else { return Ok(answer) };
         let data = |value: &str| Variable::Data(Value::from(value));
         let mut vars =
-            indexmap::IndexMap::from([(Arc::from("_answer"), data(&answer)), (Arc::from("_method"), data(method))]);
+            Variables::from_iter([(Arc::from("_answer"), data(&answer)), (Arc::from("_method"), data(method))]);
         let mut options = String::new();
         if let Some(salt) = &self.salt {
             vars.insert(Arc::from("_salt"), data(salt));

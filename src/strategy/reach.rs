@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use windlass_template::{Context, Value, Variable};
+use windlass_template::{Context, Value, Variable, Variables};
 use windlass_yaml::Node;
 
 use super::execute::TaskOnHost;
@@ -45,7 +45,7 @@ impl TaskOnHost {
         let password = || settings.connect.password.as_ref().map(|password| Value::from(password.expose()));
         let usual: [&dyn Fn() -> Option<Value>; 8] =
             [&address, &connection, &user, &password, &port, &timeout, &key, &shell];
-        let mut missing = Vec::new();
+        let mut missing = Variables::default();
         for (names, usual) in NAMES.iter().zip(usual) {
             let (unset, value) = match names.each_ref().map(|name| context.variable(name)) {
                 [Ok(None), Ok(None)] => (&names[..], usual()),

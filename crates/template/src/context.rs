@@ -391,8 +391,7 @@ impl Context {
     }
 
     /// Creates a context with additional variables. Rendered values are reused unless they depend on these.
-    pub fn with(&self, extra: impl IntoIterator<Item = (Arc<str>, Variable)>) -> Context {
-        let extra = extra.into_iter().collect();
+    pub fn with(&self, extra: Variables) -> Context {
         Context(Arc::new(Inner {
             engine: self.0.engine.clone(),
             variables: self.0.variables.clone(),

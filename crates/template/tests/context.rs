@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use windlass_template::{
-    Compat, Context, Engine, ErrorKind, Options, Revealed, Scope, TemplateOptions, Value, Variable, unknown,
+    Compat, Context, Engine, ErrorKind, Options, Revealed, Scope, TemplateOptions, Value, Variable, Variables, unknown,
 };
 use windlass_vault::{Secret, Secrets};
 use windlass_yaml::{Node, Span, Text};
@@ -31,8 +31,8 @@ fn text(template: &str) -> Node {
     Node::of_project(template, Span::none())
 }
 
-fn extra(name: &str, value: impl Into<Value>) -> IndexMap<Arc<str>, Variable> {
-    IndexMap::from([(Arc::from(name), Variable::Data(value.into()))])
+fn extra(name: &str, value: impl Into<Value>) -> Variables {
+    Variables::from_iter([(Arc::from(name), Variable::Data(value.into()))])
 }
 
 #[test]

@@ -165,6 +165,10 @@ mod tests {
 
     use super::*;
 
+    /// Takes a record lock for writing.
+    const RECORD: &str =
+        "open(F, '+<', $ARGV[0]); $l = pack('s s l! l! i', F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLK, $l) or die";
+
     /// A process that holds a lock as a script of perl takes it. Every Debian has perl.
     fn holding(path: &str, script: &str) -> Option<Child> {
         let script = format!("use Fcntl ':DEFAULT', ':flock'; {script}; print \"locked\\n\"; close STDOUT; sleep 60");
@@ -180,11 +184,7 @@ mod tests {
     fn lock_holder_found() {
         let folder = tempfile::tempdir().unwrap();
         for (kind, file, script) in [
-            (
-                Kind::Record,
-                "record",
-                "open(F, '+<', $ARGV[0]); $l = pack('s s l! l! i', F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLK, $l) or die",
-            ),
+            (Kind::Record, "record", RECORD),
             (Kind::Whole, "whole", "open(F, '+<', $ARGV[0]); flock(F, LOCK_EX) or die"),
             (Kind::Presence, "presence", "sysopen(F, $ARGV[0], O_WRONLY | O_CREAT | O_EXCL) or die"),
             (Kind::Number, "number", "open(F, '>', $ARGV[0]); print F \"$$\\n\"; close F"),
@@ -220,9 +220,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         let path = path.to_str().unwrap();
         let Some(mut reader) = holding(path, "open(F, '<', $ARGV[0]) or die") else { return };
-        let script =
-            "open(F, '+<', $ARGV[0]); $l = pack('s s l! l! i', F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLK, $l) or die";
-        let mut holder = holding(path, script).unwrap();
+        let mut holder = holding(path, RECORD).unwrap();
         let found = held(&[lock(path, Kind::Record)]).unwrap();
         assert_eq!(found.process, Some((holder.id(), "perl".to_owned())));
         for child in [&mut reader, &mut holder] {

@@ -152,7 +152,7 @@ impl Batch {
             ("result", Value::from_pairs([("_result", result.clone()), ("result", result)])),
         ];
         let names = names.map(|(name, value)| (Arc::from(name), Variable::Data(value)));
-        context.with(names)
+        context.with(names.into_iter().collect())
     }
 
     /// Carries out an assignment such as `task.args[...] = ...`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_template::{Context, ErrorKind, Part, PartKind, Value, Variable, parts, reading};
+use windlass_template::{Context, ErrorKind, Part, PartKind, Value, Variable, Variables, parts, reading};
 use windlass_yaml::{Node, Span};
 
 use super::owner_of;
@@ -181,7 +181,7 @@ pub(super) fn of_task(shared: &Arc<Shared>, world: &Arc<World>, host: &Arc<str>,
             let name = control.and_then(Node::as_str).unwrap_or("item");
             let unknown = windlass_template::unknown(format!("`{name}`, an item of a loop that only a run knows"));
             let item = (Arc::from(name), Variable::Data(unknown));
-            found.groups.push(explain(&plain.with([item])));
+            found.groups.push(explain(&plain.with(Variables::from_iter([item]))));
             found.loop_problem = Some(Verdict::Unknown(reason));
         }
     }
