@@ -115,6 +115,15 @@ fn unknown_load_balancer_refused_with_the_known_ones() {
 }
 
 #[test]
+fn cloud_without_a_controller_refused_with_the_known_ones() {
+    let text = refusal(GROUPS, "cloud_provider=external\nexternal_cloud_provider=opnestack");
+    assert!(text.contains("external_cloud_provider is `opnestack`, but must be one of: "), "{text}");
+    assert!(text.contains("manual"), "{text}");
+    refused(GROUPS, "external_cloud_provider=manual", "external_cloud_provider has no effect without cloud_provider: external.");
+    refused(GROUPS, "cloud_provider=aws", "value of cloud_provider must be one of");
+}
+
+#[test]
 fn own_load_balancer_without_address_refused() {
     refused(GROUPS, "kube_load_balancer=external", "but loadbalancer_apiserver has no address");
 }

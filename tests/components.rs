@@ -111,6 +111,7 @@ fn every_description_is_known_and_complete() {
         let own = match name.split_once('/').map(|(kind, _)| kind) {
             Some("runtime") => vec!["cri_socket", "service"],
             Some("load_balancer") => vec!["endpoint"],
+            Some("addon") if description.get("cloud").is_some() => vec!["cloud"],
             Some("addon") => vec!["enabled_by"],
             _ => vec![],
         };
