@@ -119,7 +119,11 @@ fn cloud_without_a_controller_refused_with_the_known_ones() {
     let text = refusal(GROUPS, "cloud_provider=external\nexternal_cloud_provider=opnestack");
     assert!(text.contains("external_cloud_provider is `opnestack`, but must be one of: "), "{text}");
     assert!(text.contains("manual"), "{text}");
-    refused(GROUPS, "external_cloud_provider=manual", "external_cloud_provider has no effect without cloud_provider: external.");
+    refused(
+        GROUPS,
+        "external_cloud_provider=manual",
+        "external_cloud_provider has no effect without cloud_provider: external.",
+    );
     refused(GROUPS, "cloud_provider=aws", "value of cloud_provider must be one of");
 }
 
