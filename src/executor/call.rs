@@ -279,7 +279,7 @@ struct Waits<'a> {
 async fn answer<V>(
     live: &Arc<Live<V>>,
     call: &Call<V>,
-    incoming: &mut mpsc::Receiver<Incoming<V>>,
+    incoming: &mut mpsc::Receiver<Box<Incoming<V>>>,
     cost: &mut Cost,
     waits: Waits<'_>,
 ) -> Result<Completed<V>, Ended>
@@ -290,7 +290,7 @@ where
     let mut contents = Contents::new();
     let mut expected = Expected::of(&call.request, call.receive_into.is_some());
     loop {
-        let Incoming { reply, blob, size, _reserved } = tokio::select! {
+        let Incoming { reply, blob, size, _reserved } = *tokio::select! {
             // Sent contents come first, because the next frame may be about one of them.
             biased;
             sent = contents.next() => {

@@ -346,7 +346,8 @@ impl<V: DeserializeOwned> Reader<V> {
         let destination = self.routes.destination(&reply, self.pulse.now()).map_err(End::Violation)?;
         if let Some(sender) = destination {
             // An error means that the caller abandoned the request.
-            let _ = self.pulse.holding(sender.send(Incoming { reply, blob, size, _reserved: reserved })).await;
+            let _ =
+                self.pulse.holding(sender.send(Box::new(Incoming { reply, blob, size, _reserved: reserved }))).await;
         }
         Ok(true)
     }

@@ -14,7 +14,7 @@ const INCOMING: usize = 32;
 /// Frames accepted for finished requests, because a module's thread may still have been writing.
 const LATE: u32 = 1000;
 
-/// Message of the executor for one request.
+/// Message of the executor for one request. A channel allocates 32 places at once, so it carries boxes.
 pub(super) struct Incoming<V> {
     pub(super) reply: Reply<Answer<V>>,
     pub(super) blob: Vec<u8>,
@@ -36,7 +36,7 @@ pub(super) enum End {
 /// A registered request, with the queue of its frames.
 pub(super) struct Registered<V> {
     pub(super) id: u64,
-    pub(super) incoming: mpsc::Receiver<Incoming<V>>,
+    pub(super) incoming: mpsc::Receiver<Box<Incoming<V>>>,
     /// Time of its last frame, by the connection's clock.
     pub(super) heard: Arc<AtomicU64>,
 }
@@ -54,7 +54,7 @@ struct State<V> {
 }
 
 struct Route<V> {
-    sender: mpsc::Sender<Incoming<V>>,
+    sender: mpsc::Sender<Box<Incoming<V>>>,
     heard: Arc<AtomicU64>,
 }
 
@@ -108,7 +108,7 @@ impl<V> Routes<V> {
         &self,
         reply: &Reply<Answer<V>>,
         now: u64,
-    ) -> Result<Option<mpsc::Sender<Incoming<V>>>, String> {
+    ) -> Result<Option<mpsc::Sender<Box<Incoming<V>>>>, String> {
         let (id, is_done) = match reply {
             Reply::Hello(_) => return Err("greeted a second time".to_owned()),
             Reply::Event { id, .. } | Reply::Pong { id } => (*id, false),

@@ -312,7 +312,7 @@ impl TaskOnHost {
     fn with_delegate(&self, plain: &Context, other: &str) -> Context {
         let theirs = crate::vars::variables_of(&self.world, &Arc::from(other));
         let vars = Value::from_pairs([(Value::from(other), theirs)]);
-        self.with_connection(plain, other)
+        self.with_connection(plain, &Arc::from(other))
             .with(Variables::from_iter([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
     }
 

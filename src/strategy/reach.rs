@@ -1,63 +1,105 @@
 //! Host, connection and user of a task.
 
-use std::sync::{Arc, LazyLock};
+use std::fmt;
+use std::sync::Arc;
 
-use windlass_template::{Context, Value, Variable, Variables};
+use windlass_template::{Context, Defaults, Value};
 use windlass_yaml::Node;
 
-use super::execute::TaskOnHost;
+use super::execute::{Shared, TaskOnHost};
 use crate::action::Failure;
-use crate::vars::{connection_variables, given, unless_omitted};
+use crate::playbook::Task;
+use crate::vars::{World, connection_variables, given, unless_omitted};
 
-/// Connection variables with both their names; setting one sets the other too.
-static NAMES: LazyLock<[[Arc<str>; 2]; 8]> = LazyLock::new(|| {
-    [
-        ["ansible_ssh_host", "ansible_host"],
-        ["ansible_connection"; 2],
-        ["ansible_ssh_user", "ansible_user"],
-        ["ansible_ssh_pass", "ansible_password"],
-        ["ansible_ssh_port", "ansible_port"],
-        ["ansible_ssh_timeout", "ansible_timeout"],
-        ["ansible_ssh_private_key_file", "ansible_private_key_file"],
-        ["ansible_shell_executable"; 2],
-    ]
-    .map(|names| names.map(Arc::from))
-});
+/// Connection variables under both their names; setting one sets the other too.
+const NAMES: [[&str; 2]; 8] = [
+    ["ansible_ssh_host", "ansible_host"],
+    ["ansible_connection"; 2],
+    ["ansible_ssh_user", "ansible_user"],
+    ["ansible_ssh_pass", "ansible_password"],
+    ["ansible_ssh_port", "ansible_port"],
+    ["ansible_ssh_timeout", "ansible_timeout"],
+    ["ansible_ssh_private_key_file", "ansible_private_key_file"],
+    ["ansible_shell_executable"; 2],
+];
+
+/// Defaults of the connection variables of one host in a task.
+struct Usual {
+    context: Context,
+    shared: Arc<Shared>,
+    world: Arc<World>,
+    task: Arc<Task>,
+    /// Host of the task.
+    host: Arc<str>,
+    /// Host that is connected to.
+    target: Arc<str>,
+}
+
+impl fmt::Debug for Usual {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Usual").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl Defaults for Usual {
+    fn names(&self) -> &'static [&'static str] {
+        NAMES.as_flattened()
+    }
+
+    fn get(&self, name: &str) -> Option<Value> {
+        let [old, new] = NAMES.iter().find(|names| names.contains(&name))?;
+        let other = if name == *old { new } else { old };
+        match self.context.variable(other) {
+            Ok(None) => self.usual(new),
+            Ok(set) => set,
+            Err(_) => None,
+        }
+    }
+}
+
+impl Usual {
+    /// Value of a connection variable that is set under neither name.
+    fn usual(&self, name: &str) -> Option<Value> {
+        let connect = &self.shared.run.settings.connect;
+        let keyword = |name: &str| keyword(&self.task, &self.context, name);
+        let keyword = |name: &str| keyword(name).and_then(|node| given(&self.context, node).ok()?);
+        match name {
+            "ansible_host" => {
+                let is_implicit = self.world.inventory.host(&self.target).is_some_and(|host| host.is_implicit());
+                let own = if is_implicit { "127.0.0.1" } else { &*self.target };
+                let theirs = (self.target != self.host).then(|| self.world.host_context(&self.target));
+                theirs.and_then(|theirs| theirs.variable(name).ok()?).or_else(|| Some(Value::from(own)))
+            }
+            "ansible_connection" => keyword("connection").or_else(|| Some(Value::from(connect.transport.as_str()))),
+            "ansible_user" => keyword("remote_user").or_else(|| connect.remote_user.as_deref().map(Value::from)),
+            "ansible_password" => connect.password.as_ref().map(|password| Value::from(password.expose())),
+            // The keyword `port` sets no variable.
+            "ansible_port" => connect.remote_port.map(Value::from),
+            "ansible_timeout" => Some(Value::from(connect.timeout)),
+            "ansible_private_key_file" => {
+                connect.private_key_file.as_ref().map(|file| Value::from(file.display().to_string()))
+            }
+            _ => Some(Value::from("/bin/sh")),
+        }
+    }
+}
+
+/// Nearest value of a keyword that is not `omit`.
+fn keyword<'t>(task: &'t Task, context: &Context, name: &str) -> Option<&'t Node> {
+    task.keyword_values(name).find(|node| !matches!(unless_omitted(context, node), Ok(None)))
+}
 
 impl TaskOnHost {
     /// Variables of a task, with defaults for connection variables that nobody has set.
-    pub(super) fn with_connection(&self, context: &Context, host: &str) -> Context {
-        let settings = &self.shared.run.settings;
-        let keyword = |name: &str| self.keyword(context, name).and_then(|node| given(context, node).ok()?);
-        let address = || {
-            let theirs = self.world.host_context(&Arc::from(host)).variable("ansible_host").ok().flatten();
-            let is_implicit = self.world.inventory.host(host).is_some_and(|host| host.is_implicit());
-            let own = if is_implicit { "127.0.0.1" } else { host };
-            theirs.filter(|_| host != &*self.host).or_else(|| Some(Value::from(own)))
-        };
-        let connection = || keyword("connection").or_else(|| Some(Value::from(settings.connect.transport.as_str())));
-        let user = || keyword("remote_user").or_else(|| settings.connect.remote_user.as_deref().map(Value::from));
-        // The keyword `port` sets no variable.
-        let port = || settings.connect.remote_port.map(Value::from);
-        let key = || settings.connect.private_key_file.as_ref().map(|file| Value::from(file.display().to_string()));
-        let timeout = || Some(Value::from(settings.connect.timeout));
-        let shell = || Some(Value::from("/bin/sh"));
-        let password = || settings.connect.password.as_ref().map(|password| Value::from(password.expose()));
-        let usual: [&dyn Fn() -> Option<Value>; 8] =
-            [&address, &connection, &user, &password, &port, &timeout, &key, &shell];
-        let mut missing = Variables::default();
-        for (names, usual) in NAMES.iter().zip(usual) {
-            let (unset, value) = match names.each_ref().map(|name| context.variable(name)) {
-                [Ok(None), Ok(None)] => (&names[..], usual()),
-                [Ok(None), Ok(set)] => (&names[..1], set),
-                [Ok(set), Ok(None)] => (&names[1..], set),
-                _ => continue,
-            };
-            if let Some(value) = value {
-                missing.extend(unset.iter().map(|name| (Arc::clone(name), Variable::Data(value.clone()))));
-            }
-        }
-        if missing.is_empty() { context.clone() } else { context.with(missing) }
+    pub(super) fn with_connection(&self, context: &Context, host: &Arc<str>) -> Context {
+        context.with_defaults(Arc::new(Usual {
+            context: context.clone(),
+            shared: Arc::clone(&self.shared),
+            world: Arc::clone(&self.world),
+            task: Arc::clone(&self.task),
+            host: Arc::clone(&self.host),
+            target: Arc::clone(host),
+        }))
     }
 
     /// Host that the task is delegated to, if any.
@@ -76,7 +118,7 @@ impl TaskOnHost {
 
     /// Nearest value of a keyword that is not `omit`.
     pub(super) fn keyword(&self, context: &Context, name: &str) -> Option<&Node> {
-        self.task.keyword_values(name).find(|node| !matches!(unless_omitted(context, node), Ok(None)))
+        keyword(&self.task, context, name)
     }
 
     /// Connection variables of the host, or of the host the task is delegated to.

@@ -20,7 +20,7 @@ use crate::operators::shown_as;
 use crate::origin::Origin;
 use crate::plain::{finish, is_bound, plain, settled};
 use crate::root::Root;
-use crate::scope::{Scope, Variable, Variables};
+use crate::scope::{Defaults, Scope, Variable, Variables};
 use crate::suggest::closest;
 use crate::syntax::is_template;
 use crate::tracker::{self, Dependencies};
@@ -45,8 +45,34 @@ pub(crate) struct Inner {
 type RenderedMap = HashMap<Arc<str>, Rendered, foldhash::fast::RandomState>;
 
 struct Layer {
-    extra: Variables,
+    own: Own,
     below: Arc<Inner>,
+}
+
+/// Variables of a layer.
+enum Own {
+    /// They shadow those below.
+    Extra(Variables),
+    /// They stand in for those that nobody has set below.
+    Defaults(Arc<dyn Defaults>),
+}
+
+impl Layer {
+    /// Whether the layer may change the value of a variable.
+    fn may_change(&self, name: &str) -> bool {
+        match &self.own {
+            Own::Extra(extra) => extra.contains_key(name),
+            Own::Defaults(defaults) => defaults.names().contains(&name),
+        }
+    }
+
+    /// Whether the layer may change the value of something with these dependencies.
+    fn may_change_any(&self, dependencies: &Dependencies) -> bool {
+        match &self.own {
+            Own::Extra(extra) => extra.keys().any(|name| dependencies.contains(name)),
+            Own::Defaults(defaults) => defaults.names().iter().any(|name| dependencies.contains(*name)),
+        }
+    }
 }
 
 /// A rendered variable.
@@ -98,8 +124,16 @@ impl Inner {
     pub(crate) fn raw(&self, name: &str) -> Option<Variable> {
         let mut current = self;
         while let Some(layer) = &current.layer {
-            if let Some(variable) = layer.extra.get(name) {
-                return Some(variable.clone());
+            match &layer.own {
+                Own::Extra(extra) => {
+                    if let Some(variable) = extra.get(name) {
+                        return Some(variable.clone());
+                    }
+                }
+                Own::Defaults(defaults) if defaults.names().contains(&name) => {
+                    return layer.below.raw(name).or_else(|| defaults.get(name).map(Variable::Data));
+                }
+                Own::Defaults(_) => {}
             }
             current = &layer.below;
         }
@@ -110,7 +144,11 @@ impl Inner {
     pub(crate) fn origin_of_data(&self, name: &str) -> Origin {
         let mut current = self;
         while let Some(layer) = &current.layer {
-            if layer.extra.contains_key(name) {
+            let is_own = match &layer.own {
+                Own::Extra(extra) => extra.contains_key(name),
+                Own::Defaults(defaults) => defaults.names().contains(&name) && layer.below.raw(name).is_none(),
+            };
+            if is_own {
                 return Origin::Made;
             }
             current = &layer.below;
@@ -122,9 +160,16 @@ impl Inner {
         let mut names = self.variables.names();
         let mut current = self;
         while let Some(layer) = &current.layer {
-            for name in layer.extra.keys() {
-                if !names.contains(name) {
-                    names.push(name.clone());
+            let own: Vec<Arc<str>> = match &layer.own {
+                Own::Extra(extra) => extra.keys().cloned().collect(),
+                Own::Defaults(defaults) => {
+                    let given = defaults.names().iter().filter(|name| defaults.get(name).is_some());
+                    given.map(|name| Arc::from(*name)).collect()
+                }
+            };
+            for name in own {
+                if !names.contains(&name) {
+                    names.push(name);
                 }
             }
             current = &layer.below;
@@ -134,16 +179,14 @@ impl Inner {
 
     /// Whether a value with these dependencies is the same in the context below.
     fn is_same_below(&self, name: &str, dependencies: &Dependencies) -> bool {
-        self.layer.as_ref().is_some_and(|layer| {
-            !layer.extra.contains_key(name) && !layer.extra.keys().any(|extra| dependencies.contains(extra))
-        })
+        self.layer.as_ref().is_some_and(|layer| !layer.may_change(name) && !layer.may_change_any(dependencies))
     }
 
     fn find_rendered(&self, name: &str) -> Option<Rendered> {
         if let Some(found) = self.rendered().get(name) {
             return Some(found.clone());
         }
-        let layer = self.layer.as_ref().filter(|layer| !layer.extra.contains_key(name))?;
+        let layer = self.layer.as_ref().filter(|layer| !layer.may_change(name))?;
         let found = layer.below.find_rendered(name)?;
         (!found.bound && self.is_same_below(name, &found.dependencies)).then_some(found)
     }
@@ -392,10 +435,19 @@ impl Context {
 
     /// Creates a context with additional variables. Rendered values are reused unless they depend on these.
     pub fn with(&self, extra: Variables) -> Context {
+        self.layered(Own::Extra(extra))
+    }
+
+    /// Adds variables that count as long as nobody has set them. Each is computed when it is asked for.
+    pub fn with_defaults(&self, defaults: Arc<dyn Defaults>) -> Context {
+        self.layered(Own::Defaults(defaults))
+    }
+
+    fn layered(&self, own: Own) -> Context {
         Context(Arc::new(Inner {
             engine: self.0.engine.clone(),
             variables: self.0.variables.clone(),
-            layer: Some(Layer { extra, below: self.0.clone() }),
+            layer: Some(Layer { own, below: self.0.clone() }),
             rendered: Mutex::default(),
         }))
     }

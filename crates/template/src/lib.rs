@@ -67,6 +67,6 @@ pub use crate::plugins::{PluginKind, Plugins};
 pub use crate::python::encoding::{EncodingError, encode};
 pub use crate::python::{repr, text, truth, type_name, unified_diff};
 pub use crate::registry::{Function, Lookup, LookupOptions, call_filter, call_test};
-pub use crate::scope::{Scope, Variable, Variables};
+pub use crate::scope::{Defaults, Scope, Variable, Variables};
 pub use crate::settings::Settings;
 pub use crate::tracker::{Dependencies, OUTSIDE, PROJECT, has_read, reading, reads_outside, reads_project};

@@ -43,6 +43,15 @@ pub trait Scope: Send + Sync + Debug {
     }
 }
 
+/// Variables that a context has as long as nobody sets them.
+pub trait Defaults: Send + Sync + Debug {
+    /// Names that may have a default.
+    fn names(&self) -> &'static [&'static str];
+
+    /// The default of one of these names.
+    fn get(&self, name: &str) -> Option<Value>;
+}
+
 /// A table of variables. Lookups are frequent, so the hash is a fast one with a random seed.
 pub type Variables = IndexMap<Arc<str>, Variable, foldhash::fast::RandomState>;
 
