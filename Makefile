@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 60
 REQUIRED := blkid git ip losetup mkfs.ext4 namespaces openssl parted root rsync ssh-keygen sshd sudo tables wipefs
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help advisories setup build compiled artifacts packages demo demo-down test check check-fast lints unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
+.PHONY: help advisories setup build compiled artifacts packages book demo demo-down test check check-fast lints unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
 
 help:
 	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
@@ -24,6 +24,7 @@ help:
 	@echo 'make compat     compare recorded answers of ansible-core with those of the real engines'
 	@echo 'make fuzz       run each fuzz target for FUZZ_SECONDS (60); without nightly and cargo-fuzz, only briefly'
 	@echo 'make hostile-release  run the attacks of tests/hostile against the release build'
+	@echo 'make book       build the documentation site in target/book; needs mdbook'
 	@echo 'make release    build target/release/windlass'
 	@echo 'make dist       build archives, packages and images for x86_64 and aarch64, in target/dist'
 	@echo 'make bench      print tables of the costs of a run, also compared with its peers'
@@ -84,7 +85,12 @@ lints: setup
 	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --offline check bans licenses sources; \
 	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi
-	@if mdbook --version > /dev/null 2>&1; then mdbook build docs; else echo 'check: mdbook is not installed; the book was not built'; fi
+	@if mdbook --version > /dev/null 2>&1; then $(MAKE) book; else echo 'check: mdbook is not installed; the book was not built'; fi
+
+# The documentation site, in target/book.
+book: build
+	tools/book
+	mdbook build target/book-src
 
 # Known vulnerabilities of dependencies. The database of advisories needs the network, so `check` leaves them out.
 advisories:

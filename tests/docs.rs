@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -362,4 +363,36 @@ fn test_named_in_table_exists() {
         }
     }
     check(&problems, "tests that do not exist");
+}
+
+#[test]
+fn the_site_describes_every_module_keyword_and_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = folder.path().join("site");
+    let output = Command::new(Path::new(ROOT).join("tools/book"))
+        .args(["--windlass", env!("CARGO_BIN_EXE_windlass")])
+        .arg(&site)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = |name: &str| fs::read_to_string(site.join(name)).unwrap();
+    for (name, expected) in [
+        ("SUMMARY.md", "  - [ansible.builtin.copy](reference/modules/ansible.builtin.copy.md)"),
+        (
+            "reference/all-modules.md",
+            "| [ansible.builtin.copy](modules/ansible.builtin.copy.md) | Copy files to a host |",
+        ),
+        ("reference/modules/ansible.builtin.copy.md", "| `dest` | path, required |"),
+        ("reference/keywords.md", "| `until` | Task, Handler | Condition that ends the attempts. |"),
+        ("reference/filters.md", "| `ansible.builtin.b64encode` | Encodes a text as Base64. |"),
+        ("reference/all-settings.md", "`ANSIBLE_FORKS`"),
+        ("reference/all-commands.md", "## windlass playbook"),
+        // Roles are outside of the site.
+        (
+            "kubernetes/cluster.md",
+            "(https://github.com/windlass-automation/windlass/blob/main/roles/network/calico/README.md)",
+        ),
+    ] {
+        assert!(page(name).contains(expected), "{name} does not have `{expected}`");
+    }
 }

@@ -280,7 +280,8 @@ fn default_of(option: &CallbackOption) -> Value {
     }
 }
 
-fn to_yaml(value: &Value) -> String {
+/// YAML as `ansible-config` and `ansible-doc` print it.
+pub(super) fn to_yaml(value: &Value) -> String {
     use windlass_yaml::emit::{DumpOptions, Item};
     let node = windlass_yaml::Node::from_json(value, &windlass_yaml::Span::none());
     windlass_yaml::emit::dump(&Item::from(&node), &DumpOptions::default())

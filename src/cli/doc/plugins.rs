@@ -114,16 +114,15 @@ impl Plugin {
 
     /// Page of a keyword in the format of `ansible-doc -t keyword`.
     pub(super) fn keyword(&self) -> String {
-        let mut text = format!("{}:\n  applies_to:\n", self.name);
-        for place in places(&self.name) {
-            text.push_str(&format!("  - {place}\n"));
-        }
-        text.push_str(&format!("  description: {}\n", self.summary));
-        text
+        crate::cli::config::to_yaml(&json!({ &*self.name: self.json() }))
     }
 
     /// Its page as JSON.
     pub(super) fn json(&self) -> Value {
+        let places = places(&self.name);
+        if !places.is_empty() {
+            return json!({"applies_to": places, "description": self.summary});
+        }
         let (collection, name) = self.name.rsplit_once('.').unwrap_or(("ansible.builtin", &self.name));
         let mut options = Map::new();
         for option in self.callback.into_iter().flat_map(Callback::all_options) {
@@ -160,6 +159,17 @@ mod tests {
                 let is_own = plugin.name.starts_with("ansible.builtin.") || *kind == "keyword";
                 assert!(!is_own || !plugin.summary.is_empty(), "{kind} {} has none", plugin.name);
             }
+        }
+    }
+
+    #[test]
+    fn page_of_every_keyword_is_yaml() {
+        for keyword in of_type("keyword") {
+            let source = windlass_yaml::Source::new("page", keyword.keyword());
+            let page = windlass_yaml::parse(source, &windlass_yaml::Options::default()).unwrap().documents.remove(0);
+            let description =
+                page.get(&keyword.name).and_then(|page| page.get("description")?.as_str().map(str::to_owned));
+            assert_eq!(description.as_deref(), Some(&*keyword.summary));
         }
     }
 
