@@ -128,6 +128,12 @@ fn cloud_without_a_controller_refused_with_the_known_ones() {
 }
 
 #[test]
+fn storage_classes_without_a_driver_refused() {
+    let sentence = "persistent_volumes_enabled is true, but no storage driver is enabled";
+    refused(GROUPS, "persistent_volumes_enabled=true", sentence);
+}
+
+#[test]
 fn own_load_balancer_without_address_refused() {
     refused(GROUPS, "kube_load_balancer=external", "but loadbalancer_apiserver has no address");
 }
