@@ -4,6 +4,7 @@
 
 mod hcloud;
 mod openstack;
+mod upcloud;
 mod upstream;
 
 use std::fs;
