@@ -32,3 +32,118 @@ fn name_of_load_balancer_is_in_certificates_and_kubeconfigs() {
     let names = cluster.pointer("/apiServer/certSANs").unwrap().as_array().unwrap();
     assert!(names.contains(&json!("api.example.com")), "{names:?}");
 }
+
+const ENVIRONMENT: (&str, &str) = ("etcd.env", "{{ lookup('template', '{root}/roles/etcd/templates/etcd.env.j2') }}");
+const UNIT: (&str, &str) = ("etcd.service", "{{ lookup('template', '{root}/roles/etcd/templates/etcd.service.j2') }}");
+
+fn etcd_settings() -> Value {
+    json!({
+        "etcd_log_level": "warn",
+        "etcd_max_request_bytes": "10485760",
+        "etcd_max_snapshots": 7,
+        "etcd_max_wals": 0,
+        "etcd_metrics": "extensive",
+        "etcd_metrics_port": 2391,
+        "etcd_experimental_initial_corrupt_check": true,
+        "etcd_experimental_watch_progress_notify_interval": "6s",
+        "etcd_experimental_enable_distributed_tracing": true,
+        "etcd_experimental_distributed_tracing_address": "c.example.com:4317",
+        "etcd_experimental_distributed_tracing_service_name": "store",
+        "etcd_experimental_distributed_tracing_sample_rate": 10,
+    })
+}
+
+#[test]
+fn settings_of_etcd_reach_the_services_of_both_clusters() {
+    let mut settings = etcd_settings();
+    settings["etcd_memory_limit"] = json!("2Gi");
+    settings["etcd_blkio_weight"] = json!(1000);
+    let common = [
+        "ETCD_LOG_LEVEL=warn",
+        "ETCD_MAX_REQUEST_BYTES=10485760",
+        "ETCD_MAX_SNAPSHOTS=7",
+        "ETCD_MAX_WALS=0",
+        "ETCD_METRICS=extensive",
+    ];
+    let renamed = [
+        "WATCH_PROGRESS_NOTIFY_INTERVAL=6s",
+        "ENABLE_DISTRIBUTED_TRACING=true",
+        "DISTRIBUTED_TRACING_ADDRESS=c.example.com:4317",
+        "DISTRIBUTED_TRACING_SERVICE_NAME=store",
+        "DISTRIBUTED_TRACING_SAMPLING_RATE=10",
+    ];
+    for (version, prefix, check) in [
+        ("3.5.26", "ETCD_EXPERIMENTAL_", "ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK=true"),
+        ("3.6.6", "ETCD_", "ETCD_FEATURE_GATES=InitialCorruptCheck=true"),
+    ] {
+        settings["etcd_version"] = json!(version);
+        for (cluster, member) in
+            [("{{ etcd_known_clusters[0] }}", "cp1"), ("{{ etcd_known_clusters[1] }}", "cp1-events")]
+        {
+            settings["etcd_cluster"] = json!(cluster);
+            let rendered = render(&["etcd"], &[ENVIRONMENT, UNIT], &settings);
+            let lines: Vec<&str> = rendered[0].lines().collect();
+            for line in common.iter().chain([&check]) {
+                assert!(lines.contains(line), "{line} in\n{}", rendered[0]);
+            }
+            let instance = format!("DISTRIBUTED_TRACING_INSTANCE_ID={member}");
+            for line in renamed.iter().chain([&instance.as_str()]) {
+                assert!(lines.contains(&format!("{prefix}{line}").as_str()), "{prefix}{line} in\n{}", rendered[0]);
+            }
+            let urls = "ETCD_LISTEN_METRICS_URLS=http://10.0.0.1:2391,http://127.0.0.1:2391";
+            assert_eq!(lines.contains(&urls), member == "cp1", "{}", rendered[0]);
+            assert!(rendered[1].contains("\nMemoryMax=2G\nIOWeight=10000\n"), "{}", rendered[1]);
+        }
+    }
+}
+
+#[test]
+fn settings_of_etcd_reach_its_pods() {
+    let mut settings = etcd_settings();
+    settings["etcd_kubeadm_enabled"] = json!(true);
+    let flags = |settings: &Value| {
+        let cluster = documents(&render(&["etcd", "control_plane"], &[KUBEADM], settings)[0])[1].clone();
+        move |name: &str| flag(&cluster, "/etcd/local/extraArgs", name)
+    };
+    let current = flags(&settings);
+    for (name, value) in [
+        ("log-level", "warn"),
+        ("max-request-bytes", "10485760"),
+        ("max-wals", "0"),
+        ("metrics", "extensive"),
+        ("listen-metrics-urls", "http://0.0.0.0:2391"),
+        ("watch-progress-notify-interval", "6s"),
+        ("distributed-tracing-sampling-rate", "10"),
+    ] {
+        assert_eq!(current(name).as_deref(), Some(value), "{name}");
+    }
+    // kubeadm gives this itself.
+    assert_eq!(current("feature-gates"), None);
+    settings["kube_version"] = json!("1.33.5");
+    settings["etcd_experimental_initial_corrupt_check"] = json!(false);
+    let older = flags(&settings);
+    assert_eq!(older("experimental-initial-corrupt-check").as_deref(), Some("false"));
+    assert_eq!(older("experimental-watch-progress-notify-interval").as_deref(), Some("6s"));
+}
+
+#[test]
+fn unset_settings_of_etcd_leave_its_files_as_they_were() {
+    let cluster = json!({"etcd_cluster": "{{ etcd_known_clusters[0] }}"});
+    let rendered = render(&["etcd"], &[ENVIRONMENT, UNIT], &cluster);
+    for name in ["LOG_LEVEL", "MAX_", "ETCD_METRICS=", "FEATURE_GATES", "PROGRESS", "TRACING"] {
+        assert!(!rendered[0].contains(name), "{}", rendered[0]);
+    }
+    assert!(!rendered[1].contains("MemoryMax") && !rendered[1].contains("IOWeight"), "{}", rendered[1]);
+}
+
+#[test]
+fn metrics_of_etcd_get_a_service_with_its_labels() {
+    let objects = ("objects.json", "{{ [etcd_metrics_objects, cluster_enabled_addons] | to_json }}");
+    let settings = json!({"etcd_metrics_port": 2391, "etcd_metrics_service_labels": {"release": "prometheus"}});
+    let rendered = render(&["addon/etcd_metrics"], &[objects], &settings);
+    let found: Value = serde_json::from_str(&rendered[0]).unwrap();
+    has(&found, "/0/0/metadata/labels/release", &json!("prometheus"));
+    has(&found, "/0/0/spec/ports/0/port", &json!(2391));
+    has(&found, "/0/1/subsets/0/addresses", &json!([{"ip": "10.0.0.1"}]));
+    assert!(found[1].as_array().unwrap().contains(&json!("addon/etcd_metrics")), "{found}");
+}
