@@ -147,3 +147,63 @@ fn metrics_of_etcd_get_a_service_with_its_labels() {
     has(&found, "/0/1/subsets/0/addresses", &json!([{"ip": "10.0.0.1"}]));
     assert!(found[1].as_array().unwrap().contains(&json!("addon/etcd_metrics")), "{found}");
 }
+
+#[test]
+fn static_tokens_are_in_a_file_of_the_api_server() {
+    let files = ("files.json", "{{ control_plane_files | to_json }}");
+    let settings = json!({"kube_token_auth": true, "kube_token_auth_users": [
+        {"token": "0123456789abcdef0123", "user": "ci", "uid": "1001", "groups": ["builders", "viewers"]},
+        {"token": "0123456789abcdef0124", "user": "system:ci", "uid": "1002"},
+    ]});
+    let rendered = render(&["control_plane"], &[KUBEADM, files], &settings);
+    let cluster = &documents(&rendered[0])[1];
+    let path = "/etc/kubernetes/apiserver/tokens.csv";
+    assert_eq!(flag(cluster, "/apiServer/extraArgs", "token-auth-file").as_deref(), Some(path));
+    has(cluster, "/apiServer/extraVolumes/0/mountPath", &json!("/etc/kubernetes/apiserver"));
+    let files: Value = serde_json::from_str(&rendered[1]).unwrap();
+    let file = files.as_array().unwrap().iter().find(|file| file["path"] == path).unwrap();
+    let lines = "0123456789abcdef0123,ci,1001,\"builders,viewers\"\n0123456789abcdef0124,system:ci,1002\n";
+    assert_eq!(file["content"], lines);
+}
+
+#[test]
+fn phases_and_timeouts_of_kubeadm_reach_it() {
+    let template = |name: &str| format!("{{{{ lookup('template', '{{root}}/roles/{name}.yaml.j2') }}}}");
+    let (join, worker) = (template("control_plane/templates/kubeadm-join"), template("worker/templates/kubeadm-join"));
+    let upgrade = template("control_plane/templates/kubeadm-upgrade");
+    let options =
+        "{{ [kubeadm_skip_phases, kubeadm_upgrade_skip_phases, kubeadm_join_seconds, kube_proxy_remove] | to_json }}";
+    let files =
+        [("join", join.as_str()), ("worker", worker.as_str()), ("upgrade", upgrade.as_str()), ("options", options)];
+    let mut settings = json!({
+        "kubeadm_token": {"token": "t", "ca_cert_hash": "h"},
+        "kubeadm_certificates": {"certificate_key": "k"},
+        "kubeadm_init_phases_skip": ["addon/kube-proxy", "preflight"],
+        "kubeadm_upgrade_node_phases_skip": ["kubelet-config"],
+        "kubeadm_join_timeout": "2m",
+        "discovery_timeout": "90s",
+        "kubeadm_use_file_discovery": true,
+        "kubeadm_upgrade_auto_cert_renewal": false,
+    });
+    let rendered = render(&["control_plane"], &files, &settings);
+    for text in &rendered[..2] {
+        let document = &documents(text)[0];
+        has(document, "/discovery/file/kubeConfigPath", &json!("/etc/kubernetes/kubeadm-discovery.conf"));
+        has(document, "/timeouts/discovery", &json!("90s"));
+    }
+    for step in ["apply", "node"] {
+        has(&documents(&rendered[2])[0], &format!("/{step}/certificateRenewal"), &json!(false));
+    }
+    let skipped = json!(["addon/coredns", "addon/kube-proxy", "preflight"]);
+    let upgraded = json!(["addon/coredns", "addon/kube-proxy", "kubelet-config"]);
+    let options: Value = serde_json::from_str(&rendered[3]).unwrap();
+    assert_eq!(options, json!([skipped, upgraded, 120, true]));
+
+    settings["kube_version"] = json!("1.30.4");
+    settings["kubeadm_upgrade_auto_cert_renewal"] = json!(true);
+    let rendered = render(&["control_plane"], &files[..2], &settings);
+    for text in &rendered {
+        has(&documents(text)[0], "/discovery/timeout", &json!("90s"));
+        assert!(documents(text)[0].pointer("/timeouts").is_none(), "{text}");
+    }
+}
