@@ -241,7 +241,7 @@ fn package_of_a_hostile_host_is_not_locked() {
 fn kubeconfig_with_exec_not_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
-    let start = ["--start-at-task", "Find the administrator's kubeconfig"];
+    let start = ["--start-at-task", "Fetch the kubeconfig"];
     let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
     let config = |user: &str| {
         format!("clusters: [{{name: c, cluster: {{\n  server: https://x:1\n}}}}]\nusers:\n- name: a\n  user: {user}\n")
@@ -259,6 +259,37 @@ fn kubeconfig_with_exec_not_fetched() {
     let (code, text) = play(folder.path(), hosts, playbook, &start);
     assert_eq!(code, Some(0), "{text}");
     assert!(fs::read_to_string(here).unwrap().contains("server: https://10.0.0.1:6443"));
+}
+
+#[test]
+fn kubectl_for_the_control_machine_never_comes_from_a_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let config = "clusters: [{name: c, cluster: {\n  server: https://x:1\n}}]\nusers: [{name: a, user: {token: x}}]\n";
+    fs::write(folder.path().join("admin.conf"), config).unwrap();
+    let files = folder.path().join("files/example.com");
+    fs::create_dir_all(&files).unwrap();
+    fs::write(files.join("kubectl"), "#!/bin/sh\necho \"kubectl $*\"\n").unwrap();
+    let variables = |sum: &str| {
+        format!(
+            "{{kubectl_localhost: true, download_from: controller, files_dir: {}/files, download_retries: 0,
+              kubectl_download_url: 'https://example.com/kubectl', kubectl_checksum: 'sha256:{sum}'}}",
+            folder.path().display()
+        )
+    };
+    let wrong = variables(&"0".repeat(64));
+    let start = ["--start-at-task", "Fetch the kubeconfig", "-e"];
+    let (code, text) = play(folder.path(), hosts, playbook, &[&start[..], &[wrong.as_str()]].concat());
+    let here = folder.path().join("here");
+    assert!(code == Some(2) && text.contains("did not match") && !here.join("kubectl").exists(), "{text}");
+
+    let right = variables("5903d7d4e5a680ea7b7ed89f5059f20ddcac22cc14bdf8257a0901053d9ea05f");
+    let (code, text) = play(folder.path(), hosts, playbook, &[&start[..], &[right.as_str()]].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let output = Command::new(here.join("kubectl.sh")).args(["get", "nodes"]).output().unwrap();
+    let expected = format!("kubectl --kubeconfig {}/admin.conf get nodes\n", here.display());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
 }
 
 #[test]

@@ -25,6 +25,14 @@ fn name_of_load_balancer_is_in_certificates_and_kubeconfigs() {
     let facts: Value = serde_json::from_str(&rendered[1]).unwrap();
     assert!(facts[1].as_array().unwrap().contains(&json!("api.example.com")), "{facts}");
 
+    // The kubeconfig on the control machine may have the address for logins.
+    let login = json!({"ansible_host": "203.0.113.5", "kubeconfig_localhost_ansible_host": true});
+    let files = [KUBEADM, ("address", "{{ kubeconfig_address }}")];
+    let rendered = render(&["control_plane", "kubeconfig"], &files, &login);
+    let names = documents(&rendered[0])[1].pointer("/apiServer/certSANs").unwrap().clone();
+    assert!(names.as_array().unwrap().contains(&json!("203.0.113.5")), "{names}");
+    assert_eq!(rendered[1], "203.0.113.5:6443");
+
     // Nodes keep their local load balancer, and the name is only in the certificates.
     settings.as_object_mut().unwrap().remove("loadbalancer_apiserver");
     let cluster = &documents(&render(&["control_plane"], &[KUBEADM], &settings)[0])[1];
