@@ -461,6 +461,10 @@ fn settings_of_kubespray_without_effect_are_refused() {
         ("etcd_metrics_service_labels={'a': 'b'}", "Set etcd_metrics_port to a free port"),
         ("etcd_metrics_port=2391\netcd_metrics_urls=http://127.0.0.1:2381", "has other ports. Leave out one of them."),
         ("etcd_memory_limit=lots", "must be 0, or a number of bytes such as 512M"),
+        ("kube_override_hostname=one", "as would another host. Give each its own kube_override_hostname."),
+        ("kube_override_hostname=Node_1", "names of nodes have lower-case letters, digits, - and . only"),
+        ("kube_service_cgroups=a-b.slice", "must be a slice at the top, such as kube.slice"),
+        ("kube_service_cgroups=b.slice\nkube_reserved=true", "Set kube_reserved_cgroups_for_service_slice instead."),
         ("etcd_blkio_weight=5", "must be 0, or from 10 to 1000"),
         ("etcd_deployment_type=kubeadm\netcd_memory_limit=2G", "kubeadm has no limits for its pods"),
     ] {

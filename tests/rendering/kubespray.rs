@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{KUBEADM, documents, has, render};
+use super::{KUBEADM, KUBELET, documents, has, render};
 
 fn flag(cluster: &Value, component: &str, name: &str) -> Option<String> {
     let flags = cluster.pointer(component)?.as_array()?;
@@ -214,4 +214,36 @@ fn phases_and_timeouts_of_kubeadm_reach_it() {
         has(&documents(text)[0], "/discovery/timeout", &json!("90s"));
         assert!(documents(text)[0].pointer("/timeouts").is_none(), "{text}");
     }
+}
+
+const KUBELET_ENVIRONMENT: (&str, &str) =
+    ("kubelet.env", "{{ lookup('template', '{root}/roles/kubelet/templates/kubelet.env.j2') }}");
+const KUBELET_UNIT: (&str, &str) =
+    ("kubelet.service", "{{ lookup('template', '{root}/roles/kubelet/templates/kubelet.service.j2') }}");
+
+#[test]
+fn control_groups_and_name_of_the_node_reach_kubelet() {
+    let files = [KUBELET, KUBELET_ENVIRONMENT, KUBELET_UNIT];
+    let settings = json!({"kube_service_cgroups": "podruntime.slice"});
+    let rendered = render(&["kubelet"], &files, &settings);
+    has(&documents(&rendered[0])[0], "/kubeletCgroups", &json!("/podruntime.slice/kubelet.service"));
+    assert!(rendered[2].contains("\nSlice=podruntime.slice\n"), "{}", rendered[2]);
+
+    let mut settings = json!({
+        "kubelet_kubelet_cgroups_cgroupfs": "/system.slice/kubelet.service",
+        "kubelet_runtime_cgroups_cgroupfs": "/system.slice/containerd.service",
+    });
+    let rendered = render(&["kubelet"], &files, &settings);
+    assert!(documents(&rendered[0])[0].get("kubeletCgroups").is_none(), "{}", rendered[0]);
+    assert!(!rendered[1].contains("--runtime-cgroups") && !rendered[2].contains("Slice="), "{rendered:?}");
+    settings["kubelet_cgroup_driver"] = json!("cgroupfs");
+    let rendered = render(&["kubelet"], &files, &settings);
+    has(&documents(&rendered[0])[0], "/kubeletCgroups", &json!("/system.slice/kubelet.service"));
+    assert!(rendered[1].contains(" --runtime-cgroups=/system.slice/containerd.service"), "{}", rendered[1]);
+
+    let own = "{{ {'cp1': {'name': 'one'}}[inventory_hostname].name | default('') }}";
+    let settings = json!({"kube_override_hostname": own});
+    let rendered = render(&["control_plane", "kubelet"], &[KUBEADM, KUBELET_ENVIRONMENT], &settings);
+    has(&documents(&rendered[0])[0], "/nodeRegistration/name", &json!("one"));
+    assert!(rendered[1].contains(" --hostname-override=one "), "{}", rendered[1]);
 }
