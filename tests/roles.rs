@@ -293,6 +293,37 @@ fn kubectl_for_the_control_machine_never_comes_from_a_host() {
 }
 
 #[test]
+fn login_of_a_chart_repository_is_not_on_a_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let calls = folder.path().join("calls");
+    let helm = format!(
+        "#!/bin/sh\necho \"$@\" >> {0}\ncase \"$1 $2\" in 'repo add') cat >> {0} ;; *) echo '[]' ;; esac\n",
+        calls.display()
+    );
+    for (name, content) in [("helm", helm.as_str()), ("admin.conf", "")] {
+        fs::write(folder.path().join(name), content).unwrap();
+        fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::create_dir(folder.path().join("components")).unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: cluster, tasks_from: chart}
+      vars:
+        cluster_objects_name: custom_cni
+        cluster_helm: []
+        cluster_chart: {name: n, namespace: x, ref: r/n, repository_name: r, repository_url: 'https://c.example.com',
+          repository_username: ann, repository_password: s3cret9}
+";
+    let programs = format!("bin_dir={}", folder.path().display());
+    let (_, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &["-v", "-e", &programs]);
+    assert!(!text.contains("s3cret9"), "{text}");
+    let called = fs::read_to_string(calls).unwrap();
+    let expected = "repo add r https://c.example.com --username=ann --password-stdin --force-update\ns3cret9";
+    assert!(called.contains(expected), "{called}\n{text}");
+}
+
+#[test]
 fn unsuitable_host_refused() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster:etcd\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_role: {name: check, tasks_from: hosts}\n";
