@@ -465,6 +465,17 @@ fn settings_of_kubespray_without_effect_are_refused() {
         ("kube_override_hostname=Node_1", "names of nodes have lower-case letters, digits, - and . only"),
         ("kube_service_cgroups=a-b.slice", "must be a slice at the top, such as kube.slice"),
         ("kube_service_cgroups=b.slice\nkube_reserved=true", "Set kube_reserved_cgroups_for_service_slice instead."),
+        (
+            "kube_apiserver_admission_control_config_file=true\nkube_pod_security_use_default=true\n\
+             kube_apiserver_admission_plugins_needs_configuration=['EventRateLimit']",
+            "PodSecurity is configured, but not in kube_apiserver_admission_plugins_needs_configuration",
+        ),
+        ("certificates_key_size=1000", "value of certificates_key_size must be one of: 2048, 3072"),
+        (
+            "kube_network_plugin=custom_cni\ncustom_cni_chart_release_name=n\ncustom_cni_chart_ref=r/n\n\
+             custom_cni_chart_repository_username=u",
+            "A login needs both custom_cni_chart_repository_username and",
+        ),
         ("etcd_blkio_weight=5", "must be 0, or from 10 to 1000"),
         ("etcd_deployment_type=kubeadm\netcd_memory_limit=2G", "kubeadm has no limits for its pods"),
     ] {

@@ -247,3 +247,20 @@ fn control_groups_and_name_of_the_node_reach_kubelet() {
     has(&documents(&rendered[0])[0], "/nodeRegistration/name", &json!("one"));
     assert!(rendered[1].contains(" --hostname-override=one "), "{}", rendered[1]);
 }
+
+#[test]
+fn admission_plugins_and_key_sizes_follow_the_inventory() {
+    let script = "{{ lookup('template', '{root}/roles/etcd/templates/issue-certificates.sh.j2') }}";
+    let plugins = "{{ control_plane_admission | map(attribute='name') | list | to_json }}";
+    let mut settings = json!({
+        "certificates_key_size": 4096,
+        "kube_apiserver_admission_control_config_file": true,
+        "kube_apiserver_enable_admission_plugins": ["PodNodeSelector", "ResourceQuota"],
+    });
+    let rendered = render(&["etcd", "control_plane"], &[("issue", script), ("plugins", plugins)], &settings);
+    assert!(rendered[0].matches("-newkey rsa:4096 ").count() == 2, "{}", rendered[0]);
+    assert_eq!(rendered[1], "[\"PodNodeSelector\", \"ResourceQuota\"]");
+    settings["kube_apiserver_admission_plugins_needs_configuration"] = json!(["PodNodeSelector"]);
+    let rendered = render(&["control_plane"], &[("plugins", plugins)], &settings);
+    assert_eq!(rendered[0], "[\"PodNodeSelector\"]");
+}
