@@ -4,6 +4,7 @@
 
 mod openstack;
 mod upstream;
+mod vsphere_aws;
 
 use std::fs;
 use std::path::Path;
