@@ -131,6 +131,12 @@ fn cloud_without_a_controller_refused_with_the_known_ones() {
 fn storage_classes_without_a_driver_refused() {
     let sentence = "persistent_volumes_enabled is true, but no storage driver is enabled";
     refused(GROUPS, "persistent_volumes_enabled=true", sentence);
+    let unknown = "persistent_volumes_enabled=true\ncinder_csi_enabled=true\nstorage_classes=[{'name': 'a', 'provisioner': 'disk.example.com'}]";
+    refused(
+        GROUPS,
+        unknown,
+        "The class a in storage_classes needs a name of its own, and as its provisioner the name of an enabled storage driver",
+    );
 }
 
 #[test]
