@@ -243,3 +243,134 @@ fn settings_of_vsphere_volumes_without_effect_refused() {
         refused("csi_vsphere", &vsphere_driver(), &vsphere_volumes(more), sentence);
     }
 }
+
+/// The manifests of the driver of AWS EBS, in one file.
+fn ebs_driver() -> String {
+    let mut manifest = "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: ebs.csi.aws.com}\n\
+                        spec: {nodeAllocatableUpdatePeriodSeconds: 10}\n"
+        .to_owned();
+    for (kind, names) in [
+        ("ClusterRole", "ebs-external-resizer-role ebs-external-snapshotter-role"),
+        (
+            "ClusterRoleBinding",
+            "ebs-csi-attacher-binding ebs-csi-provisioner-binding ebs-csi-resizer-binding ebs-csi-snapshotter-binding \
+             ebs-csi-node-getter-binding",
+        ),
+        ("RoleBinding", "ebs-csi-leases-rolebinding"),
+    ] {
+        for name in names.split(' ') {
+            manifest += &format!(
+                "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata: {{name: {name}}}\n\
+                 subjects: [{{kind: ServiceAccount, name: theirs}}]\n"
+            );
+        }
+    }
+    for (kind, name, containers) in [
+        (
+            "Deployment",
+            "ebs-csi-controller",
+            "ebs-plugin csi-provisioner csi-attacher csi-snapshotter csi-resizer liveness-probe",
+        ),
+        ("DaemonSet", "ebs-csi-node", "ebs-plugin node-driver-registrar liveness-probe"),
+    ] {
+        manifest += &format!(
+            "---\napiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: {name}}}\n\
+             spec:\n  template:\n    spec:\n      containers:\n"
+        );
+        for container in containers.split(' ') {
+            manifest +=
+                &format!("        - {{name: {container}, image: theirs, args: [--feature-gates=Other=true]}}\n");
+        }
+    }
+    manifest
+}
+
+fn ebs_volumes(more: Value) -> Value {
+    let own = json!({
+        "aws_ebs_csi_plugin_version": "9.9.9", "aws_ebs_csi_plugin_manifest_url": "file://{here}", "aws_ebs_csi_enabled": true,
+        "aws_ebs_csi_plugin_manifest_checksums": {"9.9.9": {"manifest.yaml": SUM}},
+    });
+    with(own, more)
+}
+
+#[test]
+fn driver_of_aws_ebs_has_every_field() {
+    let objects = applied(
+        "csi_aws_ebs",
+        &ebs_driver(),
+        &ebs_volumes(json!({
+            "aws_ebs_csi_controller_replicas": 2, "aws_ebs_csi_enable_volume_snapshot": true,
+            "csi_snapshot_controller_enabled": true, "aws_ebs_csi_enable_volume_resizing": true,
+            "aws_ebs_csi_extra_volume_tags": "Owner=me,Team=a b", "kube_image_repo": "r",
+            "aws_ebs_csi_annotations": [{"key": "iam.amazonaws.com/role", "value": "storage"}],
+            "aws_ebs_csi_plugin_image_repo": "r/ebs", "aws_ebs_csi_plugin_image_tag": "t0",
+            "csi_provisioner_image_tag": "t1", "csi_attacher_image_tag": "t2", "csi_snapshotter_image_tag": "t3",
+            "csi_resizer_image_tag": "t4", "csi_livenessprobe_image_tag": "t5", "csi_node_driver_registrar_image_tag": "t6",
+            "persistent_volumes_enabled": true, "expand_persistent_volumes": true, "restrict_az_provisioning": true,
+            "aws_ebs_availability_zones": ["eu-west-3a"],
+        })),
+    );
+    let deployment = object(&objects, "Deployment", "ebs-csi-controller");
+    let wanted = [
+        ("ebs-plugin", "r/ebs:t0", ""),
+        ("csi-provisioner", "r/sig-storage/csi-provisioner:t1", ""),
+        ("csi-attacher", "r/sig-storage/csi-attacher:t2", ""),
+        ("csi-snapshotter", "r/sig-storage/csi-snapshotter:t3", ""),
+        ("csi-resizer", "r/sig-storage/csi-resizer:t4", ""),
+        ("liveness-probe", "r/sig-storage/livenessprobe:t5", ""),
+    ];
+    assert_eq!(containers(deployment), wanted);
+    has(deployment, "/spec/replicas", &json!(2));
+    has(deployment, "/spec/template/metadata/annotations/iam.amazonaws.com~1role", &json!("storage"));
+    has(deployment, "/spec/template/spec/containers/0/args/1", &json!("--extra-volume-tags=Owner=me,Team=a b"));
+    has(deployment, "/spec/template/spec/containers/1/args", &json!(["--feature-gates=Topology=true"]));
+    let set = object(&objects, "DaemonSet", "ebs-csi-node");
+    let wanted = [
+        ("ebs-plugin", "r/ebs:t0", ""),
+        ("node-driver-registrar", "r/sig-storage/csi-node-driver-registrar:t6", ""),
+        ("liveness-probe", "r/sig-storage/livenessprobe:t5", ""),
+    ];
+    assert_eq!(containers(set), wanted);
+    let subjects = json!([{"kind": "ServiceAccount", "name": "ebs-csi-controller-sa", "namespace": "kube-system"}]);
+    has(object(&objects, "ClusterRoleBinding", "ebs-csi-snapshotter-binding"), "/subjects", &subjects);
+    let class = object(&objects, "StorageClass", "ebs-sc");
+    has(class, "/allowVolumeExpansion", &json!(true));
+    has(class, "/parameters", &json!({"csi.storage.k8s.io/fstype": "xfs", "type": "gp2"}));
+    let zones = json!([{"key": "topology.ebs.csi.aws.com/zone", "values": ["eu-west-3a"]}]);
+    has(class, "/allowedTopologies/0/matchLabelExpressions", &zones);
+}
+
+#[test]
+fn driver_of_aws_ebs_without_snapshots_and_resizing_has_no_programs_for_them() {
+    let variables = json!({"aws_ebs_csi_enable_volume_scheduling": false, "kube_version": "1.24.17"});
+    let objects = applied("csi_aws_ebs", &ebs_driver(), &ebs_volumes(variables));
+    let deployment = object(&objects, "Deployment", "ebs-csi-controller");
+    let names: Vec<&str> = containers(deployment).iter().map(|one| one.0).collect();
+    assert_eq!(names, ["ebs-plugin", "csi-provisioner", "csi-attacher", "liveness-probe"]);
+    has(deployment, "/spec/template/spec/containers/1/args", &json!(["--feature-gates=Topology=false"]));
+    let further = ["resizer", "snapshotter"];
+    let of_those =
+        |object: &Value| further.iter().any(|one| object["metadata"]["name"].as_str().unwrap().contains(one));
+    assert!(!objects.iter().any(of_those), "{objects:#?}");
+    has(object(&objects, "CSIDriver", "ebs.csi.aws.com"), "/spec", &json!({}));
+}
+
+#[test]
+fn settings_of_aws_volumes_without_effect_refused() {
+    for (more, sentence) in [
+        (json!({"aws_ebs_csi_controller_replicas": 0}), "aws_ebs_csi_controller_replicas is 0"),
+        (json!({"aws_ebs_csi_enable_volume_snapshot": true}), "Set csi_snapshot_controller_enabled to true"),
+        (
+            json!({"persistent_volumes_enabled": true, "expand_persistent_volumes": true}),
+            "without aws_ebs_csi_enable_volume_resizing: true nothing makes volumes of AWS EBS larger",
+        ),
+        (
+            json!({"persistent_volumes_enabled": true, "restrict_az_provisioning": true}),
+            "with zones in aws_ebs_availability_zones",
+        ),
+        (json!({"aws_ebs_csi_extra_volume_tags": "Owner"}), "must be pairs with commas between them"),
+        (json!({"aws_ebs_csi_plugin_version": "8.8.8"}), "Take one of 9.9.9"),
+    ] {
+        refused("csi_aws_ebs", &ebs_driver(), &ebs_volumes(more), sentence);
+    }
+}
