@@ -50,7 +50,8 @@ fn vcenter() -> Value {
 fn controller(more: Value) -> Value {
     let own = json!({
         "cloud_provider": "external", "external_cloud_provider": "vsphere", "cloud_vsphere_version": "9.9.9",
-        "cloud_vsphere_manifest_url": "file://{here}", "cloud_vsphere_manifest_checksums": {"9.9.9": {"manifest.yaml": SUM}},
+        "cloud_vsphere_manifest_url": "file://{here}",
+        "cloud_vsphere_manifest_checksums": {"9.9.9": {"manifest.yaml": SUM}},
     });
     with(with(own, vcenter()), more)
 }
@@ -69,8 +70,11 @@ fn controller_of_vsphere_has_every_field() {
     let config = object(&objects, "ConfigMap", "cloud-config")["data"]["vsphere.conf"].as_str().unwrap();
     let config: Value = serde_json::from_str(config).unwrap();
     let wanted = json!({
-        "global": {"port": 8443, "insecureFlag": false, "secretName": "cpi-global-secret", "secretNamespace": "kube-system"},
-        "vcenter": {"vc.example.com": {"server": "vc.example.com", "datacenters": ["one", "two"], "ipFamily": ["ipv4", "ipv6"]}},
+        "global": {"port": 8443, "insecureFlag": false, "secretName": "cpi-global-secret",
+            "secretNamespace": "kube-system"},
+        "vcenter": {"vc.example.com": {
+            "server": "vc.example.com", "datacenters": ["one", "two"], "ipFamily": ["ipv4", "ipv6"],
+        }},
     });
     assert_eq!(config, wanted);
     assert_eq!(secret(&objects, "cpi-global-secret", "vc.example.com.username"), "EXAMPLE\\kube");
@@ -120,7 +124,8 @@ fn vsphere_driver() -> String {
         (
             "Deployment",
             "vsphere-csi-controller",
-            "csi-attacher csi-resizer vsphere-csi-controller liveness-probe vsphere-syncer csi-provisioner csi-snapshotter",
+            "csi-attacher csi-resizer vsphere-csi-controller liveness-probe vsphere-syncer csi-provisioner \
+             csi-snapshotter",
         ),
         ("DaemonSet", "vsphere-csi-node", "node-driver-registrar vsphere-csi-node liveness-probe"),
         ("DaemonSet", "vsphere-csi-node-windows", "vsphere-csi-node"),
@@ -174,9 +179,11 @@ fn driver_of_vsphere_has_every_field() {
             "vsphere_csi_attacher_resources": memory("1"), "vsphere_csi_resizer_resources": memory("2"),
             "vsphere_csi_resources": memory("3"), "vsphere_csi_liveness_probe_controller_resources": memory("4"),
             "vsphere_syncer_resources": memory("5"), "vsphere_csi_provisioner_resources": memory("6"),
-            "vsphere_csi_snapshotter_resources": memory("7"), "vsphere_csi_node_driver_registrar_resources": memory("8"),
+            "vsphere_csi_snapshotter_resources": memory("7"),
+            "vsphere_csi_node_driver_registrar_resources": memory("8"),
             "vsphere_csi_driver_resources": memory("9"), "vsphere_csi_liveness_probe_ds_resources": memory("10"),
-            "persistent_volumes_enabled": true, "storage_classes": [{"name": "gold", "parameters": {"storagepolicyname": "Gold"}}],
+            "persistent_volumes_enabled": true,
+            "storage_classes": [{"name": "gold", "parameters": {"storagepolicyname": "Gold"}}],
         })),
     );
     let wanted = "[Global]
@@ -287,7 +294,8 @@ fn ebs_driver() -> String {
 
 fn ebs_volumes(more: Value) -> Value {
     let own = json!({
-        "aws_ebs_csi_plugin_version": "9.9.9", "aws_ebs_csi_plugin_manifest_url": "file://{here}", "aws_ebs_csi_enabled": true,
+        "aws_ebs_csi_plugin_version": "9.9.9", "aws_ebs_csi_plugin_manifest_url": "file://{here}",
+        "aws_ebs_csi_enabled": true,
         "aws_ebs_csi_plugin_manifest_checksums": {"9.9.9": {"manifest.yaml": SUM}},
     });
     with(own, more)
@@ -305,7 +313,8 @@ fn driver_of_aws_ebs_has_every_field() {
             "aws_ebs_csi_annotations": [{"key": "iam.amazonaws.com/role", "value": "storage"}],
             "aws_ebs_csi_plugin_image_repo": "r/ebs", "aws_ebs_csi_plugin_image_tag": "t0",
             "csi_provisioner_image_tag": "t1", "csi_attacher_image_tag": "t2", "csi_snapshotter_image_tag": "t3",
-            "csi_resizer_image_tag": "t4", "csi_livenessprobe_image_tag": "t5", "csi_node_driver_registrar_image_tag": "t6",
+            "csi_resizer_image_tag": "t4", "csi_livenessprobe_image_tag": "t5",
+            "csi_node_driver_registrar_image_tag": "t6",
             "persistent_volumes_enabled": true, "expand_persistent_volumes": true, "restrict_az_provisioning": true,
             "aws_ebs_availability_zones": ["eu-west-3a"],
         })),
