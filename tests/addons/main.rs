@@ -6,6 +6,7 @@ mod hcloud;
 mod openstack;
 mod upcloud;
 mod upstream;
+mod vsphere_aws;
 
 use std::fs;
 use std::path::Path;
