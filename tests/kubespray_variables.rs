@@ -110,6 +110,14 @@ fn misspelled_variable_refused_with_suggestion() {
 }
 
 #[test]
+fn variables_of_the_provider_of_vsphere_inside_kubernetes_are_renamed_or_refused() {
+    refused(
+        "vsphere_user: kube\nvsphere_datastore: one\n",
+        &["is called `external_vsphere_user` here. Rename it.", "only the provider inside Kubernetes read it"],
+    );
+}
+
+#[test]
 fn variables_that_are_not_needed_are_listed_and_left_unevaluated() {
     let text = accepted("kubeadm_certificate_key: \"{{ lookup('password', 'key.creds') }}\"\n");
     assert!(text.contains("ignore them: kubeadm_certificate_key."), "{text}");
