@@ -219,6 +219,19 @@ fn etcd_in_pods_with_settings_beyond_kubeadm_refused() {
 }
 
 #[test]
+fn repository_of_docker_without_effect_or_trust_refused() {
+    for (variables, sentence) in [
+        ("docker_version=28", "in quotes"),
+        ("docker_version=28.3.3\ndocker_packages=['docker.io']", "Set either the versions or docker_packages."),
+        ("docker_rh_repo_gpgkey=http://m.example.com/k", "whoever is on the way could replace that key"),
+        ("docker_debian_repo_repokey=abc", "40 hexadecimal digits"),
+        ("docker_plugins=['--all']", "begin with a letter, a digit or `_`"),
+    ] {
+        refused(GROUPS, &format!("container_manager=docker\n{variables}"), sentence);
+    }
+}
+
+#[test]
 fn different_drivers_of_control_groups_refused() {
     refused(GROUPS, "containerd_use_systemd_cgroup=false", "Set only kubelet_cgroup_driver");
 }

@@ -124,6 +124,26 @@ fn variables_that_are_not_needed_are_listed_and_left_unevaluated() {
 }
 
 #[test]
+fn variables_of_runtimes_are_refused_with_what_replaces_them() {
+    refused(
+        "container_manager: crio\ncrio_registries_mirrors: [{location: quay.io}]\ncrio_archive_checksum: x\ncrun_runtime: {name: crun}\n\
+         crio_download_base: m.example.com\n",
+        &[
+            "is called `crio_registries` here",
+            "is called `crio_checksum` here",
+            "Use crio_runtimes.",
+            "Use crio_download_url.",
+        ],
+    );
+    refused(
+        "container_manager: docker\ndocker_package_info: {pkgs: [docker]}\n",
+        &["Use docker_packages, or docker_version"],
+    );
+    let text = accepted("container_manager: docker\ndocker_version: '28.3'\ndocker_dns_servers_strict: true\n");
+    assert!(text.contains("ignore them: docker_dns_servers_strict."), "{text}");
+}
+
+#[test]
 fn table_and_roles_load() {
     let path = Path::new(ROOT).join("roles/check/files/kubespray-variables.yml");
     let table = Table::read("kubespray-variables.yml", &fs::read_to_string(path).unwrap()).unwrap();

@@ -10,6 +10,19 @@ use windlass_yaml::{Node, Options, Source, parse};
 
 /// Renders a template of a role, with extra variables in YAML.
 fn render(role: &str, template: &str, variables: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).display();
+    let source = format!("{root}/roles/{role}/templates/{template}");
+    written(role, &format!("ansible.builtin.template: {{src: {source}, dest: '{{{{ out }}}}'}}"), variables)
+}
+
+/// Writes a value that a role computes, as JSON, with extra variables in YAML.
+fn computed(role: &str, expression: &str, variables: &str) -> String {
+    let task = format!("ansible.builtin.copy: {{dest: '{{{{ out }}}}', content: '{{{{ {expression} | to_json }}}}'}}");
+    written(role, &task, variables)
+}
+
+/// The file `out` after the task, which follows the validation of the role.
+fn written(role: &str, task: &str, variables: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let inventory = "[kube_control_plane]\ncp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n[etcd]\ncp1\n[kube_node]\ncp1\n[k8s_cluster:children]\n\
@@ -19,13 +32,11 @@ fn render(role: &str, template: &str, variables: &str) -> String {
   gather_facts: false
   tasks:
     - ansible.builtin.import_role: {{name: {role}, tasks_from: validate}}
-    - ansible.builtin.template:
-        src: {root}/roles/{role}/templates/{template}
-        dest: {folder}/out
+    - {task}
       vars:
+        out: {folder}/out
         kube_vip_files: {{results: [{{stat: {{exists: false}}}}, {{stat: {{exists: false}}}}]}}
 ",
-        root = root.display(),
         folder = folder.path().display(),
     );
     fs::write(folder.path().join("hosts"), inventory).unwrap();
@@ -209,6 +220,47 @@ fn runtimes_pull_from_registry_servers() {
     let text = render("runtime/containerd", "hosts.toml.j2", &plain);
     has(&text, &["[host.\"http://192.0.2.1:5050\"]"]);
     assert!(!text.contains("ca ="), "{text}");
+}
+
+#[test]
+fn docker_has_dns_of_its_own_containers() {
+    let variables =
+        "{container_manager: docker, docker_dns_search_domains: [a.example.com], docker_dns_options: ['ndots:2']}";
+    let text = render("runtime/docker", "docker.service.j2", variables);
+    has(&text, &["--dns-search=a.example.com \\", "--dns-opt=ndots:2 \\"]);
+    let plain = render("runtime/docker", "docker.service.j2", "{container_manager: docker}");
+    assert!(!plain.contains("--dns"), "{plain}");
+}
+
+#[test]
+fn docker_comes_from_the_distribution_unless_a_variable_chooses_its_repository() {
+    let debian = "container_manager: docker, ansible_distribution: Debian, ansible_os_family: Debian";
+    let rocky = "container_manager: docker, ansible_distribution: Rocky, ansible_os_family: RedHat, ansible_distribution_major_version: '9'";
+    let packages = |variables: String| computed("runtime/docker", "docker_packages", &variables);
+    assert_eq!(packages(format!("{{{debian}}}")), r#"["docker.io"]"#);
+    assert_eq!(
+        packages(format!(
+            "{{{debian}, docker_version: '28.3', docker_cli_version: 20.10.24, docker_containerd_version: 1.7.27}}"
+        )),
+        r#"["docker-ce=5:28.3.*", "docker-ce-cli=5:20.10.24~*", "containerd.io=1.7.27-*"]"#
+    );
+    assert_eq!(
+        packages(format!("{{{rocky}, docker_version: '28.3'}}")),
+        r#"["docker-ce-28.3.*", "docker-ce-cli-28.3.*", "containerd.io"]"#
+    );
+    let repository = |variables: String| {
+        computed("runtime/docker", "[docker_packages, docker_repository_url, docker_repository_key]", &variables)
+    };
+    assert_eq!(
+        repository(format!(
+            "{{{debian}, docker_debian_repo_base_url: 'https://m.example.com/d', docker_debian_repo_gpgkey: 'https://m.example.com/k'}}"
+        )),
+        r#"[["docker-ce", "docker-ce-cli", "containerd.io"], "https://m.example.com/d", "https://m.example.com/k"]"#
+    );
+    assert_eq!(
+        repository(format!("{{{rocky}, docker_rh_repo_gpgkey: 'https://m.example.com/k'}}")),
+        r#"[["docker-ce", "docker-ce-cli", "containerd.io"], "https://download.docker.com/linux/rhel/9/$basearch/stable", "https://m.example.com/k"]"#
+    );
 }
 
 #[test]
