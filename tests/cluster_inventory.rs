@@ -128,6 +128,18 @@ fn cloud_without_a_controller_refused_with_the_known_ones() {
 }
 
 #[test]
+fn storage_classes_without_a_driver_refused() {
+    let sentence = "persistent_volumes_enabled is true, but no storage driver is enabled";
+    refused(GROUPS, "persistent_volumes_enabled=true", sentence);
+    let unknown = "persistent_volumes_enabled=true\ncinder_csi_enabled=true\nstorage_classes=[{'name': 'a', 'provisioner': 'disk.example.com'}]";
+    refused(
+        GROUPS,
+        unknown,
+        "The class a in storage_classes needs a name of its own, and as its provisioner the name of an enabled storage driver",
+    );
+}
+
+#[test]
 fn own_load_balancer_without_address_refused() {
     refused(GROUPS, "kube_load_balancer=external", "but loadbalancer_apiserver has no address");
 }

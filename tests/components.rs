@@ -126,7 +126,7 @@ fn every_description_is_known_and_complete() {
             known.push("dockershim_socket");
         }
         if name.starts_with("addon/") {
-            known.push("order");
+            known.extend(["order", "provisioners"]);
         }
         if name.starts_with("load_balancer/") {
             known.extend(["address", "port", "static_pods"]);

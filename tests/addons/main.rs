@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod hcloud;
+mod openstack;
+mod upcloud;
 mod upstream;
 
 use std::fs;
