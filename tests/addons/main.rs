@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod hcloud;
+mod oci_azure;
 mod openstack;
 mod upcloud;
 mod upstream;
