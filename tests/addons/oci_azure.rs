@@ -1,28 +1,8 @@
 //! Oracle Cloud and Huawei Cloud: their controllers. Azure: the driver of its disks.
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
-use crate::{SUM, applied, has, install, object};
-
-fn with(mut variables: Value, more: Value) -> Value {
-    variables.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    variables
-}
-
-/// A text in a Secret.
-#[track_caller]
-fn secret(objects: &[Value], name: &str, key: &str) -> String {
-    let data = object(objects, "Secret", name)["data"][key].as_str().unwrap();
-    String::from_utf8(BASE64_STANDARD.decode(data).unwrap()).unwrap()
-}
-
-#[track_caller]
-fn refused(addon: &str, manifest: &str, variables: &Value, sentence: &str) {
-    let (code, text, _) = install(addon, manifest, variables);
-    assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains(sentence), "it does not say `{sentence}`:\n{text}");
-}
+use crate::{SUM, applied, has, object, refused, secret, with};
 
 /// The DaemonSet of a controller of a cloud, which mounts the host's folder of Kubernetes as upstream's do.
 fn controller(name: &str) -> String {
