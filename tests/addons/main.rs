@@ -4,6 +4,7 @@
 
 mod gcp;
 mod hcloud;
+mod nvidia;
 mod oci_azure;
 mod openstack;
 mod upcloud;
