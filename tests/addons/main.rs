@@ -7,6 +7,7 @@ mod hcloud;
 mod nvidia;
 mod oci_azure;
 mod openstack;
+mod scheduler_plugins;
 mod upcloud;
 mod upstream;
 
