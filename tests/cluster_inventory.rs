@@ -456,3 +456,41 @@ fn machines_with_different_clocks_refused() {
     let output = refusals_of_machines(folder.path(), "maximal_clock_difference=200\n");
     assert!(!output.contains("The clock of"), "{output}");
 }
+
+#[test]
+fn settings_of_kubespray_without_effect_are_refused() {
+    for (variables, sentence) in [
+        ("apiserver_loadbalancer_domain_name=https://api", "which is not a name such as api.example.com"),
+        ("kubeadm_init_phases_skip=['certs']", "has certs, but only preflight, mark-control-plane"),
+        ("kubeadm_join_phases_skip=['kubelet-start']", "without the others the node does not join"),
+        ("kubeadm_upgrade_node_phases_skip=['control-plane']", "only preflight, kubelet-config, addon/kube-proxy"),
+        ("kubeadm_join_timeout=5m0s", "must be a number with s, m or h, such as 120s"),
+        ("discovery_timeout=5", "must be a duration such as 5m0s"),
+        ("remove_anonymous_access=true\nkubeadm_use_file_discovery=false", "Leave the latter out."),
+        ("kube_version=1.30.4\nkubeadm_upgrade_auto_cert_renewal=false", "needs Kubernetes 1.31, but kube_version"),
+        ("kube_token_auth=true", "the roles make up no tokens"),
+        ("etcd_kubeadm_enabled=true\netcd_deployment_type=host", "Leave etcd_kubeadm_enabled out"),
+        ("etcd_metrics_service_labels={'a': 'b'}", "Set etcd_metrics_port to a free port"),
+        ("etcd_metrics_port=2391\netcd_metrics_urls=http://127.0.0.1:2381", "has other ports. Leave out one of them."),
+        ("etcd_memory_limit=lots", "must be 0, or a number of bytes such as 512M"),
+        ("kube_override_hostname=one", "as would another host. Give each its own kube_override_hostname."),
+        ("kube_override_hostname=Node_1", "names of nodes have lower-case letters, digits, - and . only"),
+        ("kube_service_cgroups=a-b.slice", "must be a slice at the top, such as kube.slice"),
+        ("kube_service_cgroups=b.slice\nkube_reserved=true", "Set kube_reserved_cgroups_for_service_slice instead."),
+        (
+            "kube_apiserver_admission_control_config_file=true\nkube_pod_security_use_default=true\n\
+             kube_apiserver_admission_plugins_needs_configuration=['EventRateLimit']",
+            "PodSecurity is configured, but not in kube_apiserver_admission_plugins_needs_configuration",
+        ),
+        ("certificates_key_size=1000", "value of certificates_key_size must be one of: 2048, 3072"),
+        (
+            "kube_network_plugin=custom_cni\ncustom_cni_chart_release_name=n\ncustom_cni_chart_ref=r/n\n\
+             custom_cni_chart_repository_username=u",
+            "A login needs both custom_cni_chart_repository_username and",
+        ),
+        ("etcd_blkio_weight=5", "must be 0, or from 10 to 1000"),
+        ("etcd_deployment_type=kubeadm\netcd_memory_limit=2G", "kubeadm has no limits for its pods"),
+    ] {
+        refused(GROUPS, variables, sentence);
+    }
+}

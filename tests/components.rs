@@ -184,10 +184,8 @@ fn every_description_is_known_and_complete() {
             let number = port.get("port").unwrap_or_else(|| panic!("{at}: a port without number"));
             if let Some(variable) = number.as_str() {
                 let variable = variable.to_owned();
-                assert!(
-                    shared.contains(&variable) || defaults(name).contains(&variable),
-                    "{at}: there is no default for the port `{variable}`"
-                );
+                let known = [&shared[..], &defaults(name), &derived("cluster")].concat();
+                assert!(known.contains(&variable), "{at}: there is no default for the port `{variable}`");
             } else {
                 assert!(number.as_int().is_some(), "{at}: a port is a number or the name of a variable");
             }

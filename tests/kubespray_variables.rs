@@ -67,7 +67,7 @@ fn unsupported_variables_are_refused_together() {
     refused(
         "kube_network_plugin: bridge\ningress_alb_enabled: true\nalb_ingress_aws_region: x\ndeploy_container_engine: false\n",
         &[
-            "all.yml:2:1) is not supported: controllers of clouds are not among the addons.",
+            "all.yml:2:1) is not supported: Kubespray's release of the controller needs Ingresses",
             "all.yml:4:1) is not supported: every node gets the container runtime. Leave it out or set it to `true`.",
         ],
     );
@@ -98,7 +98,7 @@ site_of_the_cluster: here
 fn variable_of_one_host_is_refused_despite_its_group() {
     let (status, text) = check("ingress_alb_enabled: false\n", "ingress_alb_enabled: true\n", &[]);
     assert_eq!(status, 2, "{text}");
-    assert!(text.contains("node2.yml:1:1) is not supported: controllers of clouds"), "{text}");
+    assert!(text.contains("node2.yml:1:1) is not supported: Kubespray's release of the controller"), "{text}");
     let (status, text) = check("ingress_alb_enabled: true\n", "", &["-e", "ingress_alb_enabled=false"]);
     assert_eq!(status, 0, "{text}");
 }

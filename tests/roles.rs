@@ -241,7 +241,7 @@ fn package_of_a_hostile_host_is_not_locked() {
 fn kubeconfig_with_exec_not_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
-    let start = ["--start-at-task", "Find the administrator's kubeconfig"];
+    let start = ["--start-at-task", "Fetch the kubeconfig"];
     let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
     let config = |user: &str| {
         format!("clusters: [{{name: c, cluster: {{\n  server: https://x:1\n}}}}]\nusers:\n- name: a\n  user: {user}\n")
@@ -259,6 +259,68 @@ fn kubeconfig_with_exec_not_fetched() {
     let (code, text) = play(folder.path(), hosts, playbook, &start);
     assert_eq!(code, Some(0), "{text}");
     assert!(fs::read_to_string(here).unwrap().contains("server: https://10.0.0.1:6443"));
+}
+
+#[test]
+fn kubectl_for_the_control_machine_never_comes_from_a_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let config = "clusters: [{name: c, cluster: {\n  server: https://x:1\n}}]\nusers: [{name: a, user: {token: x}}]\n";
+    fs::write(folder.path().join("admin.conf"), config).unwrap();
+    let files = folder.path().join("files/example.com");
+    fs::create_dir_all(&files).unwrap();
+    fs::write(files.join("kubectl"), "#!/bin/sh\necho \"kubectl $*\"\n").unwrap();
+    let variables = |sum: &str| {
+        format!(
+            "{{kubectl_localhost: true, download_from: controller, files_dir: {}/files, download_retries: 0,
+              kubectl_download_url: 'https://example.com/kubectl', kubectl_checksum: 'sha256:{sum}'}}",
+            folder.path().display()
+        )
+    };
+    let wrong = variables(&"0".repeat(64));
+    let start = ["--start-at-task", "Fetch the kubeconfig", "-e"];
+    let (code, text) = play(folder.path(), hosts, playbook, &[&start[..], &[wrong.as_str()]].concat());
+    let here = folder.path().join("here");
+    assert!(code == Some(2) && text.contains("did not match") && !here.join("kubectl").exists(), "{text}");
+
+    let right = variables("5903d7d4e5a680ea7b7ed89f5059f20ddcac22cc14bdf8257a0901053d9ea05f");
+    let (code, text) = play(folder.path(), hosts, playbook, &[&start[..], &[right.as_str()]].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let output = Command::new(here.join("kubectl.sh")).args(["get", "nodes"]).output().unwrap();
+    let expected = format!("kubectl --kubeconfig {}/admin.conf get nodes\n", here.display());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}
+
+#[test]
+fn login_of_a_chart_repository_is_not_on_a_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let calls = folder.path().join("calls");
+    let helm = format!(
+        "#!/bin/sh\necho \"$@\" >> {0}\ncase \"$1 $2\" in 'repo add') cat >> {0} ;; *) echo '[]' ;; esac\n",
+        calls.display()
+    );
+    for (name, content) in [("helm", helm.as_str()), ("admin.conf", "")] {
+        fs::write(folder.path().join(name), content).unwrap();
+        fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::create_dir(folder.path().join("components")).unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: cluster, tasks_from: chart}
+      vars:
+        cluster_objects_name: custom_cni
+        cluster_helm: []
+        cluster_chart: {name: n, namespace: x, ref: r/n, repository_name: r, repository_url: 'https://c.example.com',
+          repository_username: ann, repository_password: s3cret9}
+";
+    let programs = format!("bin_dir={}", folder.path().display());
+    let (_, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &["-v", "-e", &programs]);
+    assert!(!text.contains("s3cret9"), "{text}");
+    let called = fs::read_to_string(calls).unwrap();
+    let expected = "repo add r https://c.example.com --username=ann --password-stdin --force-update\ns3cret9";
+    assert!(called.contains(expected), "{called}\n{text}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod openstack;
 mod scheduler_plugins;
 mod upcloud;
 mod upstream;
+mod vsphere_aws;
 
 use std::fs;
 use std::path::Path;

@@ -3,6 +3,7 @@
 #![recursion_limit = "256"]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod kubespray;
 mod networks;
 
 use std::fs;
