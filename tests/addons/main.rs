@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod gcp;
 mod hcloud;
+mod nvidia;
+mod oci_azure;
 mod openstack;
+mod scheduler_plugins;
 mod upcloud;
 mod upstream;
 mod vsphere_aws;
@@ -12,6 +16,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 
 /// Exit code, output, and the objects that the addon would apply; there is no cluster. In variables, `{here}` means the
@@ -60,6 +65,26 @@ fn object<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
 #[track_caller]
 fn has(object: &Value, pointer: &str, wanted: &Value) {
     assert_eq!(object.pointer(pointer), Some(wanted), "{pointer} of {object:#}");
+}
+
+#[track_caller]
+fn refused(addon: &str, manifest: &str, variables: &Value, sentence: &str) {
+    let (code, text, _) = install(addon, manifest, variables);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains(sentence), "it does not say `{sentence}`:\n{text}");
+}
+
+/// A text in a Secret.
+#[track_caller]
+fn secret(objects: &[Value], name: &str, key: &str) -> String {
+    let data = object(objects, "Secret", name)["data"][key].as_str().unwrap();
+    String::from_utf8(BASE64_STANDARD.decode(data).unwrap()).unwrap()
+}
+
+/// Variables, with more of them.
+fn with(mut variables: Value, more: Value) -> Value {
+    variables.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    variables
 }
 
 const SUM: &str = "sha256:{{ lookup('file', '{here}/manifest.yaml', rstrip=false) | hash('sha256') }}";

@@ -1,9 +1,8 @@
 //! OpenStack: the controller of the cloud, and the driver of its volumes.
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
-use crate::{SUM, applied, has, install, object};
+use crate::{SUM, applied, has, install, object, secret, with};
 
 const CONTROLLER: &str = "
 apiVersion: v1
@@ -23,11 +22,6 @@ spec:
       volumes: [{name: ca-certs, hostPath: {path: /etc/ssl/certs}}]
 ";
 
-fn with(mut variables: Value, more: Value) -> Value {
-    variables.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    variables
-}
-
 fn controller(more: Value) -> Value {
     let own = json!({
         "external_openstack_cloud_controller_version": "9.9.9",
@@ -41,13 +35,6 @@ fn controller(more: Value) -> Value {
         "external_openstack_cacert": "",
     });
     with(own, more)
-}
-
-/// A text in a Secret.
-#[track_caller]
-fn secret(objects: &[Value], name: &str, key: &str) -> String {
-    let data = object(objects, "Secret", name)["data"][key].as_str().unwrap();
-    String::from_utf8(BASE64_STANDARD.decode(data).unwrap()).unwrap()
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! vSphere and AWS: the controller of vSphere, and the drivers of volumes.
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
-use crate::{SUM, applied, has, install, object};
+use crate::{SUM, applied, has, install, object, secret, with};
 
 const CONTROLLER: &str = "
 apiVersion: v1
@@ -26,18 +25,6 @@ spec:
         - {name: vsphere-cloud-controller-manager, image: theirs, args: [--v=2, --cloud-config=/etc/cloud/vsphere.conf]}
       volumes: [{name: vsphere-config-volume, configMap: {name: vsphere-cloud-config}}]
 ";
-
-fn with(mut variables: Value, more: Value) -> Value {
-    variables.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    variables
-}
-
-/// A text in a Secret.
-#[track_caller]
-fn secret(objects: &[Value], name: &str, key: &str) -> String {
-    let data = object(objects, "Secret", name)["data"][key].as_str().unwrap();
-    String::from_utf8(BASE64_STANDARD.decode(data).unwrap()).unwrap()
-}
 
 fn vcenter() -> Value {
     json!({
