@@ -71,7 +71,7 @@ fn controller_of_vsphere_has_every_field() {
     let set = object(&objects, "DaemonSet", "vsphere-cloud-controller-manager");
     let container = "/spec/template/spec/containers/0";
     has(set, &format!("{container}/image"), &json!("r.example.com/cpi:v9"));
-    let args = json!(["--cloud-config=/etc/cloud/vsphere.conf", "--concurrent-node-syncs=3", "--v=4"]);
+    let args = json!(["--cloud-config=/etc/cloud/vsphere.conf", "--v=4", "--concurrent-node-syncs=3"]);
     has(set, &format!("{container}/args"), &args);
     has(set, &format!("{container}/env/0/name"), &json!("ENABLE_ALPHA_DUAL_STACK"));
     has(set, "/spec/template/spec/volumes/0/configMap/name", &json!("cloud-config"));
