@@ -169,7 +169,7 @@ mod tests {
             let page = windlass_yaml::parse(source, &windlass_yaml::Options::default()).unwrap().documents.remove(0);
             let description =
                 page.get(&keyword.name).and_then(|page| page.get("description")?.as_str().map(str::to_owned));
-            assert_eq!(description.as_deref(), Some(&*keyword.summary));
+            assert_eq!(description.as_deref(), Some(keyword.summary));
         }
     }
 
