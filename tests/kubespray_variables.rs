@@ -65,9 +65,9 @@ fn accepted(all: &str) -> String {
 #[test]
 fn unsupported_variables_are_refused_together() {
     refused(
-        "kube_network_plugin: bridge\ningress_alb_enabled: true\nalb_ingress_aws_region: x\ndeploy_container_engine: false\n",
+        "kube_network_plugin: bridge\nforce_certificate_regeneration: true\nnvidia_driver_version: x\ndeploy_container_engine: false\n",
         &[
-            "all.yml:2:1) is not supported: Kubespray's release of the controller needs Ingresses",
+            "all.yml:2:1) is not supported: playbooks/certificates.yml renews and rotates certificates. Run it with --tags renew",
             "all.yml:4:1) is not supported: every node gets the container runtime. Leave it out or set it to `true`.",
         ],
     );
@@ -96,10 +96,11 @@ site_of_the_cluster: here
 
 #[test]
 fn variable_of_one_host_is_refused_despite_its_group() {
-    let (status, text) = check("ingress_alb_enabled: false\n", "ingress_alb_enabled: true\n", &[]);
+    let name = "force_certificate_regeneration";
+    let (status, text) = check(&format!("{name}: false\n"), &format!("{name}: true\n"), &[]);
     assert_eq!(status, 2, "{text}");
-    assert!(text.contains("node2.yml:1:1) is not supported: Kubespray's release of the controller"), "{text}");
-    let (status, text) = check("ingress_alb_enabled: true\n", "", &["-e", "ingress_alb_enabled=false"]);
+    assert!(text.contains("node2.yml:1:1) is not supported: playbooks/certificates.yml"), "{text}");
+    let (status, text) = check(&format!("{name}: true\n"), "", &["-e", &format!("{name}=false")]);
     assert_eq!(status, 0, "{text}");
 }
 

@@ -264,3 +264,28 @@ fn admission_plugins_and_key_sizes_follow_the_inventory() {
     let rendered = render(&["control_plane"], &[("plugins", plugins)], &settings);
     assert_eq!(rendered[0], "[\"PodNodeSelector\"]");
 }
+
+#[test]
+fn chart_of_aws_load_balancer_controller_has_every_value() {
+    let settings = json!({
+        "ansible_architecture": "x86_64", "cluster_name": "one", "dns_domain": "one.example",
+        "alb_ingress_aws_region": "eu-west-1", "alb_ingress_aws_debug": true, "alb_ingress_vpc_id": "vpc-1",
+        "alb_ingress_replicas": 1, "alb_ingress_image_repo": "r.example.com/alb", "alb_ingress_version": "3.4.3",
+        "alb_ingress_controller_namespace": "aws", "alb_ingress_extra_values": {"enableShield": true},
+    });
+    let files = [("chart", "{{ alb_ingress_chart | to_json }}"), ("sums", "{{ alb_ingress_artifacts | to_json }}")];
+    let rendered = render(&["addon/alb_ingress"], &files, &settings);
+    let chart: Value = serde_json::from_str(&rendered[0]).unwrap();
+    has(&chart, "/namespace", &json!("aws"));
+    let wanted = json!({
+        "clusterName": "one", "cluster": {"dnsDomain": "one.example"}, "region": "eu-west-1", "vpcId": "vpc-1",
+        "replicaCount": 1, "logLevel": "debug", "image": {"repository": "r.example.com/alb", "tag": "v3.4.3"},
+        "keepTLSSecret": true, "enableShield": true,
+    });
+    has(&chart, "/values", &wanted);
+    assert!(
+        rendered[1].contains("/aws-load-balancer-controller-3.4.3.tgz") && rendered[1].contains("sha256:6d4454a8"),
+        "{}",
+        rendered[1]
+    );
+}
