@@ -387,6 +387,8 @@ fn the_site_describes_every_module_keyword_and_setting() {
         ("reference/filters.md", "| `ansible.builtin.b64encode` | Encodes a text as Base64. |"),
         ("reference/all-settings.md", "`ANSIBLE_FORKS`"),
         ("reference/all-commands.md", "## windlass playbook"),
+        ("reference/all-role-variables.md", "| `kube_proxy_mode` | [cluster](https://github.com/"),
+        ("reference/all-role-variables.md", "| `calico_mtu` | [network/calico](https://github.com/"),
         // Roles are outside of the site.
         (
             "kubernetes/cluster.md",
