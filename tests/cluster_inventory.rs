@@ -474,6 +474,7 @@ fn machines_with_different_clocks_refused() {
 fn settings_of_kubespray_without_effect_are_refused() {
     for (variables, sentence) in [
         ("apiserver_loadbalancer_domain_name=https://api", "which is not a name such as api.example.com"),
+        ("apiserver_loadbalancer_domain_name=api.example.com:6443", "which is not a name such as api.example.com"),
         ("kubeadm_init_phases_skip=['certs']", "has certs, but only preflight, mark-control-plane"),
         ("kubeadm_join_phases_skip=['kubelet-start']", "without the others the node does not join"),
         ("kubeadm_upgrade_node_phases_skip=['control-plane']", "only preflight, kubelet-config, addon/kube-proxy"),
