@@ -1085,7 +1085,7 @@ if sys.argv[1] == "register" and "expired" in sys.argv:
 sys.exit(1 if sys.argv[1] == "identity" else 0)
 "#;
 
-/// The program in place of subscription-manager records its arguments, and those that other users of the host could see.
+/// The program in place of subscription-manager records its arguments, and those that other users could see.
 #[test]
 fn secrets_that_register_a_host_stay_out_of_processes_and_output() {
     let folder = tempfile::tempdir().unwrap();
