@@ -1072,3 +1072,53 @@ fn archive_of_services_is_not_restored_into_pods() {
         assert_eq!(text.contains("the archive is of a cluster with host"), expected == Some(2), "{text}");
     }
 }
+
+const SUBSCRIPTION_MANAGER: &str = r#"#!/usr/bin/env python3
+import os, sys
+folder = os.path.dirname(os.path.abspath(__file__))
+with open("/proc/self/cmdline") as line, open(folder + "/processes", "a") as processes:
+    processes.write(line.read())
+with open(folder + "/calls", "a") as calls:
+    calls.write(" ".join(sys.argv[1:]) + "\n")
+if sys.argv[1] == "register" and "expired" in sys.argv:
+    sys.exit("no organization has the key expired")
+sys.exit(1 if sys.argv[1] == "identity" else 0)
+"#;
+
+/// The program in place of subscription-manager records its arguments, and those that other users could see.
+#[test]
+fn secrets_that_register_a_host_stay_out_of_processes_and_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("subscription-manager");
+    fs::write(&program, SUBSCRIPTION_MANAGER).unwrap();
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  environment: {{PATH: \"{}:{{{{ lookup('env', 'PATH') }}}}\"}}
+  roles: [{{role: host, when: false}}]
+  tasks:
+    - ansible.builtin.import_role: {{name: host, tasks_from: validate}}
+    - ansible.builtin.include_role: {{name: host, tasks_from: subscribe}}
+",
+        folder.path().display(),
+    );
+    let register = |variables: &str| play(folder.path(), "cp1\ncp2\n", &playbook, &["-e", variables, "-vvv"]);
+    let account =
+        "{rh_subscription_username: me, rh_subscription_password: \"s3'cr et\", rh_subscription_usage: Production}";
+    let (code, text) = register(account);
+    assert_eq!(code, Some(0), "{text}");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let expected = "identity\nregister --username me --password s3'cr et\nsyspurpose usage --set Production\n";
+    assert_eq!(read("calls"), expected);
+    assert!(!read("processes").contains("s3'cr") && !text.contains("s3'cr"), "{text}");
+
+    let (code, text) = register("{rh_subscription_org_id: 17, rh_subscription_activation_key: expired}");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("cp1 was not registered: no organization has the key ***"), "{text}");
+    let (code, text) = register("{rh_subscription_username: me}");
+    assert!(
+        code == Some(2) && text.contains("set either rh_subscription_username and rh_subscription_password"),
+        "{text}"
+    );
+}
