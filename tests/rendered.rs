@@ -289,7 +289,7 @@ fn certificates_of_the_proxy_reach_downloads_and_the_runtime() {
     assert_eq!(environment, "\"/etc/ssl/proxy.pem\"");
     let without = "{https_proxy: 'http://proxy.example.com:3128'}";
     assert!(!render("cluster", "http-proxy.conf.j2", without).contains("SSL_CERT_FILE"));
-    assert_eq!(computed("cluster", "'SSL_CERT_FILE' in cluster_proxy_environment", without), "false");
+    assert_eq!(computed("cluster", "cluster_proxy_environment.SSL_CERT_FILE is defined", without), "false");
 }
 
 #[test]
