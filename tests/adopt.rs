@@ -131,6 +131,37 @@ fn kubeadm_cluster_becomes_inventory() {
 }
 
 #[test]
+fn files_of_the_roles_behind_flags_become_notes() {
+    let own = "/etc/kubernetes/apiserver";
+    let command = |flags: &[String]| json!(format!("spec: {{containers: [{{command: {}}}]}}", json!(flags)));
+    let mut tokens = seen();
+    tokens["10.0.0.1"]["manifest_kube-apiserver"] = command(&[
+        format!("--token-auth-file={own}/tokens.csv"),
+        format!("--oidc-ca-file={own}/oidc-ca.pem"),
+        "--max-requests-inflight=500".to_owned(),
+    ]);
+    let (folder, output) = judge(&tokens, "10.0.0.1\n10.0.0.2\n");
+    let shown = text(&output);
+    for note in [
+        "--token-auth-file=/etc/kubernetes/apiserver/tokens.csv of kube-apiserver.",
+        "set kube_token_auth and kube_token_auth_users, from that file before the next run of playbooks/cluster.yml",
+        "set kube_oidc_auth, kube_oidc_ca_cert and the other variables of OpenID Connect before the next run",
+    ] {
+        assert!(shown.contains(note), "{note}: {shown}");
+    }
+    let arguments = |folder: &TempDir| {
+        inventory(folder)["_meta"]["hostvars"]["cp1"]["kube_kubeadm_apiserver_extra_args"].clone()
+    };
+    assert_eq!(arguments(&folder), json!({"max-requests-inflight": "500"}), "{shown}");
+
+    let theirs = "/etc/kubernetes/tokens/known_tokens.csv";
+    tokens["10.0.0.1"]["manifest_kube-apiserver"] = command(&[format!("--token-auth-file={theirs}")]);
+    let (folder, output) = judge(&tokens, "10.0.0.1\n10.0.0.2\n");
+    assert_eq!(arguments(&folder), json!({"token-auth-file": theirs}));
+    assert!(text(&output).contains("the file stays as it is; copy it to every control plane"), "{}", text(&output));
+}
+
+#[test]
 fn only_control_plane_given_names_the_others() {
     let (folder, output) = judge(&seen(), "10.0.0.1\n");
     assert!(output.status.success(), "{}", text(&output));
