@@ -503,6 +503,10 @@ fn settings_of_kubespray_without_effect_are_refused() {
             "A login needs both custom_cni_chart_repository_username and",
         ),
         ("etcd_blkio_weight=5", "must be 0, or from 10 to 1000"),
+        ("etcd_memory_limit='2G\\n'", "must be 0, or a number of bytes such as 512M"),
+        ("etcd_experimental_watch_progress_notify_interval='5s\\n'", "which is not a duration such as 5s"),
+        ("etcd_experimental_distributed_tracing_address='a:1\\n'", "_tracing_address must be HOST:PORT"),
+        ("etcd_experimental_distributed_tracing_service_name='a\\n'", "_service_name a word"),
         ("etcd_deployment_type=kubeadm\netcd_memory_limit=2G", "kubeadm has no limits for its pods"),
     ] {
         refused(GROUPS, variables, sentence);
