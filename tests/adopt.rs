@@ -149,9 +149,8 @@ fn files_of_the_roles_behind_flags_become_notes() {
     ] {
         assert!(shown.contains(note), "{note}: {shown}");
     }
-    let arguments = |folder: &TempDir| {
-        inventory(folder)["_meta"]["hostvars"]["cp1"]["kube_kubeadm_apiserver_extra_args"].clone()
-    };
+    let arguments =
+        |folder: &TempDir| inventory(folder)["_meta"]["hostvars"]["cp1"]["kube_kubeadm_apiserver_extra_args"].clone();
     assert_eq!(arguments(&folder), json!({"max-requests-inflight": "500"}), "{shown}");
 
     let theirs = "/etc/kubernetes/tokens/known_tokens.csv";
