@@ -171,7 +171,8 @@ fn settings_of_etcd_as_a_service_become_variables() {
             "DISTRIBUTED_TRACING_SAMPLING_RATE=10",
             "DISTRIBUTED_TRACING_INSTANCE_ID=cp1",
         ];
-        let common = "ETCD_NAME=cp1\nETCD_LOG_LEVEL=warn\nETCD_METRICS=extensive\nETCD_MAX_REQUEST_BYTES=10485760\n\
+        let common = "ETCD_NAME=cp1\nETCD_LISTEN_METRICS_URLS=http://10.0.0.1:2391,http://127.0.0.1:2391\n\
+                      ETCD_LOG_LEVEL=warn\nETCD_METRICS=extensive\nETCD_MAX_REQUEST_BYTES=10485760\n\
                       ETCD_MAX_SNAPSHOTS=7\nETCD_MAX_WALS=0\nETCD_EXPERIMENTAL_MAX_LEARNERS=2\n";
         renamed.iter().fold(format!("{common}{check}\n"), |text, line| format!("{text}{prefix}{line}\n"))
     };
@@ -202,6 +203,9 @@ fn settings_of_etcd_as_a_service_become_variables() {
         let (made, shown) = (inventory(&folder), text(&output));
         for (name, value) in [
             ("etcd_deployment_type", json!("host")),
+            // The address in the URLs is one member's own.
+            ("etcd_metrics_port", json!(2391)),
+            ("etcd_metrics_urls", Value::Null),
             ("etcd_log_level", json!("warn")),
             ("etcd_metrics", json!("extensive")),
             ("etcd_max_request_bytes", json!(10_485_760)),
