@@ -265,7 +265,7 @@ fn kubeconfig_with_exec_not_fetched() {
 fn kubectl_for_the_control_machine_never_comes_from_a_host() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
-    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let hosts = "cp1 ip=10.0.0.1 ansible_architecture=x86_64\ncp2 ip=10.0.0.2\n";
     let config = "clusters: [{name: c, cluster: {\n  server: https://x:1\n}}]\nusers: [{name: a, user: {token: x}}]\n";
     fs::write(folder.path().join("admin.conf"), config).unwrap();
     let files = folder.path().join("files/example.com");
@@ -290,6 +290,41 @@ fn kubectl_for_the_control_machine_never_comes_from_a_host() {
     let output = Command::new(here.join("kubectl.sh")).args(["get", "nodes"]).output().unwrap();
     let expected = format!("kubectl --kubeconfig {}/admin.conf get nodes\n", here.display());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}
+
+/// A run for another host, such as a new worker, may not replace kubectl by that of its architecture.
+#[test]
+fn kubectl_follows_the_architecture_of_the_first_control_plane() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "clusters: [{name: c, cluster: {\n  server: https://x:1\n}}]\nusers: [{name: a, user: {token: x}}]\n";
+    fs::write(folder.path().join("admin.conf"), config).unwrap();
+    let kubectl = folder.path().join("here/kubectl");
+    let run = |architecture: &str, checksums: &str| {
+        for name in ["amd64", "arm64"] {
+            let below = folder.path().join("files/dl.k8s.io/release/v1.34.1/bin/linux").join(name);
+            fs::create_dir_all(&below).unwrap();
+            fs::write(below.join("kubectl"), format!("{name}\n")).unwrap();
+        }
+        let hosts = format!("cp1 ip=10.0.0.1 {architecture}\ncp2 ip=10.0.0.2 ansible_architecture=aarch64\n");
+        let playbook = "- hosts: cp2\n  gather_facts: false\n  roles: [kubeconfig]\n";
+        let variables = format!(
+            "{{kubectl_localhost: true, download_from: controller, files_dir: {}/files, download_retries: 0,
+              kube_version: 1.34.1, kubectl_checksums: {checksums}}}",
+            folder.path().display()
+        );
+        play(folder.path(), &hosts, playbook, &["--start-at-task", "Fetch the kubeconfig", "-e", variables.as_str()])
+    };
+    let sum = "sha256:d54d20eadbec9c9cc5ac6e0e371abc96d64a0d724d1cf45297fab6098026a69d";
+    let known = format!("{{amd64: {{1.34.1: '{sum}'}}, arm64: {{}}}}");
+    let (code, text) = run("", &known);
+    assert!(code == Some(0) && !kubectl.exists(), "{text}");
+    let (code, text) = run("ansible_architecture=../arm64", &known);
+    assert!(code == Some(0) && !kubectl.exists(), "{text}");
+    let (code, text) = run("ansible_architecture=x86_64", "{amd64: {}}");
+    assert!(code == Some(2) && text.contains("There is no checksum for https://dl.k8s.io/"), "{text}");
+    assert!(!kubectl.exists());
+    let (code, text) = run("ansible_architecture=x86_64", &known);
+    assert_eq!((code, fs::read_to_string(&kubectl).ok().as_deref()), (Some(0), Some("amd64\n")), "{text}");
 }
 
 #[test]
