@@ -1,6 +1,6 @@
 //! Decisions of playbooks/upgrade.yml on clusters that are only described: due steps, their order, and refusals.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
