@@ -261,6 +261,11 @@ fn docker_comes_from_the_distribution_unless_a_variable_chooses_its_repository()
         repository(format!("{{{rocky}, docker_rh_repo_gpgkey: 'https://m.example.com/k'}}")),
         r#"[["docker-ce", "docker-ce-cli", "containerd.io"], "https://download.docker.com/linux/rhel/9/$basearch/stable", "https://m.example.com/k"]"#
     );
+    let centos = rocky.replace("Rocky", "CentOS");
+    assert_eq!(
+        computed("runtime/docker", "docker_repository_url", &format!("{{{centos}, docker_version: latest}}")),
+        r#""https://download.docker.com/linux/centos/9/$basearch/stable""#
+    );
 }
 
 #[test]

@@ -237,6 +237,57 @@ fn package_of_a_hostile_host_is_not_locked() {
     assert!(fs::read_to_string(lock).unwrap().contains("\"url\": \"http://example.com/pool/socat_1.7%2bb1.deb\""));
 }
 
+/// A program for `PATH` or a variable of a role.
+fn program(folder: &Path, name: &str, script: &str) {
+    let file = folder.join(name);
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// All nodes would lose their containers at the same time: `cluster.yml` changes them together.
+#[test]
+fn docker_below_running_containers_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    program(folder.path(), "docker", "echo 0123456789ab");
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  environment: {{PATH: '{at}:/usr/bin:/bin:/usr/sbin:/sbin'}}
+  vars:
+    container_manager: docker
+    docker_bin_dir: {at}
+    docker_packages: [windlass-no-such-package]
+  tasks:
+    - ansible.builtin.import_role: {{name: check, tasks_from: runtime}}
+"
+    );
+    let checked = |systemctl: &str, markers: &str| {
+        program(folder.path(), "systemctl", systemctl);
+        let markers = format!("{{cluster_markers: {{files: {markers}}}}}");
+        play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &["-e", &markers])
+    };
+    let marked = "[{path: /x/runtime-docker}]";
+    let (code, text) = checked("exit 0", marked);
+    assert!(code == Some(2) && text.contains("cp1 runs containers with Docker, which would stop"), "{text}");
+    // Its node was drained and stopped.
+    let (code, text) = checked("exit 3", marked);
+    assert_eq!(code, Some(0), "{text}");
+    // The host is no node yet.
+    let (code, text) = checked("exit 0", "[]");
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn docker_refused_for_systems_without_its_packages() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: cp1\n  gather_facts: false\n  vars: {container_manager: docker, docker_version: latest}\n  tasks:\n    \
+         - ansible.builtin.import_role: {name: check, tasks_from: runtime}\n";
+    let amazon = ["-e", "ansible_distribution=Amazon", "-e", "ansible_os_family=RedHat"];
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &amazon);
+    assert!(code == Some(2) && text.contains("cp1 runs Amazon, but the repository of Docker has packages"), "{text}");
+}
+
 #[test]
 fn kubeconfig_with_exec_not_fetched() {
     let folder = tempfile::tempdir().unwrap();
