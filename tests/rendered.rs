@@ -269,6 +269,20 @@ fn docker_comes_from_the_distribution_unless_a_variable_chooses_its_repository()
 }
 
 #[test]
+fn dnf_may_erase_for_docker_only_packages_that_variables_name() {
+    let erased = |more: &str| {
+        let variables = format!(
+            "{{container_manager: docker, ansible_distribution: Rocky, ansible_os_family: RedHat, docker_version: latest, {more}
+              docker_plan: {{results: ['Installed: containerd.io-1.7.27-1.el9.x86_64', 'Removed: runc-4:1.1-1.el9.x86_64',
+                'Removed: docker-selinux-1.9-1.el9.noarch', 'Removed: docker-ce-3:27.0-1.el9.x86_64']}}}}"
+        );
+        computed("runtime/docker", "docker_erased", &variables)
+    };
+    assert_eq!(erased(""), r#"["runc"]"#);
+    assert_eq!(erased("podman_remove_packages_yum: [podman, runc],"), "[]");
+}
+
+#[test]
 fn crio_has_every_field() {
     let variables = "{container_manager: crio, youki_enabled: true, kata_containers_enabled: true, crio_default_runtime: youki, crio_log_level: debug,
         crio_enable_metrics: true, crio_metrics_port: 9191, crio_stream_port: '10011', crio_selinux: true, crio_storage_driver: vfs,
