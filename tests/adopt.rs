@@ -131,6 +131,123 @@ fn kubeadm_cluster_becomes_inventory() {
 }
 
 #[test]
+fn files_of_the_roles_behind_flags_become_notes() {
+    let own = "/etc/kubernetes/apiserver";
+    let command = |flags: &[String]| json!(format!("spec: {{containers: [{{command: {}}}]}}", json!(flags)));
+    let mut tokens = seen();
+    tokens["10.0.0.1"]["manifest_kube-apiserver"] = command(&[
+        format!("--token-auth-file={own}/tokens.csv"),
+        format!("--oidc-ca-file={own}/oidc-ca.pem"),
+        "--max-requests-inflight=500".to_owned(),
+    ]);
+    let (folder, output) = judge(&tokens, "10.0.0.1\n10.0.0.2\n");
+    let shown = text(&output);
+    for note in [
+        "--token-auth-file=/etc/kubernetes/apiserver/tokens.csv of kube-apiserver.",
+        "set kube_token_auth and kube_token_auth_users, from that file before the next run of playbooks/cluster.yml",
+        "set kube_oidc_auth, kube_oidc_ca_cert and the other variables of OpenID Connect before the next run",
+    ] {
+        assert!(shown.contains(note), "{note}: {shown}");
+    }
+    let arguments =
+        |folder: &TempDir| inventory(folder)["_meta"]["hostvars"]["cp1"]["kube_kubeadm_apiserver_extra_args"].clone();
+    assert_eq!(arguments(&folder), json!({"max-requests-inflight": "500"}), "{shown}");
+
+    let theirs = "/etc/kubernetes/tokens/known_tokens.csv";
+    tokens["10.0.0.1"]["manifest_kube-apiserver"] = command(&[format!("--token-auth-file={theirs}")]);
+    let (folder, output) = judge(&tokens, "10.0.0.1\n10.0.0.2\n");
+    assert_eq!(arguments(&folder), json!({"token-auth-file": theirs}));
+    assert!(text(&output).contains("the file stays as it is; copy it to every control plane"), "{}", text(&output));
+}
+
+#[test]
+fn settings_of_etcd_as_a_service_become_variables() {
+    let environment = |prefix: &str, check: &str| {
+        let renamed = [
+            "WATCH_PROGRESS_NOTIFY_INTERVAL=5s",
+            "ENABLE_DISTRIBUTED_TRACING=true",
+            "DISTRIBUTED_TRACING_ADDRESS=c.example.com:4317",
+            "DISTRIBUTED_TRACING_SERVICE_NAME=store",
+            "DISTRIBUTED_TRACING_SAMPLING_RATE=10",
+            "DISTRIBUTED_TRACING_INSTANCE_ID=cp1",
+        ];
+        let common = "ETCD_NAME=cp1\nETCD_LISTEN_METRICS_URLS=http://10.0.0.1:2391,http://127.0.0.1:2391\n\
+                      ETCD_LOG_LEVEL=warn\nETCD_METRICS=extensive\nETCD_MAX_REQUEST_BYTES=10485760\n\
+                      ETCD_MAX_SNAPSHOTS=7\nETCD_MAX_WALS=0\nETCD_EXPERIMENTAL_MAX_LEARNERS=2\n";
+        renamed.iter().fold(format!("{common}{check}\n"), |text, line| format!("{text}{prefix}{line}\n"))
+    };
+    let mut service = seen();
+    let plane = service["10.0.0.1"].as_object_mut().unwrap();
+    plane.remove("manifest_etcd");
+    let kubeadm = plane["api_kubeadm"].as_str().unwrap().to_owned()
+        + "etcd: {external: {caFile: /etc/ssl/etcd/ssl/ca.pem, endpoints: ['https://10.0.0.1:2379']}}\n";
+    plane.insert("api_kubeadm".to_owned(), json!(kubeadm));
+    plane.insert("etcd_arguments".to_owned(), json!("/usr/local/bin/etcd"));
+    plane.insert("etcd_limits".to_owned(), json!("MemoryMax=512M\nIOWeight=500\n"));
+    plane.insert("kubelet_limits".to_owned(), json!("Slice=kube.slice\n"));
+
+    let further = json!({"ETCD_EXPERIMENTAL_MAX_LEARNERS": "2"});
+    let gates = "A=true,InitialCorruptCheck=true";
+    for (prefix, check, written, rest) in [
+        ("ETCD_EXPERIMENTAL_", "ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK=true".to_owned(), json!(true), further.clone()),
+        ("ETCD_", "ETCD_FEATURE_GATES=InitialCorruptCheck=true".to_owned(), json!(true), further.clone()),
+        (
+            "ETCD_",
+            format!("ETCD_FEATURE_GATES={gates}"),
+            Value::Null,
+            json!({"ETCD_EXPERIMENTAL_MAX_LEARNERS": "2", "ETCD_FEATURE_GATES": gates}),
+        ),
+    ] {
+        service["10.0.0.1"]["etcd_environment"] = json!(environment(prefix, &check));
+        let (folder, output) = judge(&service, "10.0.0.1\n10.0.0.2\n");
+        let (made, shown) = (inventory(&folder), text(&output));
+        for (name, value) in [
+            ("etcd_deployment_type", json!("host")),
+            // The address in the URLs is one member's own.
+            ("etcd_metrics_port", json!(2391)),
+            ("etcd_metrics_urls", Value::Null),
+            ("etcd_log_level", json!("warn")),
+            ("etcd_metrics", json!("extensive")),
+            ("etcd_max_request_bytes", json!(10_485_760)),
+            ("etcd_max_snapshots", json!(7)),
+            ("etcd_max_wals", json!(0)),
+            ("etcd_experimental_initial_corrupt_check", written),
+            ("etcd_experimental_watch_progress_notify_interval", json!("5s")),
+            ("etcd_experimental_enable_distributed_tracing", json!(true)),
+            ("etcd_experimental_distributed_tracing_address", json!("c.example.com:4317")),
+            ("etcd_experimental_distributed_tracing_service_name", json!("store")),
+            ("etcd_experimental_distributed_tracing_sample_rate", json!(10)),
+            ("etcd_extra_vars", rest),
+        ] {
+            assert_eq!(made["_meta"]["hostvars"]["cp1"][name], value, "{name}: {shown}");
+        }
+        for note in [
+            "MemoryMax=512M, IOWeight=500 in the unit of etcd on 10.0.0.1",
+            "Slice=kube.slice in the unit of kubelet on cp1",
+        ] {
+            assert!(shown.contains(&format!("Not represented: {note}")), "{note}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn flags_that_kubeadm_gives_etcd_stay_its_own() {
+    let mut pods = seen();
+    let flags = "--watch-progress-notify-interval=5s, '--feature-gates=InitialCorruptCheck=true', --max-wals=3";
+    pods["10.0.0.1"]["manifest_etcd"] = json!(format!("spec: {{containers: [{{command: [etcd, {flags}]}}]}}"));
+    let (folder, output) = judge(&pods, "10.0.0.1\n10.0.0.2\n");
+    let made = inventory(&folder);
+    for (name, value) in [
+        ("etcd_experimental_watch_progress_notify_interval", Value::Null),
+        ("etcd_experimental_initial_corrupt_check", json!(true)),
+        ("etcd_max_wals", json!(3)),
+        ("etcd_extra_vars", Value::Null),
+    ] {
+        assert_eq!(made["_meta"]["hostvars"]["cp1"][name], value, "{name}: {}", text(&output));
+    }
+}
+
+#[test]
 fn only_control_plane_given_names_the_others() {
     let (folder, output) = judge(&seen(), "10.0.0.1\n");
     assert!(output.status.success(), "{}", text(&output));

@@ -501,6 +501,7 @@ fn machines_with_different_clocks_refused() {
 fn settings_of_kubespray_without_effect_are_refused() {
     for (variables, sentence) in [
         ("apiserver_loadbalancer_domain_name=https://api", "which is not a name such as api.example.com"),
+        ("apiserver_loadbalancer_domain_name=api.example.com:6443", "which is not a name such as api.example.com"),
         ("kubeadm_init_phases_skip=['certs']", "has certs, but only preflight, mark-control-plane"),
         ("kubeadm_join_phases_skip=['kubelet-start']", "without the others the node does not join"),
         ("kubeadm_upgrade_node_phases_skip=['control-plane']", "only preflight, kubelet-config, addon/kube-proxy"),
@@ -529,6 +530,30 @@ fn settings_of_kubespray_without_effect_are_refused() {
             "A login needs both custom_cni_chart_repository_username and",
         ),
         ("etcd_blkio_weight=5", "must be 0, or from 10 to 1000"),
+        ("etcd_memory_limit='2G\\n'", "must be 0, or a number of bytes such as 512M"),
+        ("etcd_experimental_watch_progress_notify_interval='5s\\n'", "which is not a duration such as 5s"),
+        ("etcd_experimental_distributed_tracing_address='a:1\\n'", "_tracing_address must be HOST:PORT"),
+        ("etcd_experimental_distributed_tracing_service_name='a\\n'", "_service_name a word"),
+        (
+            "etcd_version=3.6.6\netcd_experimental_watch_progress_notify_interval=5s\n\
+             etcd_extra_vars={'ETCD_EXPERIMENTAL_WATCH_PROGRESS_NOTIFY_INTERVAL': '6s'}",
+            "sets watch_progress_notify_interval, and so does a variable of the role etcd. Set it in one place only.",
+        ),
+        (
+            "etcd_version=3.6.6\netcd_experimental_initial_corrupt_check=true\n\
+             etcd_extra_vars={'ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK': 'true'}",
+            "sets initial_corrupt_check, and so does",
+        ),
+        (
+            "etcd_version=3.6.6\netcd_experimental_initial_corrupt_check=true\n\
+             etcd_extra_vars={'ETCD_FEATURE_GATES': 'A=true'}",
+            "add InitialCorruptCheck=true to those in etcd_extra_vars",
+        ),
+        (
+            "kube_version=1.36.4\netcd_deployment_type=kubeadm\n\
+             etcd_extra_vars={'ETCD_EXPERIMENTAL_WATCH_PROGRESS_NOTIFY_INTERVAL': '6s'}",
+            "sets experimental_watch_progress_notify_interval, and so does kubeadm or a variable",
+        ),
         ("etcd_deployment_type=kubeadm\netcd_memory_limit=2G", "kubeadm has no limits for its pods"),
     ] {
         refused(GROUPS, variables, sentence);

@@ -145,6 +145,22 @@ fn variables_of_runtimes_are_refused_with_what_replaces_them() {
 }
 
 #[test]
+fn variables_of_downloads_are_refused_with_what_fetches_files_once() {
+    refused(
+        "kube_network_plugin: bridge\ndownload_run_once: true\ncontainerd_static_binary: true\n\
+         kata_containers_enabled: true\nkata_containers_dir: /srv/kata\n",
+        &[
+            "To fetch everything once, use `windlass bundle create`",
+            "with the address and the checksum of the static archive",
+            "Kata's archive has its programs in this folder",
+        ],
+    );
+    let text =
+        accepted("kube_network_plugin: bridge\ngcr_image_repo: gcr.example.com\nkata_containers_dir: /opt/kata\n");
+    assert!(text.contains("ignore them: gcr_image_repo."), "{text}");
+}
+
+#[test]
 fn table_and_roles_load() {
     let path = Path::new(ROOT).join("roles/check/files/kubespray-variables.yml");
     let table = Table::read("kubespray-variables.yml", &fs::read_to_string(path).unwrap()).unwrap();

@@ -283,6 +283,35 @@ fn dnf_may_erase_for_docker_only_packages_that_variables_name() {
 }
 
 #[test]
+fn kata_gets_only_the_settings_of_the_inventory() {
+    let text = render(
+        "cluster",
+        "kata.toml.j2",
+        "{kata_containers_qemu_default_memory: 4096, kata_containers_qemu_debug: 'true', kata_containers_qemu_sandbox_cgroup_only: false,
+          kata_containers_qemu_enable_mem_prealloc: 'false', kata_containers_virtio_fs_cache: always}",
+    );
+    assert_eq!(
+        text,
+        "[hypervisor.qemu]\nenable_debug = true\ndefault_memory = 4096\nenable_mem_prealloc = false\nvirtio_fs_cache = \"always\"\n\
+         [agent.kata]\nenable_debug = true\n[runtime]\nenable_debug = true\nsandbox_cgroup_only = false\n"
+    );
+    assert_eq!(computed("cluster", "kata_settings", "{}"), "[]");
+    let text = render("cluster", "kata.toml.j2", "{kata_containers_qemu_default_memory: 2048}");
+    assert_eq!(text, "[hypervisor.qemu]\ndefault_memory = 2048\n");
+}
+
+#[test]
+fn certificates_of_the_proxy_reach_downloads_and_the_runtime() {
+    let settings = "{https_proxy: 'http://proxy.example.com:3128', https_proxy_cert_file: /etc/ssl/proxy.pem}";
+    has(&render("cluster", "http-proxy.conf.j2", settings), &["Environment=\"SSL_CERT_FILE=/etc/ssl/proxy.pem\""]);
+    let environment = computed("cluster", "cluster_proxy_environment.SSL_CERT_FILE", settings);
+    assert_eq!(environment, "\"/etc/ssl/proxy.pem\"");
+    let without = "{https_proxy: 'http://proxy.example.com:3128'}";
+    assert!(!render("cluster", "http-proxy.conf.j2", without).contains("SSL_CERT_FILE"));
+    assert_eq!(computed("cluster", "cluster_proxy_environment.SSL_CERT_FILE is defined", without), "false");
+}
+
+#[test]
 fn crio_has_every_field() {
     let variables = "{container_manager: crio, youki_enabled: true, kata_containers_enabled: true, crio_default_runtime: youki, crio_log_level: debug,
         crio_enable_metrics: true, crio_metrics_port: 9191, crio_stream_port: '10011', crio_selinux: true, crio_storage_driver: vfs,

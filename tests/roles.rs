@@ -369,7 +369,7 @@ fn kubeconfig_with_exec_not_fetched() {
 fn kubectl_for_the_control_machine_never_comes_from_a_host() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
-    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let hosts = "cp1 ip=10.0.0.1 ansible_architecture=x86_64\ncp2 ip=10.0.0.2\n";
     let config = "clusters: [{name: c, cluster: {\n  server: https://x:1\n}}]\nusers: [{name: a, user: {token: x}}]\n";
     fs::write(folder.path().join("admin.conf"), config).unwrap();
     let files = folder.path().join("files/example.com");
@@ -394,6 +394,41 @@ fn kubectl_for_the_control_machine_never_comes_from_a_host() {
     let output = Command::new(here.join("kubectl.sh")).args(["get", "nodes"]).output().unwrap();
     let expected = format!("kubectl --kubeconfig {}/admin.conf get nodes\n", here.display());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}
+
+/// A run for another host, such as a new worker, may not replace kubectl by that of its architecture.
+#[test]
+fn kubectl_follows_the_architecture_of_the_first_control_plane() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "clusters: [{name: c, cluster: {\n  server: https://x:1\n}}]\nusers: [{name: a, user: {token: x}}]\n";
+    fs::write(folder.path().join("admin.conf"), config).unwrap();
+    let kubectl = folder.path().join("here/kubectl");
+    let run = |architecture: &str, checksums: &str| {
+        for name in ["amd64", "arm64"] {
+            let below = folder.path().join("files/dl.k8s.io/release/v1.34.1/bin/linux").join(name);
+            fs::create_dir_all(&below).unwrap();
+            fs::write(below.join("kubectl"), format!("{name}\n")).unwrap();
+        }
+        let hosts = format!("cp1 ip=10.0.0.1 {architecture}\ncp2 ip=10.0.0.2 ansible_architecture=aarch64\n");
+        let playbook = "- hosts: cp2\n  gather_facts: false\n  roles: [kubeconfig]\n";
+        let variables = format!(
+            "{{kubectl_localhost: true, download_from: controller, files_dir: {}/files, download_retries: 0,
+              kube_version: 1.34.1, kubectl_checksums: {checksums}}}",
+            folder.path().display()
+        );
+        play(folder.path(), &hosts, playbook, &["--start-at-task", "Fetch the kubeconfig", "-e", variables.as_str()])
+    };
+    let sum = "sha256:d54d20eadbec9c9cc5ac6e0e371abc96d64a0d724d1cf45297fab6098026a69d";
+    let known = format!("{{amd64: {{1.34.1: '{sum}'}}, arm64: {{}}}}");
+    let (code, text) = run("", &known);
+    assert!(code == Some(0) && !kubectl.exists(), "{text}");
+    let (code, text) = run("ansible_architecture=../arm64", &known);
+    assert!(code == Some(0) && !kubectl.exists(), "{text}");
+    let (code, text) = run("ansible_architecture=x86_64", "{amd64: {}}");
+    assert!(code == Some(2) && text.contains("There is no checksum for https://dl.k8s.io/"), "{text}");
+    assert!(!kubectl.exists());
+    let (code, text) = run("ansible_architecture=x86_64", &known);
+    assert_eq!((code, fs::read_to_string(&kubectl).ok().as_deref()), (Some(0), Some("amd64\n")), "{text}");
 }
 
 #[test]
@@ -1175,4 +1210,54 @@ fn archive_of_services_is_not_restored_into_pods() {
         assert_eq!(code, expected, "{text}");
         assert_eq!(text.contains("the archive is of a cluster with host"), expected == Some(2), "{text}");
     }
+}
+
+const SUBSCRIPTION_MANAGER: &str = r#"#!/usr/bin/env python3
+import os, sys
+folder = os.path.dirname(os.path.abspath(__file__))
+with open("/proc/self/cmdline") as line, open(folder + "/processes", "a") as processes:
+    processes.write(line.read())
+with open(folder + "/calls", "a") as calls:
+    calls.write(" ".join(sys.argv[1:]) + "\n")
+if sys.argv[1] == "register" and "expired" in sys.argv:
+    sys.exit("no organization has the key expired")
+sys.exit(1 if sys.argv[1] == "identity" else 0)
+"#;
+
+/// The program in place of subscription-manager records its arguments, and those that other users could see.
+#[test]
+fn secrets_that_register_a_host_stay_out_of_processes_and_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("subscription-manager");
+    fs::write(&program, SUBSCRIPTION_MANAGER).unwrap();
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  environment: {{PATH: \"{}:{{{{ lookup('env', 'PATH') }}}}\"}}
+  roles: [{{role: host, when: false}}]
+  tasks:
+    - ansible.builtin.import_role: {{name: host, tasks_from: validate}}
+    - ansible.builtin.include_role: {{name: host, tasks_from: subscribe}}
+",
+        folder.path().display(),
+    );
+    let register = |variables: &str| play(folder.path(), "cp1\ncp2\n", &playbook, &["-e", variables, "-vvv"]);
+    let account =
+        "{rh_subscription_username: me, rh_subscription_password: \"s3'cr et\", rh_subscription_usage: Production}";
+    let (code, text) = register(account);
+    assert_eq!(code, Some(0), "{text}");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let expected = "identity\nregister --username me --password s3'cr et\nsyspurpose usage --set Production\n";
+    assert_eq!(read("calls"), expected);
+    assert!(!read("processes").contains("s3'cr") && !text.contains("s3'cr"), "{text}");
+
+    let (code, text) = register("{rh_subscription_org_id: 17, rh_subscription_activation_key: expired}");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("cp1 was not registered: no organization has the key ***"), "{text}");
+    let (code, text) = register("{rh_subscription_username: me}");
+    assert!(
+        code == Some(2) && text.contains("set either rh_subscription_username and rh_subscription_password"),
+        "{text}"
+    );
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -235,6 +236,20 @@ fn tags_select_the_parts_that_are_due() {
     assert_eq!([due("all"), due("runtime"), due("etcd"), due("network")], [(3, 1), (0, 0), (0, 1), (0, 0)]);
 }
 
+#[test]
+fn newer_packages_and_a_pending_restart_make_a_node_due_only_with_system_upgrade() {
+    let mut seen = healthy("1.21.0", ["1.21.0", "1.21.0", "1.21.0"]);
+    set(&mut seen, "cp2", "upgrade_packages", json!({"changed": true}));
+    seen["w1"] = json!({"upgrade_restart": {"stat": {"exists": true}}});
+    let due = |variables: Value| {
+        let decided = decide("cp1", &seen, &variables);
+        names(&decided["due"]).join(" ")
+    };
+    assert_eq!(due(json!({})), "");
+    assert_eq!(due(json!({"system_upgrade": true})), "cp2 w1");
+    assert_eq!(due(json!({"system_upgrade": true, "system_upgrade_reboot": "never"})), "cp2");
+}
+
 /// Exit code and output of the playbook on the node of `tests/upgrade/simulate`, or nothing where it cannot run.
 fn simulate(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
     let output = simulation(folder, more).output().unwrap();
@@ -290,6 +305,73 @@ fn node_is_upgraded_and_a_second_run_changes_nothing() {
     assert!(kept("record").contains("\nkubernetes 1.20.2\n"), "{}", kept("record"));
     let (code, text) = simulate(folder.path(), &[]);
     assert!(code == Some(0) && text.contains("changed=0 "), "{text}");
+}
+
+/// An apt-get with one newer package, which needs a restart, until `newest` exists in the folder.
+fn package_manager(folder: &Path) {
+    fs::create_dir_all(folder.join("system")).unwrap();
+    let program = folder.join("system/apt-get");
+    let text = r#"#!/bin/sh
+cd @FOLDER@ || exit 1
+echo "apt-get $*" >> calls
+[ ! -e newest ] || exit 0
+case "$*" in
+*--simulate*dist-upgrade*) echo 'Inst libx [1] (2 Debian [amd64])' ;;
+*dist-upgrade*) touch newest /run/reboot-required ;;
+esac
+"#;
+    fs::write(&program, text.replace("@FOLDER@", folder.to_str().unwrap())).unwrap();
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Places of these calls in the record of all calls, which must have each of them.
+#[track_caller]
+fn places(folder: &Path, order: &[&str]) -> Vec<usize> {
+    let calls = fs::read_to_string(folder.join("calls")).unwrap();
+    order.iter().map(|call| calls.find(call).unwrap_or_else(|| panic!("no `{call}`: {calls}"))).collect()
+}
+
+#[test]
+fn packages_are_upgraded_on_the_drained_node_before_kubernetes() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    package_manager(folder.path());
+    let settings = ["-e", "ansible_pkg_mgr=apt", "-e", "system_upgrade=true", "-e", "system_upgrade_reboot=never"];
+    let (code, text) = simulate(folder.path(), &settings);
+    assert_eq!(code, Some(0), "{text}");
+    node_is(folder.path(), "1.21.0", "");
+    let order = ["drain cp1", "DPkg::Lock::Timeout=60 dist-upgrade", "upgrade apply v1.21.0", "uncordon cp1"];
+    let found = places(folder.path(), &order);
+    assert!(found.is_sorted(), "{found:?}");
+    let (code, text) = simulate(folder.path(), &settings);
+    assert!(code == Some(0) && text.contains("changed=0 "), "{text}");
+}
+
+#[test]
+fn node_whose_packages_need_a_restart_is_restarted_while_it_is_drained() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    package_manager(folder.path());
+    let (code, text) = simulate(folder.path(), &["-e", "ansible_pkg_mgr=apt", "-e", "system_upgrade=true"]);
+    // The host of the simulation is the control machine, which is never restarted.
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("cp1 was not upgraded. Restart the node: Running reboot with local connection"), "{text}");
+    let found = places(folder.path(), &["drain cp1", "DPkg::Lock::Timeout=60 dist-upgrade", "uncordon cp1"]);
+    assert!(found.is_sorted(), "{found:?}");
+}
+
+#[test]
+fn restart_of_nodes_that_are_not_drained_is_refused() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text) = simulate(folder.path(), &["-e", "system_upgrade=true", "-e", "drain_nodes=false"]);
+    assert!(code == Some(2) && text.contains("system_upgrade may restart nodes, but drain_nodes"), "{text}");
 }
 
 #[test]

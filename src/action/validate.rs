@@ -77,7 +77,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 /// Errors in the values that `lookup` finds for the options of a specification, one sentence each.
 pub(crate) fn problems(options: &Value, compat: Compat, lookup: Lookup<'_>) -> Vec<String> {
     let mut found = Found::default();
-    check(options, "", &mut found, compat, lookup);
+    check(options, Place { path: "", is_secret: false }, &mut found, compat, lookup);
     found.errors.append(&mut found.unsupported);
     found.errors
 }
@@ -92,12 +92,23 @@ struct Found {
     unsupported: Vec<String>,
 }
 
+/// A level of options.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// Names of the enclosing options: `outer -> inner`.
+    path: &'a str,
+    /// Whether one of them is secret.
+    is_secret: bool,
+}
+
 /// An option of a specification that has a value.
 struct Given {
     name: String,
     option: Value,
     kind: String,
     value: Value,
+    /// Whether errors do not show the value.
+    is_secret: bool,
 }
 
 impl Given {
@@ -112,16 +123,23 @@ impl Given {
             false => vec![self.value.clone()],
         }
     }
+
+    /// Ansible's reason why the value, or an item of it, does not match a type.
+    fn unfit(&self, value: &Value, kind: &str) -> String {
+        if self.is_secret { SECRET.to_owned() } else { unfit(value, kind) }
+    }
 }
+
+/// Replacement for a secret in an error.
+const SECRET: &str = "a secret value";
 
 fn field(option: &Value, key: &str) -> Option<Value> {
     option.get_attr(key).ok().filter(|value| !value.is_undefined() && !value.is_none())
 }
 
-/// Checks the options of one level in Ansible's order: missing ones, types, choices, then nested levels. `path` names
-/// the enclosing options: `outer -> inner`.
-fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup: Lookup<'_>) {
-    let (found_in, found_at) = match path {
+/// Checks the options of one level in Ansible's order: missing ones, types, choices, then nested levels.
+fn check(options: &Value, place: Place<'_>, found: &mut Found, compat: Compat, lookup: Lookup<'_>) {
+    let (found_in, found_at) = match place.path {
         "" => (String::new(), String::new()),
         path => (format!(" found in '{path}'."), format!(" found in {path}")),
     };
@@ -137,12 +155,15 @@ fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup:
                 continue;
             }
         };
-        let required = field(&option, "required").is_some_and(|value| crate::vars::truth(&value));
+        let truth = |key: &str| field(&option, key).is_some_and(|value| crate::vars::truth(&value));
+        let (required, is_secret) = (truth("required"), place.is_secret || truth("no_log"));
         let kind = field(&option, "type").map_or_else(|| "str".to_owned(), |kind| windlass_template::text(&kind));
         match value {
             None if required => missing.push(name),
             // A required option may be null if its type allows that.
-            Some(value) if required || !value.is_none() => all.push(Given { name, option, kind, value }),
+            Some(value) if required || !value.is_none() => {
+                all.push(Given { name, option, kind, value, is_secret });
+            }
             _ => {}
         }
     }
@@ -155,7 +176,7 @@ fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup:
         // Up to 2.18, null is not a text.
         let is_no_text = value.is_none() && matches!(kind.as_str(), "str" | "path") && compat == Compat::V2_18;
         if is_no_text || !fits(value, kind) {
-            let (class, reason) = (class_of(value, compat), unfit(value, kind));
+            let (class, reason) = (class_of(value, compat), given.unfit(value, kind));
             found.errors.push(format!(
                 "argument '{name}' is of type {class}{found_in} and we were unable to convert to {kind}: {reason}"
             ));
@@ -164,7 +185,7 @@ fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup:
         if let Some(elements) = given.field("elements").filter(|_| kind == "list") {
             let elements = windlass_template::text(&elements);
             if let Some(bad) = given.entries().iter().find(|item| !fits(item, &elements)) {
-                let (class, reason) = (class_of(bad, compat), unfit(bad, &elements));
+                let (class, reason) = (class_of(bad, compat), given.unfit(bad, &elements));
                 found.errors.push(format!(
                     "Elements value for option '{name}' is of type {class}{found_in} and we were unable to convert to {elements}: {reason}"
                 ));
@@ -177,16 +198,20 @@ fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup:
         let allowed: Vec<String> =
             choices.try_iter().into_iter().flatten().map(|choice| windlass_template::text(&choice)).collect();
         if let Some(bad) = given.entries().iter().map(windlass_template::text).find(|text| !allowed.contains(text)) {
-            let name = &given.name;
+            let (name, bad) = (&given.name, if given.is_secret { SECRET } else { bad.as_str() });
             found.errors.push(format!("value of {name} must be one of: {}, got: {bad}{found_at}", allowed.join(", ")));
         }
     }
     for given in &all {
         let Some(inner) = given.field("options") else { continue };
-        let path = if path.is_empty() { given.name.clone() } else { format!("{path} -> {}", given.name) };
+        let path = match place.path {
+            "" => given.name.clone(),
+            path => format!("{path} -> {}", given.name),
+        };
+        let within = Place { path: &path, is_secret: given.is_secret };
         for entry in given.entries() {
             unsupported(&inner, &path, &entry, &mut found.unsupported);
-            check(&inner, &path, found, compat, &|name| Ok(entry.get_attr(name).ok()));
+            check(&inner, within, found, compat, &|name| Ok(entry.get_attr(name).ok()));
         }
     }
 }
@@ -244,5 +269,50 @@ fn fits(value: &Value, kind: &str) -> bool {
         "float" => found == Number || value.as_str().is_some_and(|text| text.trim().parse::<f64>().is_ok()),
         "str" | "path" => !matches!(found, Seq | Map),
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn refused_value_of_a_secret_variable_is_in_no_error() {
+        let inner = json!({
+            "number": {"type": "int"},
+            "one": {"choices": ["a"]},
+            "words": {"type": "list", "elements": "str"},
+            "deep": {"type": "dict", "options": {"number": {"type": "int"}}},
+        });
+        let options = json!({
+            "token": {"type": "str", "no_log": true},
+            "file": {"type": "path", "no_log": true},
+            "number": {"type": "int", "no_log": "yes"},
+            "one": {"choices": ["a"], "no_log": true},
+            "numbers": {"type": "list", "elements": "int", "no_log": true},
+            "outer": {"type": "dict", "no_log": true, "options": inner},
+            "users": {"type": "list", "elements": "dict", "options": {"token": {"type": "str", "no_log": true}}},
+        });
+        let refused =
+            json!({"number": "hunter2", "one": "hunter2", "words": [["hunter2"]], "deep": {"number": "hunter2"}});
+        let given = json!({
+            "token": ["hunter2"],
+            "file": {"x": "hunter2"},
+            "number": "hunter2",
+            "one": "hunter2",
+            "numbers": [1, "hunter2"],
+            "outer": refused,
+            "users": [{"token": ["hunter2"]}],
+        });
+        for compat in [Compat::V2_18, Compat::V2_19] {
+            let options = windlass_template::from_json(&options);
+            let errors = problems(&options, compat, &|name| Ok(given.get(name).map(windlass_template::from_json)));
+            assert_eq!(errors.len(), 10, "{errors:?}");
+            for error in errors {
+                assert!(error.contains("a secret value") && !error.contains("hunter2"), "{error}");
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@ fn flag(cluster: &Value, component: &str, name: &str) -> Option<String> {
 }
 
 #[test]
-fn name_of_load_balancer_is_in_certificates_and_kubeconfigs() {
+fn name_of_load_balancer_is_in_certificates_and_nodes_keep_the_address() {
     let facts = ("facts.json", "{{ [kube_apiserver_endpoint, no_proxy.split(','), kubeadm_cert_names] | to_json }}");
     let mut settings = json!({
         "loadbalancer_apiserver": {"address": "192.0.2.9", "port": 8443},
@@ -19,7 +19,7 @@ fn name_of_load_balancer_is_in_certificates_and_kubeconfigs() {
     });
     let rendered = render(&["control_plane"], &[KUBEADM, facts], &settings);
     let cluster = &documents(&rendered[0])[1];
-    has(cluster, "/controlPlaneEndpoint", &json!("api.example.com:8443"));
+    has(cluster, "/controlPlaneEndpoint", &json!("192.0.2.9:8443"));
     let names = cluster.pointer("/apiServer/certSANs").unwrap().as_array().unwrap();
     assert!(names.contains(&json!("api.example.com")) && names.contains(&json!("192.0.2.9")), "{names:?}");
     let facts: Value = serde_json::from_str(&rendered[1]).unwrap();

@@ -11,10 +11,20 @@ pub(super) struct Level<'a> {
     pub(super) options: &'static [Opt],
     /// Names of the enclosing options, outermost first.
     pub(super) inside: Vec<&'static str>,
+    /// Whether an enclosing option is secret.
+    pub(super) is_secret: bool,
     pub(super) host: &'a Host,
 }
 
+/// Replacement for a secret in a message.
+const SECRET: &str = "a secret value";
+
 impl Level<'_> {
+    /// Whether messages do not show the values of an option.
+    fn hides(&self, option: &Opt) -> bool {
+        self.is_secret || option.no_log
+    }
+
     /// The given values under the options' own names; null counts as not given.
     pub(super) fn named(&self, given: &Map, warnings: &mut Vec<String>) -> Map {
         let mut named = Map::new();
@@ -97,7 +107,7 @@ impl Level<'_> {
             inside => format!(" found in '{}'", inside.join(" -> ")),
         };
         let refuse = |subject: &str, place: &str, value: &Value, kind: &Kind, reason: String| {
-            let reason = if option.no_log { "a secret value".to_owned() } else { reason };
+            let reason = if self.hides(option) { SECRET.to_owned() } else { reason };
             Failure::new(format!(
                 "{subject} '{}' is of type {}{place} and we were unable to convert to {}: {reason}",
                 option.name,
@@ -122,7 +132,7 @@ impl Level<'_> {
         let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         for text in items.iter().filter_map(Value::as_str) {
             if let Some(fault) = option.form.fault_of(text) {
-                let shown = if option.no_log { "a secret value".to_owned() } else { format!("{text:?}") };
+                let shown = if self.hides(option) { SECRET.to_owned() } else { format!("{text:?}") };
                 let sentence = format!("value of {} {fault}, got: {shown}{}", option.name, self.found_in());
                 return Err(Failure::new(sentence));
             }
@@ -135,17 +145,18 @@ impl Level<'_> {
         for option in self.options.iter().filter(|option| !option.choices.is_empty()) {
             let is_choice = |value: &Value| option.choices.contains(&convert::text_of(value).as_str());
             let choices = option.choices.join(", ");
+            let shown = |value: &Value| if self.hides(option) { SECRET.to_owned() } else { convert::text_of(value) };
             let sentence = match values.get(option.name) {
                 None | Some(Value::Null) => continue,
                 Some(Value::Array(items)) => {
-                    let bad: Vec<_> = items.iter().filter(|item| !is_choice(item)).map(convert::text_of).collect();
+                    let bad: Vec<_> = items.iter().filter(|item| !is_choice(item)).map(shown).collect();
                     if bad.is_empty() {
                         continue;
                     }
                     format!("must be one or more of: {choices}. Got no match for: {}", bad.join(", "))
                 }
                 Some(value) if is_choice(value) => continue,
-                Some(value) => format!("must be one of: {choices}, got: {}", convert::text_of(value)),
+                Some(value) => format!("must be one of: {choices}, got: {}", shown(value)),
             };
             return Err(Failure::new(format!("value of {} {sentence}{}", option.name, self.found_in())));
         }
@@ -156,7 +167,8 @@ impl Level<'_> {
     pub(super) fn descend(&self, values: &mut Map, warnings: &mut Vec<String>) -> Result<(), Failure> {
         for option in self.options.iter().filter(|option| !option.options.is_empty()) {
             let inside = self.inside.iter().copied().chain([option.name]).collect();
-            let level = Level { module: self.module, options: option.options, inside, host: self.host };
+            let is_secret = self.hides(option);
+            let level = Level { module: self.module, options: option.options, inside, is_secret, host: self.host };
             let maps = match values.get_mut(option.name) {
                 Some(Value::Array(items)) => items.iter_mut().collect(),
                 Some(value) => vec![value],

@@ -51,7 +51,7 @@ impl Args {
             }
         };
         let called = spec.called(host.written.as_deref());
-        let level = Level { module: &called, options: spec.options, inside: Vec::new(), host };
+        let level = Level { module: &called, options: spec.options, inside: Vec::new(), is_secret: false, host };
         let mut warnings = Vec::new();
         let named = level.named(given, &mut warnings);
         if let Some(missing) = spec.missing
@@ -200,6 +200,39 @@ mod tests {
 
     use super::*;
     use crate::{Kind, Opt};
+
+    #[test]
+    fn refused_value_of_a_secret_option_is_in_no_message() {
+        const INNER: &[Opt] = &[
+            Opt::new("number", Kind::Int, ""),
+            Opt::new("one", Kind::Str, "").choices(&["a"]),
+            Opt::new("word", Kind::Str, "").word(),
+        ];
+        static SPEC: Spec = Spec {
+            name: "x",
+            options: &[
+                Opt::new("number", Kind::Int, "").secret(),
+                Opt::new("numbers", Kind::List(&Kind::Int), "").secret(),
+                Opt::new("one", Kind::Str, "").choices(&["a"]).secret(),
+                Opt::new("many", Kind::List(&Kind::Str), "").choices(&["a"]).secret(),
+                Opt::new("outer", Kind::Dict, "").options(INNER).secret(),
+            ],
+            ..Spec::EMPTY
+        };
+        for arguments in [
+            json!({"number": "hunter2"}),
+            json!({"number": ["hunter2"]}),
+            json!({"numbers": [1, "hunter2"]}),
+            json!({"one": "hunter2"}),
+            json!({"many": ["a", "hunter2"]}),
+            json!({"outer": {"number": "hunter2"}}),
+            json!({"outer": {"one": "hunter2"}}),
+            json!({"outer": {"word": "-hunter2"}}),
+        ] {
+            let message = Args::validate(&SPEC, &arguments, &Host::alone()).unwrap_err().message;
+            assert!(message.contains("a secret value") && !message.contains("hunter2"), "{message}");
+        }
+    }
 
     #[test]
     fn huge_duration_does_not_overflow() {

@@ -11,6 +11,11 @@ arguments() { pid=$(pgrep -x -o "$1") && tr '\0' '\n' <"/proc/$pid/cmdline"; }
 flag() { sed -n "s/^--$1=//p" | head -n 1; }
 # version COMMAND...: the first version in what it prints
 version() { "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1; }
+# limits SERVICE: the limits in its unit, without those of drop-ins
+limits() {
+    unit=$(systemctl show --property=FragmentPath --value "$1" 2>/dev/null)
+    [ ! -f "$unit" ] || grep -E '^(Slice|Memory(Max|High|Limit)|(Block)?IOWeight|CPU(Quota|Weight|Shares))=' "$unit"
+}
 
 node() {
     pid=$(pgrep -x -o kubelet) || return 0
@@ -28,6 +33,7 @@ END
     for file in $(systemctl show --property=DropInPaths --value kubelet.service 2>/dev/null); do
         [ ! -s "$file" ] || echo "$file"
     done | say kubelet_dropins
+    limits kubelet.service | say kubelet_limits
     # Kubernetes takes the name in lower case.
     { flag hostname-override <"$work/kubelet"; hostname; } | head -n 1 | tr '[:upper:]' '[:lower:]' | say name
 
@@ -64,6 +70,7 @@ member() {
     say etcd_arguments <"$work/etcd"
     # A member in a pod has no unit.
     grep -sh '^ETCD_[A-Z_]*=' /etc/etcd.env | grep -v PASSWORD | say etcd_environment
+    limits etcd.service | say etcd_limits
     # Its script shows that Windlass issued the certificates.
     [ ! -e /etc/ssl/etcd/issue-certificates ] || echo yes | say etcd_windlass
 }
