@@ -226,6 +226,7 @@ fn repository_of_docker_without_effect_or_trust_refused() {
         ("docker_rh_repo_gpgkey=http://m.example.com/k", "whoever is on the way could replace that key"),
         ("docker_debian_repo_repokey=abc", "40 hexadecimal digits"),
         ("docker_plugins=['--all']", "begin with a letter, a digit or `_`"),
+        ("docker_version='28.3'\nsystem_upgrade=true", "system_upgrade is true, which installs the newest packages"),
         // Python's `$` matches before a line break at the end.
         ("docker_version=\"28.3\\n\"", "in quotes"),
         ("docker_plugins=[\"a\\n\"]", "begin with a letter, a digit or `_`"),
