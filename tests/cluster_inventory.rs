@@ -226,9 +226,37 @@ fn repository_of_docker_without_effect_or_trust_refused() {
         ("docker_rh_repo_gpgkey=http://m.example.com/k", "whoever is on the way could replace that key"),
         ("docker_debian_repo_repokey=abc", "40 hexadecimal digits"),
         ("docker_plugins=['--all']", "begin with a letter, a digit or `_`"),
+        ("docker_version='28.3'\nsystem_upgrade=true", "system_upgrade is true, which installs the newest packages"),
+        // Python's `$` matches before a line break at the end.
+        ("docker_version=\"28.3\\n\"", "in quotes"),
+        ("docker_plugins=[\"a\\n\"]", "begin with a letter, a digit or `_`"),
+        (
+            "cluster_packages_locking=true\ndocker_debian_repo_base_url=https://m.example.com/d",
+            "Packages of a bundle come from",
+        ),
     ] {
         refused(GROUPS, &format!("container_manager=docker\n{variables}"), sentence);
     }
+}
+
+/// The lock is read on hosts that may have no repository of Docker, and bundles have none.
+#[test]
+fn packages_of_docker_are_not_locked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("inventory");
+    let variables =
+        "[all:vars]\nansible_host=127.0.0.1\nansible_port=1\ncontainer_manager=docker\ndocker_version=28.3.3\n";
+    fs::write(&file, format!("{GROUPS}\n{variables}")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "playbooks/packages.yml", "-i"])
+        .arg(&file)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("Packages of a bundle come from the distribution"), "{text}");
+    assert!(!folder.path().join("packages.json").exists());
 }
 
 #[test]

@@ -261,6 +261,25 @@ fn docker_comes_from_the_distribution_unless_a_variable_chooses_its_repository()
         repository(format!("{{{rocky}, docker_rh_repo_gpgkey: 'https://m.example.com/k'}}")),
         r#"[["docker-ce", "docker-ce-cli", "containerd.io"], "https://download.docker.com/linux/rhel/9/$basearch/stable", "https://m.example.com/k"]"#
     );
+    let centos = rocky.replace("Rocky", "CentOS");
+    assert_eq!(
+        computed("runtime/docker", "docker_repository_url", &format!("{{{centos}, docker_version: latest}}")),
+        r#""https://download.docker.com/linux/centos/9/$basearch/stable""#
+    );
+}
+
+#[test]
+fn dnf_may_erase_for_docker_only_packages_that_variables_name() {
+    let erased = |more: &str| {
+        let variables = format!(
+            "{{container_manager: docker, ansible_distribution: Rocky, ansible_os_family: RedHat, docker_version: latest, {more}
+              docker_plan: {{results: ['Installed: containerd.io-1.7.27-1.el9.x86_64', 'Removed: runc-4:1.1-1.el9.x86_64',
+                'Removed: docker-selinux-1.9-1.el9.noarch', 'Removed: docker-ce-3:27.0-1.el9.x86_64']}}}}"
+        );
+        computed("runtime/docker", "docker_erased", &variables)
+    };
+    assert_eq!(erased(""), r#"["runc"]"#);
+    assert_eq!(erased("podman_remove_packages_yum: [podman, runc],"), "[]");
 }
 
 #[test]

@@ -237,6 +237,110 @@ fn package_of_a_hostile_host_is_not_locked() {
     assert!(fs::read_to_string(lock).unwrap().contains("\"url\": \"http://example.com/pool/socat_1.7%2bb1.deb\""));
 }
 
+/// A program for `PATH` or a variable of a role.
+fn program(folder: &Path, name: &str, script: &str) {
+    let file = folder.join(name);
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// All nodes would lose their containers at the same time: `cluster.yml` changes them together.
+#[test]
+fn docker_below_running_containers_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    program(folder.path(), "docker", "echo 0123456789ab");
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  environment: {{PATH: '{at}:/usr/bin:/bin:/usr/sbin:/sbin'}}
+  vars:
+    container_manager: docker
+    docker_bin_dir: {at}
+    docker_packages: [windlass-no-such-package]
+  tasks:
+    - ansible.builtin.import_role: {{name: check, tasks_from: runtime}}
+"
+    );
+    let checked = |systemctl: &str, markers: &str| {
+        program(folder.path(), "systemctl", systemctl);
+        let markers = format!("{{cluster_markers: {{files: {markers}}}}}");
+        play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &["-e", &markers])
+    };
+    let marked = "[{path: /x/runtime-docker}]";
+    let (code, text) = checked("exit 0", marked);
+    assert!(code == Some(2) && text.contains("cp1 runs containers with Docker, which would stop"), "{text}");
+    // Its node was drained and stopped.
+    let (code, text) = checked("exit 3", marked);
+    assert_eq!(code, Some(0), "{text}");
+    // The host is no node yet.
+    let (code, text) = checked("exit 0", "[]");
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn docker_refused_for_systems_without_its_packages() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: cp1\n  gather_facts: false\n  vars: {container_manager: docker, docker_version: latest}\n  tasks:\n    \
+         - ansible.builtin.import_role: {name: check, tasks_from: runtime}\n";
+    let amazon = ["-e", "ansible_distribution=Amazon", "-e", "ansible_os_family=RedHat"];
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &amazon);
+    assert!(code == Some(2) && text.contains("cp1 runs Amazon, but the repository of Docker has packages"), "{text}");
+}
+
+const GOOD_KEY: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----
+
+mDMEawsarhYJKwYBBAHaRw8BAQdAMfkAJaPYXmukQ0TnNeDldb2pZYZP2j4fLtkD
+GhuWMVC0BGdvb2SIkAQTFggAOBYhBPaU9eIimDfAlHaV5TSNo+cYim+pBQJrCxqu
+AhsDBQsJCAcCBhUKCQgLAgQWAgMBAh4BAheAAAoJEDSNo+cYim+pW/gBAJTkrFB5
+3YuN5JDU9PrAvITgWGCzJ1Oqm3BL36KLytOHAP44VpopBYza0jrYFYVwgKhH0Ihu
+EDiuZCAGqOEDB9HbAg==
+=oWmF
+-----END PGP PUBLIC KEY BLOCK-----
+";
+const GOOD_FINGERPRINT: &str = "F694F5E2229837C0947695E5348DA3E7188A6FA9";
+const EVIL_KEY: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----
+
+mDMEawsarhYJKwYBBAHaRw8BAQdAg6tizm+mejVtgUzUqTvpKdM9fG0Z5+1KKmvu
+L3ZUZzm0BGV2aWyIkAQTFggAOBYhBKrgBx9/pgoYY2rF+rIgesMG/eWMBQJrCxqu
+AhsDBQsJCAcCBhUKCQgLAgQWAgMBAh4BAheAAAoJELIgesMG/eWM50oA/iVGWDCZ
+f5cgqVUd6FjkmjQ8blQor5nMJoKs0L0n0Z4JAP0cbTI+wVXYsqv3J/hq8/TqonoY
+v3FiKqwECgF7fBoEAw==
+=NsC1
+-----END PGP PUBLIC KEY BLOCK-----
+";
+
+/// gpg reads blocks of public keys alone, but apt trusts keys in blocks of any name.
+#[test]
+fn key_in_a_block_that_gpg_skips_not_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let installed = folder.path().join("docker.gpg");
+    let playbook = "- hosts: cp1\n  gather_facts: false\n  vars: {container_manager: docker, ansible_distribution: Debian}\n  tasks:\n    \
+         - ansible.builtin.include_role: {name: runtime/docker, tasks_from: key}\n";
+    let variables = format!(
+        "{{docker_debian_repo_gpgkey: 'file://{at}/key.asc', docker_debian_repo_repokey: {GOOD_FINGERPRINT},
+          docker_key_file: {at}/docker.gpg}}"
+    );
+    let fetched = |key: &str| {
+        fs::write(folder.path().join("key.asc"), key).unwrap();
+        play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &["-e", &variables])
+    };
+    for key in [format!("{GOOD_KEY}{EVIL_KEY}"), EVIL_KEY.to_owned(), "no key".to_owned()] {
+        let (code, text) = fetched(&key);
+        assert!(code == Some(2) && text.contains("so it was not trusted"), "{text}");
+        assert!(!installed.exists());
+    }
+    let hidden = EVIL_KEY.replace("PGP PUBLIC KEY BLOCK", "X");
+    let (code, text) = fetched(&format!("{hidden}{GOOD_KEY}"));
+    assert_eq!(code, Some(0), "{text}");
+    let bytes = fs::read(&installed).unwrap();
+    let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
+    assert!(has(b"good") && !has(b"evil") && !has(b"-----BEGIN"));
+    let (code, text) = fetched(&format!("{hidden}{GOOD_KEY}"));
+    assert!(code == Some(0) && text.contains("changed=0"), "{text}");
+}
+
 #[test]
 fn kubeconfig_with_exec_not_fetched() {
     let folder = tempfile::tempdir().unwrap();
