@@ -13,9 +13,9 @@ spec:
   template:
     spec:
       containers:
-        - {name: csi-provisioner, image: theirs}
+        - {name: csi-provisioner, image: theirs, args: [--feature-gates=Topology=true, --v=5, --feature-gates=VolumeAttributesClass=true]}
         - {name: csi-attacher, image: theirs, args: [--v=5]}
-        - {name: csi-resizer, image: theirs}
+        - {name: csi-resizer, image: theirs, args: [--v=5, --feature-gates=VolumeAttributesClass=true]}
         - {name: csi-snapshotter, image: theirs}
         - {name: gce-pd-driver, image: theirs}
 ---
@@ -96,6 +96,9 @@ fn driver_of_google_cloud_has_every_field() {
     }
     let args = json!(["--v=5", "--default-fstype=ext4", "--max-grpc-log-length=10000"]);
     has(deployment, "/spec/template/spec/containers/1/args", &args);
+    has(deployment, "/spec/template/spec/containers/0/args", &json!(["--v=5", "--feature-gates=Topology=true"]));
+    has(deployment, "/spec/template/spec/containers/2/args", &json!(["--v=5"]));
+    has(deployment, "/spec/strategy/rollingUpdate", &json!({"maxSurge": 0, "maxUnavailable": 1}));
     let set = object(&objects, "DaemonSet", "csi-gce-pd-node");
     has(set, "/spec/template/spec/containers/0/image", &json!("r.example.com/n:v5"));
     has(set, "/spec/template/spec/containers/1/image", &json!("r.example.com/pd:v9"));
@@ -131,7 +134,8 @@ fn settings_of_google_cloud_without_effect_refused() {
     });
     for (more, sentence) in [
         (json!({"gcp_pd_csi_sa_cred_file": "/none"}), "gcp_pd_csi_sa_cred_file is `/none`, but must be a file"),
-        (json!({"gcp_pd_csi_controller_replicas": 2}), "every one needs a node of its own"),
+        (json!({"gcp_pd_csi_controller_replicas": 0}), "at least 1, and at most 1, the number of workers"),
+        (json!({"gcp_pd_csi_controller_replicas": 2}), "at least 1, and at most 1, the number of workers"),
         (json!({"gcp_pd_restricted_zones": ["z1"]}), "gcp_pd_restricted_zones has no effect"),
         (one, "makes disks in two zones, but gcp_pd_restricted_zones has 1"),
         (json!({"gcp_pd_csi_plugin_version": "8.8.8"}), "Take one of 9.9.9"),

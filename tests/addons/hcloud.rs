@@ -49,15 +49,20 @@ fn controller_of_hetzner_cloud_has_every_field() {
             "service_account_name": "a", "controller_image_tag": "v1", "controller_extra_args": {"v": "4"},
             "load_balancers_enabled": true, "load_balancers_location": "fsn1", "load_balancers_network_zone": null,
             "load_balancers_disable_private_ingress": true, "load_balancers_use_private_ip": true,
-            "network_routes_enabled": false,
+            "network_routes_enabled": false, "robot_enabled": true, "robot_user": "u", "robot_password": 1,
         })),
     );
-    has(object(&objects, "Secret", "s"), "/data", &json!({"token": "dA==", "network": "bg=="}));
+    has(
+        object(&objects, "Secret", "s"),
+        "/data",
+        &json!({"token": "dA==", "network": "bg==", "robot-user": "dQ==", "robot-password": "MQ=="}),
+    );
     object(&objects, "ServiceAccount", "a");
     let binding = object(&objects, "ClusterRoleBinding", "system:hcloud-cloud-controller-manager:restricted");
     has(binding, "/subjects/0/name", &json!("a"));
     let deployment = object(&objects, "Deployment", "hcloud-cloud-controller-manager");
     has(deployment, "/spec/template/spec/serviceAccountName", &json!("a"));
+    has(deployment, "/spec/strategy/rollingUpdate", &json!({"maxSurge": 0, "maxUnavailable": 1}));
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     has(container, "/image", &json!("docker.io/hetznercloud/hcloud-cloud-controller-manager:v1"));
     has(container, "/args", &json!(["--cloud-provider=hcloud", "--cluster-cidr=10.1.0.0/16", "--v=4"]));
@@ -76,6 +81,9 @@ fn controller_of_hetzner_cloud_has_every_field() {
         ("HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS", Some("true")),
         ("HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP", Some("true")),
         ("HCLOUD_NETWORK_ROUTES_ENABLED", Some("false")),
+        ("ROBOT_ENABLED", Some("true")),
+        ("ROBOT_USER", Some("robot-user")),
+        ("ROBOT_PASSWORD", Some("robot-password")),
     ] {
         assert_eq!(variable(name), wanted, "{name} of {container:#}");
     }
@@ -109,6 +117,14 @@ fn settings_of_hetzner_cloud_without_effect_refused() {
             "so the other fields load_balancers_* have no effect",
         ),
         (json!({"load_balancer_location": "a"}), "load_balancer_location"),
+        (json!({"robot_enabled": true, "robot_user": "u"}), "Set robot_user and robot_password, too"),
+        (json!({"robot_user": "u"}), "have no effect without robot_enabled"),
+        (
+            json!({"robot_enabled": true, "robot_user": "u", "robot_password": "p", "network_name": "n"}),
+            "makes no routes for dedicated machines",
+        ),
+        (json!({"token_secret_name": "a_b"}), "must be names of Kubernetes"),
+        (json!({"service_account_name": "a\n"}), "must be names of Kubernetes"),
     ] {
         let mut all = json!({"hcloud_api_token": "a-secret-token"});
         all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());

@@ -20,7 +20,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 
 /// Exit code, output, and the objects that the addon would apply; there is no cluster. In variables, `{here}` means the
-/// folder of the manifest.
+/// folder of the manifest, and of a key of a cluster, `sa.key`.
 fn install(addon: &str, manifest: &str, variables: &Value) -> (Option<i32>, String, Vec<Value>) {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().display().to_string();
@@ -32,9 +32,13 @@ fn install(addon: &str, manifest: &str, variables: &Value) -> (Option<i32>, Stri
          - copy: {{dest: {here}/out.json, content: \"{{{{ cluster_applied | to_json }}}}\"}}\n"
     );
     let variables = variables.to_string().replace("{here}", &here);
-    for (name, content) in
-        [("hosts", inventory), ("play.yml", &play), ("manifest.yaml", manifest), ("v.json", &variables)]
-    {
+    for (name, content) in [
+        ("hosts", inventory),
+        ("play.yml", &play),
+        ("manifest.yaml", manifest),
+        ("v.json", &variables),
+        ("sa.key", "key"),
+    ] {
         fs::write(folder.path().join(name), content).unwrap();
     }
     let output = Command::new(env!("CARGO_BIN_EXE_windlass"))

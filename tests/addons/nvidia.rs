@@ -54,7 +54,7 @@ fn settings_of_nvidia_that_fail_refused() {
         (json!({"nvidia_gpu_device_plugin_container": "r.example.com:5000/plugin"}), "with a tag"),
         (
             json!({"nvidia_gpu_nodes": ["cp1", "gpu9"]}),
-            "nvidia_gpu_nodes has gpu9, which the group k8s_cluster has not",
+            "nvidia_gpu_nodes has gpu9, which are not in the group k8s_cluster",
         ),
         (json!({"nvidia_gpu_device_plugin_version": "8.8.8"}), "Take one of 9.9.9"),
     ] {

@@ -47,8 +47,8 @@ fn controller_of_oracle_cloud_has_every_field() {
         serde_json::from_str(&secret(&objects, "oci-cloud-controller-manager", "cloud-provider.yaml")).unwrap();
     let wanted = json!({
         "useInstancePrincipals": false,
-        "auth": {"useInstancePrincipals": false, "region": "r1", "tenancy": "t1", "user": "u1", "key": KEY,
-            "passphrase": "p: \"q\"", "fingerprint": "8c:bf"},
+        "auth": {"region": "r1", "tenancy": "t1", "user": "u1", "key": KEY,
+            "passphrase": "p: \"q\"", "key_passphrase": "p: \"q\"", "fingerprint": "8c:bf"},
         "compartment": "c1", "vcn": "v1",
         "loadBalancer": {"subnet1": "s1", "subnet2": "s2", "securityListManagementMode": "Frontend", "securityLists": {"s1": "l1"}},
         "rateLimiter": {"rateLimitQPSRead": 1.5, "rateLimitBucketRead": 2, "rateLimitQPSWrite": 3.5, "rateLimitBucketWrite": 4},
@@ -69,7 +69,7 @@ fn controller_of_oracle_cloud_with_instance_principals_needs_no_user() {
     let settings: Value =
         serde_json::from_str(&secret(&objects, "oci-cloud-controller-manager", "cloud-provider.yaml")).unwrap();
     has(&settings, "/useInstancePrincipals", &json!(true));
-    has(&settings, "/auth", &json!({"useInstancePrincipals": true}));
+    has(&settings, "/auth", &json!({}));
 }
 
 #[test]
@@ -134,7 +134,9 @@ fn controller_of_huawei_cloud_has_every_field() {
     has(set, "/spec/template/spec/containers/0/args", &json!(["--v=4"]));
     let nodes = json!({"a": "b", "node-role.kubernetes.io/control-plane": ""});
     has(set, "/spec/template/spec/nodeSelector", &nodes);
-    assert!(!set.to_string().contains("/etc/kubernetes"), "{set:#}");
+    for folder in ["/etc/kubernetes", "/etc/ssl"] {
+        assert!(!set.to_string().contains(folder), "{folder} in {set:#}");
+    }
 }
 
 #[test]
@@ -159,10 +161,10 @@ spec:
   template:
     spec:
       containers:
-        - {name: csi-provisioner, image: theirs, args: [--v=2]}
+        - {name: csi-provisioner, image: theirs, args: [--v=2, '--feature-gates=Topology=true,VolumeAttributesClass=true']}
         - {name: csi-attacher, image: theirs}
         - {name: csi-snapshotter, image: theirs}
-        - {name: csi-resizer, image: theirs}
+        - {name: csi-resizer, image: theirs, args: ['-feature-gates=RecoverVolumeExpansionFailure=true,VolumeAttributesClass=true']}
         - {name: liveness-probe, image: theirs}
         - {name: azuredisk, image: theirs}
       volumes: [{name: socket-dir, emptyDir: {}}, {name: azure-cred, hostPath: {path: /etc/kubernetes}}]
@@ -254,11 +256,26 @@ fn driver_of_azure_without_snapshots_has_no_snapshotter() {
     has(deployment, "/spec/template/spec/containers/2/name", &json!("csi-resizer"));
 }
 
+/// The ports of a node have no room for a second controller, and an API server may lack VolumeAttributesClasses.
+#[test]
+fn controller_of_azure_makes_room_before_it_is_replaced() {
+    let objects = applied("csi_azuredisk", DISKS, &azure(json!({"azure_csi_aad_client_secret": 123_456})));
+    let deployment = object(&objects, "Deployment", "csi-azuredisk-controller");
+    has(deployment, "/spec/strategy/rollingUpdate", &json!({"maxSurge": 0, "maxUnavailable": 1}));
+    let arguments = json!(["--v=2", "--feature-gates=Topology=true"]);
+    has(deployment, "/spec/template/spec/containers/0/args", &arguments);
+    let arguments = json!(["--feature-gates=RecoverVolumeExpansionFailure=true"]);
+    has(deployment, "/spec/template/spec/containers/2/args", &arguments);
+    let settings: Value = serde_json::from_str(&secret(&objects, "azure-cloud-provider", "cloud-config")).unwrap();
+    has(&settings, "/aadClientSecret", &json!("123456"));
+}
+
 #[test]
 fn settings_of_azure_that_fail_refused() {
     for (more, sentence) in [
         (json!({"azure_csi_aad_client_secret": ""}), "needs azure_csi_aad_client_secret. Set it."),
-        (json!({"azure_csi_controller_replicas": 2}), "every one needs a node of its own. Set it to 1 or less"),
+        (json!({"azure_csi_controller_replicas": 0}), "at least 1, and at most 1, the number of nodes"),
+        (json!({"azure_csi_controller_replicas": 2}), "at least 1, and at most 1, the number of nodes"),
         (json!({"azure_csi_plugin_version": "8.8.8"}), "Take one of 9.9.9"),
     ] {
         refused("csi_azuredisk", DISKS, &azure(more), sentence);

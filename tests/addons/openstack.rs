@@ -164,6 +164,10 @@ fn account_of_openstack_incomplete_or_harmful_refused() {
             json!({"external_openstack_lbaas_enabled": false, "external_openstack_lbaas_subnet_id": "s"}),
             "external_openstack_lbaas_subnet_id has no effect",
         ),
+        (
+            json!({"external_openstack_lbaas_enabled": false, "external_openstack_lbaas_member_subnet_id": "s"}),
+            "external_openstack_lbaas_member_subnet_id has no effect",
+        ),
         (json!({"external_openstack_cloud_controller_version": "8.8.8"}), "Take one of 9.9.9"),
     ] {
         let (code, text, _) = install("cloud_openstack", CONTROLLER, &controller(more));
@@ -328,6 +332,7 @@ fn storage_classes_have_every_field() {
 fn settings_of_cinder_without_effect_refused() {
     for (more, sentence) in [
         (json!({"cinder_region": ""}), "OpenStack needs cinder_region. Set it, or load the rc file"),
+        (json!({"cinder_csi_controller_replicas": 0}), "cinder_csi_controller_replicas is 0, but must be at least 1"),
         (json!({"cinder_topology_zones": ["z"]}), "cinder_topology_zones has no effect without cinder_topology"),
         (json!({"cinder_csi_snapshotter_extra_args": {"v": "1"}}), "has no effect without snapshots"),
         (json!({"cinder_blockstorage_version": "v2"}), "value of cinder_blockstorage_version must be one of: v3"),

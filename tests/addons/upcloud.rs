@@ -152,10 +152,25 @@ fn driver_of_upcloud_without_snapshots_has_no_snapshotter() {
     assert!(!names(&objects).contains(&"VolumeSnapshotClass/upcloud-csi-snapshotclass".to_owned()), "{objects:#?}");
 }
 
+/// Whoever may read pods sees the annotation, and could compare guessed passwords with it.
+#[test]
+fn checksum_of_a_secret_contains_a_key_of_the_cluster() {
+    let checksum = |more: Value| {
+        let objects = applied("csi_upcloud", DRIVER, &driver(more));
+        let controller = object(&objects, "StatefulSet", "csi-upcloud-controller");
+        controller["spec"]["template"]["metadata"]["annotations"]["checksum/config"].as_str().unwrap().to_owned()
+    };
+    let with_key = checksum(json!({"kube_cert_dir": "{here}"}));
+    assert_eq!(checksum(json!({"kube_cert_dir": "{here}"})), with_key);
+    assert_ne!(checksum(json!({})), with_key);
+    assert_ne!(checksum(json!({"kube_cert_dir": "{here}", "upcloud_password": 123_456})), with_key);
+}
+
 #[test]
 fn driver_of_upcloud_without_account_or_controller_of_snapshots_refused() {
     for (more, sentence) in [
         (json!({"upcloud_password": ""}), "needs upcloud_username and upcloud_password"),
+        (json!({"upcloud_csi_controller_replicas": 0}), "upcloud_csi_controller_replicas is 0, but must be at least 1"),
         (json!({"upcloud_csi_enable_volume_snapshot": true}), "Set csi_snapshot_controller_enabled to true"),
         (json!({"upcloud_csi_plugin_version": "8.8.8"}), "Take one of 9.9.9"),
     ] {

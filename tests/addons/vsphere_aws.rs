@@ -94,6 +94,7 @@ fn access_to_vcenter_incomplete_or_malformed_refused() {
             "external_cloud_provider is vsphere, but external_vsphere_user, external_vsphere_datacenter are empty.",
         ),
         (json!({"external_vsphere_vcenter_ip": "https://vc"}), "must be a host name or an IPv4 address"),
+        (json!({"external_vsphere_vcenter_ip": "vc.example.com\n"}), "must be a host name or an IPv4 address"),
         (
             json!({"external_vsphere_cloud_controller_extra_args": {"cloud-config": "x"}}),
             "has cloud-config, which the role sets itself",
@@ -224,6 +225,7 @@ fn settings_of_vsphere_volumes_without_effect_refused() {
         (json!({"external_vsphere_user": "root"}), "accepts only user@domain and domain\\user"),
         (json!({"external_vsphere_password": "a\n[Global]"}), "has a line break or another control character"),
         (json!({"external_vsphere_kubernetes_cluster_id": ""}), "but must have 1 to 64"),
+        (json!({"vsphere_csi_namespace": "Storage"}), "is not a name of a namespace"),
         (json!({"external_vsphere_version": "6.7u3"}), "works with vSphere 7.0 or newer"),
         (json!({"vsphere_csi_controller_replicas": 3}), "at most 1, the number of control planes"),
         (json!({"vsphere_csi_block_volume_snapshot": true}), "Set csi_snapshot_controller_enabled to true"),
