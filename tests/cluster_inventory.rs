@@ -34,21 +34,27 @@ fn default_cluster_lists_fewer_than_150_tasks() {
     assert!((50..150).contains(&tasks), "{tasks} tasks:\n{listing}");
 }
 
-/// Output of the playbook for an inventory whose hosts do not exist.
-fn refusal(inventory: &str, variables: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("inventory");
+/// Exit status and output of a playbook for an inventory in a folder, whose hosts do not exist.
+fn played(folder: &Path, playbook: &str, inventory: &str, variables: &str) -> (Option<i32>, String) {
+    let file = folder.join("inventory");
     let nowhere = "[all:vars]\nansible_host=127.0.0.1\nansible_port=1\n";
     fs::write(&file, format!("{inventory}\n{nowhere}{variables}\n")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(["playbook", "playbooks/cluster.yml", "-i"])
+        .args(["playbook", playbook, "-i"])
         .arg(&file)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("NO_COLOR", "1")
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), text)
+}
+
+/// Output of `playbooks/cluster.yml` for an inventory that it refuses.
+fn refusal(inventory: &str, variables: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, told) = played(folder.path(), "playbooks/cluster.yml", inventory, variables);
+    assert_eq!(status, Some(2), "{told}");
     assert!(!told.contains("unreachable=1"), "a host was reached for:\n{told}");
     told
 }
@@ -243,18 +249,8 @@ fn repository_of_docker_without_effect_or_trust_refused() {
 #[test]
 fn packages_of_docker_are_not_locked() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("inventory");
-    let variables =
-        "[all:vars]\nansible_host=127.0.0.1\nansible_port=1\ncontainer_manager=docker\ndocker_version=28.3.3\n";
-    fs::write(&file, format!("{GROUPS}\n{variables}")).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(["playbook", "playbooks/packages.yml", "-i"])
-        .arg(&file)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env("NO_COLOR", "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    let variables = "container_manager=docker\ndocker_version=28.3.3";
+    let (_, text) = played(folder.path(), "playbooks/packages.yml", GROUPS, variables);
     assert!(text.contains("Packages of a bundle come from the distribution"), "{text}");
     assert!(!folder.path().join("packages.json").exists());
 }

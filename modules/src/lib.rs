@@ -51,7 +51,7 @@ pub mod kubernetes;
 pub mod languages;
 pub mod ping;
 
-pub use args::{Args, type_fault};
+pub use args::{Args, SECRET, type_fault};
 pub use become_user::become_command;
 pub use host::{Content, Host, Sink};
 pub use invocation::{has_secrets, invocation, secret_values};

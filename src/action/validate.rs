@@ -1,6 +1,6 @@
 //! `validate_argument_spec`: checks variables against a role's argument specification.
 
-use windlass_modules::{Kind, Opt, Return, Spec};
+use windlass_modules::{Kind, Opt, Return, SECRET, Spec};
 use windlass_template::{Compat, Value};
 
 use super::{ActionContext, Failure};
@@ -129,9 +129,6 @@ impl Given {
         if self.is_secret { SECRET.to_owned() } else { unfit(value, kind) }
     }
 }
-
-/// Replacement for a secret in an error.
-const SECRET: &str = "a secret value";
 
 fn field(option: &Value, key: &str) -> Option<Value> {
     option.get_attr(key).ok().filter(|value| !value.is_undefined() && !value.is_none())

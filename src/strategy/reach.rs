@@ -61,8 +61,8 @@ impl Usual {
     /// Value of a connection variable that is set under neither name.
     fn usual(&self, name: &str) -> Option<Value> {
         let connect = &self.shared.run.settings.connect;
-        let keyword = |name: &str| keyword(&self.task, &self.context, name);
-        let keyword = |name: &str| keyword(name).and_then(|node| given(&self.context, node).ok()?);
+        let keyword =
+            |name| keyword(&self.task, &self.context, name).and_then(|node| given(&self.context, node).ok()?);
         match name {
             "ansible_host" => {
                 let is_implicit = self.world.inventory.host(&self.target).is_some_and(|host| host.is_implicit());

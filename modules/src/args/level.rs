@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::convert;
+use super::{SECRET, convert};
 use crate::{Failure, Host, Kind, Map, Opt};
 
 /// Options of a module, or suboptions of one of them.
@@ -15,9 +15,6 @@ pub(super) struct Level<'a> {
     pub(super) is_secret: bool,
     pub(super) host: &'a Host,
 }
-
-/// Replacement for a secret in a message.
-const SECRET: &str = "a secret value";
 
 impl Level<'_> {
     /// Whether messages do not show the values of an option.

@@ -19,6 +19,9 @@ pub(crate) use paths::{expand_path, home_of};
 
 use crate::{Failure, Host, Kind, Map, Spec};
 
+/// Replacement for a secret in a message.
+pub const SECRET: &str = "a secret value";
+
 /// Reason why a value written in a playbook does not suit an option's type; `None` if it does.
 pub fn type_fault(kind: &Kind, value: &Value) -> Option<String> {
     match (kind, convert::convert_unexpanded(kind, value)) {
