@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -169,7 +170,8 @@ impl Agent {
     pub fn with_key(directory: &Path, key: &Path) -> Self {
         let socket = directory.join("agent");
         let child = Command::new("ssh-agent").args(["-D", "-a"]).arg(&socket).stdout(Stdio::null()).spawn().unwrap();
-        while !socket.exists() {
+        // The file exists before the agent listens on it.
+        while UnixStream::connect(&socket).is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
         fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
