@@ -99,7 +99,7 @@ fn registering() -> tempfile::TempDir {
 fn oversized_results_dropped_and_play_continues() {
     let files = registering();
     let (code, said) = run(windlass(files.path()).env("WINDLASS_RESULTS_ON_DISK", "0").args(["playbook", "site.yml"]));
-    assert!(said.contains("the registered results, facts and set variables of localhost would take"), "{said}");
+    assert!(said.contains("what tasks registered and set for localhost would take"), "{said}");
     assert!(code == Some(0) && said.contains("kept 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 ,"), "{said}");
 }
 
@@ -112,8 +112,21 @@ fn variables_of_set_fact_count_like_registered_results() {
     for (tasks, fits) in [(one_six_times, true), (six, false)] {
         let files = directory(&[("site.yml", &playbook(&tasks))]);
         let (code, said) = run(windlass(files.path()).args(["playbook", "--no-journal", "site.yml"]));
-        let is_refused = said.contains("the registered results, facts and set variables of localhost would take");
+        let is_refused = said.contains("what tasks registered and set for localhost would take");
         assert!((code == Some(0)) == fits && is_refused != fits, "{said}");
+    }
+}
+
+#[test]
+fn added_hosts_and_statistics_count_like_registered_results() {
+    let text = "\"{{ 'x' * 90000000 }}\"";
+    let host = |number: u32| format!("    - {{add_host: {{name: h{number}, text: {text}}}}}\n");
+    let statistics = |number: u32| format!("    - {{set_stats: {{data: {{x{number}: {text}}}}}}}\n");
+    for tasks in [(0..6).map(host).collect::<String>(), (0..6).map(statistics).collect()] {
+        let files = directory(&[("site.yml", &playbook(&tasks))]);
+        let (code, said) = run(windlass(files.path()).args(["playbook", "--no-journal", "site.yml"]));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("what tasks registered and set for localhost would take 5"), "{said}");
     }
 }
 

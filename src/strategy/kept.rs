@@ -1,14 +1,17 @@
-//! Limits the controller's memory for results and facts, because hosts choose the size of their answers.
+//! Limits the controller's memory for what tasks leave behind, because hosts choose the size of their answers.
 //!
 //! While there is room, results stay in memory. After that, large values of registered results go to disk.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::outcome::{Effect, Size, SpillFile, TaskResult, VALUE, size};
+use serde_json::Value as Json;
+
+use crate::outcome::{Effect, InventoryChange, Size, SpillFile, StatsUpdate, TaskResult, VALUE, size};
 use crate::vars::HostFacts;
 
-/// Limit for the registered results, facts and set variables of one host, in bytes of memory.
+/// Limit for what the tasks of one host leave behind, in bytes of memory: registered results, facts, variables of
+/// `set_fact`, hosts of `add_host` and statistics of `set_stats`.
 const HOST: usize = 512 << 20;
 /// Limit for all hosts of a run, in bytes of memory.
 const RUN: usize = 4 << 30;
@@ -21,7 +24,7 @@ const LARGE: usize = 64 << 10;
 /// Part of the run's limit on disk that one host may take.
 const HOST_ON_DISK: usize = 4;
 
-/// Sizes of the results and facts that a run keeps.
+/// Sizes of what the tasks of a run leave behind.
 #[derive(Debug)]
 pub struct Kept {
     total: Mutex<Size>,
@@ -42,7 +45,7 @@ impl Kept {
         *self.total.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the counted size of a registered result, a fact or a set variable.
+    /// Replaces the counted size of a registered result, a fact, a variable, a host or a statistic.
     pub(super) fn replace(&self, old: Size, new: Size) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         // The value before may have come from the fact cache, and was never counted.
@@ -63,7 +66,7 @@ impl Kept {
         let mut needed = size_of_result(result, is_registered);
         let mut obstacle = None;
         // They count when they are stored: the values that the items of a loop set replace each other.
-        let set = size_of_set_facts(result);
+        let set: Size = result.effects().iter().map(size_of_effect).sum();
         let totals = |needed: Size| (of_host + set + needed, self.total() + set + needed);
         let (host_total, run_total) = totals(needed);
         let is_crowded = host_total.memory > HOST_CROWDED || run_total.memory > RUN_CROWDED;
@@ -103,16 +106,15 @@ impl Kept {
 
     fn refusal(&self, host: &str, of_host: Size, of_run: Size, obstacle: Option<String>) -> Option<String> {
         let (whose, needed, limit) = match (of_host.memory > HOST, of_run.memory > RUN) {
-            (true, _) => (format!("the registered results, facts and set variables of {host}"), of_host.memory, HOST),
-            (_, true) => {
-                ("the registered results, facts and set variables of all hosts".to_owned(), of_run.memory, RUN)
-            }
+            (true, _) => (host, of_host.memory, HOST),
+            (_, true) => ("all hosts", of_run.memory, RUN),
             (false, false) => return None,
         };
         let disk = obstacle.map(|why| format!(" Nothing could be moved to disk: {why}.")).unwrap_or_default();
         Some(format!(
-            "The task ran, but its result was dropped: {whose} would take {} MiB of memory, and the limit is {} \
-             MiB.{disk} Write large output to a file on the host, and register or set less of it.",
+            "The task ran, but its result was dropped: what tasks registered and set for {whose} would take {} MiB of \
+             memory, and the limit is {} MiB.{disk} Write large output to a file on the host, and register or set less \
+             of it.",
             needed >> 20,
             limit >> 20
         ))
@@ -169,13 +171,33 @@ fn size_of_result(result: &TaskResult, is_registered: bool) -> Size {
     values + facts.sum()
 }
 
-/// Estimated size of the variables that `set_fact` sets.
-fn size_of_set_facts(result: &TaskResult) -> Size {
-    let of_effect = |effect: &Effect| match effect {
-        Effect::SetFacts(set) => set.vars.iter().map(|(name, value)| Size::in_memory(name.len()) + size(value)).sum(),
-        _ => Size::default(),
+/// Estimated size of what an effect leaves behind, apart from facts and files: variables that `set_fact` sets, a host
+/// of `add_host`, statistics of `set_stats`.
+pub(super) fn size_of_effect(effect: &Effect) -> Size {
+    let memory = match effect {
+        Effect::SetFacts(set) => {
+            return set.vars.iter().map(|(name, value)| Size::in_memory(name.len()) + size(value)).sum();
+        }
+        Effect::Inventory(InventoryChange::Host(host)) => {
+            host.vars.iter().map(|(_, value)| size_of_json(&value.to_json())).sum()
+        }
+        Effect::Stats(StatsUpdate { data, .. }) => {
+            data.iter().map(|(name, value)| name.len() + size_of_json(value)).sum()
+        }
+        _ => 0,
     };
-    result.effects().iter().map(of_effect).sum()
+    Size::in_memory(memory)
+}
+
+/// Estimated size of a value in bytes.
+fn size_of_json(value: &Json) -> usize {
+    let members = match value {
+        Json::String(text) => text.len(),
+        Json::Array(members) => members.iter().map(size_of_json).sum(),
+        Json::Object(members) => members.iter().map(|(name, value)| name.len() + size_of_json(value)).sum(),
+        Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+    };
+    VALUE + members
 }
 
 /// Estimated size of a host's facts.
@@ -239,13 +261,10 @@ mod tests {
         let refusal = |of_host: usize| kept.admit(&mut large(), true, "h", Size::in_memory(of_host)).err();
         assert_eq!(refusal(0), None);
         let refused = refusal(HOST).unwrap();
-        assert!(
-            refused.contains("the registered results, facts and set variables of h would take 513 MiB"),
-            "{refused}"
-        );
+        assert!(refused.contains("what tasks registered and set for h would take 513 MiB"), "{refused}");
         assert!(refused.contains("`results_on_disk` allows 0 MiB for a host"), "{refused}");
         kept.replace(Size::default(), Size::in_memory(RUN));
-        assert!(refusal(0).unwrap().contains("of all hosts would take 4097 MiB"));
+        assert!(refusal(0).unwrap().contains("for all hosts would take 4097 MiB"));
         kept.replace(Size::in_memory(RUN), Size::default());
         assert_eq!(refusal(0), None);
     }

@@ -9,7 +9,7 @@ use super::execute::{HostOutcome, Shared};
 use super::kept;
 use super::play::Batch;
 use crate::error::Result;
-use crate::outcome::{Effect, IncludedVars, InventoryChange, TaskResult, size};
+use crate::outcome::{Effect, IncludedVars, InventoryChange, Size, TaskResult, size};
 use crate::output::Event;
 use crate::playbook::{Task, label};
 use crate::vars::{HostState, TaskScope, World, reserved};
@@ -66,9 +66,14 @@ impl Shared {
         let state = world.host_mut(host);
         let new = size(&value);
         let old = Arc::make_mut(&mut state.set).insert(name, value).map(|old| size(&old)).unwrap_or_default();
+        self.keep(state, old, new);
+        state
+    }
+
+    /// Replaces a size that counts for a host.
+    fn keep(&self, state: &mut HostState, old: Size, new: Size) {
         state.kept = state.kept + new - old;
         self.kept.replace(old, new);
-        state
     }
 }
 
@@ -119,12 +124,11 @@ impl Store<'_> {
                 let known = Arc::make_mut(&mut state.facts);
                 let replaced = facts.names().filter_map(|name| known.get(name));
                 let (old, new) = (replaced.map(size).sum(), kept::size_of_facts(facts));
-                state.kept = state.kept + new - old;
-                self.shared.kept.replace(old, new);
                 known.extend(facts);
                 if task.short_action() == "gather_facts" {
                     known.set_gathered();
                 }
+                self.shared.keep(state, old, new);
             }
             // A Python found by a delegated task always belongs to the delegated host.
             Effect::Python { kind, user, path } => {
@@ -151,8 +155,12 @@ impl Store<'_> {
             Effect::Inventory(change) => {
                 extend_inventory(place.host, change, world)?;
                 Arc::make_mut(&mut world.dynamic).push((Arc::clone(place.host), change.clone()));
+                self.shared.keep(world.host_mut(place.host), Size::default(), kept::size_of_effect(effect));
             }
-            Effect::Stats(update) => Arc::make_mut(&mut world.custom_stats).add(place.host, update),
+            Effect::Stats(update) => {
+                Arc::make_mut(&mut world.custom_stats).add(place.host, update);
+                self.shared.keep(world.host_mut(place.host), Size::default(), kept::size_of_effect(effect));
+            }
         }
         Ok(())
     }

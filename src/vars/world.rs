@@ -66,7 +66,7 @@ pub struct HostState {
     pub included: Arc<Variables>,
     /// Variables of a host created by `add_host`.
     pub added: Arc<Variables>,
-    /// Estimated size of its registered results, facts and set variables.
+    /// Estimated size of what its tasks registered and set, and of its facts.
     pub kept: Size,
 }
 

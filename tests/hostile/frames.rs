@@ -43,7 +43,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case {
             playbook: tasks(&"    - setup:\n".repeat(12)),
             memory: 800_000,
-            says: &["the registered results, facts and set variables of liar would take"],
+            says: &["what tasks registered and set for liar would take"],
             ..fails("other_large_facts_of_each_task", "another_large_fact", &[2])
         },
         Case {
