@@ -78,6 +78,22 @@ fn facts(name: &'static str, module: &'static str, result: Value) -> Case {
     }
 }
 
+/// A host of `add_host` whose `variable` is the liar's output, reached with SSH arguments that put it into a command.
+fn named_for_a_shell(name: &'static str, variable: &str, arguments: &str) -> Case {
+    Case {
+        name,
+        results: json!({"command": {"changed": true, "stdout": "x`touch${IFS}CANARY`"}}),
+        playbook: format!(
+            "- hosts: liar\n  gather_facts: false\n  tasks:\n    - command: anything\n      register: r\n    - add_host:\n        \
+             name: named\n        groups: [new]\n        {variable}: \"{{{{ r.stdout }}}}\"\n        \
+             ansible_ssh_common_args: \"{arguments}\"\n- hosts: new\n  gather_facts: false\n  tasks:\n    - ping:\n"
+        ),
+        codes: &[4],
+        says: &["is refused as the name of a"],
+        ..Case::default()
+    }
+}
+
 /// All attacks.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
@@ -154,6 +170,10 @@ pub(crate) fn cases() -> Vec<Case> {
             says: &["cannot be the name of a folder below dest"],
             ..Case::default()
         },
+        named_for_a_shell("host_named_by_an_answer_reaches_no_proxy_command", "ansible_host", "-F none -o ProxyCommand='cat %h %p'"),
+        named_for_a_shell("host_named_by_an_answer_reaches_no_match_exec", "ansible_host", "-F {{ playbook_dir }}/ssh_config"),
+        named_for_a_shell("user_named_by_an_answer_reaches_no_proxy_command", "ansible_user", "-F none -o ProxyCommand='cat %r %p'"),
+        named_for_a_shell("user_named_by_an_answer_reaches_no_match_exec", "ansible_user", "-F {{ playbook_dir }}/ssh_config"),
         facts("gathered_facts_set_no_connection", "setup", json!({"ansible_facts": hooks()})),
         facts("facts_of_a_module_set_no_connection", "service_facts", json!({"ansible_facts": hooks()})),
         facts(

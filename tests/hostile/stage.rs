@@ -153,6 +153,7 @@ impl Stage {
         stage.write("hosts", &inventory);
         stage.write("script.json", &json!({"mode": mode, "results": results}).to_string());
         stage.write("evil.yml", &format!("owned: \"{EVIL}\"\nread: LEAKED\n"));
+        stage.write("ssh_config", "Match exec \"test -e /missing-%h-%r\"\n    Port 1\n");
         stage.write("large", &"l".repeat(1 << 20));
         fs::create_dir(stage.path("templates")).unwrap();
         stage.write("templates/page.j2", "{{ page }}{{ r.stdout }}{{ r.map }}");

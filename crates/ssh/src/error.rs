@@ -16,6 +16,9 @@ pub enum Error {
         /// Description of the problem.
         problem: String,
     },
+    /// The name of the host or of the user has characters that a shell, ssh or known_hosts would interpret.
+    #[error("{0}")]
+    Name(String),
     /// The name has no address.
     #[error("the name `{host}` could not be resolved: {reason}; check ansible_host, /etc/hosts and the DNS")]
     Resolve {

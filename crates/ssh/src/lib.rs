@@ -19,6 +19,7 @@ mod host_key;
 mod keys;
 mod known_hosts;
 mod known_lines;
+mod names;
 mod openings;
 mod pattern;
 mod replaced;

@@ -9,6 +9,7 @@ use crate::attempts::Attempts;
 use crate::config::{self, Arguments, HostOptions, Query, Sources, Tokens};
 use crate::host_key::HostKeyPolicy;
 use crate::known_hosts::{self, HostName};
+use crate::names;
 use crate::settings::ConfigFiles;
 use crate::{Destination, Error, HostKeyChecking, Settings};
 
@@ -75,6 +76,9 @@ pub(crate) struct Resolved {
 impl Resolved {
     /// Reads the files and resolves the destination. Blocks: it reads files, and a `Match exec` runs a command.
     pub(crate) fn new(destination: &Destination, settings: &Settings) -> Result<Self, Error> {
+        let names = names::check_host(&destination.host);
+        let names = names.and_then(|()| destination.user.as_deref().map_or(Ok(()), names::check_user));
+        names.map_err(Error::Name)?;
         let account = Account::current();
         let arguments = Arguments::parse(&settings.arguments)?;
         let sources = match settings.config_files {
