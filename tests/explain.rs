@@ -118,7 +118,12 @@ const LEVELS: &[Level] = &[
         "",
         "- hosts: web\n  gather_facts: false\n  vars_files: [files.yml]\n  roles: [r]\n",
     ),
-    level("facts", "cache/s1_web1", "{\"__payload__\": \"{\\\"v\\\": \\\"l10\\\"}\"}", "{\"__payload__\": \"{}\"}"),
+    level(
+        "facts",
+        "cache/s1_web1",
+        "{\"__payload__\": \"{\\\"v\\\": \\\"l10\\\", \\\"_windlass_set\\\": [\\\"v\\\"]}\"}",
+        "{\"__payload__\": \"{}\"}",
+    ),
     level("host_vars", "host_vars/web1.yml", "v: l11\n", "{}\n"),
     level("host_vars", "inventory/host_vars/web1.yml", "v: l12\n", "{}\n"),
     level(

@@ -106,6 +106,45 @@ fn foreign_modules_of_every_protocol_run() {
 }
 
 #[test]
+fn facts_of_a_module_of_the_project_replace_no_variable_of_it() {
+    let folder = project(&[
+        (
+            "library/reports.sh",
+            "#!/bin/sh\necho '{\"ansible_facts\": {\"command_to_run\": \"evil\", \"of_inventory\": \"evil\", \"own\": \"fact\"}}'\n",
+        ),
+        ("roles/deploy/defaults/main.yml", "command_to_run: echo good\n"),
+        (
+            "roles/deploy/tasks/main.yml",
+            "- reports:\n- assert:\n    that:\n      - command_to_run == 'echo good' and of_inventory == 'good' and own == 'fact'\n      \
+             - ansible_facts.command_to_run == 'evil' and hostvars[inventory_hostname].of_inventory == 'good'\n",
+        ),
+        ("group_vars/all.yml", "of_inventory: good\n"),
+        ("ansible.cfg", "[defaults]\nfact_caching = jsonfile\nfact_caching_connection = cache\ngathering = explicit\n"),
+        (
+            "p.yml",
+            "- hosts: localhost\n  roles: [deploy]\n  tasks:\n    - set_fact: {of_inventory: set, cacheable: true}\n      \
+             when: set is defined\n",
+        ),
+    ]);
+    let first = playbook(folder.path());
+    assert_eq!(first.code, 0, "{}", first.text);
+    let warning = "localhost reported facts named like variables of the project, which keep their values: \
+                   command_to_run, of_inventory";
+    assert!(first.text.contains(warning), "{}", first.text);
+    // The cache makes them no more than they were. A fact that the project sets outranks its inventory, also later.
+    fs::write(
+        folder.path().join("roles/deploy/tasks/main.yml"),
+        "- debug: {msg: '{{ of_inventory }} {{ command_to_run }} {{ own }}'}\n",
+    )
+    .unwrap();
+    let arguments = ["playbook", "-i", "localhost,", "-c", "local", "p.yml"];
+    let second = run(folder.path(), &[&arguments[..], &["-e", "set=1"]].concat());
+    assert!(second.text.contains("\"msg\": \"good echo good fact\""), "{}", second.text);
+    let third = playbook(folder.path());
+    assert!(third.text.contains("\"msg\": \"set echo good fact\""), "{}", third.text);
+}
+
+#[test]
 fn python_module_sent_with_its_module_utils() {
     let folder = project(&[
         (

@@ -53,7 +53,7 @@ enum Mark {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SentEffect {
-    Facts(Map<String, Json>),
+    Facts { facts: Map<String, Json>, free: Vec<String> },
     Python { kind: Kind, user: Option<String>, path: String },
     SetFacts { vars: Vec<(Arc<str>, Json)>, cacheable: bool, origins: Vec<(Arc<str>, String)> },
     IncludedVars { files: Vec<PathBuf>, name: Option<String>, merge: bool },
@@ -185,7 +185,9 @@ impl SentEffect {
     fn of(effect: &Effect) -> SentEffect {
         match effect {
             Effect::Facts(facts) => {
-                SentEffect::Facts(facts.iter().map(|(name, value)| (name.to_owned(), written(value))).collect())
+                let free = facts.free().map(str::to_owned).collect();
+                let facts = facts.iter().map(|(name, value)| (name.to_owned(), written(value))).collect();
+                SentEffect::Facts { facts, free }
             }
             Effect::Python { kind, user, path } => {
                 SentEffect::Python { kind: *kind, user: user.clone(), path: path.clone() }
@@ -217,7 +219,9 @@ impl SentEffect {
 
     fn received(self) -> Effect {
         match self {
-            SentEffect::Facts(facts) => Effect::Facts(HostFacts::of_cache(&read(&Json::Object(facts)))),
+            SentEffect::Facts { facts, free } => {
+                Effect::Facts(HostFacts::of_worker(&read(&Json::Object(facts)), &free))
+            }
             SentEffect::Python { kind, user, path } => Effect::Python { kind, user, path },
             SentEffect::SetFacts { vars, cacheable, origins } => {
                 let vars = vars.into_iter().map(|(name, value)| (name, read(&value))).collect();

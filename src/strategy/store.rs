@@ -12,7 +12,10 @@ use crate::error::Result;
 use crate::outcome::{Effect, IncludedVars, InventoryChange, Size, TaskResult, size};
 use crate::output::Event;
 use crate::playbook::{Task, label};
-use crate::vars::{HostState, TaskScope, World, reserved};
+use crate::vars::{HostFacts, HostState, Level, TaskScope, World, reserved};
+
+/// Maximum number of facts that a warning lists.
+const LISTED: usize = 10;
 
 impl Batch {
     /// Counts a result for the recap.
@@ -120,6 +123,7 @@ impl Store<'_> {
         let to = place.of_facts();
         match effect {
             Effect::Facts(facts) => {
+                self.tell_yielding(task, to, facts);
                 let state = world.host_mut(to);
                 let known = Arc::make_mut(&mut state.facts);
                 let replaced = facts.names().filter_map(|name| known.get(name));
@@ -168,6 +172,24 @@ impl Store<'_> {
     fn tell_reserved(&self, name: &str) {
         if let Some(sentence) = reserved::warning(name, &Span::none(), self.shared.run.settings.compat) {
             self.shared.warn(sentence);
+        }
+    }
+
+    /// Warns about reported facts that do not replace variables of the project.
+    fn tell_yielding(&self, task: &Arc<Task>, host: &Arc<str>, facts: &HostFacts) {
+        if facts.free().next().is_none() || !self.shared.run.settings.facts.inject {
+            return;
+        }
+        let scope = TaskScope::of_task(self.before, host, task);
+        let is_fact = |level: Level| matches!(level, Level::Facts | Level::ModuleFacts | Level::Set);
+        let of_project = |name: &&str| scope.definitions(name).first().is_some_and(|found| !is_fact(found.level));
+        let names: Vec<&str> = facts.free().filter(of_project).take(LISTED).collect();
+        if !names.is_empty() {
+            self.shared.warn(format!(
+                "{host} reported facts named like variables of the project, which keep their values: {}. Read \
+                 `ansible_facts`, or set the variables by `set_fact`.",
+                names.join(", ")
+            ));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use windlass_protocol::BecomeMethod;
 use windlass_template::Value;
 
@@ -88,6 +88,11 @@ const COMMON: &[&str] = &[
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     values: Values,
+    /// Names that only modules of the project reported. A host may have chosen them, so as variables they yield to
+    /// whatever the project sets.
+    free: IndexSet<Arc<str>>,
+    /// Names that the project set (`set_fact` with `cacheable`).
+    set: IndexSet<Arc<str>>,
     /// Python found for modules of each become user; `None` is the login user. A host may be reached by SSH and, in
     /// another task, be this machine: what it answers there must not choose a program here.
     pythons: IndexMap<(Kind, Option<String>), String>,
@@ -111,12 +116,45 @@ impl Facts {
 
     /// Adds facts that a host reported, replacing those of the same name.
     pub fn extend(&mut self, facts: &HostFacts) {
+        for name in facts.free.iter() {
+            if self.set.swap_remove(name) || !self.values.contains_key(name) {
+                self.free.insert(Arc::clone(name));
+            }
+        }
+        for (name, _) in facts.kept.iter().filter(|(name, _)| !facts.free.contains(name)) {
+            self.free.swap_remove(name);
+        }
+        self.set.extend(facts.set.iter().cloned());
         self.add(facts.kept.iter().cloned());
     }
 
     /// Adds facts set by the project (`set_fact` with `cacheable`), under any name.
     pub fn set(&mut self, facts: impl IntoIterator<Item = (Arc<str>, Value)>) {
-        self.add(facts);
+        for (name, value) in facts {
+            self.free.swap_remove(&name);
+            self.set.insert(Arc::clone(&name));
+            self.add([(name, value)]);
+        }
+    }
+
+    /// Names of the facts that the project set.
+    pub fn names_set(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.set.iter()
+    }
+
+    /// Fact that outranks the inventory as a variable.
+    pub fn ranked(&self, name: &str) -> Option<&Value> {
+        self.get(name).filter(|_| !self.free.contains(name))
+    }
+
+    /// Fact that is a variable only if the project sets none of this name.
+    pub fn free(&self, name: &str) -> Option<&Value> {
+        self.values.get(name).filter(|_| self.free.contains(name))
+    }
+
+    /// Names of the facts that are variables only if the project sets none of their name.
+    pub fn free_names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.free.iter()
     }
 
     /// Records that facts were gathered, not only set.
@@ -264,11 +302,11 @@ pub(crate) fn is_protected(name: &str) -> bool {
         || (name.starts_with("ansible_") && name.ends_with("_interpreter"))
 }
 
-/// Names of facts that a module may report. Facts outrank inventory variables, so a host with free choice of names
-/// could set any variable of a role.
+/// Names of facts that a module may report. Facts of built-in modules outrank inventory variables, so a host with free
+/// choice of their names could set any variable of a role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactNames {
-    /// Any name, as in Ansible: modules that are not built in.
+    /// Any name: modules that are not built in. Such facts yield to variables of the project.
     Any,
     /// Names with one of these prefixes.
     BeginningWith(&'static [&'static str]),
@@ -293,6 +331,22 @@ impl FactNames {
         })
     }
 
+    /// Names that any built-in module reports.
+    fn of_built_in() -> FactNames {
+        FactNames::BeginningWith(&[
+            "aggregate_mounts",
+            "ansible_",
+            "facter_",
+            "gather_subset",
+            "getent_",
+            "module_setup",
+            "mount_points",
+            "ohai_",
+            "packages",
+            "services",
+        ])
+    }
+
     fn allow(self, name: &str) -> bool {
         match self {
             FactNames::Any => true,
@@ -305,6 +359,10 @@ impl FactNames {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostFacts {
     kept: Vec<(Arc<str>, Value)>,
+    /// Names among them that yield to variables of the project.
+    free: IndexSet<Arc<str>>,
+    /// Names among them that the project set in an earlier run.
+    set: Vec<Arc<str>>,
     dropped: Vec<String>,
     unexpected: Vec<String>,
 }
@@ -312,6 +370,14 @@ pub struct HostFacts {
 impl HostFacts {
     /// Reads `ansible_facts` of a host's answer; `names` limits the facts. Only a mapping contains any.
     pub fn of_host(facts: &Value, names: FactNames) -> HostFacts {
+        let mut read = HostFacts::accepted(facts, names);
+        if names == FactNames::Any {
+            read.free = read.kept.iter().map(|(name, _)| Arc::clone(name)).collect();
+        }
+        read
+    }
+
+    fn accepted(facts: &Value, names: FactNames) -> HostFacts {
         let mut read = HostFacts::default();
         for key in facts.try_iter().into_iter().flatten() {
             let Some(name) = key.as_str() else { continue };
@@ -319,7 +385,7 @@ impl HostFacts {
             if is_protected(name) {
                 read.dropped.push(name.to_owned());
             // The action itself records which Python was found, and the engine whether facts were gathered.
-            } else if !name.starts_with("discovered_interpreter_") && !name.starts_with("_ansible_") {
+            } else if !["discovered_interpreter_", "_ansible_", "_windlass_"].iter().any(|own| name.starts_with(own)) {
                 match names.allow(name) {
                     true => read.kept.push((Arc::from(name), value)),
                     false => read.unexpected.push(name.to_owned()),
@@ -329,13 +395,30 @@ impl HostFacts {
         read
     }
 
-    /// Reads a host's facts from a cache. They came from the host, so they are not trusted more.
-    pub fn of_cache(facts: &Value) -> HostFacts {
-        let mut read = HostFacts::of_host(facts, FactNames::Any);
+    /// Reads a host's facts from a cache. They came from the host, so they are not trusted more. Of those that no
+    /// built-in module reports, only the names in `set` outrank variables of the project: the project set them itself.
+    pub fn of_cache(facts: &Value, set: &[String]) -> HostFacts {
+        let mut read = HostFacts::accepted(facts, FactNames::Any);
+        let is_set = |name: &str| set.iter().any(|set| set == name);
+        read.set = read.kept.iter().filter(|(name, _)| is_set(name)).map(|(name, _)| Arc::clone(name)).collect();
+        let is_free = |name: &str| !is_set(name) && !FactNames::of_built_in().allow(name);
+        read.free = read.kept.iter().filter(|(name, _)| is_free(name)).map(|(name, _)| Arc::clone(name)).collect();
         if facts.get_attr(GATHERED).is_ok_and(|gathered| super::truth(&gathered)) {
             read.kept.push((Arc::from(GATHERED), Value::from(true)));
         }
         read
+    }
+
+    /// Facts that another process of the run accepted, and the names among them that yield to variables of the project.
+    pub fn of_worker(facts: &Value, free: &[String]) -> HostFacts {
+        let mut read = HostFacts::accepted(facts, FactNames::Any);
+        read.free = free.iter().map(|name| Arc::from(name.as_str())).collect();
+        read
+    }
+
+    /// Names of the facts that yield to variables of the project.
+    pub fn free(&self) -> impl Iterator<Item = &str> {
+        self.free.iter().map(|name| &**name)
     }
 
     /// Names of dropped facts that would change the connection.
@@ -390,6 +473,19 @@ mod tests {
         let facts = Value::from_pairs([("windlass_peer_address", "192.0.2.1"), ("colour", "red")]);
         let read = HostFacts::of_host(&facts, FactNames::of_module("a_module_of_the_project"));
         assert_eq!(read.names().collect::<Vec<_>>(), ["colour"]);
+    }
+
+    #[test]
+    fn facts_of_a_module_of_the_project_yield_to_its_variables_also_from_a_cache() {
+        let reported = Value::from_pairs([("bin_dir", "/tmp/evil"), ("colour", "red")]);
+        let mut facts = Facts::default();
+        facts.set([(Arc::from("colour"), Value::from("blue"))]);
+        assert_eq!(facts.ranked("colour"), Some(&Value::from("blue")));
+        facts.extend(&HostFacts::of_host(&reported, FactNames::Any));
+        assert_eq!((facts.ranked("bin_dir"), facts.ranked("colour")), (None, None));
+        assert_eq!(facts.free("bin_dir"), Some(&Value::from("/tmp/evil")));
+        let cached = HostFacts::of_cache(&reported, &["colour".to_owned()]);
+        assert_eq!(cached.free().collect::<Vec<_>>(), ["bin_dir"]);
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub enum Level {
     Inventory(usize),
     /// `defaults/` of a role.
     RoleDefaults,
+    /// Facts of modules that are not built in.
+    ModuleFacts,
 }
 
 /// Variables of one level.
@@ -73,6 +75,7 @@ enum Vars {
     Data(Arc<Values>),
     Mixed(Arc<Variables>),
     Facts(Arc<Facts>),
+    ModuleFacts(Arc<Facts>),
 }
 
 impl Vars {
@@ -81,7 +84,7 @@ impl Vars {
             Vars::Text(map) => Ours::at_a_glance(map.len(), map.string_entries().map(|(name, _)| name)),
             Vars::Data(map) => Ours::at_a_glance(map.len(), map.keys().map(|name| &**name)),
             Vars::Mixed(map) => Ours::at_a_glance(map.len(), map.keys().map(|name| &**name)),
-            Vars::Facts(_) => Ours::Unknown,
+            Vars::Facts(_) | Vars::ModuleFacts(_) => Ours::Unknown,
         }
     }
 }
@@ -107,7 +110,8 @@ impl Layer {
             Vars::Text(map) => map.get(name).map(|node| Variable::Text(node.clone())),
             Vars::Data(map) => map.get(name).map(|value| Variable::Data(value.clone())),
             Vars::Mixed(map) => map.get(name).cloned(),
-            Vars::Facts(facts) => facts.get(name).map(|value| Variable::Data(value.clone())),
+            Vars::Facts(facts) => facts.ranked(name).map(|value| Variable::Data(value.clone())),
+            Vars::ModuleFacts(facts) => facts.free(name).map(|value| Variable::Data(value.clone())),
         }
     }
 
@@ -116,7 +120,8 @@ impl Layer {
             Vars::Text(map) => names.extend(map.string_entries().map(|(name, _)| Arc::from(name))),
             Vars::Data(map) => names.extend(map.keys().cloned()),
             Vars::Mixed(map) => names.extend(map.keys().cloned()),
-            Vars::Facts(facts) => names.extend(facts.names().cloned()),
+            Vars::Facts(facts) => names.extend(facts.names().filter(|name| facts.free(name).is_none()).cloned()),
+            Vars::ModuleFacts(facts) => names.extend(facts.free_names().cloned()),
         }
     }
 
@@ -127,7 +132,7 @@ impl Layer {
                 Variable::Text(node) => Some(node.span.clone()),
                 Variable::Data(_) => None,
             },
-            Vars::Data(_) | Vars::Facts(_) => None,
+            Vars::Data(_) | Vars::Facts(_) | Vars::ModuleFacts(_) => None,
         }
     }
 }
@@ -139,6 +144,7 @@ impl TaskScope {
         layers.host_variables(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
+        layers.module_facts(world, host);
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.done() }
     }
 
@@ -170,6 +176,7 @@ impl TaskScope {
         layers.facts(world, host);
         layers.inventory(world, host);
         layers.play_defaults(world);
+        layers.module_facts(world, host);
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.done() }
     }
 
@@ -185,6 +192,7 @@ impl TaskScope {
         layers.play(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
+        layers.module_facts(world, host);
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.done() }
     }
 
@@ -227,6 +235,7 @@ impl TaskScope {
             }
         }
         layers.play_defaults(world);
+        layers.module_facts(world, host);
         TaskScope {
             world: Arc::clone(world),
             host: Arc::clone(host),
@@ -316,6 +325,13 @@ impl<'w> Layers<'w> {
         } else if let Some(local) = state.facts.get("ansible_local") {
             // Facts from files on the host are variables even if facts are not injected.
             self.data(Level::Facts, &Arc::new(Values::from_iter([(Arc::from("ansible_local"), local.clone())])));
+        }
+    }
+
+    fn module_facts(&mut self, world: &Arc<World>, host: &Arc<str>) {
+        let facts = &world.host(host).facts;
+        if world.run.settings.facts.inject && facts.free_names().next().is_some() {
+            self.push(Layer::new(Level::ModuleFacts, Vars::ModuleFacts(Arc::clone(facts))));
         }
     }
 

@@ -63,6 +63,7 @@ pub(super) fn level(level: Level, world: &World, host: &Arc<str>) -> String {
         Level::Facts => "fact",
         Level::AddHost => "add_host",
         Level::RoleDefaults => "defaults of a role",
+        Level::ModuleFacts => "fact of a module of the project",
         Level::Inventory(index) => {
             return world.given_to(host).get(index).map(|layer| origin(&layer.origin)).unwrap_or_default();
         }
@@ -101,6 +102,7 @@ pub(super) fn level_word(level: Level, world: &World, host: &Arc<str>) -> &'stat
         Level::Facts => "facts",
         Level::AddHost => "add_host",
         Level::RoleDefaults => "role_defaults",
+        Level::ModuleFacts => "module_facts",
         Level::Inventory(index) => match world.given_to(host).get(index).map(|layer| &layer.origin) {
             Some(LayerOrigin::GroupInventory { .. }) => "inventory_group",
             Some(LayerOrigin::GroupFile { .. }) => "group_vars",

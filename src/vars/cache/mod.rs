@@ -12,6 +12,10 @@ use super::{Facts, HostFacts, World};
 use crate::foreign::PythonPlugins;
 use crate::settings::{FactCaching, Settings};
 
+/// Key that lists the facts which the project set. The others yield to its variables if modules of the project reported
+/// them.
+const SET: &str = "_windlass_set";
+
 /// A cache of facts.
 #[derive(Debug)]
 pub struct FactCache<'a> {
@@ -60,9 +64,11 @@ impl FactCache<'_> {
     /// more than their answers. Returns problems as warnings.
     pub fn load(&self, world: &World, found: &mut dyn FnMut(&Arc<str>, HostFacts)) -> Vec<String> {
         self.store.read(&hosts_of(world), &mut |host, kept| {
-            if let Json::Object(facts) = kept {
+            if let Json::Object(mut facts) = kept {
+                let set = facts.remove(SET).and_then(|names| serde_json::from_value(names).ok());
+                let set: Vec<String> = set.unwrap_or_default();
                 let facts = facts.into_iter().filter_map(|(name, value)| Some((name, plain(value)?))).collect();
-                found(host, HostFacts::of_cache(&windlass_template::from_json(&Json::Object(facts))));
+                found(host, HostFacts::of_cache(&windlass_template::from_json(&Json::Object(facts)), &set));
             }
         })
     }
@@ -99,7 +105,12 @@ fn hosts_of(world: &World) -> Vec<Arc<str>> {
 fn stored(facts: &Facts) -> Json {
     let entries =
         facts.names().filter_map(|name| Some((name.to_string(), windlass_template::to_json(facts.get(name)?))));
-    Json::Object(entries.collect())
+    let mut stored: serde_json::Map<String, Json> = entries.collect();
+    let set: Vec<Json> = facts.names_set().map(|name| Json::from(&**name)).collect();
+    if !set.is_empty() {
+        stored.insert(SET.to_owned(), Json::from(set));
+    }
+    Json::Object(stored)
 }
 
 /// Removes ansible-core's annotations of origin and type from a value. Ciphertext is dropped.
