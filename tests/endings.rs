@@ -161,6 +161,38 @@ fn pipe_that_nobody_named_is_refused_by_name() {
 }
 
 #[test]
+fn cached_facts_that_others_can_change_are_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let facts = path.join("facts");
+    fs::create_dir(&facts).unwrap();
+    fs::write(facts.join("s1_localhost"), "{\"__payload__\": \"{\\\"ansible_colour\\\": \\\"evil\\\"}\"}").unwrap();
+    let task = "[{debug: {msg: \"colour={{ ansible_colour | default('none') }}\"}}]";
+    fs::write(path.join("p.yml"), format!("- hosts: localhost\n  gather_facts: false\n  tasks: {task}\n")).unwrap();
+    let not_used = [
+        (facts.clone(), 0o777, "are not used: other users can write to it"),
+        (facts.join("s1_localhost"), 0o666, "s1_localhost: other users can write to it"),
+    ];
+    for (what, mode, warning) in not_used {
+        let before = what.metadata().unwrap().permissions();
+        let seen = || {
+            let mut command = windlass(path);
+            command.args(["playbook", "p.yml"]);
+            command.env("ANSIBLE_CACHE_PLUGIN", "jsonfile").env("ANSIBLE_CACHE_PLUGIN_CONNECTION", &facts);
+            let output = command.output().unwrap();
+            text(&output.stdout) + &text(&output.stderr)
+        };
+        assert!(seen().contains("colour=evil"));
+        fs::set_permissions(&what, fs::Permissions::from_mode(mode)).unwrap();
+        let refused = seen();
+        assert!(refused.contains("colour=none") && refused.contains(warning), "{refused}");
+        fs::set_permissions(&what, before).unwrap();
+    }
+}
+
+#[test]
 fn pipes_that_the_user_named_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

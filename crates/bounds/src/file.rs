@@ -97,6 +97,35 @@ pub fn read_regular(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_from(source, LARGEST_FILE)
 }
 
+/// Like [`read_regular`], for a file whose content other users must not choose. Fails with
+/// [`ErrorKind::PermissionDenied`] for one that another user than root owns or can write to.
+pub fn read_own(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let source = open(path)?;
+    let found = source.file.metadata()?;
+    regular(&found)?;
+    own(&found)?;
+    read_from(source, LARGEST_FILE)
+}
+
+/// Fails like [`read_own`] for a file or directory that others can change. In a directory with the sticky bit, they can
+/// only add files.
+pub fn own(found: &Metadata) -> io::Result<()> {
+    let user = rustix::process::geteuid().as_raw();
+    // Many systems give each user a group, to which the user's files belong and may be open.
+    let own_group = found.gid() == rustix::process::getegid().as_raw();
+    let writable = if own_group { 0o002 } else { 0o022 };
+    let sticky = found.is_dir() && found.mode() & 0o1000 != 0;
+    let is_device = found.file_type().is_char_device();
+    let why = if ![0, user].contains(&found.uid()) {
+        format!("it belongs to the user {}", found.uid())
+    } else if found.mode() & writable != 0 && !sticky && !is_device {
+        "other users can write to it".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
+}
+
 /// Fails like [`read_regular`] for what it does not read.
 pub fn regular(found: &Metadata) -> io::Result<()> {
     let kind = found.file_type();
@@ -176,6 +205,25 @@ mod tests {
         std::fs::write(folder.path().join("file"), "text").unwrap();
         assert_eq!(read_regular(folder.path().join("file")).unwrap(), b"text");
         assert_eq!(read_regular("/dev/null").unwrap(), b"");
+    }
+
+    #[test]
+    fn file_that_others_can_change_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "text").unwrap();
+        for (mode, accepted) in [(0o600, true), (0o644, true), (0o664, true), (0o666, false)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let read = read_own(&file).map_err(|error| error.to_string());
+            let expected = if accepted { Ok(b"text".to_vec()) } else { Err("other users can write to it".to_owned()) };
+            assert_eq!(read, expected, "{mode:o}");
+        }
+        for (mode, accepted) in [(0o755, true), (0o777, false), (0o1777, true)] {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(own(&folder.path().metadata().unwrap()).is_ok(), accepted, "{mode:o}");
+        }
     }
 
     #[test]

@@ -5,6 +5,6 @@ pub mod child;
 mod file;
 
 pub use file::{
-    LARGEST_FILE, Source, interrupt, open, read, read_from, read_regular, read_text, read_up_to, regular,
-    was_interrupted,
+    LARGEST_FILE, Source, interrupt, open, own, read, read_from, read_own, read_regular, read_text, read_up_to,
+    regular, was_interrupted,
 };

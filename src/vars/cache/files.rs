@@ -36,14 +36,20 @@ impl<'a> Files<'a> {
     /// files that are none.
     pub(super) fn read(&self, hosts: &[Arc<str>], found: &mut dyn FnMut(&Arc<str>, Json)) -> Vec<String> {
         let mut problems = Vec::new();
+        let is_own = |found: &std::fs::Metadata| windlass_bounds::own(found);
+        if let Err(error) = std::fs::metadata(self.folder).as_ref().map_or(Ok(()), is_own) {
+            problems.push(format!("the facts cached in {} are not used: {error}", self.folder.display()));
+            return problems;
+        }
         for host in hosts {
             let file = self.file(host);
             let age = std::fs::metadata(&file).and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
             let fresh = age.is_ok_and(|age| self.timeout.is_zero() || age.unwrap_or_default() <= self.timeout);
-            let text = if fresh { windlass_bounds::read_regular(&file) } else { Ok(Vec::new()) };
+            let text = if fresh { windlass_bounds::read_own(&file) } else { Ok(Vec::new()) };
             let text = text.unwrap_or_else(|error| {
-                if error.kind() == std::io::ErrorKind::InvalidInput {
-                    problems.push(format!("the facts of {host} cannot be read from {}: {error}", file.display()));
+                use std::io::ErrorKind::{InvalidInput, PermissionDenied};
+                if matches!(error.kind(), InvalidInput | PermissionDenied) {
+                    problems.push(format!("the facts of {host} are not read from {}: {error}", file.display()));
                 }
                 Vec::new()
             });
