@@ -95,8 +95,7 @@ impl TaskOnHost {
                 result
             }
         };
-        // Ansible's action plugins skip these without adding `failed`.
-        let is_left_out = result.is_skipped() && matches!(self.task.short_action(), "script" | "unarchive");
+        let is_left_out = result.is_skipped() && action::skips_bare(self.task.short_action());
         let is_judged = result.get("skip_reason").is_none() && !result.is_given_up() && !is_left_out;
         if is_judged && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);
