@@ -227,10 +227,9 @@ pub fn is_one_request(action: &str) -> bool {
     !is_engine(action) && merely_runs_module(action, OneRequest)
 }
 
-/// Whether an action has the trait, as all modules without an action have it. Actions of collections have it under
-/// their short names only.
+/// Whether an action has the trait, as all modules without an action have it.
 fn merely_runs_module(action: &str, one: Trait) -> bool {
-    self::action(action).is_none_or(|row| row.spec.name == action && row.has(one))
+    self::action(action).is_none_or(|row| row.has(one))
 }
 
 /// Name by which arguments give an action its option `dest` or `path`, the place of its change.
@@ -306,4 +305,17 @@ pub fn is_known(name: &str) -> bool {
 /// Short names of all actions and modules.
 pub fn names() -> impl Iterator<Item = &'static str> {
     specs().map(|spec| spec.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubernetes_action_under_its_full_name_supports_async_and_goes_ahead() {
+        for name in ["k8s", "kubernetes.core.k8s", "kubernetes.core.helm"] {
+            assert!(supports_async(name) && is_one_request(name), "{name}");
+        }
+        assert!(!supports_async("copy") && !is_one_request("fetch"));
+    }
 }
