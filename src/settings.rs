@@ -18,6 +18,8 @@ mod servers;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use windlass_template::Compat;
+
 pub use base::{Setting, base, base_value, value_of};
 pub use choice::{PendingHandlers, Progress, Show};
 pub use code::CodeSettings;
@@ -61,7 +63,7 @@ pub struct Settings {
     /// The output.
     pub output: OutputSettings,
     /// Release of Ansible whose behaviour is emulated.
-    pub compat: windlass_template::Compat,
+    pub compat: Compat,
     /// Maximum number of hosts to work on in parallel.
     pub forks: usize,
     /// Level of detail (`-v`).
@@ -206,12 +208,9 @@ impl Settings {
 }
 
 /// Release of Ansible to follow.
-fn compat(config: &Config) -> Result<windlass_template::Compat> {
-    match config.get("compat").as_deref() {
-        None | Some("2.19") => Ok(windlass_template::Compat::V2_19),
-        Some("2.18") => Ok(windlass_template::Compat::V2_18),
-        Some(other) => Err(Error::usage(format!("compat must be 2.18 or 2.19, not '{other}'"))),
-    }
+fn compat(config: &Config) -> Result<Compat> {
+    let Some(name) = config.get("compat") else { return Ok(Compat::default()) };
+    Compat::named(&name).ok_or_else(|| Error::usage(format!("compat must be 2.18 or 2.19, not '{name}'")))
 }
 
 /// Reads a setting in seconds; 0 means no limit.

@@ -26,6 +26,7 @@ mod host_lock;
 #[cfg(feature = "all")]
 pub mod http;
 mod invocation;
+mod job_files;
 mod lock;
 mod module;
 pub mod net;

@@ -52,6 +52,20 @@ fn outcome(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Outcom
     Ok(outcome)
 }
 
+/// The result of a run that failed for this reason.
+pub(crate) fn failed(message: impl Into<String>) -> Value {
+    json!({ "changed": false, "failed": true, "msg": message.into() })
+}
+
+/// The result of a run that ended for this reason without its module's answer, and may have changed the host.
+pub(crate) fn interrupted(message: impl Into<String>) -> Value {
+    let mut result = failed(message);
+    if let Some(map) = result.as_object_mut() {
+        map.insert(windlass_protocol::INTERRUPTED.to_owned(), true.into());
+    }
+    result
+}
+
 /// Carries a plan out.
 pub(crate) fn carry_out(plan: Plan, host: &Host) -> Result<Outcome, Failure> {
     let mut outcome = plan.outcome;

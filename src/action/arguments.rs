@@ -19,17 +19,14 @@ pub fn checked(
     written: &str,
     args: IndexMap<Arc<str>, Value>,
 ) -> Result<IndexMap<Arc<str>, Value>, Failure> {
-    let Some(spec) = super::action(action).map(|action| action.spec) else { return Ok(args) };
+    let Some(row) = super::action(action) else { return Ok(args) };
+    let spec = row.spec;
     let mut unknown = args.keys().filter(|name| spec.option(name).is_none());
     if let (true, Some(first)) = (spec.lists_unknown, unknown.next()) {
         let names = unknown.fold(first.to_string(), |names, name| format!("{names},{name}"));
         return Err(Failure::Failed(format!("Invalid options for {action}: {names}")));
     }
-    match action {
-        "include_vars" => super::include_vars::refuse(&args)?,
-        "copy" => super::files::refuse_nothing(&args)?,
-        _ => {}
-    }
+    (row.refuse)(&args)?;
     let shape = shape_of(spec, &args);
     if CHECKED.get(&shape).is_none() {
         check(spec, written, &args)?;

@@ -23,10 +23,10 @@ pub(super) fn shaped(answer: TaskResult, compat: Compat) -> TaskResult {
     answer
 }
 
-/// `started` and `finished` are numbers in 2.18.
+/// Gives `started` and `finished` the types of the followed version of ansible-core.
 pub(super) fn started_and_finished(result: &mut TaskResult, compat: Compat) {
     for key in ["started", "finished"] {
         let holds = result.is(key);
-        result.set(key, if compat == Compat::V2_18 { Value::from(u8::from(holds)) } else { Value::from(holds) });
+        result.set(key, if compat.counts_job_states() { Value::from(u8::from(holds)) } else { Value::from(holds) });
     }
 }

@@ -36,8 +36,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Converts the failure to a result. Up to 2.18 the message is Ansible's own where playbooks compare it; the report
-    /// holds the details.
+    /// Converts the failure to a result. If the message is a bare sentence, the report holds the details.
     pub fn into_result(self, compat: Compat) -> TaskResult {
         match self {
             Failure::Unreachable(message) => {
@@ -46,7 +45,7 @@ impl Failure {
             Failure::Failed(message) => TaskResult::failure(message),
             Failure::Error(error) => TaskResult::failure(error.what_and_where()).with_advice(error.advice()),
             Failure::Evaluation(error) => match error.sentence() {
-                Some(sentence) if compat == Compat::V2_18 => {
+                Some(sentence) if compat.fails_with_bare_sentences() => {
                     TaskResult::failure(sentence).with_report(error.report()).bare()
                 }
                 _ => TaskResult::failure(error.to_string()).with_report(error.report()),

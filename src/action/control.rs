@@ -2,7 +2,7 @@
 
 use minijinja::value::ValueKind;
 use windlass_modules::{Kind, Opt, Return, Spec};
-use windlass_template::{Compat, Value};
+use windlass_template::Value;
 use windlass_yaml::{Node, Value as Yaml};
 
 use super::{ActionContext, Failure};
@@ -101,10 +101,9 @@ pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure
     if let Some(node) = context.task.args.get("var") {
         let mut name = context.context.render_to_string(node)?;
         let is_template = node.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"));
-        let value = match context.world.run.settings.compat {
-            // Before 2.19, `var` was a template, and any expression other than a variable's name rendered to text.
-            Compat::V2_18 if !is_template => context.context.render(&node.reworded(format!("{{{{ {name} }}}}"))),
-            _ => context.context.evaluate(node),
+        let value = match is_template || !context.world.run.settings.compat.renders_debug_var() {
+            true => context.context.evaluate(node),
+            false => context.context.render(&node.reworded(format!("{{{{ {name} }}}}"))),
         };
         let value = match value {
             Ok(value) => value,
@@ -139,7 +138,7 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
     let fail_message = message(context, "fail_msg")?;
     let success_message = message(context, "success_msg")?;
     let quiet = context.flag("quiet").unwrap_or(false);
-    let is_classic = context.world.run.settings.compat == Compat::V2_18;
+    let renders = context.world.run.settings.compat.renders_assertions();
     // A template may produce the whole list.
     let written = that.as_list().map(<[Node]>::to_vec).or_else(|| context.context.list_of_project(that));
     let conditions = match written {
@@ -150,15 +149,14 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
                 let items = value.try_iter().into_iter().flatten();
                 items.map(|item| Node::from_json(&windlass_template::to_json(&item), &that.span)).collect()
             }
-            // Up to 2.18 the list is rendered before its conditions are evaluated.
-            Ok(value) if is_classic && value.kind() == ValueKind::Bool => {
+            Ok(value) if renders && value.kind() == ValueKind::Bool => {
                 vec![Node::new(Yaml::Bool(value.is_true()), that.span.clone())]
             }
             _ => vec![that.clone()],
         },
     };
     for condition in &conditions {
-        let holds = match is_classic && that.as_list().is_none() {
+        let holds = match renders && that.as_list().is_none() {
             true => context.context.condition_with_delimiters(condition)?,
             false => context.context.condition(condition)?,
         };

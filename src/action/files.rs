@@ -23,9 +23,9 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
     if context.flag("remote_src").unwrap_or(false) {
         return context.module("ansible.builtin.copy", value_of(args), Vec::new()).await;
     }
-    let is_classic = context.world.run.settings.compat == windlass_template::Compat::V2_18;
-    // Before 2.19 a null `content` was an empty text.
-    if let Some(content) = args.shift_remove("content").filter(|content| is_classic || !content.is_none()) {
+    let compat = context.world.run.settings.compat;
+    let content = args.shift_remove("content");
+    if let Some(content) = content.filter(|content| compat.copies_null_as_empty_text() || !content.is_none()) {
         if args.contains_key("src") {
             return Err("src and content are mutually exclusive".into());
         }
@@ -36,7 +36,10 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
         let text = match content.kind() {
             ValueKind::Map | ValueKind::Seq => {
                 let json = windlass_template::to_json(&content);
-                if is_classic { crate::output::python_json(&json) } else { crate::output::python_json_as_is(&json) }
+                match compat.escapes_copied_json() {
+                    true => crate::output::python_json(&json),
+                    false => crate::output::python_json_as_is(&json),
+                }
             }
             ValueKind::None => String::new(),
             _ => windlass_template::text(&content),

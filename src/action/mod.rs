@@ -48,55 +48,106 @@ pub(crate) use validate::problems as argument_problems;
 /// Future of an action's result. [`Failure`] includes unreachable hosts.
 pub type ActionFuture<'a> = Pin<Box<dyn Future<Output = Result<TaskResult, Failure>> + Send + 'a>>;
 
+/// Property of an action that the strategy, the journal or the output depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trait {
+    /// Runs once for all hosts, on the first one.
+    RunsOnce,
+    /// Runs only on the controller.
+    OnController,
+    /// Runs only on the controller and completes without waiting for anything.
+    Immediate,
+    /// Has no effect but its result.
+    OnlyReports,
+    /// Sets the variables that its arguments name.
+    SetsArguments,
+    /// Is exactly one request to the host, so that others may be sent behind it.
+    OneRequest,
+    /// May be a background job (`async`): merely runs a module.
+    Background,
+    /// Is repeated by a resumed run instead of restored, because that is cheap and yields current values.
+    RepeatedOnResume,
+    /// Has no `failed` in a result that was skipped, as with Ansible's action plugin.
+    SkipsBare,
+}
+
+use Trait::*;
+
 /// An action with its documentation. One that runs the module of its own name shares the module's spec.
 struct Action {
     spec: &'static Spec,
     run: for<'a> fn(&'a ActionContext) -> ActionFuture<'a>,
+    traits: &'static [Trait],
+    refuse: fn(&Arguments) -> Result<(), Failure>,
+}
+
+impl Action {
+    const fn new(spec: &'static Spec, run: for<'a> fn(&'a ActionContext) -> ActionFuture<'a>) -> Action {
+        Action { spec, run, traits: &[], refuse: |_| Ok(()) }
+    }
+
+    const fn with(self, traits: &'static [Trait]) -> Action {
+        Action { traits, ..self }
+    }
+
+    /// Adds a check of the arguments that precedes the check against the spec.
+    const fn refusing(self, refuse: fn(&Arguments) -> Result<(), Failure>) -> Action {
+        Action { refuse, ..self }
+    }
+
+    fn has(&self, one: Trait) -> bool {
+        self.traits.contains(&one)
+    }
 }
 
 const ACTIONS: &[Action] = &[
-    Action { spec: &inventory::ADD_HOST, run: |context| Box::pin(inventory::add_host(context)) },
-    Action { spec: &file_modules::assemble::SPEC, run: |context| Box::pin(assemble::run(context)) },
-    Action { spec: &commands::async_status::SPEC, run: |context| Box::pin(async_status::run(context)) },
-    Action { spec: &control::ASSERT, run: |context| Box::pin(control::assert(context)) },
-    Action { spec: &file_modules::copy::SPEC, run: |context| Box::pin(files::copy(context)) },
-    Action { spec: &control::DEBUG, run: |context| Box::pin(control::debug(context)) },
-    Action { spec: &control::FAIL, run: |context| Box::pin(control::fail(context)) },
-    Action { spec: &file_modules::fetch::SPEC, run: |context| Box::pin(files::fetch(context)) },
-    Action { spec: &module::GATHER_FACTS, run: |context| Box::pin(module::gather_facts(context)) },
-    Action { spec: &inventory::GROUP_BY, run: |context| Box::pin(inventory::group_by(context)) },
-    Action { spec: &include_vars::SPEC, run: |context| Box::pin(include_vars::run(context)) },
-    Action {
-        spec: &cluster::helm::release::SPEC,
-        run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.helm")),
-    },
-    Action {
-        spec: &cluster::helm::repository::SPEC,
-        run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.helm_repository")),
-    },
-    Action { spec: &cluster::k8s::SPEC, run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.k8s")) },
-    Action {
-        spec: &cluster::k8s_drain::SPEC,
-        run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.k8s_drain")),
-    },
-    Action {
-        spec: &cluster::k8s_info::SPEC,
-        run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.k8s_info")),
-    },
-    Action { spec: &system::package::SPEC, run: |context| Box::pin(module::package(context)) },
-    Action { spec: &pause::SPEC, run: |context| Box::pin(pause::run(context)) },
-    Action { spec: &raw::SPEC, run: |context| Box::pin(raw::run(context)) },
-    Action { spec: &reboot::REBOOT, run: |context| Box::pin(reboot::run(context)) },
-    Action { spec: &commands::script::SPEC, run: |context| Box::pin(files::script(context)) },
-    Action { spec: &set_fact::SPEC, run: |context| Box::pin(set_fact::run(context)) },
-    Action { spec: &set_stats::SPEC, run: |context| Box::pin(set_stats::run(context)) },
-    Action { spec: &file_modules::synchronize::SPEC, run: |context| Box::pin(synchronize::run(context)) },
-    Action { spec: &template::SPEC, run: |context| Box::pin(template::run(context)) },
-    Action { spec: &archive::unarchive::SPEC, run: |context| Box::pin(files::unarchive(context)) },
-    Action { spec: &http::uri::SPEC, run: |context| Box::pin(uri::run(context)) },
-    Action { spec: &validate::SPEC, run: |context| Box::pin(validate::run(context)) },
-    Action { spec: &cluster_variables::SPEC, run: |context| Box::pin(variables::run(context)) },
-    Action { spec: &reboot::WAIT_FOR_CONNECTION, run: |context| Box::pin(reboot::wait_for_connection(context)) },
+    Action::new(&inventory::ADD_HOST, |context| Box::pin(inventory::add_host(context))).with(&[
+        RunsOnce,
+        Immediate,
+        RepeatedOnResume,
+    ]),
+    Action::new(&file_modules::assemble::SPEC, |context| Box::pin(assemble::run(context))),
+    Action::new(&commands::async_status::SPEC, |context| Box::pin(async_status::run(context))),
+    Action::new(&control::ASSERT, |context| Box::pin(control::assert(context))).with(&[Immediate, OnlyReports]),
+    Action::new(&file_modules::copy::SPEC, |context| Box::pin(files::copy(context)))
+        .with(&[OneRequest])
+        .refusing(files::refuse_nothing),
+    Action::new(&control::DEBUG, |context| Box::pin(control::debug(context))).with(&[Immediate, OnlyReports]),
+    Action::new(&control::FAIL, |context| Box::pin(control::fail(context))).with(&[Immediate, OnlyReports]),
+    Action::new(&file_modules::fetch::SPEC, |context| Box::pin(files::fetch(context))),
+    Action::new(&module::GATHER_FACTS, |context| Box::pin(module::gather_facts(context))).with(&[RepeatedOnResume]),
+    Action::new(&inventory::GROUP_BY, |context| Box::pin(inventory::group_by(context)))
+        .with(&[Immediate, RepeatedOnResume]),
+    Action::new(&include_vars::SPEC, |context| Box::pin(include_vars::run(context)))
+        .with(&[Immediate, RepeatedOnResume])
+        .refusing(include_vars::refuse),
+    Action::new(&cluster::helm::release::SPEC, |context| Box::pin(kubernetes::run(context, "kubernetes.core.helm")))
+        .with(&[OneRequest, Background]),
+    Action::new(&cluster::helm::repository::SPEC, |context| {
+        Box::pin(kubernetes::run(context, "kubernetes.core.helm_repository"))
+    })
+    .with(&[OneRequest, Background]),
+    Action::new(&cluster::k8s::SPEC, |context| Box::pin(kubernetes::run(context, "kubernetes.core.k8s")))
+        .with(&[OneRequest, Background]),
+    Action::new(&cluster::k8s_drain::SPEC, |context| Box::pin(kubernetes::run(context, "kubernetes.core.k8s_drain")))
+        .with(&[OneRequest, Background]),
+    Action::new(&cluster::k8s_info::SPEC, |context| Box::pin(kubernetes::run(context, "kubernetes.core.k8s_info")))
+        .with(&[OneRequest, Background]),
+    Action::new(&system::package::SPEC, |context| Box::pin(module::package(context))).with(&[Background]),
+    Action::new(&pause::SPEC, |context| Box::pin(pause::run(context))).with(&[RunsOnce, OnController]),
+    Action::new(&raw::SPEC, |context| Box::pin(raw::run(context))),
+    Action::new(&reboot::REBOOT, |context| Box::pin(reboot::run(context))),
+    Action::new(&commands::script::SPEC, |context| Box::pin(files::script(context))).with(&[OneRequest, SkipsBare]),
+    Action::new(&set_fact::SPEC, |context| Box::pin(set_fact::run(context))).with(&[Immediate, SetsArguments]),
+    Action::new(&set_stats::SPEC, |context| Box::pin(set_stats::run(context))).with(&[Immediate, RepeatedOnResume]),
+    Action::new(&file_modules::synchronize::SPEC, |context| Box::pin(synchronize::run(context))),
+    Action::new(&template::SPEC, |context| Box::pin(template::run(context))).with(&[OneRequest]),
+    Action::new(&archive::unarchive::SPEC, |context| Box::pin(files::unarchive(context)))
+        .with(&[OneRequest, SkipsBare]),
+    Action::new(&http::uri::SPEC, |context| Box::pin(uri::run(context))).with(&[OneRequest, Background]),
+    Action::new(&validate::SPEC, |context| Box::pin(validate::run(context))).with(&[Immediate]),
+    Action::new(&cluster_variables::SPEC, |context| Box::pin(variables::run(context))).with(&[Immediate]),
+    Action::new(&reboot::WAIT_FOR_CONNECTION, |context| Box::pin(reboot::wait_for_connection(context))),
 ];
 
 fn action(name: &str) -> Option<&'static Action> {
@@ -119,51 +170,50 @@ where
     found
 }
 
+fn has(action: &str, one: Trait) -> bool {
+    self::action(action).is_some_and(|action| action.has(one))
+}
+
 /// Whether the task runs once for all hosts, on the first one.
 pub fn runs_once(action: &str) -> bool {
-    matches!(action, "add_host" | "pause")
+    has(action, RunsOnce)
 }
 
 /// Whether the action runs only on the controller.
 pub fn is_here(action: &str) -> bool {
-    action == "pause" || is_immediate(action)
+    has(action, OnController) || is_immediate(action)
 }
 
 /// Whether the action completes without waiting for anything.
 pub fn is_immediate(action: &str) -> bool {
-    let here = [
-        "add_host",
-        "assert",
-        "debug",
-        "fail",
-        "group_by",
-        "include_vars",
-        "set_fact",
-        "set_stats",
-        "validate_argument_spec",
-        "windlass.kubernetes.variables",
-    ];
-    here.contains(&action)
+    has(action, Immediate)
+}
+
+/// Whether the action has no effect but its result.
+pub fn only_reports(action: &str) -> bool {
+    has(action, OnlyReports)
+}
+
+/// Whether the action sets the variables that its arguments name.
+pub fn sets_arguments(action: &str) -> bool {
+    has(action, SetsArguments)
+}
+
+/// Whether a resumed run repeats the action instead of restoring its result.
+pub fn is_repeated_on_resume(action: &str) -> bool {
+    // A module without a row, which `gather_facts` runs.
+    has(action, RepeatedOnResume) || action == "setup"
+}
+
+/// Whether a skipped result of the action has no `failed`.
+pub fn skips_bare(action: &str) -> bool {
+    has(action, SkipsBare)
 }
 
 /// Whether a task with this action may be a background job (`async`): only plain modules and actions that merely run
 /// one.
 pub fn supports_async(action: &str) -> bool {
-    let dispatchers = [
-        "command",
-        "dnf",
-        "helm",
-        "helm_repository",
-        "k8s",
-        "k8s_drain",
-        "k8s_info",
-        "package",
-        "service",
-        "shell",
-        "uri",
-        "yum",
-    ];
-    dispatchers.contains(&action) || self::action(action).is_none()
+    merely_runs_module(action, Background)
 }
 
 /// Result of starting a background job, with the types of the emulated release.
@@ -174,9 +224,12 @@ pub fn started(mut result: TaskResult, compat: windlass_template::Compat) -> Tas
 
 /// Whether an action is exactly one request, so that others may be sent behind it.
 pub fn is_one_request(action: &str) -> bool {
-    ["copy", "helm", "helm_repository", "k8s", "k8s_drain", "k8s_info", "script", "template", "unarchive", "uri"]
-        .contains(&action)
-        || (!is_engine(action) && self::action(action).is_none())
+    !is_engine(action) && merely_runs_module(action, OneRequest)
+}
+
+/// Whether an action has the trait, as all modules without an action have it.
+fn merely_runs_module(action: &str, one: Trait) -> bool {
+    self::action(action).is_none_or(|row| row.has(one))
 }
 
 /// Name by which arguments give an action its option `dest` or `path`, the place of its change.
@@ -252,4 +305,17 @@ pub fn is_known(name: &str) -> bool {
 /// Short names of all actions and modules.
 pub fn names() -> impl Iterator<Item = &'static str> {
     specs().map(|spec| spec.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubernetes_action_under_its_full_name_supports_async_and_goes_ahead() {
+        for name in ["k8s", "kubernetes.core.k8s", "kubernetes.core.helm"] {
+            assert!(supports_async(name) && is_one_request(name), "{name}");
+        }
+        assert!(!supports_async("copy") && !is_one_request("fetch"));
+    }
 }

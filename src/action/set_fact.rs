@@ -1,9 +1,9 @@
-//! `set_fact`: variables of a host from evaluated arguments. Up to 2.18, texts such as `yes` become booleans.
+//! `set_fact`: variables of a host from evaluated arguments.
 
 use std::sync::Arc;
 
 use windlass_modules::{Kind, Opt, Return, Spec};
-use windlass_template::{Compat, Origin, Value};
+use windlass_template::{Origin, Value};
 use windlass_yaml::Node;
 
 use super::{ActionContext, Failure};
@@ -36,15 +36,14 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             continue;
         }
         check_name(name)?;
-        facts.push((Arc::clone(name), classic(context, value)));
+        facts.push((Arc::clone(name), converted(context, value)));
     }
     if facts.is_empty() {
         return Err("No key/value pairs provided, at least one is required for this action to succeed".into());
     }
-    let origins = match context.world.run.settings.compat {
-        // `type_debug` reports origins only in 2.18.
-        Compat::V2_18 => origins(context, &facts),
-        Compat::V2_19 => Vec::new(),
+    let origins = match context.world.run.settings.compat.traces_origins() {
+        true => origins(context, &facts),
+        false => Vec::new(),
     };
     let shown = Value::from_pairs(facts.iter().map(|(name, value)| (Value::from(&**name), value.clone())));
     let effect = Effect::SetFacts(SetFacts { vars: facts, cacheable, origins });
@@ -80,10 +79,10 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     .into())
 }
 
-/// Before 2.19, texts such as `yes` became booleans.
-fn classic(context: &ActionContext, value: &Value) -> Value {
+/// A value as `set_fact` stores it.
+fn converted(context: &ActionContext, value: &Value) -> Value {
     let settings = &context.world.run.settings;
-    if settings.compat != Compat::V2_18 || settings.jinja2_native {
+    if !settings.compat.converts_words_of_set_fact() || settings.jinja2_native {
         return value.clone();
     }
     match value.as_str().map(str::to_lowercase).as_deref() {

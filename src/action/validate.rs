@@ -170,8 +170,8 @@ fn check(options: &Value, place: Place<'_>, found: &mut Found, compat: Compat, l
     }
     all.retain(|given| {
         let Given { name, kind, value, .. } = given;
-        // Up to 2.18, null is not a text.
-        let is_no_text = value.is_none() && matches!(kind.as_str(), "str" | "path") && compat == Compat::V2_18;
+        let is_text = matches!(kind.as_str(), "str" | "path");
+        let is_no_text = is_text && value.is_none() && compat.refuses_null_arguments();
         if is_no_text || !fits(value, kind) {
             let (class, reason) = (class_of(value, compat), given.unfit(value, kind));
             found.errors.push(format!(
@@ -233,7 +233,7 @@ fn unsupported(options: &Value, path: &str, given: &Value, errors: &mut Vec<Stri
 /// Type of a value as error messages name it.
 fn class_of(value: &Value, compat: Compat) -> String {
     let name = windlass_template::type_name(value);
-    if compat == Compat::V2_18 { format!("<class '{name}'>") } else { name.to_owned() }
+    if compat.names_classes_of_arguments() { format!("<class '{name}'>") } else { name.to_owned() }
 }
 
 /// Ansible's reason why a value does not match a type.

@@ -221,9 +221,9 @@ fn print(mut arguments: Arguments) -> crate::error::Result<u8> {
     let plugins = super::session::plugins_without_tasks(&settings, files);
     let inventory = super::session::inventory(&settings, &engine, plugins, &extra_vars, &mut warn)?;
     let inventory = ManuallyDrop::new(inventory);
-    let profile = match settings.compat {
-        windlass_template::Compat::V2_18 => Profile::None,
-        windlass_template::Compat::V2_19 => Profile::Legacy,
+    let profile = match settings.compat.lists_inventory_without_profile() {
+        true => Profile::None,
+        false => Profile::Legacy,
     };
     let shown = run(&arguments.show, &inventory, profile, &mut io::stdout().lock());
     inventory.take_warnings().iter().for_each(|warning| warn(warning.to_string()));

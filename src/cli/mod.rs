@@ -43,6 +43,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches, Parser, Subcommand};
+use windlass_template::Compat;
 
 use crate::error::{Error, Result};
 use crate::output::{Color, Printer, Secrets};
@@ -290,13 +291,15 @@ impl Verb {
 
 /// Prints an error with the prefix that the emulated release of Ansible uses.
 fn report(error: &Error, compat: Option<&str>) {
-    let is_classic = match compat {
-        Some(line) => line == "2.18",
-        None => Config::find()
-            .and_then(|config| Settings::from_config(&config))
-            .is_ok_and(|settings| settings.compat == windlass_template::Compat::V2_18),
+    let compat = match compat {
+        Some(name) => Compat::named(name),
+        None => Config::find().and_then(|config| Settings::from_config(&config)).map(|settings| settings.compat).ok(),
     };
-    let text = if is_classic { format!("ERROR! {}", error.classic()) } else { format!("[ERROR]: {error}") };
+    let text = if compat.unwrap_or_default().prefixes_errors_plainly() {
+        format!("ERROR! {}", error.classic())
+    } else {
+        format!("[ERROR]: {error}")
+    };
     let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
     Printer::new(color, Secrets::of_process()).error_line(&text, Color::Error);
 }

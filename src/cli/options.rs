@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use windlass_template::Variable;
+use windlass_template::{Compat, Variable};
 use windlass_vault::Secrets as VaultSecrets;
 use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
 
@@ -366,9 +366,8 @@ impl RunOptions {
             .extend(folders.map(|folder| crate::paths::absolute(&crate::settings::expand_home(folder))));
         settings.compat = match self.compat.as_deref() {
             None => settings.compat,
-            Some("2.19") => windlass_template::Compat::V2_19,
-            Some("2.18") => windlass_template::Compat::V2_18,
-            Some(other) => return Err(Error::usage(format!("--compat must be 2.18 or 2.19, not '{other}'"))),
+            Some(name) => Compat::named(name)
+                .ok_or_else(|| Error::usage(format!("--compat must be 2.18 or 2.19, not '{name}'")))?,
         };
         Ok(())
     }

@@ -28,9 +28,6 @@ const RESULT: usize = 1 << 20;
 /// Maximum size of an error report in the journal, in bytes.
 const REPORT: usize = 16 << 10;
 
-/// Actions that are repeated instead of restored, because that is cheap and yields current values.
-const AGAIN: &[&str] = &["add_host", "gather_facts", "group_by", "include_vars", "set_stats", "setup"];
-
 /// Inputs of a new journal.
 pub(crate) struct Start<'a> {
     pub(crate) inputs: Inputs<'a>,
@@ -423,7 +420,7 @@ impl Recorder {
             ignored,
         };
         let withheld = |reason| (String::new(), Some(reason), status);
-        if AGAIN.contains(&action) || result.is_predicted() {
+        if crate::action::is_repeated_on_resume(action) || result.is_predicted() {
             return withheld(Withheld::Again);
         }
         if no_log || result.is_secret() {

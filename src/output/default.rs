@@ -52,8 +52,8 @@ pub(super) struct DefaultOutput {
     arguments: bool,
     /// Whether failures are text for a person.
     is_readable: bool,
-    /// Whether to follow ansible-core 2.18.
-    is_classic: bool,
+    /// Whether a censored loop looks the same as a task without one.
+    hides_censored_loops: bool,
     /// Titles of tasks, printed before their first line of output.
     titles: HashMap<u64, String>,
     /// Task whose title was printed last.
@@ -83,7 +83,7 @@ impl DefaultOutput {
                 && dialect == Dialect::Standard
                 && setup.settings.verbosity == 0
                 && !["result_format", "pretty_results"].iter().any(|name| setup.given(name).is_some()),
-            is_classic: setup.settings.compat == windlass_template::Compat::V2_18,
+            hides_censored_loops: setup.settings.compat.shows_censored_loops_as_tasks(),
             titles: HashMap::new(),
             titled: None,
         })
@@ -184,8 +184,7 @@ impl DefaultOutput {
                 self.printer.report(report, self.failed);
             }
         }
-        // In ansible-core 2.18 a censored loop looks the same as a task without one.
-        if event.looped && !(self.is_classic && event.result.has("censored")) {
+        if event.looped && !(self.hides_censored_loops && event.result.has("censored")) {
             return self.summary(event);
         }
         let item = event.item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();

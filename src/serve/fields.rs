@@ -173,7 +173,7 @@ impl Field {
         let mut spec = Map::new();
         spec.insert(self.name.clone(), self.spec.clone());
         let value = value.map(windlass_template::from_json);
-        argument_problems(&windlass_template::from_json(&Json::Object(spec)), Compat::V2_19, &|_| Ok(value.clone()))
+        argument_problems(&windlass_template::from_json(&Json::Object(spec)), Compat::default(), &|_| Ok(value.clone()))
     }
 
     /// The field for its page, with the text that was given, or else the default.

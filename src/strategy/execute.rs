@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::Semaphore;
 use windlass_inventory::Inventory;
-use windlass_template::{Compat, Context, Value, Variables};
+use windlass_template::{Context, Value, Variables};
 use windlass_yaml::{Key, Node};
 
 use super::item::{ItemOutcome, censored};
@@ -199,8 +199,7 @@ impl TaskOnHost {
         }
     }
 
-    /// Result of a task whose loop cannot be evaluated. It has no `changed`; before 2.19, neither has an undefined
-    /// variable.
+    /// Result of a task whose loop cannot be evaluated. It has no `changed`, unless a variable is undefined.
     pub(super) fn without_loop(&self, failure: Failure) -> TaskResult {
         let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
         let failure = match self.unknown_part(failure, "its loop") {
@@ -208,7 +207,7 @@ impl TaskOnHost {
             Err(failure) => failure,
         };
         let mut result = failure.into_result(self.shared.run.settings.compat);
-        if !is_undefined || self.shared.run.settings.compat == Compat::V2_18 {
+        if !is_undefined || self.shared.run.settings.compat.lacks_changed_when_undefined() {
             result.remove("changed");
         }
         result
@@ -300,8 +299,8 @@ impl TaskOnHost {
     /// Label of an item in the output. Fails if `loop_control.label` cannot be rendered.
     pub(super) fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> Result<String, Failure> {
         if no_log {
-            let is_classic = self.shared.run.settings.compat == Compat::V2_18;
-            return Ok(if is_classic { "None" } else { CENSORED }.to_owned());
+            let is_none = self.shared.run.settings.compat.labels_censored_items_none();
+            return Ok(if is_none { "None" } else { CENSORED }.to_owned());
         }
         match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
             Some(node) if node.as_str() != Some("") => {
@@ -452,9 +451,7 @@ impl TaskOnHost {
 
     /// Error message with its location: the position in the template if known, else the task.
     fn report(&self, result: &TaskResult, status: Status, looped: bool, no_log: bool) -> Option<String> {
-        // Ansible prints this since 2.19, and older parsers of the output do not expect it. With `compat` 2.18 it
-        // appears only when Ansible's own message is not enough to find the mistake.
-        if self.shared.run.settings.compat == Compat::V2_18 && !result.is_bare() {
+        if self.shared.run.settings.compat.hides_positions() && !result.is_bare() {
             return None;
         }
         let told = looped && result.get("results").is_some_and(|results| results.len() != Some(0));

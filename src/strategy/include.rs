@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::{IndexMap, IndexSet};
-use windlass_template::{Compat, Context, Value, Variable, Variables};
+use windlass_template::{Context, Value, Variable, Variables};
 use windlass_yaml::{Key, Node};
 
 use super::execute::{CENSORED, Part, Shared, TaskOnHost};
@@ -118,8 +118,7 @@ impl TaskOnHost {
                     None
                 }
                 Ok(Err(skipped)) => Some(skipped),
-                // 2.18 abandons the whole loop.
-                Err(failure) if compat == Compat::V2_18 => {
+                Err(failure) if compat.ends_loops_at_failing_items() => {
                     return Asked { wanted: Vec::new(), result: self.not_asked(failure), looped: false };
                 }
                 Err(failure) => Some(self.not_asked(failure)),
@@ -150,7 +149,7 @@ impl TaskOnHost {
         };
         let compat = self.shared.run.settings.compat;
         let mut result = failure.into_result(compat);
-        if compat == Compat::V2_18 {
+        if compat.lacks_changed_when_undefined() {
             result.remove("changed");
         }
         result

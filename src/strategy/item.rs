@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_bounds::child;
-use windlass_template::{Compat, Context, ErrorKind, Value, Variable, Variables};
+use windlass_template::{Context, ErrorKind, Value, Variable, Variables};
 use windlass_yaml::Node;
 
 use super::ahead::Ahead;
@@ -50,7 +50,7 @@ pub(super) struct ItemOutcome {
     pub(super) delegate: Option<String>,
     /// Variables of the item.
     pub(super) context: Context,
-    /// An expression failed to evaluate; 2.18 then abandons the whole loop.
+    /// An expression failed to evaluate, so that the whole loop is abandoned.
     pub(super) ends_loop: bool,
 }
 
@@ -70,34 +70,32 @@ impl TaskOnHost {
         outcome: Result<TaskResult, Failure>,
         args: Option<Arguments>,
     ) -> ItemOutcome {
-        // For 2.18 a division by zero is not a template error: the item fails like any other.
-        let ends_loop = self.shared.run.settings.compat == Compat::V2_18
+        // A division by zero is not a template error: the item fails like any other.
+        let compat = self.shared.run.settings.compat;
+        let ends_loop = compat.ends_loops_at_failing_items()
             && args.is_none()
             && matches!(&outcome, Err(Failure::Evaluation(error)) if *error.kind() != ErrorKind::Division);
         let mut result = match outcome {
             Ok(result) => result,
             Err(failure) => {
-                let compat = self.shared.run.settings.compat;
                 let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
                 let of_argument = match &failure {
                     Failure::Evaluation(error) if error.is_undefined() => error.undefined_option(),
                     _ => None,
                 };
                 let mut result = failure.into_result(compat);
-                // Before 2.19 a result with an undefined variable had no `changed`, except for errors inside a template
-                // file.
+                // An error inside a template file has `changed` all the same.
                 let is_in_file = args.is_some() && self.task.short_action() == "template";
-                if is_undefined && !is_in_file && compat == Compat::V2_18 {
+                if is_undefined && !is_in_file && compat.lacks_changed_when_undefined() {
                     result.remove("changed");
                 }
-                if let (Some(message), Compat::V2_18) = (of_argument, compat) {
+                if let Some(message) = of_argument.filter(|_| compat.names_undefined_options()) {
                     result.set("msg", message);
                 }
                 result
             }
         };
-        // Ansible's action plugins skip these without adding `failed`.
-        let is_left_out = result.is_skipped() && matches!(self.task.short_action(), "script" | "unarchive");
+        let is_left_out = result.is_skipped() && action::skips_bare(self.task.short_action());
         let is_judged = result.get("skip_reason").is_none() && !result.is_given_up() && !is_left_out;
         if is_judged && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);

@@ -67,7 +67,7 @@ impl TaskOnHost {
 
     fn lookup_items(&self, context: &Context, lookup: &str, terms: &Node) -> Result<Vec<Value>, Failure> {
         let short = crate::playbook::short_name(lookup);
-        let is_classic = self.shared.run.settings.compat == windlass_template::Compat::V2_18;
+        let loops_over_keys = short == "items" && self.shared.run.settings.compat.loops_over_keys();
         let rendered = match short {
             // `first_found` skips terms that are undefined, just as it skips files that do not exist.
             "first_found" => context.render_defined(terms)?,
@@ -78,10 +78,7 @@ impl TaskOnHost {
         }
         let terms: Vec<Value> = match rendered.kind() {
             minijinja::value::ValueKind::Seq => rendered.try_iter().into_iter().flatten().collect(),
-            // 2.18 iterates over any value; for a mapping that yields its keys.
-            minijinja::value::ValueKind::Map if is_classic && short == "items" => {
-                rendered.try_iter().into_iter().flatten().collect()
-            }
+            minijinja::value::ValueKind::Map if loops_over_keys => rendered.try_iter().into_iter().flatten().collect(),
             _ => vec![rendered],
         };
         let items = context.lookup(lookup, &terms, &windlass_template::LookupOptions::new())?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use indexmap::IndexMap;
 use rpds::HashTrieMapSync;
-use windlass_template::{Compat, Context};
+use windlass_template::Context;
 use windlass_yaml::{Mapping, Node};
 
 use super::batch::batches;
@@ -331,8 +331,7 @@ impl PlaybookRun {
             Some(node) => given(&context, node).is_ok_and(|value| value.is_some_and(|value| truth(&value))),
             None => settings.force_handlers,
         };
-        // Up to 2.18, handlers run whatever tags are skipped.
-        let flush_tag = if settings.compat == Compat::V2_18 { UNSELECTED } else { "always" };
+        let flush_tag = if settings.compat.flushes_despite_tags() { UNSELECTED } else { "always" };
         let (block, without_facts, last_flush) = whole_play(play, gather, force_handlers, flush_tag);
         let strategy = match play.frame.keywords.get("strategy") {
             Some(node) => {
@@ -488,8 +487,7 @@ fn shuffle(hosts: &mut [Arc<str>]) {
 pub(super) fn play_name(play: &Play, context: &Context) -> String {
     match play.frame.keywords.get("name") {
         Some(node) => context.render_tolerant(node),
-        // Since 2.19 a name built from a list of hosts is not a template.
-        None if play.hosts.as_list().is_some() && context.engine().options().compat == Compat::V2_19 => {
+        None if play.hosts.as_list().is_some() && !context.engine().options().compat.renders_names_of_host_lists() => {
             play.name.clone()
         }
         None => {

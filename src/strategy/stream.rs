@@ -209,7 +209,7 @@ impl Batch {
                 pending.extend(ALWAYS_PENDING.iter().map(|name| Arc::from(*name)));
             }
             pending.extend(task.register.iter().cloned());
-            if task.short_action() == "set_fact" {
+            if action::sets_arguments(task.short_action()) {
                 pending.extend(task.args.string_entries().map(|(name, _)| Arc::from(name)));
                 pending.insert(Arc::from("ansible_facts"));
             }
@@ -250,10 +250,9 @@ impl Batch {
     fn may_go_ahead(&self, task: &Arc<Task>) -> bool {
         let action = task.short_action();
         let is_literal = |node: &Node| node.as_str().is_none_or(|text| !text.contains("{{"));
-        let does_nothing_else = match action {
-            "assert" | "debug" | "fail" => true,
-            "set_fact" => task.args_template.is_none() && task.args.iter().all(|(key, _)| is_literal(&key.as_node())),
-            _ => self.shared.is_one_request(task),
+        let does_nothing_else = match action::sets_arguments(action) {
+            true => task.args_template.is_none() && task.args.iter().all(|(key, _)| is_literal(&key.as_node())),
+            false => action::only_reports(action) || self.shared.is_one_request(task),
         };
         does_nothing_else
             && !task.handler

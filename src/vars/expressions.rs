@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_inventory::Expressions;
-use windlass_template::{Compat, Context, Engine, Scope, Variable, to_json};
+use windlass_template::{Context, Engine, Scope, Variable, to_json};
 use windlass_yaml::{Mapping, Node, Value};
 
 /// The template engine as inventories use it.
@@ -68,8 +68,7 @@ impl Expressions for InventoryExpressions {
     fn evaluate(&self, expression: &Node, variables: &Arc<Mapping>) -> Result<Node, String> {
         match expression.as_str() {
             Some(text) if let Some(node) = passed_through(text, variables) => Ok(node),
-            // Before 2.19 an expression was rendered as a template in braces.
-            Some(text) if self.0.options().compat == Compat::V2_18 => {
+            Some(text) if self.0.options().compat.renders_inventory_expressions() => {
                 let template = expression.reworded(format!("{{{{{text}}}}}"));
                 data(self.over(variables).render(&template), expression)
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use minijinja::value::{Enumerator, Object, ObjectRepr};
-use windlass_template::{Compat, Value};
+use windlass_template::Value;
 
 use super::world::World;
 
@@ -49,9 +49,9 @@ impl Object for OneHost {
         let name = key.as_str()?;
         // A variable that fails to evaluate becomes an invalid value; only its users see the error.
         let context = self.world.host_context(&self.name);
-        let value = match self.world.run.settings.compat {
-            Compat::V2_18 => context.variable_as_far_as_defined(name),
-            Compat::V2_19 => context.variable(name),
+        let value = match self.world.run.settings.compat.keeps_undefined_in_hostvars() {
+            true => context.variable_as_far_as_defined(name),
+            false => context.variable(name),
         };
         match value {
             Ok(value) => value,

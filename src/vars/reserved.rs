@@ -26,12 +26,11 @@ fn is_reserved(name: &str) -> bool {
 
 /// Warning for a reserved variable name; `None` if the name is free.
 pub(crate) fn warning(name: &str, span: &Span, compat: Compat) -> Option<String> {
-    // In 2.18, `omit` was an ordinary variable.
-    if !is_reserved(name) || (name == "omit" && compat == Compat::V2_18) {
+    if !is_reserved(name) || (name == "omit" && compat.allows_variable_omit()) {
         return None;
     }
-    Some(match (compat, span.is_located()) {
-        (Compat::V2_18, _) => format!("Found variable using reserved name: {name}"),
+    Some(match (compat.warns_of_reserved_names_only(), span.is_located()) {
+        (true, _) => format!("Found variable using reserved name: {name}"),
         (_, true) => format!("Found variable using reserved name '{name}'. It is set at {span}."),
         (_, false) => format!("Found variable using reserved name '{name}'."),
     })

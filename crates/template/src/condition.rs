@@ -6,7 +6,6 @@ use windlass_yaml::{Node, Value as Yaml};
 use crate::classic;
 use crate::compile::{self, Compiled};
 use crate::context::{Context, Inner};
-use crate::engine::Compat;
 use crate::error::{Error, ErrorKind};
 use crate::lazy::{LazyDict, LazyList};
 use crate::plain::finish;
@@ -33,8 +32,8 @@ const INDIRECTIONS: usize = 20;
 impl Context {
     /// Evaluates a condition: a boolean, an expression, or a list of conditions that must all be true.
     ///
-    /// An expression must yield a boolean; with [`Compat::V2_18`], any value has Python's truth. A text that is a
-    /// template as a whole may also name a variable that holds the expression, if that is the project's text.
+    /// An expression must yield a boolean, unless [`crate::Compat::takes_any_truth`]. A text that is a template as a
+    /// whole may also name a variable that holds the expression, if that is the project's text.
     pub fn condition(&self, node: &Node) -> Result<bool, Error> {
         self.judged(node, 0)
     }
@@ -70,9 +69,9 @@ impl Context {
         let written = node.scalar_text().unwrap_or_default();
         self.inner().condition(node, node, depth).map_err(|error| {
             let error = error.without_sentence();
-            let error = match self.inner().compat() {
-                Compat::V2_18 => classic::of_template(error, &written).in_classic_words().of_condition(&written),
-                Compat::V2_19 => error,
+            let error = match self.inner().compat().words_template_errors() {
+                true => classic::of_template(error, &written).in_classic_words().of_condition(&written),
+                false => error,
             };
             self.inner().suggest(error.with_expression(&written).with_span(&node.span))
         })
@@ -82,12 +81,11 @@ impl Context {
 impl Inner {
     /// Evaluates a condition. `written` is the original one if `node` was reached through a reference.
     fn condition(self: &Arc<Self>, node: &Node, written: &Node, depth: usize) -> Result<bool, Error> {
-        let classic = self.compat() == Compat::V2_18;
+        let compat = self.compat();
         let lenient = self.takes_any_truth();
         let text = match &node.value {
             Yaml::Bool(value) => return Ok(*value),
             Yaml::String(text) => text.trim(),
-            Yaml::Null if classic => return Ok(true),
             Yaml::Null => "",
             Yaml::Literal(_) => {
                 return Err(Error::new(
@@ -105,7 +103,7 @@ impl Inner {
                 Err(Error::new(ErrorKind::Conditional, "The condition is empty, which is not allowed."))
             };
         }
-        if classic && depth == 0 && has_tags(text) {
+        if compat.warns_of_delimiters_in_conditions() && depth == 0 && has_tags(text) {
             self.warn(format!(
                 "conditional statements should not include jinja2 templating delimiters such as {{{{ }}}} or {{% %}}. Found: {text}"
             ));
@@ -116,7 +114,7 @@ impl Inner {
             {
                 return self.condition(&inner, written, depth + 1);
             }
-            if classic {
+            if compat.renders_templates_in_conditions() {
                 return self.condition_with_templates(text);
             }
             let value = finish(&self.text(text)?)?;
@@ -127,7 +125,7 @@ impl Inner {
             }
             return self.judge(&value, Maker::Template);
         }
-        if classic && is_template(text) {
+        if compat.renders_templates_in_conditions() && is_template(text) {
             return self.condition_with_templates(text);
         }
         if is_template(text) && text.starts_with('{') {
@@ -136,7 +134,7 @@ impl Inner {
             ));
         }
         let expression = compile::condition(text)?;
-        if expression.embeds && !classic {
+        if expression.embeds && !compat.renders_templates_in_conditions() {
             let what = "Jinja constant strings should not contain embedded templates.";
             let end = "This feature will be disabled by default in ansible-core 2.23.";
             self.warn(format!("{what} {end}{}", place(written)));
@@ -186,7 +184,7 @@ impl Inner {
         {
             return self.expression(&*compile::expression(inner)?, None);
         }
-        if self.compat() == Compat::V2_19 {
+        if !self.compat().evaluates_templates_as_expressions() {
             return Err(Error::new(ErrorKind::Conditional, UNTRUSTED));
         }
         // Names may be composed, as in `ansible_{{ interface }}.mtu`, if the result is only a path.
@@ -230,7 +228,7 @@ impl Inner {
         if value.kind() == ValueKind::Bool {
             return Ok(value.is_true());
         }
-        if self.compat() == Compat::V2_18 {
+        if self.compat().takes_text_of_templates() {
             let word = value.as_str().filter(|_| maker == Maker::Template).map(str::trim);
             return Ok(match word {
                 Some("False" | "false") => false,

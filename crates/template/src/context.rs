@@ -9,8 +9,9 @@ use indexmap::IndexMap;
 use minijinja::{State, Value};
 use windlass_yaml::{Node, Span, Value as Yaml};
 
+use crate::compat::Compat;
 use crate::compile::{self, Compiled, CompiledPart, Expression};
-use crate::engine::{Compat, Engine, TemplateOptions};
+use crate::engine::{Engine, TemplateOptions};
 use crate::error::{Error, ErrorKind};
 use crate::header;
 use crate::lazy::{LazyDict, LazyList, scalar};
@@ -117,7 +118,7 @@ impl Inner {
 
     /// Whether conditions follow Python's truth, with an empty condition being true.
     pub(crate) fn takes_any_truth(&self) -> bool {
-        self.compat() == Compat::V2_18 || self.engine.options().allow_broken_conditionals
+        self.compat().takes_any_truth() || self.engine.options().allow_broken_conditionals
     }
 
     /// A variable as defined, not yet rendered.
@@ -268,17 +269,17 @@ impl Inner {
             Compiled::Text(value) => return Ok(value.clone()),
             Compiled::Single(expression) => {
                 let value = self.expression(expression, files)?;
-                return match self.compat() {
-                    Compat::V2_19 => Ok(value),
-                    Compat::V2_18 if classic::keeps_text(&expression.written) => Ok(classic::kept(value)),
-                    Compat::V2_18 if self.is_native() => classic::native(&value),
-                    Compat::V2_18 => classic::single(&value, self.is_plain_variable(expression)),
+                return match self.compat().renders_to_text() {
+                    false => Ok(value),
+                    true if classic::keeps_text(&expression.written) => Ok(classic::kept(value)),
+                    true if self.is_native() => classic::native(&value),
+                    true => classic::single(&value, self.is_plain_variable(expression)),
                 };
             }
             Compiled::Parts(parts) => {
                 let value = self.concatenate(parts, files)?;
                 if let Some(CompiledPart::Expression(last)) = parts.last()
-                    && self.compat() == Compat::V2_18
+                    && self.compat().renders_to_text()
                     && classic::keeps_text(&last.written)
                 {
                     return Ok(classic::kept(value));
@@ -292,10 +293,10 @@ impl Inner {
 
     /// Converts the output of a template or macro to the types of the followed ansible-core version.
     pub(crate) fn printed(&self, value: Value) -> Result<Value, Error> {
-        match self.compat() {
-            Compat::V2_19 => Ok(value),
-            Compat::V2_18 if self.is_native() => classic::native(&value),
-            Compat::V2_18 => classic::single(&value, false),
+        match self.compat().renders_to_text() {
+            false => Ok(value),
+            true if self.is_native() => classic::native(&value),
+            true => classic::single(&value, false),
         }
     }
 
@@ -342,7 +343,7 @@ impl Inner {
         }
         let mut text = String::new();
         for value in &values {
-            text.push_str(&shown_as(value, self.compat() == Compat::V2_18)?);
+            text.push_str(&shown_as(value, self.compat().prints_tuples())?);
             limits::text(text.len())?;
         }
         Ok(Value::from(text))
@@ -378,7 +379,7 @@ impl Inner {
 
     /// Words an error like the followed ansible-core version, and suggests the nearest name for an undefined variable.
     pub(crate) fn suggest(&self, error: Error) -> Error {
-        let error = if self.compat() == Compat::V2_18 { error.in_classic_words() } else { error };
+        let error = if self.compat().words_template_errors() { error.in_classic_words() } else { error };
         let ErrorKind::Undefined { name } = error.kind() else { return error };
         if name.is_empty() || name.contains(['.', '[']) || error.hint().is_some() || self.raw(name).is_some() {
             return error;
@@ -456,7 +457,7 @@ impl Context {
     fn complete(&self, result: Result<Value, Error>, text: Option<&str>, span: &Span) -> Result<Value, Error> {
         result.and_then(|value| finish(&value)).map_err(|error| {
             let error = match text {
-                Some(text) if self.0.compat() == Compat::V2_18 => {
+                Some(text) if self.0.compat().words_template_errors() => {
                     classic::of_template(error, text).with_expression(text)
                 }
                 Some(text) => error.with_expression(text),
@@ -523,8 +524,7 @@ impl Context {
         if matches!(node.value, Yaml::Literal(_)) || !is_template(text) {
             return text.to_owned();
         }
-        // Up to 2.18, the whole text stays as written.
-        if self.0.compat() == Compat::V2_18 {
+        if self.0.compat().keeps_failing_names_whole() {
             return self.render_to_string(node).unwrap_or_else(|_| text.to_owned());
         }
         let shown_or = |value: Result<Value, Error>, written: String| {
@@ -553,14 +553,14 @@ impl Context {
 
     /// Evaluates an expression of the project, as if written between `{{` and `}}`. If it is a template of one variable
     /// with the project's text, that text is the expression. A template's result is data and is refused as an
-    /// expression; with [`Compat::V2_18`], it is the value, or the path of a variable.
+    /// expression, unless [`Compat::evaluates_templates_as_expressions`].
     pub fn evaluate(&self, expression: &Node) -> Result<Value, Error> {
         let written = expression.scalar_text().unwrap_or_default();
         self.complete(self.0.evaluate(expression), Some(&written), &expression.span)
     }
 
-    /// The value of a variable as another host sees it in ansible-core 2.18: a text that needs something undefined
-    /// stays as written.
+    /// The value of a variable as another host sees it with [`Compat::keeps_undefined_in_hostvars`]: a text that needs
+    /// something undefined stays as written.
     pub fn variable_as_far_as_defined(&self, name: &str) -> Result<Option<Value>, Error> {
         let value = self.variable(name);
         let is_defined = match &value {

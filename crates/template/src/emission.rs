@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::limits;
 use crate::mark::{self, is_omit};
 use crate::operators::shown_as;
-use crate::registry::is_classic;
+use crate::registry::compat;
 
 thread_local! {
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
@@ -32,11 +32,11 @@ pub(crate) fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Va
     if value.is_none() || is_omit(value) {
         return Ok(());
     }
-    if mark::is_undefined(value) && !is_classic(state) && leaves(value) {
+    if mark::is_undefined(value) && !compat(state).fails_at_undefined_output() && leaves(value) {
         return Ok(());
     }
     let is_container = matches!(value.kind(), ValueKind::Seq | ValueKind::Map);
-    let text = shown_as(value, is_container && is_classic(state))?;
+    let text = shown_as(value, is_container && compat(state).prints_tuples())?;
     let total = FRAMES.with_borrow_mut(|frames| {
         let Some(frame) = frames.last_mut() else { return text.len() };
         match frame.printed {

@@ -8,21 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_vault::Secrets;
 
+use crate::compat::Compat;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::plugins::Plugins;
 use crate::scope::Scope;
 use crate::settings::Settings;
-
-/// Version of ansible-core whose types and conditionals to follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Compat {
-    /// ansible-core 2.18 and earlier.
-    V2_18,
-    /// ansible-core 2.19 and later.
-    #[default]
-    V2_19,
-}
 
 /// Options of a run's engine.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use windlass_yaml::{Source, Span, Text};
 
 use crate::compile;
 use crate::context::Context;
-use crate::engine::{Compat, TemplateOptions};
+use crate::engine::TemplateOptions;
 use crate::error::Error;
 use crate::header;
 use crate::operators::shown_as;
@@ -17,26 +17,23 @@ impl Context {
     /// the end are kept. The search paths apply to included templates.
     pub fn template(&self, text: &Text, name: &str, options: &TemplateOptions) -> Result<String, Error> {
         let given = options;
-        let (body, options) =
-            header::split(text, given, self.inner().compat(), &|sentence| self.inner().warn(sentence))?;
+        let compat = self.inner().compat();
+        let (body, options) = header::split(text, given, compat, &|sentence| self.inner().warn(sentence))?;
         let starts = [&options.block.0, &options.variable.0, &options.comment.0];
-        // ansible-core 2.18, and every version if the file has a header, normalizes newlines even if nothing is
-        // evaluated.
-        let as_it_is = self.inner().compat() == Compat::V2_19 && body.len() == text.len();
+        // If the file has a header, every version normalizes newlines even if nothing is evaluated.
+        let as_it_is = !compat.normalizes_plain_files() && body.len() == text.len();
         if as_it_is && !starts.iter().any(|start| body.contains(start.as_str())) {
             return Ok(body.to_owned());
         }
-        let is_classic = self.inner().compat() == Compat::V2_18;
-        // Since 2.19, the header does not affect restored newlines, and nothing is restored if nothing was rendered.
-        let newline = if is_classic { options.newline_sequence.clone() } else { given.newline_sequence.clone() };
+        let newline = if compat.restores_newlines_of_header() { &options } else { given }.newline_sequence.clone();
         let options = Arc::new(options);
         let render = || -> Result<String, Error> {
             let compiled = compile::file(body, &options)?;
             let value = self.inner().render_file(&compiled, &options)?;
             let rendered = match value.is_none() {
-                true if !is_classic => return Ok(String::new()),
+                true if !compat.restores_newlines_of_nothing() => return Ok(String::new()),
                 true => Value::from(""),
-                false => Value::from(shown_as(&value, is_classic)?),
+                false => Value::from(shown_as(&value, compat.prints_tuples())?),
             };
             Ok(restore_newlines(rendered, body, &newline).as_str().unwrap_or_default().to_owned())
         };

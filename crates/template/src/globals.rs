@@ -8,7 +8,6 @@ use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, ValueKind, 
 use minijinja::{State, Value};
 
 use crate::context::{Context, Inner};
-use crate::engine::Compat;
 use crate::error::{Error, ErrorKind};
 use crate::mark::{self, mark};
 use crate::operators;
@@ -57,8 +56,7 @@ struct Variables(Weak<Inner>);
 impl Object for Variables {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let (context, name) = (self.0.upgrade()?, key.as_str()?);
-        // Up to 2.18, a template is returned as written.
-        if context.compat() == Compat::V2_18
+        if context.compat().keeps_templates_in_vars()
             && let Some(Variable::Text(node)) = context.raw(name)
             && let Some(text) = node.as_str().filter(|text| is_template(text))
         {

@@ -4,7 +4,8 @@ use minijinja::value::ValueKind;
 use windlass_yaml::PythonLiteral;
 
 use crate::classic;
-use crate::engine::{Compat, TemplateOptions};
+use crate::compat::Compat;
+use crate::engine::TemplateOptions;
 use crate::error::Error;
 
 /// Prefix of the line.
@@ -26,7 +27,7 @@ const OPTIONS: [&str; 12] = [
     "variable_start_string",
 ];
 
-/// Splits the header from a template and applies it. Up to 2.18, an unknown option only causes a warning.
+/// Splits the header from a template and applies it.
 pub(crate) fn split<'a>(
     text: &'a str,
     options: &TemplateOptions,
@@ -46,14 +47,15 @@ pub(crate) fn split<'a>(
             )));
         };
         let key = key.trim();
-        if compat == Compat::V2_18 && !OPTIONS.contains(&key) {
+        if compat.accepts_any_header() && !OPTIONS.contains(&key) {
             tell(format!("Could not find Jinja2 environment setting to override: '{key}'"));
             continue;
         }
         apply(&mut options, key, value.trim(), compat)?;
     }
     let TemplateOptions { block, variable, comment, .. } = &options;
-    if compat == Compat::V2_19 && (block.0 == variable.0 || variable.0 == comment.0 || comment.0 == block.0) {
+    let are_different = block.0 != variable.0 && variable.0 != comment.0 && comment.0 != block.0;
+    if !are_different && !compat.accepts_any_header() {
         return Err(Error::syntax("Block, variable and comment start strings must be different."));
     }
     Ok((body, options))
@@ -67,8 +69,7 @@ fn apply(options: &mut TemplateOptions, key: &str, written: &str, compat: Compat
     let value = PythonLiteral::read(written)
         .and_then(classic::alone)
         .ok_or_else(|| wrong("a literal of Python, such as True or '[['"))?;
-    // ansible-core 2.18 accepts any value as a boolean.
-    let flag = || match value.kind() == ValueKind::Bool || compat == Compat::V2_18 {
+    let flag = || match value.kind() == ValueKind::Bool || compat.accepts_any_header() {
         true => Ok(value.is_true()),
         false => Err(wrong("True or False")),
     };
@@ -79,7 +80,8 @@ fn apply(options: &mut TemplateOptions, key: &str, written: &str, compat: Compat
         "lstrip_blocks" => options.lstrip_blocks = flag()?,
         "newline_sequence" => {
             options.newline_sequence = text()?;
-            if compat == Compat::V2_19 && !matches!(options.newline_sequence.as_str(), "\n" | "\r\n" | "\r") {
+            let is_newline = matches!(options.newline_sequence.as_str(), "\n" | "\r\n" | "\r");
+            if !is_newline && !compat.accepts_any_header() {
                 return Err(wrong(r"one of ('\n', '\r\n', '\r')"));
             }
         }

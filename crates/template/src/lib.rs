@@ -21,6 +21,7 @@ pub mod tests;
 
 pub mod about;
 mod classic;
+mod compat;
 mod compile;
 mod condition;
 mod context;
@@ -55,9 +56,10 @@ pub mod uses;
 
 pub use minijinja::Value;
 
+pub use crate::compat::Compat;
 pub use crate::context::Context;
 pub use crate::data::{data, data_of};
-pub use crate::engine::{Compat, Engine, Options, Revealed, TemplateOptions};
+pub use crate::engine::{Engine, Options, Revealed, TemplateOptions};
 pub use crate::error::{Error, ErrorKind};
 pub use crate::json::{Edited, from_json, to_json};
 pub use crate::mark::{failed, is_omit, is_undefined, omit, undefined, unknown, unknown_reason};

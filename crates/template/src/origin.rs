@@ -64,19 +64,19 @@ impl Context {
 
 /// `path | type_debug`.
 pub(crate) fn type_debug(state: &mut State<'_, '_>, value: &Value, path: &Value) -> Result<Value, minijinja::Error> {
-    match Context::from_state(state).filter(|_| registry::is_classic(state)) {
+    match Context::from_state(state).filter(|context| context.inner().compat().traces_origins()) {
         Some(context) if value.kind() == ValueKind::String => Ok(Value::from(class_at(&context, value, path))),
         _ => registry::apply_filter(state, "type_debug", std::slice::from_ref(value)),
     }
 }
 
-/// `path.__class__`. Since 2.19, templates run in Jinja's sandbox, which has no classes.
+/// `path.__class__`, which Jinja's sandbox refuses.
 pub(crate) fn class_attribute(
     state: &mut State<'_, '_>,
     value: &Value,
     path: &Value,
 ) -> Result<Value, minijinja::Error> {
-    match Context::from_state(state).filter(|_| registry::is_classic(state)) {
+    match Context::from_state(state).filter(|context| context.inner().compat().has_class_attribute()) {
         Some(context) => Ok(Value::from_object(Class(class_at(&context, value, path)))),
         None => {
             mark::check(value)?;

@@ -8,8 +8,8 @@ use minijinja::value::Kwargs;
 use minijinja::{State, Value};
 
 use crate::classic;
+use crate::compat::Compat;
 use crate::context::Context;
-use crate::engine::Compat;
 use crate::error::{Error, ErrorKind};
 use crate::filters::FILTERS;
 use crate::lazy::is_lazy;
@@ -78,14 +78,14 @@ pub(crate) fn apply_filter(
     if name == "format"
         && let Some((template, values)) = arguments.split_first()
         && let Some(text) = template.as_str()
-        && is_classic(state)
+        && compat(state).formats_undefined()
     {
         let mut arguments = percent::with_representations(text, values);
         arguments.insert(0, template.clone());
         return call(state, filters(), PluginKind::Filter, name, &arguments);
     }
     let answer = call(state, filters(), PluginKind::Filter, name, arguments)?;
-    Ok(if classic::gives_text(name) && is_classic(state) { classic::kept(answer) } else { answer })
+    Ok(if classic::gives_text(name) && compat(state).renders_to_text() { classic::kept(answer) } else { answer })
 }
 
 /// Calls a test by name, as `select('name')` does.
@@ -101,23 +101,22 @@ pub(crate) fn apply_test(
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
-    // Up to 2.18, these tests are false for an undefined value.
     if let Some(first) = arguments.first()
         && mark::is_undefined(first)
         && matches!(
             name,
             "mapping" | "string" | "number" | "integer" | "float" | "boolean" | "none" | "true" | "false" | "sequence"
         )
-        && is_classic(state)
+        && compat(state).tests_types_of_undefined()
     {
         return Ok(Value::from(false));
     }
     call(state, tests(), PluginKind::Test, name, arguments)
 }
 
-/// Whether the evaluation follows ansible-core 2.18.
-pub(crate) fn is_classic(state: &State<'_, '_>) -> bool {
-    Context::from_state(state).is_some_and(|context| context.engine().options().compat == Compat::V2_18)
+/// Version of ansible-core that the evaluation follows.
+pub(crate) fn compat(state: &State<'_, '_>) -> Compat {
+    Context::from_state(state).map(|context| context.inner().compat()).unwrap_or_default()
 }
 
 pub(crate) type Table = HashMap<String, Callable>;
@@ -140,7 +139,7 @@ fn call(
     match native {
         Some(callable) => callable.call(state, name, arguments),
         None => {
-            if is_classic(state) {
+            if compat(state).words_template_errors() {
                 return Err(Error::syntax(classic::not_loaded(name)).into());
             }
             let hint = closest(name, table.keys().map(String::as_str));
@@ -168,10 +167,9 @@ impl Callable {
             }
             if let Some((first, rest)) = arguments.split_first()
                 && is_lazy(first)
-                && is_classic(state)
+                && compat(state).is_undefined_with_any_part()
                 && let Some(undefined) = undefined_within(&settled(first))
             {
-                // Up to 2.18, a variable that contains an undefined value is undefined as a whole.
                 let arguments: Vec<Value> = std::iter::once(undefined).chain(rest.iter().cloned()).collect();
                 return Ok(answer(self.function.call(state, &arguments)));
             }

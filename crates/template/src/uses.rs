@@ -1,7 +1,8 @@
 //! Names that a text uses, found without evaluating it, for static checks.
 
+use crate::compat::Compat;
 use crate::compile;
-use crate::engine::{Compat, TemplateOptions};
+use crate::engine::TemplateOptions;
 use crate::error::Error;
 use crate::plugins::PluginKind;
 use crate::syntax::{Escapes, Kind, Piece, Token, is_template, scan, tokenize};
@@ -94,7 +95,7 @@ fn find(text: &str, form: Form) -> Result<Uses, Error> {
         return Ok(found);
     }
     let usual = TemplateOptions::default();
-    let (body, options) = header::split(text, &usual, Compat::V2_19, &|_| ())?;
+    let (body, options) = header::split(text, &usual, Compat::default(), &|_| ())?;
     match is_file {
         true => drop(compile::file(body, &options)?),
         false => drop(compile::text(text)?),

@@ -20,9 +20,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use windlass_protocol::{Become, Event, FrameDecoder, Reply, Request, ToExecutor, write_frame};
 
-use super::{Refusal, start::Parts};
+use super::{Refusal, Replies, answer, start::Parts};
 use crate::lock::lock;
-use crate::serve::{Session, interrupted};
+use crate::run::interrupted;
 
 /// Bytes of the executor's standard error to keep for messages.
 const SAID: usize = 4096;
@@ -42,7 +42,7 @@ pub(crate) struct Elevated {
 
 impl Elevated {
     /// Takes over a started executor, and reads its replies from then on.
-    pub(crate) fn new(parts: Parts, who: &Become, session: &Arc<Session>) -> Result<Arc<Elevated>, Refusal> {
+    pub(crate) fn new(parts: Parts, who: &Become, replies: &Arc<dyn Replies>) -> Result<Arc<Elevated>, Refusal> {
         let Parts { child, input, output, errors, decoder } = parts;
         let said = Arc::new(Mutex::new(Vec::new()));
         let elevated = Arc::new(Elevated {
@@ -59,8 +59,8 @@ impl Elevated {
         if let Some(errors) = errors {
             thread::Builder::new().name("become stderr".into()).spawn(move || listen(errors, &said)).map_err(refuse)?;
         }
-        let (reader, session) = (Arc::clone(&elevated), Arc::clone(session));
-        let relay = move || reader.relay(&session, output, decoder);
+        let (reader, replies) = (Arc::clone(&elevated), Arc::clone(replies));
+        let relay = move || reader.relay(&*replies, output, decoder);
         thread::Builder::new().name("become replies".into()).spawn(relay).map_err(refuse)?;
         Ok(elevated)
     }
@@ -165,14 +165,14 @@ impl Elevated {
         matches!(reply, Reply::Pong { id } if !lock(&self.pending).contains(id))
     }
 
-    fn relay(&self, session: &Arc<Session>, mut output: File, mut decoder: FrameDecoder) {
+    fn relay(&self, replies: &dyn Replies, mut output: File, mut decoder: FrameDecoder) {
         let mut buffer = vec![0; 128 << 10];
         let fault = loop {
             match decoder.next_frame::<Reply<Value>>() {
                 Ok(Some((reply, blob))) => match self.admit(&reply) {
                     Ok(()) if self.is_stray(&reply) => continue,
                     Ok(()) => {
-                        session.forward(reply, &blob);
+                        replies.forward(reply, &blob);
                         continue;
                     }
                     Err(sentence) => {
@@ -203,11 +203,8 @@ impl Elevated {
         let pending: Vec<u64> = lock(&self.pending).drain().collect();
         for id in pending {
             let tail = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            session.done(
-                id,
-                interrupted(format!("The executor of user {} ended before the task was done{tail}.", self.user)),
-                &[],
-            );
+            let message = format!("The executor of user {} ended before the task was done{tail}.", self.user);
+            answer(replies, id, interrupted(message));
         }
         let _ = lock(&self.child).wait();
     }
@@ -229,25 +226,36 @@ mod tests {
     use std::{
         os::fd::OwnedFd,
         process::{Command, Stdio},
+        sync::mpsc::{Receiver, Sender, channel},
     };
 
     use serde_json::json;
-    use windlass_protocol::{BecomeMethod, Hello, Spent, read_frame};
+    use windlass_protocol::{BecomeMethod, Hello, LockTerms, Spent};
 
     use super::*;
-    use crate::{
-        become_user::Relay,
-        serve::{Route, Session},
-    };
+    use crate::become_user::Relay;
 
-    /// A session in which user anna's executor is controlled by this test.
+    /// A controller that takes every reply, whatever request it belongs to.
+    struct Controller(Sender<Reply<Value>>);
+
+    impl Replies for Controller {
+        fn enter(&self, _id: u64, _relay: Arc<Relay>) {}
+
+        fn forward(&self, reply: Reply<Value>, _blob: &[u8]) {
+            self.0.send(reply).unwrap();
+        }
+
+        fn lock_terms(&self) -> Option<LockTerms> {
+            None
+        }
+    }
+
+    /// User anna's executor, controlled by this test.
     struct Scripted {
-        session: Arc<Session>,
         elevated: Arc<Elevated>,
         /// Writes as the peer.
         says: File,
-        /// Reads as the controller.
-        heard: File,
+        heard: Receiver<Reply<Value>>,
         _input: File,
     }
 
@@ -257,8 +265,7 @@ mod tests {
     }
 
     fn scripted() -> Scripted {
-        let (heard, output) = pipe();
-        let session = Arc::new(Session::new(output, "word"));
+        let (replies, heard) = channel();
         let (peer_reads, input) = pipe();
         let (output, says) = pipe();
         let mut command = Command::new("sleep");
@@ -276,13 +283,13 @@ mod tests {
             password: None,
             timeout: 0,
         };
-        let elevated = Elevated::new(parts, &who, &session).unwrap();
-        Scripted { session, elevated, says, heard, _input: peer_reads }
+        let replies: Arc<dyn Replies> = Arc::new(Controller(replies));
+        let elevated = Elevated::new(parts, &who, &replies).unwrap();
+        Scripted { elevated, says, heard, _input: peer_reads }
     }
 
     impl Scripted {
         fn give(&self, id: u64) {
-            self.session.enter(id, Route::There(Arc::new(Relay::default())));
             let request = json!({ "id": id, "module": "ping", "args": {} });
             self.elevated.run(serde_json::from_value(request).unwrap(), &[]).unwrap();
         }
@@ -292,7 +299,7 @@ mod tests {
         }
 
         fn hear(&mut self) -> (u64, Value) {
-            match read_frame::<Reply<Value>>(&mut self.heard).unwrap().unwrap().0 {
+            match self.heard.recv().unwrap() {
                 Reply::Done { id, result, .. } => (id, result),
                 other => (0, json!(format!("{other:?}"))),
             }
@@ -330,8 +337,6 @@ mod tests {
     #[test]
     fn executor_answering_a_request_of_another_user_is_ended() {
         let mut peer = scripted();
-        // A request of root runs in the same session.
-        peer.session.enter(2, Route::There(Arc::new(Relay::default())));
         peer.give(1);
         peer.say(&done(2));
         peer.expect_cast_out(1);
@@ -340,7 +345,6 @@ mod tests {
     #[test]
     fn executor_sending_events_for_another_users_request_is_ended() {
         let mut peer = scripted();
-        peer.session.enter(2, Route::There(Arc::new(Relay::default())));
         peer.give(1);
         peer.say(&Reply::Event { id: 2, event: Event::NotRun });
         peer.expect_cast_out(1);

@@ -15,10 +15,10 @@ use std::{
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use windlass_protocol::{Become, Event, Request, Secret, ToExecutor};
+use windlass_protocol::{Become, Event, LockTerms, Reply, Request, Secret, Spent, ToExecutor};
 
 use crate::lock::lock;
-use crate::serve::{Route, Session, failed};
+use crate::run::failed;
 use elevated::Elevated;
 
 /// The command that starts another user's executor, for display.
@@ -48,6 +48,23 @@ impl Refusal {
     }
 }
 
+/// The controller's side of the requests that other users' executors run.
+pub(crate) trait Replies: Send + Sync {
+    /// Registers a request; further messages about it go to the relay.
+    fn enter(&self, id: u64, relay: Arc<Relay>);
+
+    /// Passes a reply on unchanged. A second answer to a request, and an event after the answer, are dropped.
+    fn forward(&self, reply: Reply<Value>, blob: &[u8]);
+
+    /// The terms of the host lock.
+    fn lock_terms(&self) -> Option<LockTerms>;
+}
+
+/// Answers a request with a result of this process.
+fn answer(replies: &dyn Replies, id: u64, result: Value) {
+    replies.forward(Reply::Done { id, result, spent: Spent::default() }, &[]);
+}
+
 /// Executors of other users.
 pub(crate) struct Users {
     word: String,
@@ -71,33 +88,33 @@ impl Users {
     }
 
     /// Runs a request as another user. A separate thread handles it until the user's executor has received it.
-    pub(crate) fn run(&self, session: &Arc<Session>, who: Become, request: Request<Value>, blob: Vec<u8>) {
+    pub(crate) fn run(&self, replies: Arc<dyn Replies>, who: Become, request: Request<Value>, blob: Vec<u8>) {
         let key = self.key(&who);
         let slot = Arc::clone(lock(&self.slots).entry(key).or_insert_with(|| Arc::new(Mutex::new(Slot::Empty))));
         let relay = Arc::new(Relay::default());
         let id = request.id;
-        session.enter(id, Route::There(Arc::clone(&relay)));
+        replies.enter(id, Arc::clone(&relay));
         // A request in a sequence must not be overtaken.
         if request.turn.is_some()
             && let Slot::Running(elevated) = &*lock(&slot)
             && elevated.alive()
         {
-            return relay.begin(session, elevated, request, &blob);
+            return relay.begin(&*replies, elevated, request, &blob);
         }
-        let (session_of_thread, word) = (Arc::clone(session), self.word.clone());
+        let (replies_of_thread, word) = (Arc::clone(&replies), self.word.clone());
         let pass_on = move || {
-            let session = session_of_thread;
-            match started(&slot, &session, &who, &word) {
-                Ok(elevated) => relay.begin(&session, &elevated, request, &blob),
+            let replies = replies_of_thread;
+            match started(&slot, &replies, &who, &word) {
+                Ok(elevated) => relay.begin(&*replies, &elevated, request, &blob),
                 Err(refusal) => {
-                    let message = refusal.message.clone();
-                    session.event(id, Event::BecomeFailed { message }, &[]);
-                    session.done(id, failed(refusal.message), &[]);
+                    let event = Event::BecomeFailed { message: refusal.message.clone() };
+                    replies.forward(Reply::Event { id, event }, &[]);
+                    answer(&*replies, id, failed(refusal.message));
                 }
             }
         };
         if let Err(error) = thread::Builder::new().name(format!("become {id}")).spawn(pass_on) {
-            session.done(id, failed(format!("The executor could not start a thread: {error}.")), &[]);
+            answer(&*replies, id, failed(format!("The executor could not start a thread: {error}.")));
         }
     }
 
@@ -150,7 +167,7 @@ impl Users {
 
 /// The executor of a slot, started if necessary. Only one thread starts it; the others wait for the result or the
 /// refusal.
-fn started(slot: &Mutex<Slot>, session: &Arc<Session>, who: &Become, word: &str) -> Result<Arc<Elevated>, Refusal> {
+fn started(slot: &Mutex<Slot>, replies: &Arc<dyn Replies>, who: &Become, word: &str) -> Result<Arc<Elevated>, Refusal> {
     let mut slot = lock(slot);
     match &*slot {
         Slot::Running(elevated) if elevated.alive() => return Ok(Arc::clone(elevated)),
@@ -162,8 +179,8 @@ fn started(slot: &Mutex<Slot>, session: &Arc<Session>, who: &Become, word: &str)
     }
     match start::start(who, word) {
         Ok(parts) => {
-            let elevated = Elevated::new(parts, who, session)?;
-            if let Some(terms) = session.lock_terms() {
+            let elevated = Elevated::new(parts, who, replies)?;
+            if let Some(terms) = replies.lock_terms() {
                 elevated.send(&ToExecutor::Lock(terms), &[]);
             }
             *slot = Slot::Running(Arc::clone(&elevated));
@@ -189,16 +206,16 @@ struct RelayState {
 }
 
 impl Relay {
-    fn begin(&self, session: &Arc<Session>, elevated: &Arc<Elevated>, request: Request<Value>, blob: &[u8]) {
+    fn begin(&self, replies: &dyn Replies, elevated: &Arc<Elevated>, request: Request<Value>, blob: &[u8]) {
         let id = request.id;
         let mut state = lock(&self.state);
         if state.cancelled {
             let message = format!("The {} action was cancelled.", request.module);
-            session.done(id, failed(message), &[]);
+            answer(replies, id, failed(message));
             return;
         }
         if let Err(message) = elevated.run(request, blob) {
-            session.done(id, failed(message), &[]);
+            answer(replies, id, failed(message));
             return;
         }
         state.elevated = Some(Arc::clone(elevated));

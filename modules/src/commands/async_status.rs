@@ -4,11 +4,7 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 
-use crate::{
-    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    process::reason,
-    serve::{job_directory, job_place},
-};
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, job_files, process::reason};
 
 /// The `async_status` module.
 pub struct AsyncStatus;
@@ -48,7 +44,7 @@ impl Module for AsyncStatus {
 
     fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
         let job = args.required("jid")?.to_owned();
-        let file = job_directory(args.required("_async_dir")?).join(&job);
+        let file = job_files::directory(args.required("_async_dir")?).join(&job);
         let shown = file.display().to_string();
         let cleanup = args.str("mode") == Some("cleanup");
         let place = if cleanup { "erased" } else { "results_file" };
@@ -59,7 +55,7 @@ impl Module for AsyncStatus {
                 .with("started", true)
                 .with("finished", true));
         }
-        let job_file = job_place(&file).map_err(|error| {
+        let job_file = job_files::place_of(&file).map_err(|error| {
             Failure::new(format!("{shown} is not used: {}.", reason(&error))).with(place, shown.clone())
         })?;
         let plan = Plan::unchanged().with("ansible_job_id", job.clone()).with(place, shown.clone());

@@ -5,8 +5,7 @@
 use std::{
     fs::File,
     io::{self, Write},
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     sync::Arc,
     thread,
@@ -16,18 +15,14 @@ use serde_json::{Value, json};
 use windlass_protocol::{Delivery, Detached, Request, ToExecutor, read_frame, write_frame};
 
 use super::{
-    Session, failed,
+    Session,
     job::{self, Job},
 };
 use crate::{
-    args::home_of,
-    files::{
-        info::owner_name,
-        staged::directory_of,
-        sweep,
-        way::{self, Link, Place},
-    },
+    files::{sweep, way},
+    job_files,
     process::reason,
+    run::failed,
 };
 
 /// Argument that starts a detached run instead of a session.
@@ -43,7 +38,7 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
     if request.contents.iter().any(|content| content.delivery == Delivery::OnDemand) {
         return Err("A task with large files of the controller cannot run detached.".to_owned());
     }
-    let folder = directory(&detached.directory);
+    let folder = job_files::directory(&detached.directory);
     // Results of jobs may be secret.
     way::create_dirs(&folder, 0o700)
         .map_err(|error| format!("could not create directory: {} - {}", folder.display(), reason(&error)))?;
@@ -61,7 +56,7 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
         .map_err(|error| format!("The job's process could not be started: {}.", reason(&error)))?;
     let job = format!("{}.{}", detached.job, child.id());
     let file = folder.join(&job);
-    if let Err(error) = place_of(&file) {
+    if let Err(error) = job_files::place_of(&file) {
         let _ = child.kill();
         let _ = child.wait();
         return Err(format!("The job could not be started: {}.", reason(&error)));
@@ -128,38 +123,9 @@ pub(super) fn run() -> io::Result<()> {
     write(&Path::new(&detached.directory).join(&detached.job), &result)
 }
 
-/// The directory of job files for the current user, regardless of `HOME`.
-pub(crate) fn directory(text: &str) -> PathBuf {
-    match text.strip_prefix('~') {
-        Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-            let home = home_of(None).or_else(|| std::env::var("HOME").ok()).unwrap_or_else(|| "/".to_owned());
-            PathBuf::from(format!("{home}{rest}"))
-        }
-        _ => PathBuf::from(text),
-    }
-}
-
-/// The place of a job's file. Refuses directories that other users can change: they could read or replace the result.
-pub(crate) fn place_of(file: &Path) -> io::Result<Place> {
-    let place = Place::to_write(file, Link::NoFollow)?;
-    let found = File::from(place.directory().try_clone_to_owned()?).metadata()?;
-    if way::is_ours(&found) {
-        return Ok(place);
-    }
-    Err(io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!(
-            "{} belongs to {} and has the mode {:04o}, so other users may change the results of jobs. Set ansible_async_dir to a directory of the task's user",
-            directory_of(place.real()).display(),
-            owner_name(found.uid()),
-            found.mode() & 0o7777
-        ),
-    ))
-}
-
 /// Replaces the file atomically, so that readers see the old or the new content.
 fn write(file: &Path, content: &Value) -> io::Result<()> {
-    let place = place_of(file)?;
+    let place = job_files::place_of(file)?;
     let (temporary, mut open) = sweep::temporary_beside(&place, 0o600)?;
     let written = open.write_all(content.to_string().as_bytes()).and_then(|()| temporary.rename_to(&place));
     written.inspect_err(|_| drop(temporary.unlink()))

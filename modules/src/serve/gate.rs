@@ -10,9 +10,10 @@ use std::{
 use serde_json::Value;
 use windlass_protocol::{Event, Holder, LockTerms, Locking, Request};
 
-use super::session::{Route, Session, failed};
+use super::session::{Route, Session};
 use crate::host_lock::{Attempt, HostLock};
 use crate::lock::lock;
+use crate::run::failed;
 
 /// Interval between attempts to lock a host that another run holds.
 const PAUSE: Duration = Duration::from_millis(200);

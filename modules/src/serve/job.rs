@@ -20,15 +20,13 @@ use std::{
 use serde_json::{Value, json};
 use windlass_protocol::{Content, Delivery, Event, OFFER, Peer, Request, Spent};
 
-use super::{
-    peer::Taken,
-    session::{Session, failed, interrupted},
-};
+use super::{peer::Taken, session::Session};
 use crate::{
     Failure, Host, Sink, foreign,
     lock::lock,
     process::{GRACE, reason},
     registry,
+    run::{failed, interrupted},
 };
 
 /// Pieces of a content that may wait for a slow module before the connection blocks.

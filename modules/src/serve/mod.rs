@@ -21,8 +21,7 @@ use rustix::io::fcntl_dupfd_cloexec;
 use serde_json::Value;
 use windlass_protocol::{BEGIN_MARKER, Hello, PROTOCOL_VERSION, Reply, ToExecutor, read_frame, write_frame};
 
-pub(crate) use detached::{directory as job_directory, place_of as job_place};
-pub(crate) use session::{Route, Session, failed, interrupted};
+use session::Session;
 
 /// Reason why a session ended before the controller closed it.
 #[derive(Debug, thiserror::Error)]

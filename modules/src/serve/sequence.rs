@@ -14,9 +14,10 @@ use windlass_protocol::{Event, Request, Spent, Turn};
 
 use super::{
     job::{self, Job, Signal},
-    session::{Session, failed},
+    session::Session,
 };
 use crate::lock::lock;
+use crate::run::failed;
 
 /// A request that waits for its turn.
 pub(super) struct Waiting {

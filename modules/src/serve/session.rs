@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass_protocol::{Event, LockTerms, Reply, Request, Spent, ToExecutor, encode};
 
 use super::{
@@ -20,10 +20,11 @@ use super::{
     sequence::{Sequence, Waiting},
 };
 use crate::{
-    become_user::{Relay, Users},
+    become_user::{Relay, Replies, Users},
     foreign::Store,
     lock::lock,
     process::GRACE,
+    run::interrupted,
 };
 
 /// State of a controller connection, common to its requests.
@@ -78,7 +79,7 @@ impl Session {
                 }
                 match request.become_user.take() {
                     None => self.run_here(request, blob),
-                    Some(become_user) => self.users.run(self, become_user, request, blob),
+                    Some(become_user) => self.users.run(self.clone(), become_user, request, blob),
                 }
             }
             ToExecutor::Content { id, content, last } => match self.route(id) {
@@ -115,11 +116,6 @@ impl Session {
         if let Some((request, blob)) = self.gate.admit(self, request, blob) {
             self.run_now(request, blob);
         }
-    }
-
-    /// The terms of the host lock, for executors of other users.
-    pub(crate) fn lock_terms(&self) -> Option<LockTerms> {
-        self.gate.terms()
     }
 
     /// Runs a request that holds its lock.
@@ -189,16 +185,6 @@ impl Session {
         self.idle.notify_all();
     }
 
-    /// Forwards a message of another user's executor unchanged.
-    pub(crate) fn forward(&self, reply: Reply<Value>, blob: &[u8]) {
-        match reply {
-            Reply::Done { id, result, spent } => self.done_after(id, result, blob, spent),
-            Reply::Event { id, event } => self.event(id, event, blob),
-            Reply::Pong { id } => self.write(&Reply::Pong { id }, &[]),
-            Reply::Hello(_) => {}
-        }
-    }
-
     fn write(&self, reply: &Reply<Value>, blob: &[u8]) {
         // An error means that the controller is gone; the session ends with its standard input.
         let _ = self.try_write(reply, blob);
@@ -240,16 +226,21 @@ impl Session {
     }
 }
 
-/// The result of a run that failed for this reason.
-pub(crate) fn failed(message: impl Into<String>) -> Value {
-    json!({ "changed": false, "failed": true, "msg": message.into() })
-}
-
-/// The result of a run that ended for this reason without its module's answer, and may have changed the host.
-pub(crate) fn interrupted(message: impl Into<String>) -> Value {
-    let mut result = failed(message);
-    if let Some(map) = result.as_object_mut() {
-        map.insert(windlass_protocol::INTERRUPTED.to_owned(), true.into());
+impl Replies for Session {
+    fn enter(&self, id: u64, relay: Arc<Relay>) {
+        self.enter(id, Route::There(relay));
     }
-    result
+
+    fn forward(&self, reply: Reply<Value>, blob: &[u8]) {
+        match reply {
+            Reply::Done { id, result, spent } => self.done_after(id, result, blob, spent),
+            Reply::Event { id, event } => self.event(id, event, blob),
+            Reply::Pong { id } => self.write(&Reply::Pong { id }, &[]),
+            Reply::Hello(_) => {}
+        }
+    }
+
+    fn lock_terms(&self) -> Option<LockTerms> {
+        self.gate.terms()
+    }
 }

@@ -120,15 +120,15 @@ fn entries_of(server: &GalaxyServer, config: &Config) -> Result<Vec<Entry>> {
     server.options.iter().map(entry).collect()
 }
 
-/// Options of a Galaxy server as JSON. 2.18 uses an object of tuples and has no `client_secret`.
+/// Options of a Galaxy server as JSON.
 fn entries_as_json(entries: &[Entry], compat: Compat) -> Value {
-    match compat {
-        Compat::V2_18 => {
+    match compat.dumps_servers_as_tuples() {
+        true => {
             let entries = entries.iter().filter(|entry| entry.name != "client_secret");
             let tuple = |entry: &Entry| json!([entry.name, entry.value, entry.origin, null]);
             entries.map(|entry| (entry.name.clone(), tuple(entry))).collect::<Map<_, _>>().into()
         }
-        Compat::V2_19 => {
+        false => {
             let whole =
                 |entry: &Entry| json!({"name": entry.name, "origin": entry.origin, "type": null, "value": entry.value});
             entries.iter().map(whole).collect()

@@ -16,14 +16,13 @@ pub(super) struct Files<'a> {
     prefix: &'a str,
     /// Time after which facts expire; zero means never.
     timeout: Duration,
-    /// Whether the facts are JSON text inside a JSON document and the file name has a version prefix. This is the
-    /// format since ansible-core 2.19.
+    /// Whether the facts are JSON text inside a JSON document and the file name has a version prefix.
     is_wrapped: bool,
 }
 
 impl<'a> Files<'a> {
     pub(super) fn new(folder: &'a Path, prefix: &'a str, timeout: u64, compat: Compat) -> Files<'a> {
-        Files { folder, prefix, timeout: Duration::from_secs(timeout), is_wrapped: compat == Compat::V2_19 }
+        Files { folder, prefix, timeout: Duration::from_secs(timeout), is_wrapped: !compat.caches_plain_facts() }
     }
 
     fn file(&self, host: &str) -> PathBuf {

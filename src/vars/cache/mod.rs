@@ -65,7 +65,7 @@ impl FactCache<'_> {
     pub fn load(&self, world: &World, found: &mut dyn FnMut(&Arc<str>, HostFacts)) -> Vec<String> {
         self.store.read(&hosts_of(world), &mut |host, kept| {
             if let Json::Object(mut facts) = kept {
-                let set = facts.remove(SET).and_then(|names| serde_json::from_value(names).ok());
+                let set = facts.shift_remove(SET).and_then(|names| serde_json::from_value(names).ok());
                 let set: Vec<String> = set.unwrap_or_default();
                 let facts = facts.into_iter().filter_map(|(name, value)| Some((name, plain(value)?))).collect();
                 found(host, HostFacts::of_cache(&windlass_template::from_json(&Json::Object(facts)), &set));

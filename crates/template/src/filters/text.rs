@@ -6,7 +6,7 @@ use minijinja::{State, Value};
 use super::call::{Arguments, Outcome, dict, is_list};
 use crate::limits;
 use crate::python::{number, percent, repr, split_lines, text, truth};
-use crate::{Compat, Context};
+use crate::registry::compat;
 
 pub(super) fn capitalize(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.text();
@@ -192,10 +192,7 @@ pub(super) fn split(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 /// Ansible's `bool`: words and numbers for yes are true, those for no are false.
 pub(super) fn boolean(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.value();
-    // Up to ansible-core 2.18, none stays none.
-    if value.is_none()
-        && Context::from_state(state).is_some_and(|context| context.engine().options().compat == Compat::V2_18)
-    {
+    if value.is_none() && compat(state).keeps_none_as_bool() {
         return Ok(value.clone());
     }
     if value.kind() == ValueKind::Bool {
@@ -218,8 +215,8 @@ pub(super) fn ternary(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 pub(super) fn type_debug(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let is_classic = crate::registry::is_classic(state);
-    Ok(Value::from(if is_classic { crate::origin::class(args.value()) } else { crate::type_name(args.value()) }))
+    let traces = compat(state).traces_origins();
+    Ok(Value::from(if traces { crate::origin::class(args.value()) } else { crate::type_name(args.value()) }))
 }
 
 pub(super) fn default(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {

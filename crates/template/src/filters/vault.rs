@@ -9,6 +9,7 @@ use windlass_vault::{DEFAULT_LABEL, Secret, Secrets, decrypt, encrypt, encrypt_w
 
 use super::call::{Arguments, Outcome};
 use crate::context::Context;
+use crate::registry::compat;
 
 /// The secret in the arguments, with its label.
 fn secret(args: &Arguments) -> Result<Secret, minijinja::Error> {
@@ -37,7 +38,7 @@ impl Object for Wrapped {
 
 pub(super) fn vault(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let (plain, secret) = (args.string()?, secret(args)?);
-    if args.flag("wrap_object", false) && crate::registry::is_classic(state) {
+    if args.flag("wrap_object", false) && compat(state).wraps_vaulted_text() {
         return Ok(Value::from_object(Wrapped(plain.to_owned())));
     }
     match args.text_of("salt").filter(|salt| !salt.is_empty()) {

@@ -8,7 +8,7 @@ use windlass_yaml::Text;
 use super::call::{Answer, Call};
 use crate::filters::call::pairs;
 use crate::python::text;
-use crate::{Compat, TemplateOptions, Variable};
+use crate::{TemplateOptions, Variable};
 
 pub(super) fn template(call: &Call<'_>) -> Answer {
     call.texts().iter().map(|term| one(call, term)).collect()
@@ -26,7 +26,7 @@ fn options(call: &Call<'_>, path: &Path) -> TemplateOptions {
     set(&mut options.comment.0, "comment_start_string");
     set(&mut options.comment.1, "comment_end_string");
     // The lookup accepts no other options; the action `template` accepts more.
-    if call.context.engine().options().compat == Compat::V2_19 {
+    if !call.context.engine().options().compat.lacks_trim_blocks_of_lookup() {
         options.trim_blocks = call.flag("trim_blocks", options.trim_blocks);
     }
     options.search_paths = path.parent().map(Path::to_path_buf).into_iter().collect();
@@ -54,11 +54,11 @@ fn one(call: &Call<'_>, term: &str) -> Result<Value, crate::Error> {
     #[expect(clippy::disallowed_methods, reason = "the lookup names the file as a template")]
     let written = Text::of_project(content.as_str());
     let rendered = if is_plain { content } else { context.template(&written, &path.to_string_lossy(), &options)? };
-    // Up to 2.18, text that looks like a list or dictionary became one, unless it was marked to stay text.
+    // Text that is not converted is marked to stay text.
     let run = context.engine().options();
-    let is_classic = run.compat == Compat::V2_18;
-    let converts = is_classic && call.flag("convert_data", true);
-    if is_classic && (!converts || (run.jinja2_native && !call.flag("jinja2_native", false))) {
+    let may_convert = run.compat.converts_template_lookups();
+    let converts = may_convert && call.flag("convert_data", true);
+    if may_convert && (!converts || (run.jinja2_native && !call.flag("jinja2_native", false))) {
         return Ok(Value::from_safe_string(rendered));
     }
     let data = rendered.trim_start();

@@ -92,11 +92,11 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter("__is", tested);
 }
 
-/// `left % right`, which also formats. ansible-core 2.18 formats undefined values by their representation.
+/// `left % right`, which also formats.
 fn modulo(state: &mut State<'_, '_>, left: &Value, right: &Value) -> Outcome {
     if let Some(template) = left.as_str()
         && mark::name(right).is_some()
-        && registry::is_classic(state)
+        && registry::compat(state).formats_undefined()
     {
         let right = percent::with_representations(template, std::slice::from_ref(right)).remove(0);
         return operator(left, &right, arithmetic::modulo);
@@ -220,9 +220,9 @@ pub(crate) fn shown(value: &Value) -> Result<String, Error> {
     Ok(crate::python::text(&plain::printed(value)?))
 }
 
-/// Like [`shown`]; with ansible-core 2.18 (`classic`), tuples are printed as Python does.
-pub(crate) fn shown_as(value: &Value, classic: bool) -> Result<String, Error> {
-    if !classic || !matches!(value.kind(), ValueKind::Seq | ValueKind::Map) || mark(value).is_some() {
+/// Like [`shown`], or with tuples printed as Python does.
+pub(crate) fn shown_as(value: &Value, prints_tuples: bool) -> Result<String, Error> {
+    if !prints_tuples || !matches!(value.kind(), ValueKind::Seq | ValueKind::Map) || mark(value).is_some() {
         return shown(value);
     }
     Ok(crate::python::text(&plain(value)?))

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use windlass_protocol::{Content, Offer, TICKET};
 
 use super::{Cipher, PIECE, TAG, cipher, is_too_slow, next_piece, ticket};
-use crate::{lock::lock, process::reason, serve::failed};
+use crate::{lock::lock, process::reason, run::failed};
 
 /// Time for which a content is kept after it was received or last sent.
 const KEPT_FOR: Duration = Duration::from_secs(120);
