@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Exit code and output of a playbook on `cp1` and `cp2`, which are this machine, optionally in check mode.
-fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
+/// A playbook on `cp1` and `cp2`, which are this machine, optionally in check mode.
+fn command(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let groups = "[etcd]\ncp1\ncp2\n[kube_node]\ncp1\ncp2\n[k8s_cluster:children]\nkube_control_plane\nkube_node\n";
     let variables = format!(
@@ -17,14 +17,19 @@ fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i3
     );
     fs::write(folder.join("hosts"), format!("[kube_control_plane]\n{hosts}{groups}{variables}")).unwrap();
     fs::write(folder.join("play.yml"), playbook).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command
         .args(["playbook", "-i", "hosts", "play.yml"])
         .args(more)
         .current_dir(folder)
         .env("ANSIBLE_ROLES_PATH", root.join("roles"))
-        .env("NO_COLOR", "1")
-        .output()
-        .unwrap();
+        .env("NO_COLOR", "1");
+    command
+}
+
+/// Exit code and output of a playbook.
+fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
+    let output = command(folder, hosts, playbook, more).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.code(), text)
 }
@@ -460,6 +465,97 @@ fn login_of_a_chart_repository_is_not_on_a_command_line() {
     let called = fs::read_to_string(calls).unwrap();
     let expected = "repo add r https://c.example.com --username=ann --password-stdin --force-update\ns3cret9";
     assert!(called.contains(expected), "{called}\n{text}");
+}
+
+/// Two control planes with files of their own.
+fn control_planes(folder: &Path, files: &[&str]) -> String {
+    for name in files {
+        fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        fs::write(folder.join(name), "").unwrap();
+    }
+    let at = folder.display();
+    format!("cp1 ip=10.0.0.1 kube_config_dir={at}/cp1\ncp2 ip=10.0.0.2 kube_config_dir={at}/cp2\n")
+}
+
+const FIND: &str = "- hosts: kube_control_plane
+  gather_facts: false
+  tasks:
+    - ansible.builtin.find: {paths: '{{ kube_config_dir }}/components', file_type: any, get_checksum: true}
+      register: cluster_markers
+";
+
+/// Otherwise nothing would know what to delete once the control plane with the records is replaced.
+#[test]
+fn records_of_objects_follow_to_other_control_planes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+    let hosts = control_planes(folder.path(), &["cp1/components/objects-b.yaml", "cp2/components/release-a.yaml"]);
+    fs::write(folder.path().join("cp2/components/release-a.yaml"), "release").unwrap();
+    let newer = fs::File::create(folder.path().join("cp2/components/objects-b.yaml")).unwrap();
+    newer.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(60)).unwrap();
+    fs::write(folder.path().join("cp1/components/objects-b.yaml"), "old").unwrap();
+    let playbook = format!("{FIND}    - ansible.builtin.include_role: {{name: cluster, tasks_from: records}}\n");
+    let (code, text) = play(folder.path(), &hosts, &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(file("cp1/components/release-a.yaml"), "release", "{text}");
+    assert_eq!(file("cp1/components/objects-b.yaml"), "", "{text}");
+    let (code, text) = play(folder.path(), &hosts, &playbook, &[]);
+    assert!(code == Some(0) && text.contains("changed=0") && !text.contains("changed=1"), "{text}");
+}
+
+/// A run that was killed leaves objects, and the addon may be disabled before the next one.
+#[test]
+fn objects_are_recorded_before_they_are_applied() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = control_planes(folder.path(), &["cp1/components/objects-x.yaml"]);
+    let config = "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}],
+        contexts: [{name: c, context: {cluster: c, user: u}}], current-context: c, users: [{name: u, user: {token: t}}]}";
+    fs::write(folder.path().join("cp1/admin.conf"), config).unwrap();
+    let record = folder.path().join("cp1/components/objects-x.yaml");
+    fs::write(&record, "[{apiVersion: v1, kind: ConfigMap, name: old, namespace: default}]").unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: cluster, tasks_from: objects}
+      vars:
+        cluster_objects_name: x
+        cluster_objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: new, namespace: default}}]
+";
+    // Nothing answers, so it tries again until it is killed.
+    let mut run = command(folder.path(), &hosts, playbook, &[]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let recorded = || fs::read_to_string(&record).unwrap();
+    while !recorded().contains("name: new") {
+        assert!(run.try_wait().unwrap().is_none(), "it ended without a record of the new object");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(recorded().contains("name: old"), "{}", recorded());
+}
+
+#[test]
+fn release_of_a_chart_is_recorded_before_it_is_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = control_planes(folder.path(), &["cp1/admin.conf", "cp1/components/runtime-x"]);
+    let calls = folder.path().join("calls");
+    let script = "case \"$1\" in upgrade|install) exit 1 ;; uninstall) echo \"$@\" >> CALLS ;;
+        *) echo '[{\"name\":\"n\",\"namespace\":\"x\",\"revision\":\"1\",\"status\":\"failed\",\"chart\":\"n-1\",\"app_version\":\"1\"}]' ;; esac";
+    program(folder.path(), "helm", &script.replace("CALLS", &calls.display().to_string()));
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: cluster, tasks_from: '{{ step }}'}
+      vars: {cluster_objects_name: c, cluster_helm: [], cluster_chart: {name: n, namespace: x, ref: r}, cluster_objects_api: {rc: 0}}
+";
+    let programs = format!("bin_dir={}", folder.path().display());
+    let (code, text) = play(folder.path(), &hosts, playbook, &["-e", &programs, "-e", "step=chart"]);
+    assert_eq!(code, Some(2), "{text}");
+    let record = folder.path().join("cp1/components/release-c.yaml");
+    assert!(record.exists(), "{text}");
+    let (code, text) = play(folder.path(), &hosts, playbook, &["-e", &programs, "-e", "step=chart_delete"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(fs::read_to_string(calls).unwrap_or_default().contains("uninstall"), "{text}");
+    assert!(!record.exists(), "{text}");
 }
 
 #[test]
