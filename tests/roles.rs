@@ -484,6 +484,25 @@ const FIND: &str = "- hosts: kube_control_plane
       register: cluster_markers
 ";
 
+/// While the first control plane was away, another one had installed them. It must not remove them once the first is back.
+#[test]
+fn addons_of_a_former_first_control_plane_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = control_planes(folder.path(), &["cp1/components/runtime-x", "cp2/components/addon-coredns"]);
+    let playbook = format!(
+        "{FIND}    - ansible.builtin.include_role: {{name: cluster, tasks_from: install}}\n      \
+         vars: {{cluster_kind: addon, artifacts_wanted: []}}\n"
+    );
+    let (code, text) = play(folder.path(), &hosts, &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("included: addon/coredns for cp1") && !text.contains("Delete CoreDNS"), "{text}");
+    // If it is no longer wanted, the first control plane removes it once.
+    let (code, text) = play(folder.path(), &hosts, &playbook, &["-e", "dns_mode=none"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("Delete CoreDNS"), "{text}");
+    assert!(text.contains("ok: [cp1 -> cp2]"), "its record is deleted on all control planes:\n{text}");
+}
+
 /// Otherwise nothing would know what to delete once the control plane with the records is replaced.
 #[test]
 fn records_of_objects_follow_to_other_control_planes() {
