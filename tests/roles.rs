@@ -283,6 +283,46 @@ fn docker_below_running_containers_not_replaced() {
     assert_eq!(code, Some(0), "{text}");
 }
 
+/// Its program would be replaced on all hosts at the same time, and the daemon would run on with parts of another
+/// release.
+#[test]
+fn other_release_than_the_running_daemon_has_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    // GNU's sleep prints its release as daemons do.
+    let mut daemon = Command::new("sleep").arg("300").spawn().unwrap();
+    program(
+        folder.path(),
+        "systemctl",
+        &format!("case \"$*\" in *containerd*) echo {} ;; *) echo 0 ;; esac", daemon.id()),
+    );
+    fs::write(folder.path().join("kubelet.conf"), "").unwrap();
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  environment: {{PATH: '{at}:/usr/bin:/bin:/usr/sbin:/sbin'}}
+  vars: {{kube_version: 1.33.1}}
+  tasks:
+    - ansible.builtin.import_role: {{name: check, tasks_from: running}}
+"
+    );
+    let checked = |version: &str, markers: &str| {
+        let variables = format!("{{containerd_version: '{version}', cluster_markers: {{files: {markers}}}}}");
+        play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &["-e", &variables])
+    };
+    let printed = Command::new("sleep").arg("--version").output().unwrap().stdout;
+    let line = String::from_utf8_lossy(&printed).lines().next().unwrap_or_default().to_owned();
+    let release = line.rsplit(' ').next().unwrap().to_owned();
+    let marked = "[{path: /x/runtime-containerd}]";
+    let outcomes = [checked("99.1.2", marked), checked(&release, marked), checked("99.1.2", "[]")];
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    let [(other, text), (same, _), (foreign, _)] = outcomes;
+    let sentence = format!("cp1 runs containerd {release}, but containerd_version is 99.1.2");
+    assert!(other == Some(2) && text.contains(&sentence) && text.contains("playbooks/upgrade.yml"), "{text}");
+    assert_eq!((same, foreign), (Some(0), Some(0)), "only another release of the roles' containerd is refused");
+}
+
 #[test]
 fn docker_refused_for_systems_without_its_packages() {
     let folder = tempfile::tempdir().unwrap();
@@ -484,7 +524,8 @@ const FIND: &str = "- hosts: kube_control_plane
       register: cluster_markers
 ";
 
-/// While the first control plane was away, another one had installed them. It must not remove them once the first is back.
+/// While the first control plane was away, another one had installed them. It must not remove them once the first is
+/// back.
 #[test]
 fn addons_of_a_former_first_control_plane_stay() {
     let folder = tempfile::tempdir().unwrap();
