@@ -494,6 +494,34 @@ fn machines_with_different_clocks_refused() {
     assert!(!output.contains("The clock of"), "{output}");
 }
 
+/// Pings pass a firewall and SELinux, so such hosts failed by timeouts, in the middle of a run.
+#[test]
+fn firewalls_and_selinux_that_keep_hosts_from_each_other_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("bin")).unwrap();
+    for (name, script) in [
+        ("getenforce", "echo Enforcing"),
+        ("getsebool", "echo $1 --\\> off"),
+        ("systemctl", "case \"$*\" in *is-active*firewalld*) exit 0 ;; esac; exit 3"),
+        ("ufw", "echo Status: active"),
+    ] {
+        let file = folder.path().join("bin").join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let output = refusals_of_machines(folder.path(), "");
+    for sentence in [
+        "setsebool -P haproxy_connect_any=on",
+        "The firewall of cp1 is active (firewalld, ufw)",
+        "6443/tcp",
+        "and set check_firewall to false",
+    ] {
+        assert!(output.contains(sentence), "it does not say `{sentence}`:\n{output}");
+    }
+    let output = refusals_of_machines(folder.path(), "check_firewall=false\nkube_load_balancer=none\n");
+    assert!(!output.contains("setsebool") && !output.contains("is active"), "{output}");
+}
+
 #[test]
 fn settings_of_kubespray_without_effect_are_refused() {
     for (variables, sentence) in [
