@@ -293,7 +293,11 @@ fn invalid_network_settings_refused() {
     refused(&stranger, "bridge_routing=bgp", "stranger, in the group route_reflector or calico_rr, is not a node");
     refused(GROUPS, "kube_network_plugin=macvlan\nmacvlan_interface=a;b", "macvlan_interface of cp1 is `a;b`");
     refused(GROUPS, "kube_network_plugin=custom_cni", "takes either manifests or a chart");
-    refused(GROUPS, "kube_network_plugin=flannel", "flannel_manifest_checksum is ``");
+    refused(
+        GROUPS,
+        "kube_network_plugin=flannel\nflannel_version=0.99.0",
+        "none for flannel_version 0.99.0: take one of",
+    );
 }
 
 #[test]
