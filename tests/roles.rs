@@ -626,8 +626,11 @@ fn unsuitable_host_refused() {
     let servers = folder.path().join("resolv.conf");
     let resolv_conf = format!("resolv_conf={}", servers.display());
     let checked = |more: &[&str]| {
-        let more: Vec<&str> =
-            ["-e", resolv_conf.as_str(), "-e", "kube_version=1.36.4"].iter().chain(more).copied().collect();
+        let more: Vec<&str> = ["-e", resolv_conf.as_str(), "-e", "kube_version=1.36.4", "-e", "skip_downloads=true"]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
         play(folder.path(), hosts, playbook, &more)
     };
     let allowed = ["-e", "kube_cgroup_v1_allowed=true"];
