@@ -544,6 +544,25 @@ fn addons_of_a_former_first_control_plane_stay() {
     assert!(text.contains("ok: [cp1 -> cp2]"), "its record is deleted on all control planes:\n{text}");
 }
 
+/// Its record would go, and its objects would stay for ever.
+#[test]
+fn addon_is_not_forgotten_while_the_api_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = control_planes(folder.path(), &["cp1/components/addon-metrics_server", "cp2/admin.conf"]);
+    program(folder.path(), "kubectl", "echo connection refused >&2; exit 1");
+    let playbook = format!(
+        "{FIND}    - ansible.builtin.include_role: {{name: cluster, tasks_from: install}}\n      \
+         vars: {{cluster_kind: addon, artifacts_wanted: []}}\n"
+    );
+    let variables = format!("{{dns_mode: none, bin_dir: '{}'}}", folder.path().display());
+    let (code, text) = play(folder.path(), &hosts, &playbook, &["-e", &variables]);
+    assert!(
+        code == Some(2) && text.contains("addon/metrics_server is no longer chosen, but the API did not answer"),
+        "{text}"
+    );
+    assert!(folder.path().join("cp1/components/addon-metrics_server").exists());
+}
+
 /// Otherwise nothing would know what to delete once the control plane with the records is replaced.
 #[test]
 fn records_of_objects_follow_to_other_control_planes() {
