@@ -293,7 +293,11 @@ fn invalid_network_settings_refused() {
     refused(&stranger, "bridge_routing=bgp", "stranger, in the group route_reflector or calico_rr, is not a node");
     refused(GROUPS, "kube_network_plugin=macvlan\nmacvlan_interface=a;b", "macvlan_interface of cp1 is `a;b`");
     refused(GROUPS, "kube_network_plugin=custom_cni", "takes either manifests or a chart");
-    refused(GROUPS, "kube_network_plugin=flannel", "flannel_manifest_checksum is ``");
+    refused(
+        GROUPS,
+        "kube_network_plugin=flannel\nflannel_version=0.99.0",
+        "none for flannel_version 0.99.0: take one of",
+    );
 }
 
 #[test]
@@ -434,8 +438,13 @@ fn dns_without_servers_refused() {
     refused(GROUPS, "coredns_external_zones=[{'zones': ['a']}]", "nameservers");
 }
 
-/// Output of the playbook in check mode for `cp1` and `worker1`, which are this machine. It goes on after a refusal.
+/// Output of the playbook in check mode for `cp1` and `worker1`, which are this machine. It goes on after a refusal,
+/// and asks no server for files.
 fn refusals_of_machines(folder: &Path, variables: &str) -> String {
+    refusals_with(folder, variables, &["-e", "skip_downloads=true"])
+}
+
+fn refusals_with(folder: &Path, variables: &str, arguments: &[&str]) -> String {
     let file = folder.join("inventory");
     let groups = GROUPS.replacen("cp1", "cp1 ip=127.0.0.1", 1).replacen("\nworker1", "\nworker1 ip=127.0.0.2", 1);
     let common = format!(
@@ -446,6 +455,7 @@ fn refusals_of_machines(folder: &Path, variables: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
         .args(["playbook", "playbooks/cluster.yml", "--check", "--tags", "none", "-i"])
         .arg(&file)
+        .args(arguments)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("PATH", format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap()))
         .env("NO_COLOR", "1")
@@ -491,7 +501,79 @@ fn machines_with_different_clocks_refused() {
     let output = refusals_of_machines(folder.path(), "");
     assert!(output.contains("The clock of") && output.contains(sentence), "{output}");
     let output = refusals_of_machines(folder.path(), "maximal_clock_difference=200\n");
-    assert!(!output.contains("The clock of"), "{output}");
+    assert!(!output.contains("The clock"), "{output}");
+    // Members of etcd need more, but that does not end the run.
+    let output = refusals_of_machines(folder.path(), "maximal_clock_difference=200\n[etcd]\nworker1\n");
+    assert!(output.contains("The clocks of the members of etcd differ by 10"), "{output}");
+}
+
+/// Programs in `bin`, which the playbook finds before others.
+fn stand_ins(folder: &Path, programs: &[(&str, &str)]) {
+    fs::create_dir(folder.join("bin")).unwrap();
+    for (name, script) in programs {
+        let file = folder.join("bin").join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+/// Copies of a virtual machine, and networks that let only pings or short packets pass.
+#[test]
+fn copied_and_separated_machines_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    stand_ins(
+        folder.path(),
+        &[
+            ("systemd-detect-virt", "exit 1"),
+            ("timeout", "case \"$*\" in */dev/tcp/*) exit 124 ;; *) exec /usr/bin/timeout \"$@\" ;; esac"),
+            ("ip", "echo 192.0.2.1 dev $(ls /sys/class/net | grep -v '^lo$' | head -n 1)"),
+            ("ping", "case \"$*\" in -V) echo ping from iputils ;; *'-M do'*) exit 1 ;; esac"),
+        ],
+    );
+    let uuid = "ansible_product_uuid=4c4c4544-0051-3010-8052-b4c04f4d3432";
+    let servers = ["-e", "dl_k8s_io_url=http://127.0.0.1:1", "-e", "github_url=http://127.0.0.1:1"];
+    let output = refusals_with(folder.path(), "", &[&["-e", uuid][..], &servers[..]].concat());
+    for sentence in [
+        "cp1 has the same product UUID as worker1",
+        "worker1 gets no answer from 127.0.0.1 port 6443, not even that nothing listens there",
+        "gets no answer from http://127.0.0.1:1, from which it fetches programs: Request failed",
+        "gets no packets of that length. Pods would lose theirs",
+    ] {
+        assert!(output.contains(sentence), "it does not say `{sentence}`:\n{output}");
+    }
+    // Some boards have no UUID.
+    let none = ["-e", "ansible_product_uuid=00000000-0000-0000-0000-000000000000", "-e", "skip_downloads=true"];
+    let output = refusals_with(folder.path(), "ping_access_ip=false\n", &none);
+    for sentence in ["the same product UUID", "port 6443, not even", "from which it fetches", "packets of that length"]
+    {
+        assert!(!output.contains(sentence), "{output}");
+    }
+}
+
+/// Pings pass a firewall and SELinux, so such hosts failed by timeouts, in the middle of a run.
+#[test]
+fn firewalls_and_selinux_that_keep_hosts_from_each_other_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    stand_ins(
+        folder.path(),
+        &[
+            ("getenforce", "echo Enforcing"),
+            ("getsebool", "echo $1 --\\> off"),
+            ("systemctl", "case \"$*\" in *is-active*firewalld*) exit 0 ;; esac; exit 3"),
+            ("ufw", "echo Status: active"),
+        ],
+    );
+    let output = refusals_of_machines(folder.path(), "");
+    for sentence in [
+        "setsebool -P haproxy_connect_any=on",
+        "The firewall of cp1 is active (firewalld, ufw)",
+        "6443/tcp",
+        "and set check_firewall to false",
+    ] {
+        assert!(output.contains(sentence), "it does not say `{sentence}`:\n{output}");
+    }
+    let output = refusals_of_machines(folder.path(), "check_firewall=false\nkube_load_balancer=none\n");
+    assert!(!output.contains("setsebool") && !output.contains("is active"), "{output}");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn every_description_is_known_and_complete() {
         let at = file.display();
         let mut known = vec!["summary", "kubernetes", "artifacts", "optional_artifacts", "images", "packages"];
         known.extend(["optional_images", "manifests", "chart_artifacts", "chart_repositories", "read_addresses"]);
-        known.extend(["package_variables", "kernel", "kernel_modules", "ports", "conflicts"]);
+        known.extend(["package_variables", "kernel", "kernel_modules", "selinux_booleans", "ports", "conflicts"]);
         let own = match name.split_once('/').map(|(kind, _)| kind) {
             Some("runtime") => vec!["cri_socket", "service"],
             Some("load_balancer") => vec!["endpoint"],
@@ -176,6 +176,9 @@ fn every_description_is_known_and_complete() {
         }
         texts(description.get("packages"));
         texts(description.get("kernel_modules"));
+        for entry in description.get("selinux_booleans").and_then(Node::as_list).unwrap_or_default() {
+            assert!(entry.get("boolean").and_then(Node::as_str).is_some(), "{at}: an entry has no text for `boolean`");
+        }
         for port in description.get("ports").and_then(Node::as_list).unwrap_or_default() {
             for key in keys(port) {
                 assert!(["port", "protocol", "group", "for"].contains(&key.as_str()), "{at}: a port has `{key}`");

@@ -160,6 +160,29 @@ fn variables_of_downloads_are_refused_with_what_fetches_files_once() {
     assert!(text.contains("ignore them: gcr_image_repo."), "{text}");
 }
 
+/// They would have no effect: a user of ingress-nginx would get a cluster without an ingress.
+#[test]
+fn variables_of_earlier_releases_are_refused_with_what_replaces_them() {
+    refused(
+        "kube_network_plugin: bridge\ningress_nginx_enabled: true\ningress_nginx_host_network: true\ndashboard_enabled: true\n\
+         krew_enabled: true\nrbd_provisioner_enabled: true\nsystem_master_memory_reserved: 1Gi\ndisable_swap: false\n",
+        &[
+            "all.yml:2:1) is not supported: ingress-nginx is not among the addons",
+            "add its chart or manifests to custom_addons",
+            "the dashboard is not among the addons",
+            "Install it where you use kubectl.",
+            "Add the chart of ceph-csi to custom_addons",
+            "Set system_memory_reserved, system_cpu_reserved",
+            "Set kubelet_fail_swap_on to false to keep swap.",
+        ],
+    );
+    let text = accepted(
+        "kube_network_plugin: bridge\ningress_nginx_enabled: false\ningress_nginx_namespace: ingress-nginx\nweave_mtu: 1376\n\
+         dashboard_enabled: false\ndisable_swap: true\nkubelet_static_pod_path: \"{{ kube_manifest_dir }}\"\nkubeadm_version: v1.2.3\n",
+    );
+    assert!(text.contains("ignore them: kubeadm_version."), "{text}");
+}
+
 #[test]
 fn table_and_roles_load() {
     let path = Path::new(ROOT).join("roles/check/files/kubespray-variables.yml");

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Exit code and output of a playbook on `cp1` and `cp2`, which are this machine, optionally in check mode.
-fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
+/// A playbook on `cp1` and `cp2`, which are this machine, optionally in check mode.
+fn command(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let groups = "[etcd]\ncp1\ncp2\n[kube_node]\ncp1\ncp2\n[k8s_cluster:children]\nkube_control_plane\nkube_node\n";
     let variables = format!(
@@ -17,14 +17,19 @@ fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i3
     );
     fs::write(folder.join("hosts"), format!("[kube_control_plane]\n{hosts}{groups}{variables}")).unwrap();
     fs::write(folder.join("play.yml"), playbook).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command
         .args(["playbook", "-i", "hosts", "play.yml"])
         .args(more)
         .current_dir(folder)
         .env("ANSIBLE_ROLES_PATH", root.join("roles"))
-        .env("NO_COLOR", "1")
-        .output()
-        .unwrap();
+        .env("NO_COLOR", "1");
+    command
+}
+
+/// Exit code and output of a playbook.
+fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
+    let output = command(folder, hosts, playbook, more).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.code(), text)
 }
@@ -278,6 +283,46 @@ fn docker_below_running_containers_not_replaced() {
     assert_eq!(code, Some(0), "{text}");
 }
 
+/// Its program would be replaced on all hosts at the same time, and the daemon would run on with parts of another
+/// release.
+#[test]
+fn other_release_than_the_running_daemon_has_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    // GNU's sleep prints its release as daemons do.
+    let mut daemon = Command::new("sleep").arg("300").spawn().unwrap();
+    program(
+        folder.path(),
+        "systemctl",
+        &format!("case \"$*\" in *containerd*) echo {} ;; *) echo 0 ;; esac", daemon.id()),
+    );
+    fs::write(folder.path().join("kubelet.conf"), "").unwrap();
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  environment: {{PATH: '{at}:/usr/bin:/bin:/usr/sbin:/sbin'}}
+  vars: {{kube_version: 1.33.1}}
+  tasks:
+    - ansible.builtin.import_role: {{name: check, tasks_from: running}}
+"
+    );
+    let checked = |version: &str, markers: &str| {
+        let variables = format!("{{containerd_version: '{version}', cluster_markers: {{files: {markers}}}}}");
+        play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &["-e", &variables])
+    };
+    let printed = Command::new("sleep").arg("--version").output().unwrap().stdout;
+    let line = String::from_utf8_lossy(&printed).lines().next().unwrap_or_default().to_owned();
+    let release = line.rsplit(' ').next().unwrap().to_owned();
+    let marked = "[{path: /x/runtime-containerd}]";
+    let outcomes = [checked("99.1.2", marked), checked(&release, marked), checked("99.1.2", "[]")];
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    let [(other, text), (same, _), (foreign, _)] = outcomes;
+    let sentence = format!("cp1 runs containerd {release}, but containerd_version is 99.1.2");
+    assert!(other == Some(2) && text.contains(&sentence) && text.contains("playbooks/upgrade.yml"), "{text}");
+    assert_eq!((same, foreign), (Some(0), Some(0)), "only another release of the roles' containerd is refused");
+}
+
 #[test]
 fn docker_refused_for_systems_without_its_packages() {
     let folder = tempfile::tempdir().unwrap();
@@ -462,6 +507,136 @@ fn login_of_a_chart_repository_is_not_on_a_command_line() {
     assert!(called.contains(expected), "{called}\n{text}");
 }
 
+/// Two control planes with files of their own.
+fn control_planes(folder: &Path, files: &[&str]) -> String {
+    for name in files {
+        fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        fs::write(folder.join(name), "").unwrap();
+    }
+    let at = folder.display();
+    format!("cp1 ip=10.0.0.1 kube_config_dir={at}/cp1\ncp2 ip=10.0.0.2 kube_config_dir={at}/cp2\n")
+}
+
+const FIND: &str = "- hosts: kube_control_plane
+  gather_facts: false
+  tasks:
+    - ansible.builtin.find: {paths: '{{ kube_config_dir }}/components', file_type: any, get_checksum: true}
+      register: cluster_markers
+";
+
+/// While the first control plane was away, another one had installed them. It must not remove them once the first is
+/// back.
+#[test]
+fn addons_of_a_former_first_control_plane_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = control_planes(folder.path(), &["cp1/components/runtime-x", "cp2/components/addon-coredns"]);
+    let playbook = format!(
+        "{FIND}    - ansible.builtin.include_role: {{name: cluster, tasks_from: install}}\n      \
+         vars: {{cluster_kind: addon, artifacts_wanted: []}}\n"
+    );
+    let (code, text) = play(folder.path(), &hosts, &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("included: addon/coredns for cp1") && !text.contains("Delete CoreDNS"), "{text}");
+    // If it is no longer wanted, the first control plane removes it once.
+    let (code, text) = play(folder.path(), &hosts, &playbook, &["-e", "dns_mode=none"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("Delete CoreDNS"), "{text}");
+    assert!(text.contains("ok: [cp1 -> cp2]"), "its record is deleted on all control planes:\n{text}");
+}
+
+/// Its record would go, and its objects would stay for ever.
+#[test]
+fn addon_is_not_forgotten_while_the_api_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = control_planes(folder.path(), &["cp1/components/addon-metrics_server", "cp2/admin.conf"]);
+    program(folder.path(), "kubectl", "echo connection refused >&2; exit 1");
+    let playbook = format!(
+        "{FIND}    - ansible.builtin.include_role: {{name: cluster, tasks_from: install}}\n      \
+         vars: {{cluster_kind: addon, artifacts_wanted: []}}\n"
+    );
+    let variables = format!("{{dns_mode: none, bin_dir: '{}'}}", folder.path().display());
+    let (code, text) = play(folder.path(), &hosts, &playbook, &["-e", &variables]);
+    assert!(
+        code == Some(2) && text.contains("addon/metrics_server is no longer chosen, but the API did not answer"),
+        "{text}"
+    );
+    assert!(folder.path().join("cp1/components/addon-metrics_server").exists());
+}
+
+/// Otherwise nothing would know what to delete once the control plane with the records is replaced.
+#[test]
+fn records_of_objects_follow_to_other_control_planes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+    let hosts = control_planes(folder.path(), &["cp1/components/objects-b.yaml", "cp2/components/release-a.yaml"]);
+    fs::write(folder.path().join("cp2/components/release-a.yaml"), "release").unwrap();
+    let newer = fs::File::create(folder.path().join("cp2/components/objects-b.yaml")).unwrap();
+    newer.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(60)).unwrap();
+    fs::write(folder.path().join("cp1/components/objects-b.yaml"), "old").unwrap();
+    let playbook = format!("{FIND}    - ansible.builtin.include_role: {{name: cluster, tasks_from: records}}\n");
+    let (code, text) = play(folder.path(), &hosts, &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(file("cp1/components/release-a.yaml"), "release", "{text}");
+    assert_eq!(file("cp1/components/objects-b.yaml"), "", "{text}");
+    let (code, text) = play(folder.path(), &hosts, &playbook, &[]);
+    assert!(code == Some(0) && text.contains("changed=0") && !text.contains("changed=1"), "{text}");
+}
+
+/// A run that was killed leaves objects, and the addon may be disabled before the next one.
+#[test]
+fn objects_are_recorded_before_they_are_applied() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = control_planes(folder.path(), &["cp1/components/objects-x.yaml"]);
+    let config = "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}],
+        contexts: [{name: c, context: {cluster: c, user: u}}], current-context: c, users: [{name: u, user: {token: t}}]}";
+    fs::write(folder.path().join("cp1/admin.conf"), config).unwrap();
+    let record = folder.path().join("cp1/components/objects-x.yaml");
+    fs::write(&record, "[{apiVersion: v1, kind: ConfigMap, name: old, namespace: default}]").unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: cluster, tasks_from: objects}
+      vars:
+        cluster_objects_name: x
+        cluster_objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: new, namespace: default}}]
+";
+    // Nothing answers, so it tries again until it is killed.
+    let mut run = command(folder.path(), &hosts, playbook, &[]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let recorded = || fs::read_to_string(&record).unwrap();
+    while !recorded().contains("name: new") {
+        assert!(run.try_wait().unwrap().is_none(), "it ended without a record of the new object");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(recorded().contains("name: old"), "{}", recorded());
+}
+
+#[test]
+fn release_of_a_chart_is_recorded_before_it_is_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = control_planes(folder.path(), &["cp1/admin.conf", "cp1/components/runtime-x"]);
+    let calls = folder.path().join("calls");
+    let script = "case \"$1\" in upgrade|install) exit 1 ;; uninstall) echo \"$@\" >> CALLS ;;
+        *) echo '[{\"name\":\"n\",\"namespace\":\"x\",\"revision\":\"1\",\"status\":\"failed\",\"chart\":\"n-1\",\"app_version\":\"1\"}]' ;; esac";
+    program(folder.path(), "helm", &script.replace("CALLS", &calls.display().to_string()));
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: cluster, tasks_from: '{{ step }}'}
+      vars: {cluster_objects_name: c, cluster_helm: [], cluster_chart: {name: n, namespace: x, ref: r}, cluster_objects_api: {rc: 0}}
+";
+    let programs = format!("bin_dir={}", folder.path().display());
+    let (code, text) = play(folder.path(), &hosts, playbook, &["-e", &programs, "-e", "step=chart"]);
+    assert_eq!(code, Some(2), "{text}");
+    let record = folder.path().join("cp1/components/release-c.yaml");
+    assert!(record.exists(), "{text}");
+    let (code, text) = play(folder.path(), &hosts, playbook, &["-e", &programs, "-e", "step=chart_delete"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(fs::read_to_string(calls).unwrap_or_default().contains("uninstall"), "{text}");
+    assert!(!record.exists(), "{text}");
+}
+
 #[test]
 fn unsuitable_host_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -470,8 +645,11 @@ fn unsuitable_host_refused() {
     let servers = folder.path().join("resolv.conf");
     let resolv_conf = format!("resolv_conf={}", servers.display());
     let checked = |more: &[&str]| {
-        let more: Vec<&str> =
-            ["-e", resolv_conf.as_str(), "-e", "kube_version=1.36.4"].iter().chain(more).copied().collect();
+        let more: Vec<&str> = ["-e", resolv_conf.as_str(), "-e", "kube_version=1.36.4", "-e", "skip_downloads=true"]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
         play(folder.path(), hosts, playbook, &more)
     };
     let allowed = ["-e", "kube_cgroup_v1_allowed=true"];

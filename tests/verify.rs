@@ -105,6 +105,41 @@ fn hosts_without_a_cluster_are_findings() {
     }
 }
 
+/// A daemon that was not restarted after its program was replaced would change its release at the next crash.
+#[test]
+fn daemon_with_a_replaced_program_of_another_release_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let script = |name: &str, text: &str| {
+        fs::write(at(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        assert!(Command::new("chmod").args(["755", &at(name)]).status().unwrap().success());
+    };
+    // GNU's sleep prints its release as daemons do.
+    assert!(Command::new("cp").args(["/bin/sleep", &at("daemon")]).status().unwrap().success());
+    let mut daemon = Command::new(at("daemon")).arg("300").spawn().unwrap();
+    script("systemctl", &format!("case \"$*\" in *MainPID*) echo {} ;; *) echo active ;; esac", daemon.id()));
+    let file = |name: &str| fs::read_to_string(Path::new(ROOT).join("roles/verify/files").join(name)).unwrap();
+    let source = format!("{}\n{}", file("lib.sh"), file("host.sh"));
+    let found = || {
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("bash");
+        command.args(["-c", &source]).env("PATH", path).env("UNITS", "etcd.service").envs([
+            ("FREE_WARN", "0"),
+            ("FREE_FAIL", "0"),
+            ("SYSCTL_FILE", "/nowhere"),
+        ]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let untouched = found();
+    fs::remove_file(at("daemon")).unwrap();
+    script("daemon", "echo etcd Version: 99.5.30");
+    let replaced = found();
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert!(!untouched.contains("host.versions"), "{untouched}");
+    assert!(replaced.contains("until it is restarted, 99.5.30 is installed"), "{replaced}");
+}
+
 #[test]
 fn snapshot_that_the_inventory_would_read_is_refused() {
     let folder = tempfile::tempdir().unwrap();

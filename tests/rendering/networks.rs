@@ -253,6 +253,61 @@ fn daemonset(name: &str, containers: &[&str], init_containers: &[&str]) -> Value
 }
 
 #[test]
+fn flannel_has_every_setting() {
+    let mut variables = json!({
+        "kube_network_plugin": "flannel", "kube_pods_subnet": "10.240.0.0/16", "ipv6_stack": true, "kube_pods_subnet_ipv6": "fd85:1::/56",
+        "kube_proxy_mode": "nftables", "flannel_backend_type": "vxlan", "flannel_vxlan_vni": 7, "flannel_vxlan_port": 8473,
+        "flannel_vxlan_direct_routing": true, "flannel_interface": "eth1", "flannel_interface_regexp": "eth[12]", "flannel_healthz_port": 8083,
+        "flannel_memory_limit": "600M", "flannel_cpu_limit": "400m", "flannel_memory_requests": "70M", "flannel_cpu_requests": "160m",
+        "flannel_image_repo": "r.example.com/flannel", "flannel_image_tag": "v9", "flannel_init_image_repo": "r.example.com/plugin",
+        "flannel_init_image_tag": "v8",
+    });
+    let mut pods = daemonset("kube-flannel-ds", &["kube-flannel"], &["install-cni-plugin", "install-cni"]);
+    pods["spec"]["template"]["spec"]["containers"][0]["args"] =
+        json!(["--ip-masq", "--kube-subnet-mgr", "--iface=eth0"]);
+    variables["cluster_manifest"] = json!([
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-flannel"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-flannel-cfg"}, "data": {"cni-conf.json": "{}", "net-conf.json": "{}"}},
+        pods,
+    ]);
+    let rendered = |variables: &Value| -> Value {
+        let files = [("objects", "{{ flannel_objects | to_json }}")];
+        serde_json::from_str(&render(&["network/flannel"], &files, variables)[0]).unwrap()
+    };
+    let objects = rendered(&variables);
+    has(&objects, "/0/kind", &json!("Namespace"));
+    has(&objects, "/1/data/cni-conf.json", &json!("{}"));
+    let network: Value = serde_json::from_str(objects[1]["data"]["net-conf.json"].as_str().unwrap()).unwrap();
+    let expected = json!({
+        "Network": "10.240.0.0/16", "EnableIPv4": true, "EnableIPv6": true, "IPv6Network": "fd85:1::/56", "EnableNFTables": true,
+        "Backend": {"Type": "vxlan", "VNI": 7, "Port": 8473, "DirectRouting": true},
+    });
+    assert_eq!(network, expected);
+    let pod = &objects[2]["spec"]["template"]["spec"];
+    for (pointer, wanted) in [
+        ("/containers/0/image", json!("r.example.com/flannel:v9")),
+        (
+            "/containers/0/args",
+            json!(["--ip-masq", "--kube-subnet-mgr", "--healthz-port=8083", "--iface=eth1", "--iface-regex=eth[12]"]),
+        ),
+        ("/containers/0/ports/0/containerPort", json!(8083)),
+        ("/containers/0/resources/requests", json!({"cpu": "160m", "memory": "70M"})),
+        ("/containers/0/resources/limits", json!({"cpu": "400m", "memory": "600M"})),
+        ("/initContainers/0/image", json!("r.example.com/plugin:v8")),
+        ("/initContainers/1/image", json!("r.example.com/flannel:v9")),
+    ] {
+        has(pod, pointer, &wanted);
+    }
+    // Changed settings restart the pods; a backend without settings has none of VXLAN's.
+    variables["flannel_backend_type"] = json!("host-gw");
+    let changed = rendered(&variables);
+    let settings = "/2/spec/template/metadata/annotations/windlass~1settings";
+    assert_ne!(changed.pointer(settings), objects.pointer(settings));
+    let network: Value = serde_json::from_str(changed[1]["data"]["net-conf.json"].as_str().unwrap()).unwrap();
+    has(&network, "/Backend", &json!({"Type": "host-gw"}));
+}
+
+#[test]
 fn kube_router_has_every_setting() {
     let mut variables: Value = serde_json::from_str(
         r#"{

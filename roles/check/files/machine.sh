@@ -1,7 +1,9 @@
 #!/bin/sh
 # machine.sh SECONDS [ADDRESS...]: prints a line for each observation: `clock` with the difference to the control machine's clock (SECONDS since
 # 1970), `port` with each TCP port that something listens on, in hexadecimal, `node` where a kubelet has joined a cluster, `name` with the name in
-# its certificate, and `silent` with each address that answers no ping.
+# its certificate, `container` on a host without hardware of its own, `boolean` with each of BOOLEANS that SELinux enforces to be off, `firewall` with
+# each that is active, `blocked` with each of CONNECTIONS (ADDRESS/PORT) that nothing answers, `silent` with each address that answers no ping, and
+# `narrow` with each of NEW_PEERS that gets no packet as long as the interface has them.
 echo "clock $(($(date +%s) - $1))"
 shift
 sed -nE 's/^ *[0-9]+: [0-9A-F]+:([0-9A-F]{4}) 0+:0000 0A .*/port \1/p' /proc/net/tcp /proc/net/tcp6 2>/dev/null
@@ -10,7 +12,33 @@ if [ -s /etc/kubernetes/kubelet.conf ]; then
   openssl x509 -noout -subject -nameopt multiline -in /var/lib/kubelet/pki/kubelet-client-current.pem 2>/dev/null |
     sed -n 's/^ *commonName *= system:node:/name /p'
 fi
+if [ "$(getenforce 2>/dev/null)" = Enforcing ]; then
+  for boolean in $BOOLEANS; do
+    case $(getsebool "$boolean" 2>/dev/null) in *off) echo "boolean $boolean" ;; esac
+  done
+fi
+! systemctl is-active --quiet firewalld 2>/dev/null || echo firewall firewalld
+case $(LC_ALL=C ufw status 2>/dev/null) in 'Status: active'*) echo firewall ufw ;; esac
+! systemd-detect-virt --quiet --container 2>/dev/null || echo container
+# A refused connection is an answer: nothing listens yet.
+connect() {
+  answer=$(LC_ALL=C timeout 3 bash -c "exec 3<>/dev/tcp/$1" 2>&1) && return
+  case $?:$answer in 124:* | *'No route'* | *unreachable* | *prohibited*) echo "blocked $1" ;; esac
+}
+if command -v bash >/dev/null; then
+  for connection in $CONNECTIONS; do connect "$connection" & done
+  wait
+fi
 command -v ping >/dev/null || exit 0
 for address; do
   ping -q -c 1 -W 2 "$address" >/dev/null 2>&1 || ping -q -c 1 -W 2 "$address" >/dev/null 2>&1 || echo "silent $address"
+done
+case $(ping -V 2>/dev/null) in *iputils*) ;; *) exit 0 ;; esac
+for address in $NEW_PEERS; do
+  device=$(ip -o route get "$address" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
+  case $address in *:*) headers=48 ;; *) headers=28 ;; esac
+  length=$(($(cat "/sys/class/net/$device/mtu" 2>/dev/null || echo 0) - headers))
+  [ "$device" != lo ] && [ "$length" -gt 0 ] && ping -q -c 1 -W 2 "$address" >/dev/null 2>&1 || continue
+  large() { ping -q -M do -c 1 -W 2 -s "$length" "$address" >/dev/null 2>&1; }
+  large || large || echo "narrow $address $((length + headers))"
 done

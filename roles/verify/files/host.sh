@@ -71,4 +71,16 @@ for entry in $PROGRAMS; do # PROGRAM=VERSION
   found=${found#v}
   say host.versions "$(judge [ "$found" = "$wanted" ])" "$program is ${found:-missing}, the inventory wants $wanted"
 done
+release() { # release PROGRAM
+  timeout 10 "$1" --version 2>/dev/null | grep -oE '[0-9]+([.][0-9]+){1,2}' | head -n 1
+}
+# A daemon runs the program with which it started, whichever is on the disk.
+for unit in $UNITS; do
+  pid=$(systemctl show --property=MainPID --value "$unit" 2>/dev/null)
+  [[ ${pid:-0} -gt 0 && $(readlink "/proc/$pid/exe") == *' (deleted)' ]] || continue
+  found=$(release "/proc/$pid/exe") disk=$(readlink "/proc/$pid/exe")
+  disk=$(release "${disk% (deleted)}")
+  say host.versions "$(judge [ "$found" = "$disk" ])" \
+    "$unit runs release ${found:-unknown} of its program until it is restarted, ${disk:-none} is installed"
+done
 exit 0
