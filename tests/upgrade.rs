@@ -432,6 +432,58 @@ fn upgrade_that_is_killed_goes_on() {
     node_is(folder.path(), "1.21.0", "");
 }
 
+#[test]
+fn window_that_has_ended_leaves_nodes_members_and_the_rest_as_they_are() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Variables of the command line take precedence over the end that the run computes.
+    let ended = ["-e", "upgrade_window_end='06:00'", "-e", "upgrade_deadline=1", "-e", "etcd_version=3.5.30"];
+    let (code, text) = simulate(folder.path(), &ended);
+    assert_eq!(code, Some(0), "{text}");
+    for part in ["cp1 is left as it is", "the member of etcd on cp1 is left as it is", "no further release is begun"] {
+        assert!(text.contains(part), "`{part}` is not in {text}");
+    }
+    node_is(folder.path(), "1.20.2", "");
+    assert!(!fs::read_to_string(folder.path().join("calls")).unwrap().contains("drain cp1"));
+
+    // A run whose last node is finished leaves the rest for the next window.
+    let (code, text) = simulate(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = simulate(folder.path(), &ended[..4]);
+    assert!(code == Some(0) && text.contains("the network, kube-proxy and the addons stay as they are"), "{text}");
+}
+
+#[test]
+fn window_of_a_run_over_several_minors_ends_once() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let play = "
+- hosts: all
+  gather_facts: true
+  tags: [always]
+  roles: [{role: check}]
+  tasks:
+    - ansible.builtin.import_role: {name: upgrade, tasks_from: path}
+    - ansible.builtin.import_role: {name: upgrade, tasks_from: plan}
+    - ansible.builtin.set_fact: {upgrade_deadline: \"1\"}
+    - ansible.builtin.import_role: {name: upgrade, tasks_from: plan}
+      vars: {upgrade_step: 1}
+    - ansible.builtin.debug: {msg: \"the window is over: {{ upgrade_window_over }}\"}
+";
+    fs::write(folder.path().join("window.yml"), play).unwrap();
+    let output = simulation(folder.path(), &["-e", "upgrade_window_end='06:00'"])
+        .env("PLAYBOOK", folder.path().join("window.yml"))
+        .env("ANSIBLE_ROLES_PATH", concat!(env!("CARGO_MANIFEST_DIR"), "/roles"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("the window is over: True"), "{text}");
+}
+
 /// Runs the role control_plane on the node of `simulate`, and returns the calls of kubeadm.
 fn control_plane(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
     fs::write(
