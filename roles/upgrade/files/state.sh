@@ -1,6 +1,7 @@
 #!/bin/sh
 # state.sh CONFIG_DIR CERT_DIR ETCD_CERT_DIR BIN_DIR FOLDER...: prints a line for each observation of a node:
 #   kubelet VERSION       the program on the disk
+#   member begun          an upgrade of etcd's program that was interrupted
 #   pod NAME VERSION      a static pod of the control plane
 #   cert DAYS FILE        days until a certificate ends
 #   authority DAYS FILE   likewise, of an authority
@@ -9,6 +10,8 @@ config=$1 certs=$2 etcd=$3 bin=$4
 shift 4
 
 [ ! -x "$bin/kubelet" ] || "$bin/kubelet" --version 2>/dev/null | sed -n 's/^Kubernetes v\([0-9.]*\).*/kubelet \1/p'
+
+[ ! -e "$bin/.etcd.before-upgrade" ] || echo member begun
 
 for pod in kube-apiserver kube-controller-manager kube-scheduler etcd; do
   sed -n "s/^ *image: *[^ ]*:v\{0,1\}\([^: ]*\)$/pod $pod \1/p" "$config/manifests/$pod.yaml" 2>/dev/null | head -n 1
