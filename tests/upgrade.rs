@@ -128,6 +128,21 @@ fn other_runtime_or_etcd_is_due_although_kubernetes_is_current() {
 }
 
 #[test]
+fn member_whose_upgrade_was_interrupted_is_due_although_it_does_not_answer() {
+    let mut seen = healthy("1.21.0", ["1.21.0", "1.21.0", "1.21.0"]);
+    set(&mut seen, "cp1", "upgrade_etcd", json!({"results": [{"msg": "no answer"}]}));
+    let decided = decide("cp1", &seen, &json!({}));
+    assert_eq!((names(&decided["members"]), names(&decided["findings"])), (vec![], vec!["etcd"]));
+    set(&mut seen, "cp1", "upgrade_state", json!({"stdout": "member begun", "stdout_lines": ["member begun"]}));
+    let decided = decide("cp1", &seen, &json!({}));
+    assert_eq!((names(&decided["members"]), names(&decided["findings"])), (vec!["cp1"], vec![]));
+    // The state of before the upgrade is not replaced.
+    assert_eq!(decided["mixed"], json!(true));
+    let decided = decide_with_tags("runtime", "cp1", &seen, &json!({}));
+    assert_eq!((names(&decided["members"]), names(&decided["findings"])), (vec![], vec!["etcd"]));
+}
+
+#[test]
 fn releases_that_do_not_follow_each_other_are_refused() {
     let refused = |planes: &str, kubelet: &str| {
         let decided = decide("cp1", &healthy(planes, [planes, planes, kubelet]), &json!({}));
@@ -430,6 +445,25 @@ fn upgrade_that_is_killed_goes_on() {
     let (code, text) = simulate(folder.path(), &[]);
     assert!(code == Some(0) && text.contains("goes on where a run was interrupted"), "{text}");
     node_is(folder.path(), "1.21.0", "");
+}
+
+#[test]
+fn old_program_of_etcd_stays_until_its_upgrade_is_finished() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text) = simulate(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let kept = folder.path().join("bin/.etcd.before-upgrade");
+    fs::write(&kept, "old").unwrap();
+    fs::write(folder.path().join("bin/etcd"), "new").unwrap();
+    // Another part of the upgrade leaves it alone.
+    let (code, text) = simulate(folder.path(), &["--tags", "runtime", "--skip-tags", "upgrade"]);
+    assert!(code == Some(0) && kept.exists(), "{text}");
+    let (code, text) = simulate(folder.path(), &[]);
+    assert!(code == Some(0) && !kept.exists(), "{text}");
+    assert_eq!(fs::read_to_string(folder.path().join("bin/etcd")).unwrap(), "new");
 }
 
 #[test]
