@@ -466,6 +466,30 @@ fn old_program_of_etcd_stays_until_its_upgrade_is_finished() {
     assert_eq!(fs::read_to_string(folder.path().join("bin/etcd")).unwrap(), "new");
 }
 
+/// Between two minors, and between etcd and the first node, all nodes have the same release.
+#[test]
+fn upgrade_that_goes_on_at_a_boundary_keeps_the_state_for_a_rollback() {
+    if !can_simulate() {
+        return;
+    }
+    for (target, kept) in [("1.21.0", true), ("1.20.5", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let backups = folder.path().join("backups");
+        fs::create_dir_all(backups.join("rollback")).unwrap();
+        fs::write(backups.join("rollback/record"), "older").unwrap();
+        fs::write(backups.join("target"), format!("{target}\n")).unwrap();
+        let (code, text) = simulate(folder.path(), &[]);
+        assert_eq!(code, Some(0), "{text}");
+        assert_eq!(fs::read_to_string(backups.join("rollback/record")).unwrap() == "older", kept);
+        assert!(!backups.join("target").exists());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("kubeadm-fails"), "").unwrap();
+    let (code, text) = simulate(folder.path(), &[]);
+    assert_eq!(code, Some(2), "{text}");
+    assert_eq!(fs::read_to_string(folder.path().join("backups/target")).unwrap(), "1.21.0\n");
+}
+
 #[test]
 fn window_that_has_ended_leaves_nodes_members_and_the_rest_as_they_are() {
     if !can_simulate() {
