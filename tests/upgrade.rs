@@ -143,6 +143,33 @@ fn member_whose_upgrade_was_interrupted_is_due_although_it_does_not_answer() {
 }
 
 #[test]
+fn certificate_that_ended_an_hour_ago_and_those_in_kubeconfigs_are_observed() {
+    let folder = tempfile::tempdir().unwrap();
+    // The clock of the host is three days and an hour ahead.
+    let made = "mkdir bin && cat >bin/date <<'END' && chmod +x bin/date
+#!/bin/sh
+[ \"$*\" != +%s ] || { echo $(($(/bin/date +%s) + 262800)); exit; }
+exec /bin/date \"$@\"
+END
+for name in ended:3:scheduler good:6:admin; do
+    days=${name#*:} file=${name%%:*}.crt
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out $file -subj /CN=x -days ${days%:*} 2>/dev/null || exit
+    echo \"    client-certificate-data: $(base64 -w0 $file)\" >${name##*:}.conf
+done
+PATH=$PWD/bin:$PATH sh \"$0\" . . etcd bin target";
+    let output = Command::new("sh")
+        .args(["-c", made, concat!(env!("CARGO_MANIFEST_DIR"), "/roles/upgrade/files/state.sh")])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = ["cert -1 ./ended.crt\n", "cert 2 ./good.crt\n", "cert 2 ./admin.conf\n", "cert -1 ./scheduler.conf\n"];
+    for line in lines {
+        assert!(text.contains(line), "`{line}` is not in {text}");
+    }
+}
+
+#[test]
 fn releases_that_do_not_follow_each_other_are_refused() {
     let refused = |planes: &str, kubelet: &str| {
         let decided = decide("cp1", &healthy(planes, [planes, planes, kubelet]), &json!({}));
