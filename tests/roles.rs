@@ -686,6 +686,48 @@ fn networks_and_addresses_of_a_running_cluster_stay() {
     }
 }
 
+/// The record is a ConfigMap. The node is as the inventory has it, so only removals are calls.
+#[test]
+fn labels_and_taints_that_left_the_inventory_are_removed_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = "#!/bin/sh
+cd @FOLDER@ || exit 1
+case \"$*\" in
+*'get configmap'*) cat record 2>/dev/null || : ;;
+*apply*) cat >record ;;
+*'get node'*) cat node ;;
+*) echo \"$*\" >>calls ;;
+esac
+";
+    let file = folder.path().join("kubectl");
+    fs::write(&file, program.replace("@FOLDER@", folder.path().to_str().unwrap())).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    let node = r#"{"metadata":{"name":"cp1","labels":{"disk":"ssd","own":"x"},"annotations":{"a.b/c":"x"}},
+        "spec":{"taints":[{"key":"db","value":"yes","effect":"NoSchedule"},{"key":"own","effect":"NoSchedule"}]}}"#;
+    fs::write(folder.path().join("node"), node).unwrap();
+    let programs = format!("bin_dir={}", folder.path().display());
+    let run = |variables: &str| {
+        fs::write(folder.path().join("calls"), "").unwrap();
+        let playbook = "- hosts: cp1\n  gather_facts: false\n  roles: [node]\n";
+        let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+        let (code, text) = play(folder.path(), hosts, playbook, &["-e", &programs, "-e", variables]);
+        assert_eq!(code, Some(0), "{text}");
+        (fs::read_to_string(folder.path().join("calls")).unwrap(), text)
+    };
+    let all = "{node_labels: {disk: ssd}, node_annotations: {a.b/c: x}, node_taints: ['db=yes:NoSchedule']}";
+    let (calls, _) = run(all);
+    assert_eq!(calls, "");
+    let (_, text) = run(all);
+    assert!(text.contains("changed=0 "), "{text}");
+    let (calls, _) = run("{node_labels: {disk: ssd}}");
+    assert!(calls.contains("annotate node cp1 a.b/c- ") && calls.contains("taint node cp1 db:NoSchedule- "), "{calls}");
+    assert!(!calls.contains("disk") && !calls.contains("own"), "{calls}");
+    let (calls, _) = run("{}");
+    assert!(calls.contains("label node cp1 disk- ") && !calls.contains("own"), "{calls}");
+    let (_, text) = run("{}");
+    assert!(text.contains("changed=0 "), "{text}");
+}
+
 #[test]
 fn unsuitable_host_refused() {
     let folder = tempfile::tempdir().unwrap();
