@@ -518,6 +518,24 @@ fn upgrade_that_goes_on_at_a_boundary_keeps_the_state_for_a_rollback() {
 }
 
 #[test]
+fn workers_follow_one_that_was_put_back_only_by_choice() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("kubeadm-fails"), "").unwrap();
+    // A control plane ends the run all the same.
+    let (code, text) = simulate(folder.path(), &["-e", "upgrade_continue_after_failure=true"]);
+    assert!(code == Some(2) && text.contains("No further node was begun"), "{text}");
+    assert!(!text.contains("Report the nodes left to upgrade"), "{text}");
+    // The node of the simulation stands for a worker here. The run fails at its end, without the rest.
+    let (code, text) = simulate(folder.path(), &["-e", "{upgrade_goes_on: true}"]);
+    assert!(code == Some(2) && text.contains("The others have been upgraded."), "{text}");
+    assert!(!text.contains("No further node was begun") && !text.contains("Prepare the hosts"), "{text}");
+    node_is(folder.path(), "1.20.2", "");
+}
+
+#[test]
 fn window_that_has_ended_leaves_nodes_members_and_the_rest_as_they_are() {
     if !can_simulate() {
         return;
