@@ -30,7 +30,7 @@ const PLAYBOOK: &str = "
         content: \"{{ {'plan': lookup('ansible.builtin.template', role ~ '/templates/plan.txt.j2').splitlines(), 'due': upgrade_due_nodes,
           'members': upgrade_due_members, 'findings': upgrade_findings, 'remarks': upgrade_remarks,
           'releases': upgrade_release_rules | rejectattr('good') | map(attribute='name'),
-          'path': upgrade_path, 'path_rules': upgrade_path_rules | rejectattr('good'), 'mixed': upgrade_is_mixed} | to_json }}\"
+          'path': upgrade_path, 'path_rules': upgrade_path_rules | rejectattr('good'), 'mixed': upgrade_is_mixed, 'storage': upgrade_storage_dir} | to_json }}\"
 ";
 
 /// Decisions of a host from what the playbook would have found; kube_version is 1.21.0.
@@ -170,6 +170,16 @@ PATH=$PWD/bin:$PATH sh \"$0\" . . etcd bin target";
 }
 
 #[test]
+fn file_system_of_the_images_is_that_of_the_runtime() {
+    let seen = healthy("1.21.0", ["1.21.0", "1.21.0", "1.21.0"]);
+    let folder = |variables: Value| decide("w1", &seen, &variables)["storage"].as_str().unwrap().to_owned();
+    assert_eq!(folder(json!({})), "/var/lib/containerd");
+    assert_eq!(folder(json!({"containerd_storage_dir": "/data/c"})), "/data/c");
+    assert_eq!(folder(json!({"container_manager": "docker"})), "/var/lib/docker");
+    assert_eq!(folder(json!({"container_manager": "crio", "crio_root": "/data/o"})), "/data/o");
+}
+
+#[test]
 fn releases_that_do_not_follow_each_other_are_refused() {
     let refused = |planes: &str, kubelet: &str| {
         let decided = decide("cp1", &healthy(planes, [planes, planes, kubelet]), &json!({}));
@@ -215,8 +225,8 @@ fn what_would_stop_the_upgrade_is_found_together() {
             json!({"stdout_lines": ["a/p=w1=Running==data other", "a/q=w1=Running=ReplicaSet=", "a/r=cp1=Succeeded=="]}),
         ),
         ("upgrade_volumes", json!({"stdout_lines": ["a/data=/mnt/x", "a/z="]})),
-        ("upgrade_webhooks", json!({"stdout_lines": ["w.x=a/svc", "w.y=a/gone", "w.z=/"]})),
-        ("upgrade_services", json!({"stdout_lines": ["a/svc=10.0.0.1", "a/gone="]})),
+        ("upgrade_webhooks", json!({"stdout_lines": ["w.x=a/svc", "w.v=a/two", "w.y=a/gone", "w.z=/"]})),
+        ("upgrade_services", json!({"stdout_lines": ["a/svc=10.0.0.1=w1 w1", "a/two=10.0.0.2=w1 cp2", "a/gone=="]})),
         ("upgrade_dns", json!({"stdout": "configmap/coredns"})),
     ];
     for (name, value) in found {
@@ -249,6 +259,7 @@ fn what_would_stop_the_upgrade_is_found_together() {
     }
     let remarks = decided["remarks"].to_string();
     assert!(remarks.contains("a/p has a volume on its node") && remarks.contains("podsecuritypolicies"), "{remarks}");
+    assert!(remarks.contains("w.x (on w1): all pods") && !remarks.contains("w.v"), "{remarks}");
     // Only findings of its own come from another host.
     assert_eq!(names(&decide("w1", &seen, &json!({}))["findings"]), [""; 0]);
 }
