@@ -101,6 +101,7 @@ fn cluster_at_the_release_has_nothing_due() {
 fn nodes_that_were_begun_come_first_and_are_named_in_the_plan() {
     let mut seen = healthy("1.20.3", ["1.20.2", "1.20.3", "1.20.2"]);
     set(&mut seen, "cp2", "upgrade_begun", json!({"stat": {"exists": true}}));
+    set(&mut seen, "w1", "upgrade_state", json!({"stdout": "took 95", "stdout_lines": ["took 95"]}));
     set(&mut seen, "everywhere", "upgrade_images", json!({"stdout_lines": ["k8s.gcr.io/kube-proxy:v1.20.2"]}));
     let decided = decide("w1", &seen, &json!({}));
     assert_eq!(names(&decided["due"]), ["cp2", "cp1", "w1"]);
@@ -111,7 +112,7 @@ fn nodes_that_were_begun_come_first_and_are_named_in_the_plan() {
         "2. etcd, one member after the other: nothing to do.",
         "   cp2: Kubernetes 1.20.3 -> 1.21.0, containerd 1.6.20~ds1; goes on where a run was interrupted",
         "   cp1: Kubernetes 1.20.2 and 1.20.3 -> 1.21.0, containerd 1.6.20~ds1",
-        "   w1: Kubernetes 1.20.2 -> 1.21.0, containerd 1.6.20~ds1",
+        "   w1: Kubernetes 1.20.2 -> 1.21.0, containerd 1.6.20~ds1; took 95 s last time",
         "   registry.k8s.io/kube-proxy: v1.20.2 -> v1.21.0",
         "w2 is no node yet and joins at the end.",
     ] {
@@ -352,6 +353,8 @@ fn node_is_upgraded_and_a_second_run_changes_nothing() {
     let places: Vec<usize> = order.iter().map(|call| calls.find(call).unwrap()).collect();
     assert!(places.is_sorted(), "{calls}");
     assert_eq!(fs::read_dir(folder.path().join("backups")).unwrap().count(), 3);
+    let took = fs::read_to_string(folder.path().join("over/etc/upper/kubernetes/upgrade-seconds")).unwrap();
+    assert!(took.trim().parse::<u32>().is_ok(), "{took}");
     let kept = |name: &str| fs::read_to_string(folder.path().join("backups/rollback").join(name)).unwrap();
     assert!(kept("programs/kubelet").contains("v1.20.2") && kept("etcd.db") == "snapshot\n");
     assert!(kept("settings/etc/kubernetes/manifests/kube-scheduler.yaml").ends_with("v1.20.2\n"));

@@ -1,6 +1,7 @@
 #!/bin/sh
 # state.sh CONFIG_DIR CERT_DIR ETCD_CERT_DIR BIN_DIR TARGET_FILE FOLDER...: prints a line for each observation of a node:
 #   kubelet VERSION       the program on the disk
+#   took SECONDS          time of the last upgrade of the node
 #   target VERSION        the release of an upgrade that is not complete
 #   member begun          an upgrade of etcd's program that was interrupted
 #   pod NAME VERSION      a static pod of the control plane
@@ -12,7 +13,9 @@ shift 5
 
 [ ! -x "$bin/kubelet" ] || "$bin/kubelet" --version 2>/dev/null | sed -n 's/^Kubernetes v\([0-9.]*\).*/kubelet \1/p'
 
-sed -n 's/^\([0-9.]*\)$/target \1/p' "$target" 2>/dev/null | head -n 1
+# awk ends every line, also where a file does not.
+awk 'NR == 1 && /^[0-9]+$/ && length < 10 { print "took", $0 }' "$config/upgrade-seconds" 2>/dev/null
+awk 'NR == 1 && /^[0-9.]+$/ { print "target", $0 }' "$target" 2>/dev/null
 [ ! -e "$bin/.etcd.before-upgrade" ] || echo member begun
 
 for pod in kube-apiserver kube-controller-manager kube-scheduler etcd; do
