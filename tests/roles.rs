@@ -638,6 +638,97 @@ fn release_of_a_chart_is_recorded_before_it_is_installed() {
 }
 
 #[test]
+fn networks_and_addresses_of_a_running_cluster_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifests = folder.path().join("manifests");
+    fs::create_dir_all(&manifests).unwrap();
+    fs::create_dir_all(folder.path().join("components")).unwrap();
+    let write = |name: &str, text: &str| fs::write(manifests.join(name), format!("    - {text}\n")).unwrap();
+    write("kube-apiserver.yaml", "--service-cluster-ip-range=10.233.0.0/18");
+    write("kube-controller-manager.yaml", "--cluster-cidr=10.233.64.0/18");
+    write("etcd.yaml", "--initial-advertise-peer-urls=https://10.0.0.1:2380");
+    fs::write(folder.path().join("components/network-bridge"), "").unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.find: {paths: \"{{ cluster_markers_dir }}\", file_type: any}
+      register: cluster_markers
+    - ansible.builtin.set_fact: {check_machine: {stdout_lines: [\"{{ joined | default('node') }}\"]}}
+    - ansible.builtin.import_role: {name: check, tasks_from: kept}
+";
+    let checked = |address: &str, more: &str| {
+        let hosts = format!("cp1 ip={address}\ncp2 ip=10.0.0.2\n");
+        play(folder.path(), &hosts, playbook, &["-e", "etcd_deployment_type=kubeadm", "-e", more])
+    };
+    let (code, text) = checked("10.0.0.1", "{}");
+    assert_eq!(code, Some(0), "{text}");
+    // IPv6 in addition takes nothing away.
+    let (code, text) = checked("10.0.0.1", "{ipv6_stack: true}");
+    assert_eq!(code, Some(0), "{text}");
+    // A first run that did not get far leaves the choice open.
+    let (code, text) = checked("10.0.0.1", "{kube_network_plugin: calico, joined: none}");
+    assert_eq!(code, Some(0), "{text}");
+    for (name, address, change, sentence) in [
+        (
+            "network_plugin",
+            "10.0.0.1",
+            "kube_network_plugin: calico",
+            "The network plugin of cp1 is bridge in the running",
+        ),
+        ("service_network", "10.0.0.1", "kube_service_addresses: 10.96.0.0/16", "is 10.233.0.0/18 in the running"),
+        ("pod_network", "10.0.0.1", "kube_pods_subnet: 10.97.0.0/16", "but 10.97.0.0/16 in the inventory"),
+        ("etcd_addresses", "10.0.0.9", "dns_mode: none", "Restore ip and access_ip"),
+    ] {
+        let (code, text) = checked(address, &format!("{{{change}}}"));
+        assert!(code == Some(2) && text.contains(sentence), "{text}");
+        let (code, text) = checked(address, &format!("{{{change}, allowed_cluster_changes: [{name}]}}"));
+        assert_eq!(code, Some(0), "{text}");
+    }
+}
+
+/// The record is a ConfigMap. The node is as the inventory has it, so only removals are calls.
+#[test]
+fn labels_and_taints_that_left_the_inventory_are_removed_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = "#!/bin/sh
+cd @FOLDER@ || exit 1
+case \"$*\" in
+*'get configmap'*) cat record 2>/dev/null || : ;;
+*apply*) cat >record ;;
+*'get node'*) cat node ;;
+*) echo \"$*\" >>calls ;;
+esac
+";
+    let file = folder.path().join("kubectl");
+    fs::write(&file, program.replace("@FOLDER@", folder.path().to_str().unwrap())).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    let node = r#"{"metadata":{"name":"cp1","labels":{"disk":"ssd","own":"x"},"annotations":{"a.b/c":"x"}},
+        "spec":{"taints":[{"key":"db","value":"yes","effect":"NoSchedule"},{"key":"own","effect":"NoSchedule"}]}}"#;
+    fs::write(folder.path().join("node"), node).unwrap();
+    let programs = format!("bin_dir={}", folder.path().display());
+    let run = |variables: &str| {
+        fs::write(folder.path().join("calls"), "").unwrap();
+        let playbook = "- hosts: cp1\n  gather_facts: false\n  roles: [node]\n";
+        let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+        let (code, text) = play(folder.path(), hosts, playbook, &["-e", &programs, "-e", variables]);
+        assert_eq!(code, Some(0), "{text}");
+        (fs::read_to_string(folder.path().join("calls")).unwrap(), text)
+    };
+    let all = "{node_labels: {disk: ssd}, node_annotations: {a.b/c: x}, node_taints: ['db=yes:NoSchedule']}";
+    let (calls, _) = run(all);
+    assert_eq!(calls, "");
+    let (_, text) = run(all);
+    assert!(text.contains("changed=0 "), "{text}");
+    let (calls, _) = run("{node_labels: {disk: ssd}}");
+    assert!(calls.contains("annotate node cp1 a.b/c- ") && calls.contains("taint node cp1 db:NoSchedule- "), "{calls}");
+    assert!(!calls.contains("disk") && !calls.contains("own"), "{calls}");
+    let (calls, _) = run("{}");
+    assert!(calls.contains("label node cp1 disk- ") && !calls.contains("own"), "{calls}");
+    let (_, text) = run("{}");
+    assert!(text.contains("changed=0 "), "{text}");
+}
+
+#[test]
 fn unsuitable_host_refused() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster:etcd\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_role: {name: check, tasks_from: hosts}\n";

@@ -30,7 +30,7 @@ const PLAYBOOK: &str = "
         content: \"{{ {'plan': lookup('ansible.builtin.template', role ~ '/templates/plan.txt.j2').splitlines(), 'due': upgrade_due_nodes,
           'members': upgrade_due_members, 'findings': upgrade_findings, 'remarks': upgrade_remarks,
           'releases': upgrade_release_rules | rejectattr('good') | map(attribute='name'),
-          'path': upgrade_path, 'path_rules': upgrade_path_rules | rejectattr('good'), 'mixed': upgrade_is_mixed} | to_json }}\"
+          'path': upgrade_path, 'path_rules': upgrade_path_rules | rejectattr('good'), 'mixed': upgrade_is_mixed, 'storage': upgrade_storage_dir} | to_json }}\"
 ";
 
 /// Decisions of a host from what the playbook would have found; kube_version is 1.21.0.
@@ -101,6 +101,7 @@ fn cluster_at_the_release_has_nothing_due() {
 fn nodes_that_were_begun_come_first_and_are_named_in_the_plan() {
     let mut seen = healthy("1.20.3", ["1.20.2", "1.20.3", "1.20.2"]);
     set(&mut seen, "cp2", "upgrade_begun", json!({"stat": {"exists": true}}));
+    set(&mut seen, "w1", "upgrade_state", json!({"stdout": "took 95", "stdout_lines": ["took 95"]}));
     set(&mut seen, "everywhere", "upgrade_images", json!({"stdout_lines": ["k8s.gcr.io/kube-proxy:v1.20.2"]}));
     let decided = decide("w1", &seen, &json!({}));
     assert_eq!(names(&decided["due"]), ["cp2", "cp1", "w1"]);
@@ -111,7 +112,7 @@ fn nodes_that_were_begun_come_first_and_are_named_in_the_plan() {
         "2. etcd, one member after the other: nothing to do.",
         "   cp2: Kubernetes 1.20.3 -> 1.21.0, containerd 1.6.20~ds1; goes on where a run was interrupted",
         "   cp1: Kubernetes 1.20.2 and 1.20.3 -> 1.21.0, containerd 1.6.20~ds1",
-        "   w1: Kubernetes 1.20.2 -> 1.21.0, containerd 1.6.20~ds1",
+        "   w1: Kubernetes 1.20.2 -> 1.21.0, containerd 1.6.20~ds1; took 95 s last time",
         "   registry.k8s.io/kube-proxy: v1.20.2 -> v1.21.0",
         "w2 is no node yet and joins at the end.",
     ] {
@@ -125,6 +126,58 @@ fn other_runtime_or_etcd_is_due_although_kubernetes_is_current() {
     let decided = decide("cp1", &seen, &json!({"containerd_version": "1.6.2", "etcd_version": "3.5.9"}));
     assert_eq!(names(&decided["due"]), ["cp1", "cp2", "w1"]);
     assert_eq!(names(&decided["members"]), ["cp1"]);
+}
+
+#[test]
+fn member_whose_upgrade_was_interrupted_is_due_although_it_does_not_answer() {
+    let mut seen = healthy("1.21.0", ["1.21.0", "1.21.0", "1.21.0"]);
+    set(&mut seen, "cp1", "upgrade_etcd", json!({"results": [{"msg": "no answer"}]}));
+    let decided = decide("cp1", &seen, &json!({}));
+    assert_eq!((names(&decided["members"]), names(&decided["findings"])), (vec![], vec!["etcd"]));
+    set(&mut seen, "cp1", "upgrade_state", json!({"stdout": "member begun", "stdout_lines": ["member begun"]}));
+    let decided = decide("cp1", &seen, &json!({}));
+    assert_eq!((names(&decided["members"]), names(&decided["findings"])), (vec!["cp1"], vec![]));
+    // The state of before the upgrade is not replaced.
+    assert_eq!(decided["mixed"], json!(true));
+    let decided = decide_with_tags("runtime", "cp1", &seen, &json!({}));
+    assert_eq!((names(&decided["members"]), names(&decided["findings"])), (vec![], vec!["etcd"]));
+}
+
+#[test]
+fn certificate_that_ended_an_hour_ago_and_those_in_kubeconfigs_are_observed() {
+    let folder = tempfile::tempdir().unwrap();
+    // The clock of the host is three days and an hour ahead.
+    let made = "mkdir bin && cat >bin/date <<'END' && chmod +x bin/date
+#!/bin/sh
+[ \"$*\" != +%s ] || { echo $(($(/bin/date +%s) + 262800)); exit; }
+exec /bin/date \"$@\"
+END
+for name in ended:3:scheduler good:6:admin; do
+    days=${name#*:} file=${name%%:*}.crt
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out $file -subj /CN=x -days ${days%:*} 2>/dev/null || exit
+    echo \"    client-certificate-data: $(base64 -w0 $file)\" >${name##*:}.conf
+done
+PATH=$PWD/bin:$PATH sh \"$0\" . . etcd bin target";
+    let output = Command::new("sh")
+        .args(["-c", made, concat!(env!("CARGO_MANIFEST_DIR"), "/roles/upgrade/files/state.sh")])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = ["cert -1 ./ended.crt\n", "cert 2 ./good.crt\n", "cert 2 ./admin.conf\n", "cert -1 ./scheduler.conf\n"];
+    for line in lines {
+        assert!(text.contains(line), "`{line}` is not in {text}");
+    }
+}
+
+#[test]
+fn file_system_of_the_images_is_that_of_the_runtime() {
+    let seen = healthy("1.21.0", ["1.21.0", "1.21.0", "1.21.0"]);
+    let folder = |variables: Value| decide("w1", &seen, &variables)["storage"].as_str().unwrap().to_owned();
+    assert_eq!(folder(json!({})), "/var/lib/containerd");
+    assert_eq!(folder(json!({"containerd_storage_dir": "/data/c"})), "/data/c");
+    assert_eq!(folder(json!({"container_manager": "docker"})), "/var/lib/docker");
+    assert_eq!(folder(json!({"container_manager": "crio", "crio_root": "/data/o"})), "/data/o");
 }
 
 #[test]
@@ -173,8 +226,8 @@ fn what_would_stop_the_upgrade_is_found_together() {
             json!({"stdout_lines": ["a/p=w1=Running==data other", "a/q=w1=Running=ReplicaSet=", "a/r=cp1=Succeeded=="]}),
         ),
         ("upgrade_volumes", json!({"stdout_lines": ["a/data=/mnt/x", "a/z="]})),
-        ("upgrade_webhooks", json!({"stdout_lines": ["w.x=a/svc", "w.y=a/gone", "w.z=/"]})),
-        ("upgrade_services", json!({"stdout_lines": ["a/svc=10.0.0.1", "a/gone="]})),
+        ("upgrade_webhooks", json!({"stdout_lines": ["w.x=a/svc", "w.v=a/two", "w.y=a/gone", "w.z=/"]})),
+        ("upgrade_services", json!({"stdout_lines": ["a/svc=10.0.0.1=w1 w1", "a/two=10.0.0.2=w1 cp2", "a/gone=="]})),
         ("upgrade_dns", json!({"stdout": "configmap/coredns"})),
     ];
     for (name, value) in found {
@@ -207,6 +260,7 @@ fn what_would_stop_the_upgrade_is_found_together() {
     }
     let remarks = decided["remarks"].to_string();
     assert!(remarks.contains("a/p has a volume on its node") && remarks.contains("podsecuritypolicies"), "{remarks}");
+    assert!(remarks.contains("w.x (on w1): all pods") && !remarks.contains("w.v"), "{remarks}");
     // Only findings of its own come from another host.
     assert_eq!(names(&decide("w1", &seen, &json!({}))["findings"]), [""; 0]);
 }
@@ -299,6 +353,8 @@ fn node_is_upgraded_and_a_second_run_changes_nothing() {
     let places: Vec<usize> = order.iter().map(|call| calls.find(call).unwrap()).collect();
     assert!(places.is_sorted(), "{calls}");
     assert_eq!(fs::read_dir(folder.path().join("backups")).unwrap().count(), 3);
+    let took = fs::read_to_string(folder.path().join("over/etc/upper/kubernetes/upgrade-seconds")).unwrap();
+    assert!(took.trim().parse::<u32>().is_ok(), "{took}");
     let kept = |name: &str| fs::read_to_string(folder.path().join("backups/rollback").join(name)).unwrap();
     assert!(kept("programs/kubelet").contains("v1.20.2") && kept("etcd.db") == "snapshot\n");
     assert!(kept("settings/etc/kubernetes/manifests/kube-scheduler.yaml").ends_with("v1.20.2\n"));
@@ -430,6 +486,121 @@ fn upgrade_that_is_killed_goes_on() {
     let (code, text) = simulate(folder.path(), &[]);
     assert!(code == Some(0) && text.contains("goes on where a run was interrupted"), "{text}");
     node_is(folder.path(), "1.21.0", "");
+}
+
+#[test]
+fn old_program_of_etcd_stays_until_its_upgrade_is_finished() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text) = simulate(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let kept = folder.path().join("bin/.etcd.before-upgrade");
+    fs::write(&kept, "old").unwrap();
+    fs::write(folder.path().join("bin/etcd"), "new").unwrap();
+    // Another part of the upgrade leaves it alone.
+    let (code, text) = simulate(folder.path(), &["--tags", "runtime", "--skip-tags", "upgrade"]);
+    assert!(code == Some(0) && kept.exists(), "{text}");
+    let (code, text) = simulate(folder.path(), &[]);
+    assert!(code == Some(0) && !kept.exists(), "{text}");
+    assert_eq!(fs::read_to_string(folder.path().join("bin/etcd")).unwrap(), "new");
+}
+
+/// Between two minors, and between etcd and the first node, all nodes have the same release.
+#[test]
+fn upgrade_that_goes_on_at_a_boundary_keeps_the_state_for_a_rollback() {
+    if !can_simulate() {
+        return;
+    }
+    for (target, kept) in [("1.21.0", true), ("1.20.5", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let backups = folder.path().join("backups");
+        fs::create_dir_all(backups.join("rollback")).unwrap();
+        fs::write(backups.join("rollback/record"), "older").unwrap();
+        fs::write(backups.join("target"), format!("{target}\n")).unwrap();
+        let (code, text) = simulate(folder.path(), &[]);
+        assert_eq!(code, Some(0), "{text}");
+        assert_eq!(fs::read_to_string(backups.join("rollback/record")).unwrap() == "older", kept);
+        assert!(!backups.join("target").exists());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("kubeadm-fails"), "").unwrap();
+    let (code, text) = simulate(folder.path(), &[]);
+    assert_eq!(code, Some(2), "{text}");
+    assert_eq!(fs::read_to_string(folder.path().join("backups/target")).unwrap(), "1.21.0\n");
+}
+
+#[test]
+fn workers_follow_one_that_was_put_back_only_by_choice() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("kubeadm-fails"), "").unwrap();
+    // A control plane ends the run all the same.
+    let (code, text) = simulate(folder.path(), &["-e", "upgrade_continue_after_failure=true"]);
+    assert!(code == Some(2) && text.contains("No further node was begun"), "{text}");
+    assert!(!text.contains("Report the nodes left to upgrade"), "{text}");
+    // The node of the simulation stands for a worker here. The run fails at its end, without the rest.
+    let (code, text) = simulate(folder.path(), &["-e", "{upgrade_goes_on: true}"]);
+    assert!(code == Some(2) && text.contains("The others have been upgraded."), "{text}");
+    assert!(!text.contains("No further node was begun") && !text.contains("Prepare the hosts"), "{text}");
+    node_is(folder.path(), "1.20.2", "");
+}
+
+#[test]
+fn window_that_has_ended_leaves_nodes_members_and_the_rest_as_they_are() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Variables of the command line take precedence over the end that the run computes.
+    let ended = ["-e", "upgrade_window_end='06:00'", "-e", "upgrade_deadline=1", "-e", "etcd_version=3.5.30"];
+    let (code, text) = simulate(folder.path(), &ended);
+    assert_eq!(code, Some(0), "{text}");
+    for part in ["cp1 is left as it is", "the member of etcd on cp1 is left as it is", "no further release is begun"] {
+        assert!(text.contains(part), "`{part}` is not in {text}");
+    }
+    node_is(folder.path(), "1.20.2", "");
+    assert!(!fs::read_to_string(folder.path().join("calls")).unwrap().contains("drain cp1"));
+
+    // A run whose last node is finished leaves the rest for the next window.
+    let (code, text) = simulate(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = simulate(folder.path(), &ended[..4]);
+    assert!(code == Some(0) && text.contains("the network, kube-proxy and the addons stay as they are"), "{text}");
+}
+
+#[test]
+fn window_of_a_run_over_several_minors_ends_once() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let play = "
+- hosts: all
+  gather_facts: true
+  tags: [always]
+  roles: [{role: check}]
+  tasks:
+    - ansible.builtin.import_role: {name: upgrade, tasks_from: path}
+    - ansible.builtin.import_role: {name: upgrade, tasks_from: plan}
+    - ansible.builtin.set_fact: {upgrade_deadline: \"1\"}
+    - ansible.builtin.import_role: {name: upgrade, tasks_from: plan}
+      vars: {upgrade_step: 1}
+    - ansible.builtin.debug: {msg: \"the window is over: {{ upgrade_window_over }}\"}
+";
+    fs::write(folder.path().join("window.yml"), play).unwrap();
+    let output = simulation(folder.path(), &["-e", "upgrade_window_end='06:00'"])
+        .env("PLAYBOOK", folder.path().join("window.yml"))
+        .env("ANSIBLE_ROLES_PATH", concat!(env!("CARGO_MANIFEST_DIR"), "/roles"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("the window is over: True"), "{text}");
+    // The plan has the date, because the time may have passed for today.
+    assert!(text.contains("No node is begun after 20") && text.contains(" 06:00 of the control machine"), "{text}");
 }
 
 /// Runs the role control_plane on the node of `simulate`, and returns the calls of kubeadm.
