@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
+use minijinja::value::ValueKind;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
-use windlass_template::Edited;
+use serde_json::Value as Json;
+use windlass_template::{Edited, Value};
 
 use crate::outcome::TaskResult;
-use crate::output::Secrets;
+use crate::output::{Secrets, WORDS};
 
 /// Masks the secrets in a text.
 pub(super) fn text(text: &str, secrets: &Secrets) -> String {
@@ -46,11 +48,28 @@ impl Serialize for Fields<'_> {
             if &**key == "results" && is_loop(self.result) {
                 // Items have their own records.
                 map.serialize_entry(&name, &())?;
+            } else if let Some(words) = self.words(key, value) {
+                self.masked.set(true);
+                map.serialize_entry(&name, &words)?;
             } else {
                 map.serialize_entry(&name, &Edited::new(value, &mask))?;
             }
         }
         map.end()
+    }
+}
+
+impl Fields<'_> {
+    /// Masked words of a command line that was split within a secret.
+    fn words(&self, key: &str, value: &Value) -> Option<Json> {
+        if !WORDS.contains(&key) || value.kind() != ValueKind::Seq || !self.secrets.is_any_known() {
+            return None;
+        }
+        let Json::Array(mut words) = windlass_template::to_json(value) else { return None };
+        let has_masked = self.secrets.mask_words(&mut words);
+        let mut words = Json::Array(words);
+        self.secrets.mask_json(&mut words);
+        has_masked.then_some(words)
     }
 }
 
@@ -77,6 +96,18 @@ mod tests {
         let result = TaskResult::new().with("a", nested).with("n", 1);
         let fields = Fields::new(&result, &secrets);
         assert_eq!(serde_json::to_value(&fields).unwrap(), json!({"a": [{"b": "x ******** y"}], "n": 1}));
+        assert!(fields.is_masked());
+    }
+
+    #[test]
+    fn secret_split_into_words_of_a_command_is_masked() {
+        let secrets = Secrets::default();
+        secrets.add("correct horse battery");
+        let command = windlass_template::from_json(&json!(["login", "correct", "horse", "battery"]));
+        let result = TaskResult::new().with("cmd", command);
+        let fields = Fields::new(&result, &secrets);
+        let masked = json!({"cmd": ["login", "********", "********", "********"]});
+        assert_eq!(serde_json::to_value(&fields).unwrap(), masked);
         assert!(fields.is_masked());
     }
 }

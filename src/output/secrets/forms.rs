@@ -59,6 +59,10 @@ fn escaped(secret: &str, forms: &mut BTreeSet<String>) {
 
 /// Quotes of shells, of YAML, and of regular expressions.
 fn quoted(secret: &str, forms: &mut BTreeSet<String>) {
+    // A command line that was split into words has lost its quotes.
+    if let Ok(words) = shell_words::split(secret) {
+        forms.insert(words.join(" "));
+    }
     forms.insert(secret.replace('\'', "'\\''"));
     forms.insert(secret.replace('\'', "'\"'\"'"));
     forms.insert(secret.replace('\'', "''"));

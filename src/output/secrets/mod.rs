@@ -26,6 +26,9 @@ const LINES: usize = 2000;
 /// Maximum size of a value to mask, in bytes. A larger one is a file to copy, not a value to display.
 const LARGEST: usize = 256 << 10;
 
+/// Keys of results whose lists are the words of a command line, which a secret with blanks was split into.
+pub(crate) const WORDS: [&str; 2] = ["cmd", "argv"];
+
 /// Values that must never be displayed. Cheap to clone; clones share the values.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<Store>);
@@ -225,16 +228,53 @@ impl Secrets {
 
     /// Masks texts and keys of a mapping.
     pub fn mask_map(&self, map: &mut serde_json::Map<String, Value>) {
-        map.values_mut().for_each(|item| self.mask_json(item));
+        for (key, item) in map.iter_mut() {
+            if let Value::Array(words) = item
+                && WORDS.contains(&key.as_str())
+            {
+                self.mask_words(words);
+            }
+            self.mask_json(item);
+        }
         if map.keys().any(|key| matches!(self.masked(key), Cow::Owned(_))) {
             *map = std::mem::take(map).into_iter().map(|(key, item)| (self.mask(&key), item)).collect();
         }
     }
 
+    /// Masks secrets that a command line was split within. Each word with a part of one becomes a mask. Returns whether
+    /// there were any.
+    pub(crate) fn mask_words(&self, words: &mut [Value]) -> bool {
+        if !self.is_any_known() {
+            return false;
+        }
+        let Some(texts) = words.iter().map(Value::as_str).collect::<Option<Vec<_>>>() else { return false };
+        let line = texts.join(" ");
+        let found = self.find(line.as_bytes());
+        let mut start = 0;
+        let ends: Vec<Range<usize>> = texts
+            .iter()
+            .map(|text| {
+                let range = start..start + text.len();
+                start = range.end + 1;
+                range
+            })
+            .collect();
+        let mut has_masked = false;
+        for (word, at) in words.iter_mut().zip(ends) {
+            let is_split = |range: &Range<usize>| range.start < at.start || range.end > at.end;
+            let touches = |range: &&Range<usize>| range.start < at.end && at.start < range.end;
+            if found.iter().filter(touches).any(is_split) {
+                *word = Value::from(MASK);
+                has_masked = true;
+            }
+        }
+        has_masked
+    }
+
     /// Ranges of secrets in a text, sorted and without overlaps.
     pub(super) fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found = address::passwords(text);
-        if self.0.any.load(Ordering::Acquire) {
+        if self.is_any_known() {
             self.state().searchers.iter().for_each(|searcher| searcher.find(text, &mut found));
         }
         if found.len() < 2 {
@@ -251,9 +291,14 @@ impl Secrets {
         merged
     }
 
+    /// Whether any secret is known. Without one, a search costs little.
+    pub(crate) fn is_any_known(&self) -> bool {
+        self.0.any.load(Ordering::Acquire)
+    }
+
     /// Length of the longest form in bytes. That much of an unfinished text may be the start of a secret.
     pub(super) fn longest(&self) -> usize {
-        if !self.0.any.load(Ordering::Acquire) {
+        if !self.is_any_known() {
             return 0;
         }
         self.state().searchers.iter().map(|searcher| searcher.longest).max().unwrap_or_default()
@@ -364,6 +409,18 @@ mod tests {
         secrets.add("1234wxyz");
         secrets.add("abcd1234wxyzlonger");
         assert_eq!(secrets.mask("abcd1234wxyz abcd1234wxyzlonger"), "******** ********");
+    }
+
+    #[test]
+    fn secret_split_into_words_of_a_command_is_masked() {
+        let secrets = Secrets::default();
+        secrets.add("correct horse 'battery staple'");
+        let mut value = json!({"cmd": ["login", "--password", "correct", "horse", "battery staple", "now"]});
+        secrets.mask_json(&mut value);
+        assert_eq!(value, json!({"cmd": ["login", "--password", MASK, MASK, MASK, "now"]}));
+        let mut value = json!({"cmd": ["echo", "a correct horse 'battery staple' b"]});
+        secrets.mask_json(&mut value);
+        assert_eq!(value, json!({"cmd": ["echo", "a ******** b"]}));
     }
 
     #[test]

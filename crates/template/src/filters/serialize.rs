@@ -138,7 +138,8 @@ fn yaml(args: &Arguments, mut options: YamlOptions) -> Outcome {
 
 fn parse_yaml(args: &Arguments, text: &str) -> Result<Vec<Node>, minijinja::Error> {
     let options = Options { trusted: false, json: false, ..Options::default() };
-    let source = Source::new("the filter's value", text);
+    // An excerpt of the value could be a part of a secret, which no output would recognize.
+    let source = Source::secret("the filter's value", text);
     let loaded = windlass_yaml::parse(source, &options)
         .map_err(|error| args.error(format!("cannot read its value as YAML: {error}")))?;
     Ok(loaded.documents)
