@@ -621,6 +621,26 @@ fn pending_handlers_setting_read_and_invalid_value_refused() {
 }
 
 #[test]
+fn journal_that_cannot_grow_names_the_handlers_that_no_later_run_knows() {
+    let tasks = "    - copy: {content: x, dest: \"FOLDER/changed-{{ inventory_hostname }}\"}\n      notify: restart\n    - debug: {msg: \"{{ 'x' * 20000 }}\"}\n      \
+                 register: large\n    - fail: {msg: broken}\n  handlers:\n    - name: restart\n      debug: {msg: restarted}\n";
+    let project = Project::new(&(head("") + tasks));
+    // The kernel refuses larger files, as a full disk would.
+    let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
+    let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);
+    let mut command = Command::new("bash");
+    command.args(["-c", limited, "bash"]).arg(program.get_program()).args(program.get_args());
+    command.current_dir(program.get_current_dir().unwrap());
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("WINDLASS_JOURNAL_DIR", project.path("state"));
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let named = "These handlers were notified, have not run, and are not remembered: 'restart' on a, 'restart' on b";
+    assert!(text.contains(named) && !text.contains("--resume"), "{text}");
+}
+
+#[test]
 fn unwritable_journal_reported_and_run_continues() {
     let project = Project::new(&(head("") + &step("one")));
     project.write("file", "");

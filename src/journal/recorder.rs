@@ -171,7 +171,7 @@ impl Recorder {
 
     /// Advice on how to resume after a failure or interruption.
     pub(crate) fn advice(&self) -> Option<String> {
-        (!self.check).then(|| {
+        (!self.check && self.log.failure().is_none()).then(|| {
             if super::inputs::is_of_plan(std::env::args()) {
                 return format!(
                     "This is run {}. Continue where it stopped with `windlass playbook --resume {}` and the options of \
@@ -193,12 +193,20 @@ impl Recorder {
         super::inputs::resuming(std::env::args(), self.run(), &self.secrets)
     }
 
-    /// Warning that the journal is incomplete, if writing failed.
+    /// Warning that the journal is incomplete, if writing failed. It names the handlers that no later run will know.
     pub(crate) fn trouble(&self) -> Option<String> {
         let why = self.log.failure()?;
+        let notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting: Vec<String> =
+            notified.iter().map(|(host, _, handler)| format!("'{}' on {host}", self.secrets.mask(handler))).collect();
+        waiting.sort_unstable();
+        let handlers = if self.check || waiting.is_empty() {
+            String::new()
+        } else {
+            format!(". These handlers were notified, have not run, and are not remembered: {}", waiting.join(", "))
+        };
         Some(format!(
-            "the journal {} could not be written: {why}. This run cannot be resumed, and its pending handlers are not \
-             remembered",
+            "the journal {} could not be written: {why}. This run cannot be resumed{handlers}",
             self.run.path.display()
         ))
     }
