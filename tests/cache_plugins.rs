@@ -142,7 +142,7 @@ fn facts_of_one_run_are_read_by_the_next() {
     let folder = project("", &[]);
     let (_, stderr) = run(&folder, &["set.yml"]);
     assert!(!stderr.contains("WARN"), "{stderr}");
-    assert_eq!(stored(&folder), json!({"web1": {"colour": "red", "_windlass_set": ["colour"]}}));
+    assert_eq!(stored(&folder), json!({"web1": {"colour": "red", "_windlass_free": []}}));
     let (stdout, stderr) = run(&folder, &["show.yml"]);
     assert!(stdout.contains("colour=red") && stdout.contains("colour=none"), "{stdout}{stderr}");
 }
@@ -368,7 +368,7 @@ fn cache_plugin_of_a_configured_directory_runs() {
     let folder = project("", &[("ansible.cfg", settings.as_str())]);
     fs::rename(folder.path().join("cache_plugins"), folder.path().join("elsewhere")).unwrap();
     run(&folder, &["set.yml"]);
-    assert_eq!(stored(&folder), json!({"web1": {"colour": "red", "_windlass_set": ["colour"]}}));
+    assert_eq!(stored(&folder), json!({"web1": {"colour": "red", "_windlass_free": []}}));
 }
 
 #[test]

@@ -121,7 +121,7 @@ const LEVELS: &[Level] = &[
     level(
         "facts",
         "cache/s1_web1",
-        "{\"__payload__\": \"{\\\"v\\\": \\\"l10\\\", \\\"_windlass_set\\\": [\\\"v\\\"]}\"}",
+        "{\"__payload__\": \"{\\\"v\\\": \\\"l10\\\", \\\"_windlass_free\\\": []}\"}",
         "{\"__payload__\": \"{}\"}",
     ),
     level("host_vars", "host_vars/web1.yml", "v: l11\n", "{}\n"),

@@ -37,7 +37,8 @@ pub(crate) fn place_of(file: &Path) -> io::Result<Place> {
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "{} belongs to {} and has the mode {:04o}, so other users may change the results of jobs. Set ansible_async_dir to a directory of the task's user",
+            "{} belongs to {} and has the mode {:04o}, so other users may change the results of jobs. Set \
+             ansible_async_dir to a directory of the task's user",
             directory_of(place.real()).display(),
             owner_name(found.uid()),
             found.mode() & 0o7777

@@ -39,7 +39,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         Some(there) if there.kind != Kind::Local => {
             let ssh = ssh_command(context, &own.target);
             args.insert("_rsh".into(), Value::from(ssh));
-            paths(context, &mut args, &own.target, (src, dest));
+            paths(context, &mut args, &own.target, (src, dest))?;
             if let Some(other) = context.connection.become_user.as_ref().filter(|_| !args.contains_key("rsync_path")) {
                 args.insert("rsync_path".into(), Value::from(format!("{} -u {} rsync", other.method, other.user)));
             }
@@ -55,7 +55,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             if windlass_modules::process::find(&here, "rsync").is_none() {
                 return natively(context, &own, &src, &dest, "this machine").await;
             }
-            paths(context, &mut args, &own.target, (src.clone(), dest.clone()));
+            paths(context, &mut args, &own.target, (src.clone(), dest.clone()))?;
             match through_connection(context, &own, args).await? {
                 Some(result) => Ok(result),
                 None => natively(context, &own, &src, &dest, &own.target.name).await,
@@ -92,7 +92,15 @@ fn trailing_slash(path: &str) -> &'static str {
 }
 
 /// Prefixes the remote side's path with its host.
-fn paths(context: &ActionContext, args: &mut Arguments, target: &Target, (src, dest): (String, String)) {
+fn paths(
+    context: &ActionContext,
+    args: &mut Arguments,
+    target: &Target,
+    (src, dest): (String, String),
+) -> Result<(), Failure> {
+    let Target { host, port, user, .. } = target;
+    let destination = windlass_ssh::Destination { host: host.clone(), port: *port, user: user.clone() };
+    destination.check().map_err(|error| Failure::Failed(error.to_string()))?;
     let host = if target.host.contains(':') { format!("[{}]", target.host) } else { target.host.clone() };
     let user = target.user.as_ref().filter(|_| context.flag("set_remote_user").unwrap_or(true));
     let host = user.map_or_else(|| host.clone(), |user| format!("{user}@{host}"));
@@ -103,6 +111,7 @@ fn paths(context: &ActionContext, args: &mut Arguments, target: &Target, (src, d
     };
     args.insert("src".into(), Value::from(src));
     args.insert("dest".into(), Value::from(dest));
+    Ok(())
 }
 
 /// The `ssh` command with which rsync on one host reaches another.

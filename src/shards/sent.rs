@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn effects_and_marks_of_a_result_arrive() {
-        let facts = HostFacts::of_cache(&Value::from_pairs([("os", "Debian")]), &[]);
+        let facts = HostFacts::of_cache(&Value::from_pairs([("os", "Debian")]), None);
         let result = TaskResult::ok(true).always_shown().secret().with_effect(Effect::Facts(facts.clone()));
         let sent = serde_json::to_string(&SentResult::of(&result)).unwrap();
         let received = serde_json::from_str::<SentResult>(&sent).unwrap().received();

@@ -91,8 +91,6 @@ pub struct Facts {
     /// Names that only modules of the project reported. A host may have chosen them, so as variables they yield to
     /// whatever the project sets.
     free: IndexSet<Arc<str>>,
-    /// Names that the project set (`set_fact` with `cacheable`).
-    set: IndexSet<Arc<str>>,
     /// Python found for modules of each become user; `None` is the login user. A host may be reached by SSH and, in
     /// another task, be this machine: what it answers there must not choose a program here.
     pythons: IndexMap<(Kind, Option<String>), String>,
@@ -117,14 +115,13 @@ impl Facts {
     /// Adds facts that a host reported, replacing those of the same name.
     pub fn extend(&mut self, facts: &HostFacts) {
         for name in facts.free.iter() {
-            if self.set.swap_remove(name) || !self.values.contains_key(name) {
+            if !self.values.contains_key(name) || !FactNames::BUILT_IN.allow(name) {
                 self.free.insert(Arc::clone(name));
             }
         }
         for (name, _) in facts.kept.iter().filter(|(name, _)| !facts.free.contains(name)) {
             self.free.swap_remove(name);
         }
-        self.set.extend(facts.set.iter().cloned());
         self.add(facts.kept.iter().cloned());
     }
 
@@ -132,14 +129,8 @@ impl Facts {
     pub fn set(&mut self, facts: impl IntoIterator<Item = (Arc<str>, Value)>) {
         for (name, value) in facts {
             self.free.swap_remove(&name);
-            self.set.insert(Arc::clone(&name));
             self.add([(name, value)]);
         }
-    }
-
-    /// Names of the facts that the project set.
-    pub fn names_set(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.set.iter()
     }
 
     /// Fact that outranks the inventory as a variable.
@@ -306,52 +297,51 @@ pub(crate) fn is_protected(name: &str) -> bool {
 /// choice of their names could set any variable of a role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactNames {
-    /// Any name: modules that are not built in. Such facts yield to variables of the project.
+    /// Any name, as in Ansible: modules that are not built in. Such facts yield to variables of the project.
     Any,
-    /// Names with one of these prefixes.
-    BeginningWith(&'static [&'static str]),
+    /// Names that built-in modules report: a job may run any module. Such facts yield too.
+    OfJob,
+    /// These names, and names with one of these prefixes.
+    Known(&'static [&'static str], &'static [&'static str]),
 }
 
 impl FactNames {
+    /// Names that any built-in module reports.
+    pub(super) const BUILT_IN: FactNames = FactNames::Known(
+        &["aggregate_mounts", "gather_subset", "module_setup", "mount_points", "packages", "services"],
+        &["ansible_", "facter_", "getent_", "ohai_"],
+    );
+
     /// Fact names of a module, given by its short or qualified name.
     pub fn of_module(name: &str) -> FactNames {
         if name == windlass_modules::foreign::NAME || windlass_modules::registry::find(name).is_none() {
             return FactNames::Any;
         }
-        FactNames::BeginningWith(match name.rsplit('.').next().unwrap_or(name) {
-            "setup" => &["ansible_", "facter_", "gather_subset", "module_setup", "ohai_"],
-            "hostname" => &["ansible_"],
-            "getent" => &["getent_"],
-            "mount_facts" => &["aggregate_mounts", "mount_points"],
-            "package_facts" => &["packages"],
-            "service_facts" => &["services"],
-            // A job may run any of these modules.
-            "async_status" => &["ansible_", "getent_", "mount_points", "packages", "services"],
-            _ => &[],
-        })
+        match name.rsplit('.').next().unwrap_or(name) {
+            "setup" => FactNames::Known(&["gather_subset", "module_setup"], &["ansible_", "facter_", "ohai_"]),
+            "hostname" => FactNames::Known(&[], &["ansible_"]),
+            "getent" => FactNames::Known(&[], &["getent_"]),
+            "mount_facts" => FactNames::Known(&["aggregate_mounts", "mount_points"], &[]),
+            "package_facts" => FactNames::Known(&["packages"], &[]),
+            "service_facts" => FactNames::Known(&["services"], &[]),
+            "async_status" => FactNames::OfJob,
+            _ => FactNames::Known(&[], &[]),
+        }
     }
 
-    /// Names that any built-in module reports.
-    fn of_built_in() -> FactNames {
-        FactNames::BeginningWith(&[
-            "aggregate_mounts",
-            "ansible_",
-            "facter_",
-            "gather_subset",
-            "getent_",
-            "module_setup",
-            "mount_points",
-            "ohai_",
-            "packages",
-            "services",
-        ])
-    }
-
-    fn allow(self, name: &str) -> bool {
+    pub(super) fn allow(self, name: &str) -> bool {
         match self {
             FactNames::Any => true,
-            FactNames::BeginningWith(beginnings) => beginnings.iter().any(|beginning| name.starts_with(beginning)),
+            FactNames::OfJob => FactNames::BUILT_IN.allow(name),
+            FactNames::Known(names, beginnings) => {
+                names.contains(&name) || beginnings.iter().any(|beginning| name.starts_with(beginning))
+            }
         }
+    }
+
+    /// Whether facts of these names yield to variables of the project.
+    fn are_free(self) -> bool {
+        matches!(self, FactNames::Any | FactNames::OfJob)
     }
 }
 
@@ -361,8 +351,6 @@ pub struct HostFacts {
     kept: Vec<(Arc<str>, Value)>,
     /// Names among them that yield to variables of the project.
     free: IndexSet<Arc<str>>,
-    /// Names among them that the project set in an earlier run.
-    set: Vec<Arc<str>>,
     dropped: Vec<String>,
     unexpected: Vec<String>,
 }
@@ -371,7 +359,7 @@ impl HostFacts {
     /// Reads `ansible_facts` of a host's answer; `names` limits the facts. Only a mapping contains any.
     pub fn of_host(facts: &Value, names: FactNames) -> HostFacts {
         let mut read = HostFacts::accepted(facts, names);
-        if names == FactNames::Any {
+        if names.are_free() {
             read.free = read.kept.iter().map(|(name, _)| Arc::clone(name)).collect();
         }
         read
@@ -395,13 +383,14 @@ impl HostFacts {
         read
     }
 
-    /// Reads a host's facts from a cache. They came from the host, so they are not trusted more. Of those that no
-    /// built-in module reports, only the names in `set` outrank variables of the project: the project set them itself.
-    pub fn of_cache(facts: &Value, set: &[String]) -> HostFacts {
+    /// Reads a host's facts from a cache. They came from the host, so they are not trusted more. The cache knows which
+    /// are `free`, unless ansible-core wrote it; then all are that no built-in module reports.
+    pub fn of_cache(facts: &Value, free: Option<Vec<String>>) -> HostFacts {
         let mut read = HostFacts::accepted(facts, FactNames::Any);
-        let is_set = |name: &str| set.iter().any(|set| set == name);
-        read.set = read.kept.iter().filter(|(name, _)| is_set(name)).map(|(name, _)| Arc::clone(name)).collect();
-        let is_free = |name: &str| !is_set(name) && !FactNames::of_built_in().allow(name);
+        let is_free = |name: &str| match &free {
+            Some(free) => free.iter().any(|free| free == name),
+            None => !FactNames::BUILT_IN.allow(name),
+        };
         read.free = read.kept.iter().filter(|(name, _)| is_free(name)).map(|(name, _)| Arc::clone(name)).collect();
         if facts.get_attr(GATHERED).is_ok_and(|gathered| super::truth(&gathered)) {
             read.kept.push((Arc::from(GATHERED), Value::from(true)));
@@ -484,8 +473,19 @@ mod tests {
         facts.extend(&HostFacts::of_host(&reported, FactNames::Any));
         assert_eq!((facts.ranked("bin_dir"), facts.ranked("colour")), (None, None));
         assert_eq!(facts.free("bin_dir"), Some(&Value::from("/tmp/evil")));
-        let cached = HostFacts::of_cache(&reported, &["colour".to_owned()]);
-        assert_eq!(cached.free().collect::<Vec<_>>(), ["bin_dir"]);
+        let cached = HostFacts::of_cache(&reported, Some(vec!["colour".to_owned()]));
+        assert_eq!(cached.free().collect::<Vec<_>>(), ["colour"]);
+    }
+
+    #[test]
+    fn names_that_begin_like_facts_of_a_built_in_module_are_others() {
+        let facts = Value::from_pairs([("packages", "x"), ("packages_dir", "/tmp/evil"), ("services_x", "x")]);
+        let read = HostFacts::of_host(&facts, FactNames::of_module("package_facts"));
+        assert_eq!(read.names().collect::<Vec<_>>(), ["packages"]);
+        let of_job = HostFacts::of_host(&facts, FactNames::of_module("async_status"));
+        assert_eq!(of_job.free().collect::<Vec<_>>(), ["packages"]);
+        let cached_by_others = HostFacts::of_cache(&facts, None);
+        assert_eq!(cached_by_others.free().collect::<Vec<_>>(), ["packages_dir", "services_x"]);
     }
 
     #[test]

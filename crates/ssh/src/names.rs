@@ -6,9 +6,9 @@
 /// Characters that a shell or ssh interprets, besides white space and control characters.
 const OF_SHELLS: &str = "'`\"$\\;&<>|(){}";
 /// Characters that give a name of known_hosts another meaning.
-const OF_KNOWN_HOSTS: &str = "*?!,#";
+const OF_KNOWN_HOSTS: &str = "*?!,#@";
 /// Characters that a shell interprets, apart from those in names of users: `DOMAIN\user` and `MACHINE$`.
-const OF_SHELLS_IN_USERS: &str = "'`\";&<>|(){}";
+const OF_SHELLS_IN_USERS: &str = "'`\";&<>|(){}*?!#";
 
 /// Refuses a name of a host that is more than a name.
 pub(crate) fn check_host(name: &str) -> Result<(), String> {
@@ -18,12 +18,11 @@ pub(crate) fn check_host(name: &str) -> Result<(), String> {
             || OF_SHELLS.contains(character)
             || OF_KNOWN_HOSTS.contains(character)
     };
-    let leads_out = name.starts_with('/') || name.split('/').any(|part| part == "..");
     let problem = match name.chars().find(|&character| refused(character)) {
         Some(character) => format!("it contains {character:?}"),
         None if name.is_empty() => "it is empty".to_owned(),
-        None if name.starts_with(['-', '@', '|']) => format!("it begins with `{}`", &name[..1]),
-        None if leads_out => "it is a path".to_owned(),
+        None if name.starts_with('-') => format!("it begins with `{}`", &name[..1]),
+        None if leads_out(name) => "it is a path".to_owned(),
         None => return Ok(()),
     };
     Err(format!("{name:?} is refused as the name of a host: {problem}; give a name or an address in `ansible_host`"))
@@ -31,19 +30,32 @@ pub(crate) fn check_host(name: &str) -> Result<(), String> {
 
 /// Refuses a name of a user that is more than a name.
 pub(crate) fn check_user(name: &str) -> Result<(), String> {
-    let mut before = None;
-    for character in name.chars() {
-        // A word that begins with `-` would be an option.
-        let is_option = character == '-' && before.is_none_or(char::is_whitespace);
-        if is_option || character.is_control() || OF_SHELLS_IN_USERS.contains(character) {
+    let mut characters = name.chars().peekable();
+    let mut before: Option<char> = None;
+    while let Some(character) = characters.next() {
+        let is_name = |other: Option<&char>| other.is_some_and(|other| other.is_alphanumeric());
+        let refused = match character {
+            // A word that begins with `-` would be an option.
+            '-' => before.is_none_or(char::is_whitespace),
+            // A shell replaces `$IFS` by blanks.
+            '$' => characters.peek().is_some(),
+            '\\' => !is_name(before.as_ref()) || !is_name(characters.peek()),
+            _ => character.is_control() || OF_SHELLS_IN_USERS.contains(character),
+        };
+        if refused {
             return Err(refused_user(name, &format!("it contains {character:?}")));
         }
         before = Some(character);
     }
-    if before == Some('\\') {
-        return Err(refused_user(name, "it ends in a backslash"));
+    if leads_out(name) {
+        return Err(refused_user(name, "it is a path"));
     }
     Ok(())
+}
+
+/// Whether a name would lead out of the directory before it in a path.
+fn leads_out(name: &str) -> bool {
+    name.starts_with('/') || name.split('/').any(|part| part == "..")
 }
 
 fn refused_user(name: &str, problem: &str) -> String {
@@ -56,8 +68,7 @@ mod tests {
 
     #[test]
     fn names_that_a_shell_or_known_hosts_would_interpret_are_refused() {
-        for name in ["web1", "fd00::1", "fe80::1%eth0", "10.0.0.1", "web_1.example.org", "prod/web", "münchen", "a@b"]
-        {
+        for name in ["web1", "fd00::1", "fe80::1%eth0", "10.0.0.1", "web_1.example.org", "prod/web", "münchen"] {
             assert_eq!(check_host(name), Ok(()), "{name}");
         }
         let refused =
@@ -73,7 +84,7 @@ mod tests {
         for name in ["deploy", "DOMAIN\\user", "MACHINE$", "first last", "me@example.org", "a-b"] {
             assert_eq!(check_user(name), Ok(()), "{name}");
         }
-        for name in ["`x`", "$(x)", "a;b", "-x", "a -x", "a\\", "a\nb", "${IFS}"] {
+        for name in ["`x`", "$(x)", "a;b", "-x", "a -x", "a\\", "a\nb", "${IFS}", "x$IFS-oA=b", "a\\-b", "../x", "/x"] {
             assert!(check_user(name).is_err(), "{name}");
         }
     }

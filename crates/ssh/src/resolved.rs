@@ -76,9 +76,7 @@ pub(crate) struct Resolved {
 impl Resolved {
     /// Reads the files and resolves the destination. Blocks: it reads files, and a `Match exec` runs a command.
     pub(crate) fn new(destination: &Destination, settings: &Settings) -> Result<Self, Error> {
-        let names = names::check_host(&destination.host);
-        let names = names.and_then(|()| destination.user.as_deref().map_or(Ok(()), names::check_user));
-        names.map_err(Error::Name)?;
+        destination.check()?;
         let account = Account::current();
         let arguments = Arguments::parse(&settings.arguments)?;
         let sources = match settings.config_files {
@@ -123,6 +121,9 @@ impl Resolved {
             tokens.host = tokens.expand(name).map_err(wrong)?;
         }
         tokens.key_alias = options.host_key_alias.clone().unwrap_or_else(|| tokens.host.clone());
+        // Options may be templates over data too.
+        let names = names::check_host(&tokens.host).and_then(|()| names::check_host(&tokens.key_alias));
+        names.and_then(|()| names::check_user(&tokens.user)).map_err(Error::Name)?;
         let paths = |texts: &[String]| {
             texts
                 .iter()

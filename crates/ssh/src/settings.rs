@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{HostKeyChecking, Secret};
+use crate::{Error, HostKeyChecking, Secret, names};
 
 /// Host to connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,6 +15,14 @@ pub struct Destination {
     pub port: Option<u16>,
     /// Remote user; `None` takes it from ssh_config.
     pub user: Option<String>,
+}
+
+impl Destination {
+    /// Fails if a name is more than a name: a shell, ssh or known_hosts would interpret it.
+    pub fn check(&self) -> Result<(), Error> {
+        let user = || self.user.as_deref().map_or(Ok(()), names::check_user);
+        names::check_host(&self.host).and_then(|()| user()).map_err(Error::Name)
+    }
 }
 
 /// Provides the passphrase of a private key file. Called once per key on a thread that may block, so it may prompt a

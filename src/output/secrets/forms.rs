@@ -59,8 +59,11 @@ fn escaped(secret: &str, forms: &mut BTreeSet<String>) {
 
 /// Quotes of shells, of YAML, and of regular expressions.
 fn quoted(secret: &str, forms: &mut BTreeSet<String>) {
-    // A command line that was split into words has lost its quotes.
-    if let Ok(words) = shell_words::split(secret) {
+    // A command line that was split into words has lost its quotes. A comment would be missing in the form.
+    let has_comment = secret.split_whitespace().any(|word| word.starts_with('#'));
+    if let Ok(words) = shell_words::split(secret)
+        && !has_comment
+    {
         forms.insert(words.join(" "));
     }
     forms.insert(secret.replace('\'', "'\\''"));

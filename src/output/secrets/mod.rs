@@ -247,7 +247,8 @@ impl Secrets {
         if !self.is_any_known() {
             return false;
         }
-        let Some(texts) = words.iter().map(Value::as_str).collect::<Option<Vec<_>>>() else { return false };
+        let text = |word: &Value| word.as_str().map_or_else(|| word.to_string(), str::to_owned);
+        let texts: Vec<String> = words.iter().map(text).collect();
         let line = texts.join(" ");
         let found = self.find(line.as_bytes());
         let mut start = 0;
@@ -418,6 +419,8 @@ mod tests {
         let mut value = json!({"cmd": ["login", "--password", "correct", "horse", "battery staple", "now"]});
         secrets.mask_json(&mut value);
         assert_eq!(value, json!({"cmd": ["login", "--password", MASK, MASK, MASK, "now"]}));
+        secrets.add("home #hunter2secret");
+        assert_eq!(secrets.mask("home sweet home #hunter2secret"), "home sweet ********");
         let mut value = json!({"cmd": ["echo", "a correct horse 'battery staple' b"]});
         secrets.mask_json(&mut value);
         assert_eq!(value, json!({"cmd": ["echo", "a ******** b"]}));

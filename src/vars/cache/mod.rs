@@ -8,13 +8,13 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use self::files::Files;
-use super::{Facts, HostFacts, World};
+use super::{FactNames, Facts, HostFacts, World};
 use crate::foreign::PythonPlugins;
 use crate::settings::{FactCaching, Settings};
 
-/// Key that lists the facts which the project set. The others yield to its variables if modules of the project reported
-/// them.
-const SET: &str = "_windlass_set";
+/// Key that lists the facts which yield to variables of the project. Without it, ansible-core wrote the facts, or all
+/// have names that built-in modules report.
+const FREE: &str = "_windlass_free";
 
 /// A cache of facts.
 #[derive(Debug)]
@@ -65,10 +65,9 @@ impl FactCache<'_> {
     pub fn load(&self, world: &World, found: &mut dyn FnMut(&Arc<str>, HostFacts)) -> Vec<String> {
         self.store.read(&hosts_of(world), &mut |host, kept| {
             if let Json::Object(mut facts) = kept {
-                let set = facts.shift_remove(SET).and_then(|names| serde_json::from_value(names).ok());
-                let set: Vec<String> = set.unwrap_or_default();
+                let free = facts.shift_remove(FREE).and_then(|names| serde_json::from_value(names).ok());
                 let facts = facts.into_iter().filter_map(|(name, value)| Some((name, plain(value)?))).collect();
-                found(host, HostFacts::of_cache(&windlass_template::from_json(&Json::Object(facts)), &set));
+                found(host, HostFacts::of_cache(&windlass_template::from_json(&Json::Object(facts)), free));
             }
         })
     }
@@ -106,9 +105,8 @@ fn stored(facts: &Facts) -> Json {
     let entries =
         facts.names().filter_map(|name| Some((name.to_string(), windlass_template::to_json(facts.get(name)?))));
     let mut stored: serde_json::Map<String, Json> = entries.collect();
-    let set: Vec<Json> = facts.names_set().map(|name| Json::from(&**name)).collect();
-    if !set.is_empty() {
-        stored.insert(SET.to_owned(), Json::from(set));
+    if facts.names().any(|name| !FactNames::BUILT_IN.allow(name)) {
+        stored.insert(FREE.to_owned(), facts.free_names().map(|name| Json::from(&**name)).collect());
     }
     Json::Object(stored)
 }
