@@ -9,6 +9,8 @@ shift
 sed -nE 's/^ *[0-9]+: [0-9A-F]+:([0-9A-F]{4}) 0+:0000 0A .*/port \1/p' /proc/net/tcp /proc/net/tcp6 2>/dev/null
 if [ -s /etc/kubernetes/kubelet.conf ]; then
   echo node
+  # A host that has joined is connected already.
+  CONNECTIONS='' NEW_PEERS=''
   openssl x509 -noout -subject -nameopt multiline -in /var/lib/kubelet/pki/kubelet-client-current.pem 2>/dev/null |
     sed -n 's/^ *commonName *= system:node:/name /p'
 fi

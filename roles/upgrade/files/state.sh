@@ -3,6 +3,7 @@
 #   kubelet VERSION       the program on the disk
 #   took SECONDS          time of the last upgrade of the node
 #   target VERSION        the release of an upgrade that is not complete
+#   from STATE            what the cluster ran when that upgrade saved its state
 #   member begun          an upgrade of etcd's program that was interrupted
 #   pod NAME VERSION      a static pod of the control plane
 #   cert DAYS FILE        full days until a certificate ends, also one inside a kubeconfig; negative after its end
@@ -15,7 +16,7 @@ shift 5
 
 # awk ends every line, also where a file does not.
 awk 'NR == 1 && /^[0-9]+$/ && length < 10 { print "took", $0 }' "$config/upgrade-seconds" 2>/dev/null
-awk 'NR == 1 && /^[0-9.]+$/ { print "target", $0 }' "$target" 2>/dev/null
+awk 'NR == 1 && /^[0-9.]+$/ { print "target", $0 } NR == 2 && /^[0-9.,\/-]+$/ { print "from", $0 }' "$target" 2>/dev/null
 [ ! -e "$bin/.etcd.before-upgrade" ] || echo member begun
 
 for pod in kube-apiserver kube-controller-manager kube-scheduler etcd; do
