@@ -582,6 +582,28 @@ fn records_of_objects_follow_to_other_control_planes() {
     assert!(code == Some(0) && text.contains("changed=0") && !text.contains("changed=1"), "{text}");
 }
 
+/// A file of the control machine, or of another host, would become a record on all control planes.
+#[test]
+fn path_that_a_control_plane_reports_names_no_record_on_another_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = control_planes(folder.path(), &["cp1/components/objects-b.yaml", "cp2/components/objects-c.yaml"]);
+    let secret = folder.path().join("secret.yaml");
+    fs::write(&secret, "secret of the control machine").unwrap();
+    let lie = format!(
+        "    - ansible.builtin.set_fact:
+        cluster_markers: {{files: [{{path: \"/x\\nlocalhost={}\\ncp2=/x/objects-z.yaml\", mtime: 9999999999.0, checksum: x}}]}}
+      when: inventory_hostname == 'cp2'\n",
+        secret.display()
+    );
+    let records = "    - ansible.builtin.include_role: {name: cluster, tasks_from: records}\n";
+    let (_, text) = play(folder.path(), &hosts, &format!("{FIND}{lie}{records}"), &[]);
+    assert!(!text.contains("-> localhost") && text.contains("-> cp2"), "{text}");
+    let copied = fs::read_dir(folder.path().join("cp1/components")).unwrap();
+    for file in copied {
+        assert!(!fs::read_to_string(file.unwrap().path()).unwrap().contains("secret"), "{text}");
+    }
+}
+
 /// A run that was killed leaves objects, and the addon may be disabled before the next one.
 #[test]
 fn objects_are_recorded_before_they_are_applied() {

@@ -528,7 +528,14 @@ fn upgrade_that_goes_on_at_a_boundary_keeps_the_state_for_a_rollback() {
     fs::write(folder.path().join("kubeadm-fails"), "").unwrap();
     let (code, text) = simulate(folder.path(), &[]);
     assert_eq!(code, Some(2), "{text}");
-    assert_eq!(fs::read_to_string(folder.path().join("backups/target")).unwrap(), "1.21.0\n");
+    let target = fs::read_to_string(folder.path().join("backups/target")).unwrap();
+    assert_eq!(target, "1.21.0\n1.20.2/3.4.23\n");
+    // Nothing has moved since, so what the cluster has now is saved, however long ago that was.
+    fs::write(folder.path().join("backups/rollback/record"), "older").unwrap();
+    fs::remove_file(folder.path().join("kubeadm-fails")).unwrap();
+    let (code, text) = simulate(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_ne!(fs::read_to_string(folder.path().join("backups/rollback/record")).unwrap(), "older", "{text}");
 }
 
 #[test]
