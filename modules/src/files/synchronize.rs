@@ -161,7 +161,7 @@ impl Task {
             }
         }
         words.push(format!("--out-format={MARK}%i %n%L"));
-        words.extend(["--".to_owned(), src.to_owned(), dest.to_owned()]);
+        words.extend([src.to_owned(), dest.to_owned()]);
         Ok(Task { words, linked })
     }
 
