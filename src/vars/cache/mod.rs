@@ -105,7 +105,8 @@ fn stored(facts: &Facts) -> Json {
     let entries =
         facts.names().filter_map(|name| Some((name.to_string(), windlass_template::to_json(facts.get(name)?))));
     let mut stored: serde_json::Map<String, Json> = entries.collect();
-    if facts.names().any(|name| !FactNames::BUILT_IN.allow(name)) {
+    let has_free = facts.free_names().next().is_some();
+    if has_free || facts.names().any(|name| !FactNames::BUILT_IN.allow(name)) {
         stored.insert(FREE.to_owned(), facts.free_names().map(|name| Json::from(&**name)).collect());
     }
     Json::Object(stored)
@@ -141,7 +142,16 @@ fn plain(value: Json) -> Option<Json> {
 mod tests {
     use serde_json::json;
 
-    use super::plain;
+    use super::{FREE, Facts, HostFacts, plain, stored};
+    use crate::vars::FactNames;
+
+    #[test]
+    fn free_facts_named_like_those_of_built_in_modules_stay_free() {
+        let reported = windlass_template::from_json(&json!({"packages": "evil"}));
+        let mut facts = Facts::default();
+        facts.extend(&HostFacts::of_host(&reported, FactNames::Any));
+        assert_eq!(stored(&facts)[FREE], json!(["packages"]));
+    }
 
     #[test]
     fn annotations_of_ansible_core_dropped() {
