@@ -66,10 +66,12 @@ impl Fields<'_> {
             return None;
         }
         let Json::Array(mut words) = windlass_template::to_json(value) else { return None };
-        let has_masked = self.secrets.mask_words(&mut words);
+        if !self.secrets.mask_words(&mut words) {
+            return None;
+        }
         let mut words = Json::Array(words);
         self.secrets.mask_json(&mut words);
-        has_masked.then_some(words)
+        Some(words)
     }
 }
 

@@ -385,10 +385,10 @@ impl HostFacts {
 
     /// Reads a host's facts from a cache. They came from the host, so they are not trusted more. The cache knows which
     /// are `free`, unless ansible-core wrote it; then all are that no built-in module reports.
-    pub fn of_cache(facts: &Value, free: Option<Vec<String>>) -> HostFacts {
+    pub fn of_cache(facts: &Value, free: Option<HashSet<String>>) -> HostFacts {
         let mut read = HostFacts::accepted(facts, FactNames::Any);
         let is_free = |name: &str| match &free {
-            Some(free) => free.iter().any(|free| free == name),
+            Some(free) => free.contains(name),
             None => !FactNames::BUILT_IN.allow(name),
         };
         read.free = read.kept.iter().filter(|(name, _)| is_free(name)).map(|(name, _)| Arc::clone(name)).collect();
@@ -473,7 +473,7 @@ mod tests {
         facts.extend(&HostFacts::of_host(&reported, FactNames::Any));
         assert_eq!((facts.ranked("bin_dir"), facts.ranked("colour")), (None, None));
         assert_eq!(facts.free("bin_dir"), Some(&Value::from("/tmp/evil")));
-        let cached = HostFacts::of_cache(&reported, Some(vec!["colour".to_owned()]));
+        let cached = HostFacts::of_cache(&reported, Some(HashSet::from(["colour".to_owned()])));
         assert_eq!(cached.free().collect::<Vec<_>>(), ["colour"]);
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn check_host(name: &str) -> Result<(), String> {
     let problem = match name.chars().find(|&character| refused(character)) {
         Some(character) => format!("it contains {character:?}"),
         None if name.is_empty() => "it is empty".to_owned(),
-        None if name.starts_with('-') => format!("it begins with `{}`", &name[..1]),
+        None if name.starts_with('-') => "it begins with `-`".to_owned(),
         None if leads_out(name) => "it is a path".to_owned(),
         None => return Ok(()),
     };

@@ -35,8 +35,9 @@ impl<'a> Files<'a> {
     /// files that are none.
     pub(super) fn read(&self, hosts: &[Arc<str>], found: &mut dyn FnMut(&Arc<str>, Json)) -> Vec<String> {
         let mut problems = Vec::new();
-        let is_own = |found: &std::fs::Metadata| windlass_bounds::own(found);
-        if let Err(error) = std::fs::metadata(self.folder).as_ref().map_or(Ok(()), is_own) {
+        if let Ok(found) = std::fs::metadata(self.folder)
+            && let Err(error) = windlass_bounds::own(&found)
+        {
             problems.push(format!("the facts cached in {} are not used: {error}", self.folder.display()));
             return problems;
         }
