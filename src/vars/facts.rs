@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use indexmap::{IndexMap, IndexSet};
+use minijinja::value::ValueKind;
 use windlass_protocol::BecomeMethod;
 use windlass_template::Value;
 
@@ -114,13 +115,12 @@ impl Facts {
 
     /// Adds facts that a host reported, replacing those of the same name.
     pub fn extend(&mut self, facts: &HostFacts) {
-        for name in facts.free.iter() {
-            if !self.values.contains_key(name) || !FactNames::BUILT_IN.allow(name) {
+        for (name, value) in &facts.kept {
+            if !facts.free.contains(name) {
+                self.free.swap_remove(name);
+            } else if !self.values.contains_key(name) || !FactNames::BUILT_IN.allow(name, value) {
                 self.free.insert(Arc::clone(name));
             }
-        }
-        for (name, _) in facts.kept.iter().filter(|(name, _)| !facts.free.contains(name)) {
-            self.free.swap_remove(name);
         }
         self.add(facts.kept.iter().cloned());
     }
@@ -223,6 +223,13 @@ fn is_gathered_name(name: &str) -> bool {
     name.starts_with("ansible_") && !is_protected(name) && !is_other.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Whether `setup` reports this fact. The host chooses the names of network interfaces, so a fact of an unknown name
+/// has to be a mapping as theirs are: a text could be an option that a lookup plugin reads from a variable.
+fn is_gathered(name: &str, value: &Value) -> bool {
+    name.strip_prefix("ansible_").is_some_and(windlass_modules::facts::is_known)
+        || (value.kind() == ValueKind::Map && is_gathered_name(name))
+}
+
 /// Whether a host must never set this name: it concerns the connection, the user or programs that run.
 ///
 /// Code that reads such a variable asserts that its name is protected.
@@ -319,7 +326,7 @@ impl FactNames {
         }
         match name.rsplit('.').next().unwrap_or(name) {
             "setup" => FactNames::Known(&["gather_subset", "module_setup"], &["ansible_", "facter_", "ohai_"]),
-            "hostname" => FactNames::Known(&[], &["ansible_"]),
+            "hostname" => FactNames::Known(windlass_modules::facts::OF_HOSTNAME, &[]),
             "getent" => FactNames::Known(&[], &["getent_"]),
             "mount_facts" => FactNames::Known(&["aggregate_mounts", "mount_points"], &[]),
             "package_facts" => FactNames::Known(&["packages"], &[]),
@@ -329,12 +336,13 @@ impl FactNames {
         }
     }
 
-    pub(super) fn allow(self, name: &str) -> bool {
+    pub(super) fn allow(self, name: &str, value: &Value) -> bool {
         match self {
             FactNames::Any => true,
-            FactNames::OfJob => FactNames::BUILT_IN.allow(name),
+            FactNames::OfJob => FactNames::BUILT_IN.allow(name, value),
             FactNames::Known(names, beginnings) => {
-                names.contains(&name) || beginnings.iter().any(|beginning| name.starts_with(beginning))
+                let begins = || beginnings.iter().any(|beginning| name.starts_with(beginning));
+                names.contains(&name) || (begins() && (!name.starts_with("ansible_") || is_gathered(name, value)))
             }
         }
     }
@@ -374,7 +382,7 @@ impl HostFacts {
                 read.dropped.push(name.to_owned());
             // The action itself records which Python was found, and the engine whether facts were gathered.
             } else if !["discovered_interpreter_", "_ansible_", "_windlass_"].iter().any(|own| name.starts_with(own)) {
-                match names.allow(name) {
+                match names.allow(name, &value) {
                     true => read.kept.push((Arc::from(name), value)),
                     false => read.unexpected.push(name.to_owned()),
                 }
@@ -387,11 +395,12 @@ impl HostFacts {
     /// are `free`, unless ansible-core wrote it; then all are that no built-in module reports.
     pub fn of_cache(facts: &Value, free: Option<HashSet<String>>) -> HostFacts {
         let mut read = HostFacts::accepted(facts, FactNames::Any);
-        let is_free = |name: &str| match &free {
+        let is_free = |name: &str, value: &Value| match &free {
             Some(free) => free.contains(name),
-            None => !FactNames::BUILT_IN.allow(name),
+            None => !FactNames::BUILT_IN.allow(name, value),
         };
-        read.free = read.kept.iter().filter(|(name, _)| is_free(name)).map(|(name, _)| Arc::clone(name)).collect();
+        read.free =
+            read.kept.iter().filter(|(name, value)| is_free(name, value)).map(|(name, _)| Arc::clone(name)).collect();
         if facts.get_attr(GATHERED).is_ok_and(|gathered| super::truth(&gathered)) {
             read.kept.push((Arc::from(GATHERED), Value::from(true)));
         }
@@ -455,6 +464,21 @@ mod tests {
         let dropped =
             ["ansible_host", "ansible_python_interpreter", "ansible_interpreter_python_fallback", "ansible_doas_exe"];
         assert_eq!(read.dropped(), dropped);
+    }
+
+    #[test]
+    fn a_gathered_fact_is_no_option_of_a_lookup_plugin() {
+        let interface = Value::from_pairs([("device", "lo")]);
+        let facts = Value::from_pairs([
+            ("ansible_hashi_vault_url", Value::from("https://evil.example")),
+            ("ansible_managed", Value::from("x")),
+            ("ansible_loop", interface.clone()),
+            ("ansible_os_family", Value::from("Debian")),
+            ("ansible_br_lan", interface),
+        ]);
+        let read = HostFacts::of_host(&facts, FactNames::of_module("setup"));
+        assert_eq!(read.names().collect::<Vec<_>>(), ["ansible_os_family", "ansible_br_lan"]);
+        assert_eq!(read.unexpected(), ["ansible_hashi_vault_url", "ansible_managed", "ansible_loop"]);
     }
 
     #[test]

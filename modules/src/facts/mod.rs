@@ -14,6 +14,7 @@ mod distribution;
 mod dns;
 mod features;
 mod hardware;
+mod known;
 mod local;
 mod netlink;
 mod network;
@@ -36,6 +37,7 @@ pub mod package_facts;
 pub mod service_facts;
 pub mod setup;
 
+pub use known::{OF_HOSTNAME, is_known};
 pub(crate) use package_manager::package_manager_of;
 pub(crate) use platform::fqdn;
 pub(crate) use root::Root;
@@ -60,7 +62,9 @@ pub(crate) struct Facts {
 
 impl Facts {
     pub(crate) fn set(&mut self, name: &str, value: impl Into<Value>) {
-        self.values.insert(name.to_owned(), value.into());
+        let value = value.into();
+        debug_assert!(is_known(name) || value.is_object(), "`{name}` is missing in known.rs");
+        self.values.insert(name.to_owned(), value);
     }
 
     /// The value of a fact.

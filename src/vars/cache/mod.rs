@@ -102,11 +102,11 @@ fn hosts_of(world: &World) -> Vec<Arc<str>> {
 
 /// Facts as they are stored.
 fn stored(facts: &Facts) -> Json {
-    let entries =
-        facts.names().filter_map(|name| Some((name.to_string(), windlass_template::to_json(facts.get(name)?))));
-    let mut stored: serde_json::Map<String, Json> = entries.collect();
+    let entries = || facts.names().filter_map(|name| Some((name, facts.get(name)?)));
+    let mut stored: serde_json::Map<String, Json> =
+        entries().map(|(name, value)| (name.to_string(), windlass_template::to_json(value))).collect();
     let has_free = facts.free_names().next().is_some();
-    if has_free || facts.names().any(|name| !FactNames::BUILT_IN.allow(name)) {
+    if has_free || entries().any(|(name, value)| !FactNames::BUILT_IN.allow(name, value)) {
         stored.insert(FREE.to_owned(), facts.free_names().map(|name| Json::from(&**name)).collect());
     }
     Json::Object(stored)
