@@ -1552,3 +1552,50 @@ fn secrets_that_register_a_host_stay_out_of_processes_and_output() {
         "{text}"
     );
 }
+
+/// A dead first control plane must neither keep a change from the others nor be the one they are changed through.
+#[test]
+fn running_cluster_is_changed_without_an_unreachable_first_control_plane() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: k8s_cluster
+  gather_facts: false
+  any_errors_fatal: true
+  tasks:
+    - ansible.builtin.include_role: {name: cluster, tasks_from: find}
+- hosts: reached
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug:
+        msg: [through, \"{{ first_kube_control_plane | default('cp1') }}\", \"{{ first_etcd | default('cp1') }}\", without, \"{{ cluster_silent | join }}\"]
+";
+    let programs = format!("bin_dir={}", folder.path().display());
+    let found = |hosts: &str| {
+        let (code, text) = play(folder.path(), hosts, playbook, &["-e", &programs]);
+        (code, text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let gone = "ansible_connection=ssh ansible_port=1";
+    let known = format!("cp1 {gone} ansible_host=127.0.0.1\ncp2\n");
+
+    let (code, text) = found(&known);
+    let all = r#"[cp1] => { "msg": [ "through", "cp1", "cp1", "without", "" ] }"#;
+    assert!(
+        code == Some(0) && text.contains(all),
+        "a cluster that nothing serves would be made without a host: {text}"
+    );
+
+    for program in ["kubectl", "etcdctl"] {
+        let file = folder.path().join(program);
+        fs::write(&file, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let (code, text) = found(&known);
+    let chosen = r#"[cp2] => { "msg": [ "through", "cp2", "cp2", "without", "cp1" ] }"#;
+    assert!(code == Some(0) && text.contains(chosen) && !text.contains("[cp1] => {"), "{code:?} {text}");
+    let (code, text) = found("cp1\ncp2\n");
+    assert!(
+        code == Some(0) && text.contains(r#"[cp2] => { "msg": [ "through", "cp1", "cp1", "without", "" ] }"#),
+        "{text}"
+    );
+    let (code, text) = found(&format!("cp1 {gone}\ncp2\n"));
+    assert!(code == Some(2) && text.contains("the inventory has no address of it. Set its variable ip"), "{text}");
+}

@@ -237,10 +237,11 @@ objects_of_the_cluster() {
 altered_files() {
   on node2 'cd /usr/local/bin && cp -p ctr /root/ctr && printf X | dd of=ctr bs=1 seek=1000 conv=notrunc status=none &&
     touch -r /root/ctr ctr && cd /etc/ssl/etcd/ssl && chmod 0666 ca-key.pem && rm admin-node1.pem' || return 1
-  on node3 'cd /etc/kubernetes && chmod 0644 ssl/ca.key admin.conf' || return 1
+  on node3 'cd /etc/kubernetes && chmod 0644 ssl/ca.key admin.conf && rm manifests/kube-apiserver.yaml' || return 1
   play --tags artifacts,etcd,control-plane > "$log/altered.log" 2>&1 || { tail -30 "$log/altered.log"; return 1; }
   on node2 'cmp /root/ctr /usr/local/bin/ctr && rm /root/ctr && cd /etc/ssl/etcd/ssl && [ "$(stat -c %a ca-key.pem)" = 600 ] &&
-    [ -s admin-node1.pem ]' && on node3 'cd /etc/kubernetes && [ "$(stat -c %a ssl/ca.key admin.conf | sort -u)" = 600 ]'
+    [ -s admin-node1.pem ]' && on node3 'cd /etc/kubernetes && [ "$(stat -c %a ssl/ca.key admin.conf | sort -u)" = 600 ] &&
+    [ -s manifests/kube-apiserver.yaml ]'
 }
 
 changed_value() {
@@ -381,11 +382,22 @@ survives_power_cut() {
   for node in node2 node3; do eventually 120 answers $node || return 1; done
 }
 
+# A control plane that is down keeps no value from the other hosts: node1 is also the first of its groups.
+changed_without_first() {
+  play -e kubelet_max_pods=111 > "$log/without.log" 2>&1 && { echo 'the run counts as a success'; return 1; }
+  grep '^node[1-4]' "$log/without.log"
+  grep -q 'node1 could not be reached and keeps its former configuration' "$log/without.log" || { tail -30 "$log/without.log"; return 1; }
+  for node in node2 node3; do
+    grep -q "^$node .* unreachable=0 *failed=0" "$log/without.log" && on $node grep -q 'maxPods: 111' /etc/kubernetes/kubelet-config.yaml || return 1
+  done
+}
+
 not_ready() { kubectl node2 get node "$1" --no-headers | awk '{exit !($2 ~ /NotReady/)}'; }
 is_ready() { kubectl node2 get node "$1" --no-headers | awk '{exit !($2 == "Ready")}'; }
 
 comes_back() {
-  "$windlass" lab start node1 && eventually 240 is_ready node1 && eventually 120 answers node1
+  "$windlass" lab start node1 && eventually 240 is_ready node1 && eventually 120 answers node1 || return 1
+  play > "$log/returned.log" 2>&1 && recap "$log/returned.log" 'unreachable=0 +failed=0' && ! on node2 grep -q 'maxPods: 111' /etc/kubernetes/kubelet-config.yaml
 }
 
 scale() { "$windlass" playbook -i "$inventory" playbooks/scale.yml -e "node=$1"; }
