@@ -1566,7 +1566,7 @@ fn running_cluster_is_changed_without_an_unreachable_first_control_plane() {
   gather_facts: false
   tasks:
     - ansible.builtin.debug:
-        msg: [through, \"{{ first_kube_control_plane | default('cp1') }}\", \"{{ first_etcd | default('cp1') }}\", without, \"{{ cluster_silent | join }}\"]
+        msg: [through, \"{{ first_kube_control_plane | default('cp1') }}\", \"{{ first_etcd | default('cp1') }}\", without, \"{{ cluster_silent | default([]) | join }}\"]
 ";
     let programs = format!("bin_dir={}", folder.path().display());
     let found = |hosts: &str| {
