@@ -43,8 +43,7 @@ bytes=$(read_all --print-value-only | wc -c)
 [ "$bytes" -gt 0 ] || { echo "The scratch $name has no values." >&2; exit 1; }
 [ -n "${BACKUP_NAMESPACE:-}" ] || { echo "$name: $keys keys, $bytes bytes"; exit 0; }
 
-fail() { tail -n 5 api.log >&2; printf '%s\n' "$*" >&2; exit 1; }
-: >api.log
+fail() { printf '%s\n' "$*" >&2; exit 1; }
 running=$(pgrep -o -x kube-apiserver) || fail "No API server runs on this host, whose program could read the archive."
 cp "/proc/$running/exe" kube-apiserver
 kubeadm init phase certs sa --cert-dir "$PWD/pki" >api.log 2>&1 || fail "kubeadm created no key."
@@ -74,7 +73,8 @@ processes="$process $processes"
 read_api() { kubectl --kubeconfig=kubeconfig --cache-dir="$PWD/cache" --request-timeout=60s "$@"; }
 for attempt in $(seq 120); do
     read_api get --raw /readyz >/dev/null 2>&1 && break
-    kill -0 "$process" 2>/dev/null && [ "$attempt" != 120 ] || fail "The scratch API server does not serve."
+    kill -0 "$process" 2>/dev/null && [ "$attempt" != 120 ] ||
+        fail "The scratch API server does not serve: $(tail -n 5 api.log)"
     sleep 1
 done
 
