@@ -96,6 +96,31 @@ fn reset_removes_the_state_that_an_upgrade_saved() {
     assert!(reset.contains("    name: upgrade\n    tasks_from: remove\n"), "{reset}");
 }
 
+/// Left out is what controllers create again. Addresses, ports and volumes of others are not taken.
+#[test]
+fn objects_of_a_namespace_lose_what_the_server_sets() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_vars: {root}/tests/namespace/archive.yml
+    - ansible.builtin.copy:
+        dest: {folder}/objects
+        content: \"{{{{ lookup('ansible.builtin.template', '{root}/roles/restore/templates/objects.json.j2') | from_json
+          | to_nice_json }}}}\"
+",
+        root = root.display(),
+        folder = folder.path().display(),
+    );
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\n", &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let made = fs::read_to_string(folder.path().join("objects")).unwrap();
+    let expected = fs::read_to_string(root.join("tests/namespace/expected.json")).unwrap();
+    assert_eq!(made.trim(), expected.trim());
+}
+
 /// Services would send requests to the pods of DaemonSets, which stay when their node is gone.
 #[test]
 fn removed_node_loses_its_pods() {

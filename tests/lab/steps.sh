@@ -579,6 +579,16 @@ archive_verified() {
   grep 'etcd: [1-9][0-9]* keys, ' "$log/verify.log" && for node in node1 node2 node3; do on "$node" '! ls -A /var/backups/kubernetes/.verify 2>/dev/null'; done
 }
 
+namespace_restored() {
+  local archive; archive=$(basename "$log"/backups/*.age)
+  kubectl node1 delete configmap kept || return 1
+  with_backups restore_namespace -e restore_namespace=default -e "backup_archive=$archive" >"$log/namespace.log" 2>&1 ||
+    { tail -30 "$log/namespace.log"; return 1; }
+  [ "$(kubectl node1 get configmap kept -o 'jsonpath={.data.key}')" = value ] || return 1
+  with_backups restore_namespace -e restore_namespace=default -e "backup_archive=$archive" >"$log/namespace2.log" 2>&1 &&
+    recap "$log/namespace2.log" 'changed=0 +unreachable=0 +failed=0' || { tail -30 "$log/namespace2.log"; return 1; }
+}
+
 restored_after_loss() {
   kubectl node1 create configmap later --from-literal=key=value || return 1
   for node in node1 node2 node3; do

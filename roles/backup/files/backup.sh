@@ -202,7 +202,8 @@ fi
 sync "$work/archive"
 mv "$work/archive" "$BACKUP_DIR/$archive"
 sync "$BACKUP_DIR"
-echo "sha256 $(sha256sum "$BACKUP_DIR/$archive" | cut -d ' ' -f 1)"
+sum=$(sha256sum "$BACKUP_DIR/$archive" | cut -d ' ' -f 1)
+echo "sha256 $sum"
 echo "wrote $BACKUP_DIR/$archive, $(stat -c %s "$BACKUP_DIR/$archive") bytes"
 outdated | while read -r old; do
     rm -f "$BACKUP_DIR/$old"
@@ -210,5 +211,6 @@ outdated | while read -r old; do
 done
 [ -n "$BACKUP_S3_URL" ] || exit 0
 # The archive is good all the same, which this code says.
-upload "$BACKUP_DIR/$archive" || { echo "The archive could not be written to $BACKUP_S3_URL." >&2; exit 3; }
+printf '%s  %s\n' "$sum" "$archive" >"$work/$archive.sha256"
+upload "$BACKUP_DIR/$archive" && upload "$work/$archive.sha256" || { echo "The archive could not be written to $BACKUP_S3_URL." >&2; exit 3; }
 echo "wrote $BACKUP_S3_URL/$archive"
