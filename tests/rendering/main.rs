@@ -5,6 +5,7 @@
 
 mod kubespray;
 mod networks;
+mod systems;
 
 use std::fs;
 use std::path::Path;
