@@ -55,7 +55,7 @@ const PLAY: &str = "
           files: '{{ artifacts_wanted }}'
 ";
 
-/// What the roles derive for each host of one cluster.
+/// Names, paths and files that the roles derive for each host of one cluster.
 fn derived() -> BTreeMap<&'static str, Value> {
     let folder = tempfile::tempdir().unwrap();
     let mut hosts = serde_json::Map::new();
