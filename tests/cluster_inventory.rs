@@ -576,6 +576,17 @@ fn firewalls_and_selinux_that_keep_hosts_from_each_other_refused() {
     assert!(!output.contains("setsebool") && !output.contains("is active"), "{output}");
 }
 
+/// Packages could not be installed there, which a run would find out with half of its changes made.
+#[test]
+fn hosts_with_flatcar_are_refused_before_anything_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let facts = ["-e", "ansible_os_family=Flatcar", "-e", "ansible_distribution=Flatcar"];
+    let output = refusals_with(folder.path(), "", &facts);
+    let sentence = "runs Flatcar Container Linux, whose /usr is read-only and which has no packages";
+    assert!(output.contains(sentence) && output.contains("Nothing was changed."), "{output}");
+    assert!(!refusals_of_machines(folder.path(), "").contains("Flatcar"));
+}
+
 #[test]
 fn settings_of_kubespray_without_effect_are_refused() {
     for (variables, sentence) in [

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod choices;
 mod gcp;
 mod hcloud;
 mod nvidia;

@@ -3,8 +3,10 @@
 #![recursion_limit = "256"]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod choices;
 mod kubespray;
 mod networks;
+mod systems;
 
 use std::fs;
 use std::path::Path;
