@@ -285,7 +285,12 @@ fn invalid_release_refused() {
 
 #[test]
 fn invalid_network_settings_refused() {
-    refused(GROUPS, "ipv4_stack=false", "clusters without IPv4 are not supported");
+    refused(GROUPS, "ipv4_stack=false", "Set ipv6_stack to true for a cluster of IPv6 only");
+    refused(
+        GROUPS,
+        "ipv4_stack=false\nipv6_stack=true\nkube_network_plugin=macvlan",
+        "network/macvlan is set up for IPv4 addresses",
+    );
     refused(GROUPS, "ipv6_stack=true\nkube_pods_subnet_ipv6=fd85::/48", "kube_pods_subnet_ipv6 `fd85::/48`");
     refused(GROUPS, "bridge_routing=tunnel", "value of bridge_routing must be one of: routes, vxlan, bgp, got: tunnel");
     refused(GROUPS, "bridge_routing=vxlan\nbridge_vxlan_vni=0", "bridge_vxlan_vni is 0");

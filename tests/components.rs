@@ -108,6 +108,7 @@ fn every_description_is_known_and_complete() {
         let mut known = vec!["summary", "kubernetes", "artifacts", "optional_artifacts", "images", "packages"];
         known.extend(["optional_images", "manifests", "chart_artifacts", "chart_repositories", "read_addresses"]);
         known.extend(["package_variables", "kernel", "kernel_modules", "selinux_booleans", "ports", "conflicts"]);
+        known.push("ipv6_only");
         let own = match name.split_once('/').map(|(kind, _)| kind) {
             Some("runtime") => vec!["cri_socket", "service"],
             Some("load_balancer") => vec!["endpoint"],

@@ -67,6 +67,43 @@ fn environment(container: &Node) -> Vec<String> {
 }
 
 #[test]
+fn cluster_of_ipv6_only_names_no_ipv4_address_of_a_host() {
+    let only = "{ipv4_stack: false, ipv6_stack: true, ip6: 'fd97::{{ inventory_hostname[2:] }}', kube_version: 1.20.2}";
+    let config = render("control_plane", "kubeadm-config.yaml.j2", only);
+    for line in [
+        "advertiseAddress: fd97::1\n",
+        "node-ip: \"fd97::1\"\n",
+        "podSubnet: fd85:ee78:d8a6:8607::1:0000/112\n",
+        "serviceSubnet: fd85:ee78:d8a6:8607::1000/116\n",
+        "- https://[fd97::1]:2379\n",
+        "- \"fd85:ee78:d8a6:8607::1001\"\n",
+        "bind-address: \"::\"\n",
+        "node-cidr-mask-size: \"120\"\n",
+        "healthzBindAddress: '[::]:10256'\n",
+    ] {
+        assert!(config.contains(line), "{line}{config}");
+    }
+    assert!(!config.contains("10.") && !config.contains("IPv6DualStack"), "{config}");
+    let balancer = render("load_balancer/haproxy", "haproxy.cfg.j2", only);
+    assert!(balancer.contains("server cp2 [fd97::2]:6443\n"), "{balancer}");
+    let values = "[kubelet_address, kubelet_bind_address, no_proxy, skydns_server, main_access_ip]";
+    let kubelet = computed("kubelet", values, only);
+    assert!(
+        kubelet.starts_with("[\"fd97::1\", \"fd97::1\", ")
+            && kubelet.contains("\"fd85:ee78:d8a6:8607::1003\", \"fd97::1\"]"),
+        "{kubelet}"
+    );
+    assert!(
+        kubelet.contains("fd85:ee78:d8a6:8607::1000/116,fd85:ee78:d8a6:8607::1:0000/112") && !kubelet.contains("10."),
+        "{kubelet}"
+    );
+    let urls = "[etcd_endpoints, kube_control_plane_urls, etcd_peer_url]";
+    let etcd = computed("etcd", urls, &format!("{}, etcd_cluster: {{peer_port: 2380}}}}", only.trim_end_matches('}')));
+    assert!(etcd.contains("\"https://[fd97::1]:2379\"") && etcd.contains("\"https://[fd97::2]:6443\""), "{etcd}");
+    assert!(etcd.contains("\"https://[fd97::1]:2380\""), "{etcd}");
+}
+
+#[test]
 fn kube_vip_with_arp_has_every_field() {
     let pod = yaml(&render(
         "load_balancer/kube_vip",

@@ -17,9 +17,11 @@ int main(void) {
     signal(SIGINT, leave);
     signal(SIGPIPE, SIG_IGN);
 
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    int yes = 1;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(8080), .sin_addr.s_addr = htonl(INADDR_ANY)};
+    /* Both families: without IPV6_V6ONLY, the address :: takes connections of IPv4 too. */
+    int listener = socket(AF_INET6, SOCK_STREAM, 0);
+    int yes = 1, no = 0;
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons(8080), .sin6_addr = IN6ADDR_ANY_INIT};
+    setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 64) != 0) {
         perror("hello: cannot listen on port 8080");

@@ -27,6 +27,8 @@ same() { [ "$(eval "$1")" = "$2" ]; }
 rolled() { k rollout status "$1" --timeout="${TEST_TIMEOUT}s" >/dev/null; }
 waited() { k wait "$1" "--for=$2" --timeout="${TEST_TIMEOUT}s" >/dev/null; }
 answers() { curl -sf -m 3 -o /dev/null "http://$1/health"; }
+# wrapped ADDRESS: as it stands in a URL
+wrapped() { case $1 in *:*) echo "[$1]" ;; *) echo "$1" ;; esac; }
 # refused TEXT COMMAND...: the API refuses it with a message that has the text
 refused() {
   local text=$1 output
@@ -263,7 +265,7 @@ service() { # service NAME TYPE [FIELDS]
   apply <<<"{apiVersion: v1, kind: Service, metadata: {name: $1}, spec: $spec}"
 }
 test_clusterip() {
-  service web ClusterIP && eventually answers "$(field service/web '{.spec.clusterIP}'):80" || return
+  service web ClusterIP && eventually answers "$(wrapped "$(field service/web '{.spec.clusterIP}')"):80" || return
   ready() { [ "$(field endpoints/web '{.subsets[*].addresses[*].ip}' | wc -w)" = "$1" ]; }
   eventually ready 3 && k scale deployment/web --replicas=1 >/dev/null && eventually ready 1
 }
@@ -286,7 +288,7 @@ test_loadbalancer() {
   address=$(field service/balanced '{.status.loadBalancer.ingress[0].ip}')
   [ -n "$address" ] || { sleep 3; address=$(field service/balanced '{.status.loadBalancer.ingress[0].ip}'); }
   [ -n "$address" ] || { skip 'nothing hands out addresses; its node port answers'; return; }
-  eventually answers "$address:80" && echo "at $address"
+  eventually answers "$(wrapped "$address"):80" && echo "at $address"
 }
 test_externalname() {
   local spec='{type: ExternalName, externalName: example.com}'
@@ -350,7 +352,7 @@ test_policy() {
   server client | apply && server guarded | apply && waited pod/client condition=Ready &&
     waited pod/guarded condition=Ready || return
   local main address spec='{podSelector: {matchLabels: {app: guarded}}, policyTypes: [Ingress]}'
-  main=$(process client) && address=$(field pod/guarded '{.status.podIP}'):$IMAGE_PORT || return
+  main=$(process client) && address=$(wrapped "$(field pod/guarded '{.status.podIP}')"):$IMAGE_PORT || return
   inside() { nsenter --target "$main" --net curl -sf -m 2 -o /dev/null "http://$address/health"; }
   eventually inside &&
     apply <<<"{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: guard}, spec: $spec}" &&
