@@ -56,12 +56,16 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     text.lines().filter_map(one).collect()
 }
 
-/// A definition as text for kubectl: mappings become JSON documents, which are valid YAML.
+/// A definition as text for kubectl: mappings become JSON documents, which are valid YAML. A list begins with the mark of
+/// a document, because kubectl takes a text that begins with a brace for JSON alone.
 pub(super) fn definition(value: &Value) -> Result<String, Failure> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Object(_) => Ok(value.to_string()),
-        Value::Array(items) => Ok(items.iter().map(definition).collect::<Result<Vec<_>, _>>()?.join("\n---\n")),
+        Value::Array(items) => {
+            let documents = items.iter().map(definition).collect::<Result<Vec<_>, _>>()?;
+            Ok(format!("---\n{}", documents.join("\n---\n")))
+        }
         _ => Err(Failure::new("definition must be a text, a mapping or a list of mappings.")),
     }
 }
@@ -102,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn definitions_converted_to_documents() {
-        assert_eq!(definition(&json!([{"a": 1}, "b: 2"])).unwrap(), "{\"a\":1}\n---\nb: 2");
+    fn list_of_mappings_is_no_json_to_kubectl() {
+        assert_eq!(definition(&json!([{"a": 1}, "b: 2"])).unwrap(), "---\n{\"a\":1}\n---\nb: 2");
         assert!(definition(&json!(3)).is_err());
     }
 }
