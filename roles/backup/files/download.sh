@@ -9,20 +9,24 @@ fail() { printf 'No archive was taken from S3: %s\n' "$*" >&2; exit 1; }
 command -v curl >/dev/null || fail "this machine has no program curl."
 
 mkdir -p "$BACKUP_DIR"
+find "$BACKUP_DIR" -maxdepth 1 -name '.taking.*' -mmin +1440 -exec rm -rf {} +
 work=$(mktemp -d "$BACKUP_DIR/.taking.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
 empty=$(sha256sum </dev/null | cut -d ' ' -f 1)
 
-# get BYTES FILE ADDRESS: the keys go through a pipe, so that no list of processes shows them.
+# get BYTES FILE ADDRESS: a server need not say how much it sends, so the file has a limit too. The keys go through a pipe, so that no list of processes shows them.
 get() {
-    printf 'user = "%s:%s"\n' "$BACKUP_S3_ACCESS_KEY" "$BACKUP_S3_SECRET_KEY" |
+    (
+        ulimit -f $(($1 / 512 + 1))
+        printf 'user = "%s:%s"\n' "$BACKUP_S3_ACCESS_KEY" "$BACKUP_S3_SECRET_KEY" |
         curl --silent --show-error --fail --retry 3 --connect-timeout 30 --speed-limit 1000 --speed-time 60 \
             --max-filesize "$1" --proto '=http,https' --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" \
             --header "x-amz-content-sha256: $empty" --output "$2" "$3"
+    )
 }
 
-# The newest archive by the time in its name. A page of the listing has up to 1000 names in order.
+# The newest archive by the time in its name, unless that is to come. A page of the listing has up to 1000 names in order.
 latest() {
     server=$(printf %s "$BACKUP_S3_URL" | sed -E 's|^(https?://[^/]+)/.*|\1|')
     path=${BACKUP_S3_URL#"$server"/}
@@ -46,7 +50,7 @@ if [ "$archive" = latest ]; then
     : >"$work/names"
     latest || fail "$BACKUP_S3_URL cannot be listed. Check backup_s3_url, backup_s3_region and the keys."
     archive=$(grep -E "^$(printf %s "$BACKUP_NAME" | sed 's/\./\\./g')-[0-9TZ]+\.tar\.gz(\.age)?$" "$work/names" |
-        sed -E 's/^.*-([0-9]{8}T[0-9]{6}Z)\.tar.*$/\1 &/' | sort | tail -n 1 | cut -d ' ' -f 2)
+        sed -E 's/^.*-([0-9]{8}T[0-9]{6}Z)\.tar.*$/\1 &/' | awk -v end="$(date -u -d '+1 day' +%Y%m%dT%H%M%SZ)" '$1 < end' | sort | tail -n 1 | cut -d ' ' -f 2)
     [ -n "$archive" ] || fail "$BACKUP_S3_URL has no archive $BACKUP_NAME-TIME.tar.gz."
 fi
 

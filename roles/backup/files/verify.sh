@@ -3,9 +3,10 @@
 # their number. The scratch etcd listens on sockets in a folder of root's, because it serves without certificates.
 #
 # With BACKUP_NAMESPACE it then prints that namespace and all its objects as JSON, read through a scratch API server:
-# the running one's program, on a port of 127.0.0.1 and with keys of its own, which sees nothing but the scratch etcd.
-# BACKUP_PREFIX, BACKUP_SERVICE_ADDRESSES and BACKUP_ADDRESS are settings of it. Both end after 15 minutes even if this
-# script is killed.
+# the running one's program, on a port of 127.0.0.1 and with keys of its own. It sees the scratch etcd and calls only
+# servers that convert custom resources.
+# BACKUP_PREFIX, BACKUP_SERVICE_ADDRESSES, BACKUP_ADDRESS and BACKUP_APIS are settings of it, and BACKUP_API_PORT is the
+# running one's port. Both end after 15 minutes even if this script is killed.
 set -eu
 umask 077
 PATH=$BACKUP_BIN_DIR:$PATH
@@ -44,7 +45,14 @@ bytes=$(read_all --print-value-only | wc -c)
 [ -n "${BACKUP_NAMESPACE:-}" ] || { echo "$name: $keys keys, $bytes bytes"; exit 0; }
 
 fail() { printf '%s\n' "$*" >&2; exit 1; }
-running=$(pgrep -o -x kube-apiserver) || fail "No API server runs on this host, whose program could read the archive."
+# A pod may give its own program that name, but it cannot listen on the host's port.
+port=$(printf %04X "$BACKUP_API_PORT")
+sockets=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port=":$port" '$4 == "0A" && substr($2, length($2) - 4) == port { print "socket:[" $10 "]" }')
+running=
+for candidate in $(pgrep -x kube-apiserver); do
+    [ -z "$sockets" ] || ! ls -l "/proc/$candidate/fd" 2>/dev/null | grep -qF "$sockets" || running=$candidate
+done
+[ -n "$running" ] || fail "No API server listens on port $BACKUP_API_PORT of this host, whose program could read the archive."
 cp "/proc/$running/exe" kube-apiserver
 kubeadm init phase certs sa --cert-dir "$PWD/pki" >api.log 2>&1 || fail "kubeadm created no key."
 port=36443
@@ -64,6 +72,7 @@ encryption=../content/config/apiserver/encryption.yaml
 timeout -k 10 900 ./kube-apiserver --etcd-servers=unix://localhost:2 --etcd-prefix="$BACKUP_PREFIX" \
     --bind-address=127.0.0.1 --secure-port="$port" --advertise-address="$BACKUP_ADDRESS" --cert-dir=certs \
     --endpoint-reconciler-type=none --service-cluster-ip-range="$BACKUP_SERVICE_ADDRESSES" \
+    --disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook ${BACKUP_APIS:+--runtime-config="$BACKUP_APIS"} \
     --anonymous-auth=false --token-auth-file=tokens --authorization-mode=AlwaysAllow \
     --service-account-issuer=https://scratch.invalid --service-account-key-file=pki/sa.pub \
     --service-account-signing-key-file=pki/sa.key ${encryption:+--encryption-provider-config="$encryption"} \
@@ -81,13 +90,13 @@ done
 # APIs of other servers, such as metrics, are missing here, so kubectl fails after it has printed the rest.
 kinds() {
     read_api api-resources --cached=false --namespaced=true --verbs=list,create --output=name 2>/dev/null |
-        grep -Ev '^(events|leases)(\.|$)|\.(extensions|metrics\.k8s\.io)$'
+        grep -Ev '^(events|events\.events\.k8s\.io|leases\.coordination\.k8s\.io)$|\.(extensions|metrics\.k8s\.io)$'
 }
 # Custom resources are served a little later than the rest.
 for attempt in $(seq 30); do
     kinds >served
-    read_api get customresourcedefinitions --output=jsonpath='{range .items[?(@.spec.scope=="Namespaced")]}{.metadata.name}{"\n"}{end}' |
-        grep -vxFf served >missing || break
+    read_api get customresourcedefinitions --output=jsonpath='{range .items[?(@.spec.scope=="Namespaced")]}{.metadata.name} {.status.conditions[?(@.type=="Established")].status}{"\n"}{end}' >defined
+    sed -n 's/ True$//p' defined | grep -vxFf served >missing || break
     [ "$attempt" != 30 ] || fail "The scratch API server does not serve $(paste -sd ' ' missing)."
     sleep 1
 done
