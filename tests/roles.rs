@@ -1599,7 +1599,7 @@ fn running_cluster_is_changed_without_an_unreachable_first_control_plane() {
         (code, text.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let gone = "ansible_connection=ssh ansible_port=1";
-    let known = format!("cp1 {gone} ansible_host=127.0.0.1\ncp2\n");
+    let known = format!("cp1 {gone} ansible_host=127.0.0.1 ip=10.0.0.1\ncp2\n");
 
     let (code, text) = found(&known);
     let all = r#"[cp1] => { "msg": [ "through", "cp1", "cp1", "without", "" ] }"#;
@@ -1621,6 +1621,14 @@ fn running_cluster_is_changed_without_an_unreachable_first_control_plane() {
         code == Some(0) && text.contains(r#"[cp2] => { "msg": [ "through", "cp1", "cp1", "without", "" ] }"#),
         "{text}"
     );
-    let (code, text) = found(&format!("cp1 {gone}\ncp2\n"));
-    assert!(code == Some(2) && text.contains("the inventory has no address of it. Set its variable ip"), "{text}");
+    for unknown in ["", "ansible_host=127.0.0.1"] {
+        let (code, text) = found(&format!("cp1 {gone} {unknown}\ncp2\n"));
+        let refused = "the inventory does not have the address that the cluster uses. Set its variable ip,";
+        assert!(code == Some(2) && text.contains(refused), "{text}");
+    }
+
+    // The only member of etcd that answers is new, and would begin another cluster.
+    fs::write(folder.path().join("etcdctl"), "#!/bin/sh\nexit 1\n").unwrap();
+    let (code, text) = found(&known);
+    assert!(code == Some(0) && text.contains(all), "{text}");
 }

@@ -224,10 +224,13 @@ fn is_gathered_name(name: &str) -> bool {
 }
 
 /// Whether `setup` reports this fact. The host chooses the names of network interfaces, so a fact of an unknown name
-/// has to be a mapping as theirs are: a text could be an option that a lookup plugin reads from a variable.
+/// has to look as theirs do: anything else could be an option that a lookup plugin reads from a variable.
 fn is_gathered(name: &str, value: &Value) -> bool {
+    let is_of_interface = |key: Value| key.as_str().is_some_and(windlass_modules::facts::is_of_interface);
+    let is_interface =
+        || value.kind() == ValueKind::Map && value.try_iter().is_ok_and(|mut keys| keys.all(is_of_interface));
     name.strip_prefix("ansible_").is_some_and(windlass_modules::facts::is_known)
-        || (value.kind() == ValueKind::Map && is_gathered_name(name))
+        || (is_gathered_name(name) && is_interface())
 }
 
 /// Whether a host must never set this name: it concerns the connection, the user or programs that run.
@@ -471,6 +474,7 @@ mod tests {
         let interface = Value::from_pairs([("device", "lo")]);
         let facts = Value::from_pairs([
             ("ansible_hashi_vault_url", Value::from("https://evil.example")),
+            ("ansible_hashi_vault_proxies", Value::from_pairs([("device", "lo"), ("http", "http://evil.example")])),
             ("ansible_managed", Value::from("x")),
             ("ansible_loop", interface.clone()),
             ("ansible_os_family", Value::from("Debian")),
@@ -478,7 +482,10 @@ mod tests {
         ]);
         let read = HostFacts::of_host(&facts, FactNames::of_module("setup"));
         assert_eq!(read.names().collect::<Vec<_>>(), ["ansible_os_family", "ansible_br_lan"]);
-        assert_eq!(read.unexpected(), ["ansible_hashi_vault_url", "ansible_managed", "ansible_loop"]);
+        assert_eq!(
+            read.unexpected(),
+            ["ansible_hashi_vault_url", "ansible_hashi_vault_proxies", "ansible_managed", "ansible_loop"]
+        );
     }
 
     #[test]

@@ -3,6 +3,33 @@
 /// Facts that `hostname` reports.
 pub const OF_HOSTNAME: &[&str] = &["ansible_domain", "ansible_fqdn", "ansible_hostname", "ansible_nodename"];
 
+/// Keys of the fact of a network interface, or of a further name of its addresses.
+const OF_INTERFACES: &[&str] = &[
+    "active",
+    "all_slaves_active",
+    "device",
+    "features",
+    "id",
+    "interfaces",
+    "ipv4",
+    "ipv4_secondaries",
+    "ipv6",
+    "lacp_rate",
+    "macaddress",
+    "miimon",
+    "mode",
+    "module",
+    "mtu",
+    "pciid",
+    "perm_macaddress",
+    "primary",
+    "promisc",
+    "slaves",
+    "speed",
+    "stp",
+    "type",
+];
+
 /// Names without `ansible_`, sorted.
 const NAMES: &[&str] = &[
     "all_ipv4_addresses",
@@ -121,12 +148,17 @@ pub fn is_known(name: &str) -> bool {
     NAMES.binary_search(&name).is_ok()
 }
 
+/// Whether the fact of a network interface may have this key.
+pub fn is_of_interface(key: &str) -> bool {
+    OF_INTERFACES.binary_search(&key).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_are_sorted() {
-        assert!(NAMES.is_sorted());
+        assert!(NAMES.is_sorted() && OF_INTERFACES.is_sorted());
     }
 }

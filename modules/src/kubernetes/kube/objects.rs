@@ -56,8 +56,8 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     text.lines().filter_map(one).collect()
 }
 
-/// A definition as text for kubectl: mappings become JSON documents, which are valid YAML. A list begins with the mark of
-/// a document, because kubectl takes a text that begins with a brace for JSON alone.
+/// A definition as text for kubectl: mappings become JSON documents, which are valid YAML. A list begins with the mark
+/// of a document, because kubectl takes a text that begins with a brace for JSON alone.
 pub(super) fn definition(value: &Value) -> Result<String, Failure> {
     match value {
         Value::String(text) => Ok(text.clone()),
