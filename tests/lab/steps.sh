@@ -388,7 +388,7 @@ changed_without_first() {
   grep '^node[1-4]' "$log/without.log"
   grep -q 'node1 could not be reached and stays as it was' "$log/without.log" || { tail -30 "$log/without.log"; return 1; }
   for node in node2 node3; do
-    grep -q "^$node .* unreachable=0 *failed=0" "$log/without.log" && on $node grep -q 'maxPods: 111' /etc/kubernetes/kubelet-config.yaml || return 1
+    grep -q "^$node .* unreachable=0 *failed=0" "$log/without.log" && on $node "grep -q 'maxPods: 111' /etc/kubernetes/kubelet-config.yaml" || return 1
   done
 }
 
@@ -397,7 +397,7 @@ is_ready() { kubectl node2 get node "$1" --no-headers | awk '{exit !($2 == "Read
 
 comes_back() {
   "$windlass" lab start node1 && eventually 240 is_ready node1 && eventually 120 answers node1 || return 1
-  play > "$log/returned.log" 2>&1 && recap "$log/returned.log" 'unreachable=0 +failed=0' && ! on node2 grep -q 'maxPods: 111' /etc/kubernetes/kubelet-config.yaml
+  play > "$log/returned.log" 2>&1 && recap "$log/returned.log" 'unreachable=0 +failed=0' && ! on node2 "grep -q 'maxPods: 111' /etc/kubernetes/kubelet-config.yaml"
 }
 
 scale() { "$windlass" playbook -i "$inventory" playbooks/scale.yml -e "node=$1"; }
