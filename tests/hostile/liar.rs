@@ -143,7 +143,8 @@ impl<W: Write> Liar<W> {
             }
             "another_large_fact" => {
                 let name = format!("ansible_large{id}");
-                return self.done(id, &json!({"changed": false, "ansible_facts": {name: "f".repeat(60 << 20)}}));
+                return self
+                    .done(id, &json!({"changed": false, "ansible_facts": {name: {"device": "f".repeat(60 << 20)}}}));
             }
             "large_output" => {
                 let line = format!("{id} {}\n", "o".repeat(1 << 20));
