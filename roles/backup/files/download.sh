@@ -15,14 +15,15 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
 empty=$(sha256sum </dev/null | cut -d ' ' -f 1)
 
-# get BYTES FILE ADDRESS: a server need not say how much it sends, so the file has a limit too. The keys go through a pipe, so that no list of processes shows them.
+# get BYTES FILE ADDRESS: a server need not say how much it sends, so the file has a limit too. The keys go through a
+# pipe, so that no list of processes shows them.
 get() {
     (
         ulimit -f $(($1 / 512 + 1))
         printf 'user = "%s:%s"\n' "$BACKUP_S3_ACCESS_KEY" "$BACKUP_S3_SECRET_KEY" |
-        curl --silent --show-error --fail --retry 3 --connect-timeout 30 --speed-limit 1000 --speed-time 60 \
-            --max-filesize "$1" --proto '=http,https' --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" \
-            --header "x-amz-content-sha256: $empty" --output "$2" "$3"
+            curl --silent --show-error --fail --retry 3 --connect-timeout 30 --speed-limit 1000 --speed-time 60 \
+                --max-filesize "$1" --proto '=http,https' --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" \
+                --header "x-amz-content-sha256: $empty" --output "$2" "$3"
     )
 }
 
