@@ -70,7 +70,29 @@ fn signal_ends_run_with_current_task_and_recap() {
     }
 }
 
-/// Whether a process exists that has not ended.
+#[test]
+fn signal_ends_a_run_whose_templates_keep_all_threads_busy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let busy = "{% for a in range(10000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
+    let tasks = format!("    - command: touch begun-{{{{ inventory_hostname }}}}\n    - debug: {{msg: \"{busy}\"}}\n");
+    fs::write(path.join("p.yml"), format!("- hosts: all\n  gather_facts: false\n  tasks:\n{tasks}")).unwrap();
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let hosts: String = (0..=threads).map(|host| format!("h{host},")).collect();
+    let mut command = windlass(path);
+    command.args(["playbook", "-f", "100", "-i", &hosts, "-c", "local", "p.yml"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until(|| (0..=threads).all(|host| path.join(format!("begun-h{host}")).exists()));
+    std::thread::sleep(Duration::from_secs(1));
+    let sent = Instant::now();
+    send(&child, rustix::process::Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    assert!(text(&output.stderr).contains("[ERROR]: SIGTERM: "), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(143));
+    // The templates themselves would end after half a minute each.
+    assert!(sent.elapsed() < Duration::from_secs(20), "{:?}", sent.elapsed());
+}
+
 /// Interrupts a run that waits for an inventory script, with the script, as Ctrl-C does.
 fn interrupted_in_inventory(folder: &Path, words: &[&str]) -> Output {
     use std::os::unix::fs::PermissionsExt as _;

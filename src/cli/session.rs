@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
@@ -27,6 +28,8 @@ use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World, secre
 
 /// Time for hosts to close their connections after a signal.
 const CLOSING: Duration = Duration::from_secs(10);
+/// Time after a signal until threads that evaluate templates have to run anything else.
+const WORKERS_TO_ANSWER: Duration = Duration::from_secs(5);
 
 /// Everything that a run needs.
 pub(super) struct Session {
@@ -448,11 +451,10 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
         .thread_stack_size(16 << 20)
         .enable_all()
         .build()
-        .map_err(|error| Error::new(format!("the program cannot start its threads: {error}")))?;
+        .map_err(no_threads)?;
+    heed_signals(runtime.handle().clone())?;
     let outcome = runtime.block_on(async {
         signals::hide_footer_while_stopped();
-        // The work may block its thread for as long as a program runs.
-        tokio::spawn(end_at_second(Signals::listen()));
         let unhandled = async {
             let first = signals::arrived().await;
             if signals::is_handled() { std::future::pending().await } else { first }
@@ -479,9 +481,34 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
     outcome
 }
 
-/// Ends the program at the second signal.
-async fn end_at_second(signals: Signals) {
-    end_at_once(signals::note(signals).await);
+/// Notes the first signal, and ends the program at the second, or if `workers` are too busy to handle the first. A
+/// thread of its own listens, because templates may keep all others from listening.
+fn heed_signals(workers: Handle) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
+    let mut signals = {
+        let _within = runtime.enter();
+        Signals::listen()
+    };
+    let heed = async move {
+        let first = signals.first().await;
+        let answer = workers.spawn(std::future::ready(()));
+        let are_busy = async {
+            if tokio::time::timeout(WORKERS_TO_ANSWER, answer).await.is_ok() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let last = tokio::select! {
+            second = signals.next() => second,
+            () = are_busy => first,
+        };
+        end_at_once(last);
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(heed)).map_err(no_threads)?;
+    Ok(())
+}
+
+fn no_threads(error: std::io::Error) -> Error {
+    Error::new(format!("the program cannot start its threads: {error}"))
 }
 
 /// Ends the program. The guard stops its programs.

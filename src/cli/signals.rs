@@ -62,6 +62,14 @@ impl Signals {
         Signals(heeded.filter_map(|(found, kind)| Some((found, signal(kind).ok()?))).collect())
     }
 
+    /// Waits for the first signal of the program, and notes it.
+    pub(super) async fn first(&mut self) -> Signal {
+        let first = self.next().await;
+        ARRIVED.send_replace(Some(first));
+        windlass_bounds::interrupt();
+        first
+    }
+
     /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
@@ -101,13 +109,6 @@ fn ignored() -> u64 {
 
 /// First signal that arrived. Work that blocked its thread meanwhile, for a program that it waited for, finds it here.
 static ARRIVED: LazyLock<watch::Sender<Option<Signal>>> = LazyLock::new(|| watch::Sender::new(None));
-
-/// Notes the first signal, and returns at the second.
-pub(super) async fn note(mut signals: Signals) -> Signal {
-    ARRIVED.send_replace(Some(signals.next().await));
-    windlass_bounds::interrupt();
-    signals.next().await
-}
 
 /// Waits for the first signal, unless it has arrived.
 pub(super) async fn arrived() -> Signal {

@@ -60,10 +60,10 @@ impl Object for OneHost {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        // Omits variables that contain all hosts again, and those without a value outside a play.
+        // Omits variables that contain all hosts again, and those without a value outside a play. None is rendered: one
+        // that contains hosts would list their variables, and so on at every level.
         let context = self.world.host_context(&self.name);
-        let listed =
-            |name: &&Arc<str>| !matches!(&***name, "hostvars" | "vars") && !matches!(context.variable(name), Ok(None));
+        let listed = |name: &&Arc<str>| !matches!(&***name, "hostvars" | "vars") && context.definition(name).is_some();
         Enumerator::Values(context.names().iter().filter(listed).map(|name| Value::from(&**name)).collect())
     }
 }

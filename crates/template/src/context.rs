@@ -414,6 +414,11 @@ impl Context {
         Root::of(state).map(|root| Context(root.context.clone()))
     }
 
+    /// Identifies the context as long as it lives.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// The engine of this run.
     pub fn engine(&self) -> &Engine {
         &self.0.engine
@@ -595,7 +600,10 @@ impl Context {
     /// The rendered value of a variable, if it exists.
     pub fn variable(&self, name: &str) -> Result<Option<Value>, Error> {
         match self.0.value(name) {
-            Some(value) => self.complete(Ok(value), None, &Span::none()).map(Some),
+            Some(value) if value.as_object().is_none() => self.complete(Ok(value), None, &Span::none()).map(Some),
+            Some(value) => {
+                crate::plain::variable(self, name, || self.complete(Ok(value), None, &Span::none())).map(Some)
+            }
             None => Ok(None),
         }
     }

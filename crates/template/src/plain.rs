@@ -3,12 +3,14 @@
 //! Inside a template, containers may be lazy or mutable and may contain undefined values. Filters, comparisons and
 //! results need plain lists and dicts.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::{ObjectRepr, Tuple, ValueKind};
 
+use crate::context::Context;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::filters::vault::Wrapped;
@@ -51,21 +53,71 @@ pub(crate) fn settled_subject(value: &Value) -> Value {
 }
 
 /// Maximum depth of objects read through one another, such as `hostvars` of a host that has `hostvars`.
-const READINGS: usize = 12;
+const DEPTH_OF_READINGS: usize = 12;
+
+/// Data that this thread reads in full.
+#[derive(Default)]
+struct Readings {
+    /// Number of objects read through one another.
+    depth: usize,
+    /// Variables read through one another, by the address of their context and their name.
+    open: Vec<(usize, String)>,
+    /// Variables that failed since the outermost reading began. Otherwise variables that contain each other would be
+    /// read in every order. Holding a context keeps its address from another one.
+    failed: HashMap<(usize, String), (Context, Error)>,
+}
+
+impl Readings {
+    fn close(&mut self) {
+        if self.depth == 0 && self.open.is_empty() {
+            self.failed.clear();
+        }
+    }
+}
 
 thread_local! {
-    static READING: Cell<usize> = const { Cell::new(0) };
+    static READINGS: RefCell<Readings> = RefCell::default();
+}
+
+fn contains_itself() -> Error {
+    Error::filter("The data contains itself, such as `hostvars` in the variables of a host.")
 }
 
 /// Reads data that may require further data.
 fn nested<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    let depth = READING.get();
-    if depth >= READINGS {
-        return Err(Error::filter("The data contains itself, such as `hostvars` in the variables of a host."));
-    }
-    READING.set(depth + 1);
+    let is_deep = READINGS.with_borrow_mut(|readings| {
+        readings.depth += 1;
+        readings.depth > DEPTH_OF_READINGS
+    });
+    let result = if is_deep { Err(contains_itself()) } else { read() };
+    READINGS.with_borrow_mut(|readings| {
+        readings.depth -= 1;
+        readings.close();
+    });
+    result
+}
+
+/// Reads the value of a variable in full. Fails if that is under way, or has failed since the outermost reading began.
+pub(crate) fn variable<T>(context: &Context, name: &str, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let variable = (context.address(), name.to_owned());
+    READINGS.with_borrow_mut(|readings| {
+        if let Some((_, error)) = readings.failed.get(&variable) {
+            return Err(error.clone());
+        }
+        if readings.open.contains(&variable) {
+            return Err(contains_itself());
+        }
+        readings.open.push(variable.clone());
+        Ok(())
+    })?;
     let result = read();
-    READING.set(depth);
+    READINGS.with_borrow_mut(|readings| {
+        readings.open.pop();
+        if let Err(error) = &result {
+            readings.failed.insert(variable, (context.clone(), error.clone()));
+        }
+        readings.close();
+    });
     result
 }
 
