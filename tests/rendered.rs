@@ -207,6 +207,24 @@ fn kube_vip_with_arp_has_every_field() {
 }
 
 #[test]
+fn kube_vip_for_services_leaves_the_api_to_another_load_balancer() {
+    let only = "{kube_vip_enabled: true, kube_vip_controlplane_enabled: false, kube_vip_services_enabled: true, kube_vip_address: 10.0.0.100}";
+    let pod = yaml(&render("load_balancer/kube_vip", "kube-vip.yml.j2", only));
+    let container = &pod.get("spec").and_then(|spec| spec.get("containers")).and_then(Node::as_list).unwrap()[0];
+    let mut found = environment(container);
+    found.sort();
+    let expected = "dns_mode=first port=6443 svc_enable=true svc_leasename=plndr-svcs-lock vip_arp=true vip_leaderelection=true \
+                    vip_leaseduration=5 vip_leasename=plndr-cp-lock vip_renewdeadline=3 vip_retryperiod=1 vip_subnet=32";
+    assert_eq!(found.join(" "), expected);
+    let chosen =
+        "[kube_apiserver_endpoint, cluster_selected | select(\"match\", \"load_balancer/\"), kubeadm_ignored_checks]";
+    assert_eq!(
+        computed("cluster", chosen, only),
+        r#"["127.0.0.1:8443", ["load_balancer/haproxy", "load_balancer/kube_vip"], ["DirAvailable--etc-kubernetes-manifests"]]"#
+    );
+}
+
+#[test]
 fn kube_vip_with_bgp_has_every_field() {
     let pod = yaml(&render(
         "load_balancer/kube_vip",
