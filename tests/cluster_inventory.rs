@@ -121,6 +121,26 @@ fn unknown_load_balancer_refused_with_the_known_ones() {
 }
 
 #[test]
+fn static_pod_of_load_balancer_that_cannot_work_refused() {
+    for (variables, sentence) in [
+        ("loadbalancer_apiserver_port=443", "does not run as root and cannot listen below port 1024"),
+        ("kubelet_rotate_certificates=false", "kubelet then starts no static pod before its node has joined"),
+        ("loadbalancer_apiserver_keepalive_timeout=soon", "loadbalancer_apiserver_keepalive_timeout is `soon`"),
+        ("loadbalancer_apiserver_pod_name=Proxy_1", "The name of a pod has lower-case letters"),
+        ("loadbalancer_apiserver_memory_requests=little", "loadbalancer_apiserver_memory_requests is `little`"),
+    ] {
+        refused(GROUPS, &format!("loadbalancer_apiserver_deployment_type=pod\n{variables}"), sentence);
+    }
+    refused(
+        GROUPS,
+        "haproxy_image_tag=3.2",
+        "haproxy is a service of the hosts, from the distribution's package, so haproxy_image_repo",
+    );
+    let nginx = "loadbalancer_apiserver_type=nginx\nnginx_image_tag=1.30";
+    refused(GROUPS, nginx, "nginx is a service of the hosts, from the distribution's package");
+}
+
+#[test]
 fn cloud_without_a_controller_refused_with_the_known_ones() {
     let text = refusal(GROUPS, "cloud_provider=external\nexternal_cloud_provider=opnestack");
     assert!(text.contains("external_cloud_provider is `opnestack`, but must be one of: "), "{text}");

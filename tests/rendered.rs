@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
 use windlass_yaml::{Node, Options, Source, parse};
 
 /// Renders a template of a role, with extra variables in YAML.
@@ -103,6 +104,77 @@ fn cluster_of_ipv6_only_names_no_ipv4_address_of_a_host() {
     assert!(etcd.contains("\"https://[fd97::1]:2380\""), "{etcd}");
 }
 
+/// The manifest and the settings of a load balancer's static pod.
+fn api_pod(role: &str, variables: &str) -> (Node, String) {
+    let role_path = format!("load_balancer/{role}");
+    let variables = format!("{}, api_pod: '{{{{ {role} }}}}'}}", variables.trim_end_matches('}'));
+    let source = format!("{}/roles/cluster/templates/api-pod.yml.j2", env!("CARGO_MANIFEST_DIR"));
+    let task = format!("ansible.builtin.template: {{src: {source}, dest: '{{{{ out }}}}'}}");
+    let manifest = written(&role_path, &task, &variables);
+    let template = computed(&role_path, "lookup(\"template\", api_pod.template)", &variables);
+    (yaml(&manifest), template.replace("\\n", "\n").replace("\\\"", "\""))
+}
+
+#[test]
+fn static_pod_of_haproxy_has_every_field() {
+    let variables = "{loadbalancer_apiserver_deployment_type: pod, loadbalancer_apiserver_port: 7443, haproxy_config_dir: /srv/proxy,
+        loadbalancer_apiserver_healthcheck_port: 7081, loadbalancer_apiserver_keepalive_timeout: 5m, loadbalancer_apiserver_cpu_requests: 50m,
+        loadbalancer_apiserver_memory_requests: 64M, haproxy_image_repo: r.example.com/haproxy, haproxy_image_tag: '9', loadbalancer_apiserver_pod_name: api}";
+    let (pod, settings) = api_pod("haproxy_pod", variables);
+    let json = pod.to_json();
+    for (pointer, value) in [
+        ("/metadata/name", "api"),
+        ("/spec/priorityClassName", "system-node-critical"),
+        ("/spec/containers/0/image", "r.example.com/haproxy:9"),
+        ("/spec/containers/0/resources/requests/cpu", "50m"),
+        ("/spec/containers/0/resources/requests/memory", "64M"),
+        ("/spec/containers/0/livenessProbe/httpGet/host", "127.0.0.1"),
+        ("/spec/containers/0/volumeMounts/0/mountPath", "/usr/local/etc/haproxy"),
+        ("/spec/volumes/0/hostPath/path", "/srv/proxy"),
+    ] {
+        assert_eq!(json.pointer(pointer).and_then(Value::as_str), Some(value), "{pointer} of {json:#}");
+    }
+    for (pointer, value) in [("/spec/hostNetwork", true), ("/spec/containers/0/volumeMounts/0/readOnly", true)] {
+        assert_eq!(json.pointer(pointer).and_then(Value::as_bool), Some(value), "{pointer} of {json:#}");
+    }
+    let port = json.pointer("/spec/containers/0/readinessProbe/httpGet/port").and_then(Value::as_i64);
+    assert_eq!(port, Some(7081));
+    let checksum = json.pointer("/metadata/annotations/windlass~1settings").and_then(Value::as_str).unwrap();
+    let answer =
+        format!("http-request return status 200 content-type text/plain string \"{checksum}\" if {{ path /settings }}");
+    has(
+        &settings,
+        &["bind 127.0.0.1:7443", "bind 127.0.0.1:7081", "timeout client 5m", "server cp2 10.0.0.2:6443", &answer],
+    );
+    assert!(!settings.contains("user haproxy"), "{settings}");
+
+    // Another value of the settings or of the manifest replaces the pod.
+    for other in [variables.replace("5m,", "6m,"), variables.replace("64M", "65M")] {
+        let changed = api_pod("haproxy_pod", &other).0.to_json();
+        assert_ne!(changed.pointer("/metadata/annotations"), json.pointer("/metadata/annotations"), "{other}");
+    }
+    // The service has neither the answer nor the pod's log.
+    let service = render("load_balancer/haproxy", "haproxy.cfg.j2", "{}");
+    has(&service, &["log /dev/log local0 warning", "user haproxy"]);
+    assert!(!service.contains("/settings"), "{service}");
+}
+
+#[test]
+fn static_pod_of_nginx_writes_to_its_scratch_only() {
+    let variables =
+        "{loadbalancer_apiserver_type: nginx, loadbalancer_apiserver_deployment_type: pod, nginx_max_fails: 3}";
+    let (pod, settings) = api_pod("nginx_pod", variables);
+    let json = pod.to_json();
+    let spec = &json["spec"];
+    assert_eq!(json["metadata"]["name"], "nginx-proxy");
+    assert_eq!(spec["containers"][0]["volumeMounts"][1]["mountPath"], "/run/nginx");
+    assert_eq!(spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
+    assert!(spec["volumes"][1]["emptyDir"].is_object(), "{spec:#}");
+    has(&settings, &["server 10.0.0.2:6443 max_fails=3 fail_timeout=10s;", "listen 127.0.0.1:8443 so_keepalive=on;"]);
+    // The project's image has the module built in.
+    assert!(!settings.contains("load_module"), "{settings}");
+}
+
 #[test]
 fn kube_vip_with_arp_has_every_field() {
     let pod = yaml(&render(
@@ -132,6 +204,24 @@ fn kube_vip_with_arp_has_every_field() {
     let volume = &spec.get("volumes").and_then(Node::as_list).unwrap()[0];
     let path = volume.get("hostPath").and_then(|volume| volume.get("path")).and_then(Node::as_str);
     assert_eq!(path, Some("/etc/kubernetes/super-admin.conf"));
+}
+
+#[test]
+fn kube_vip_for_services_leaves_the_api_to_another_load_balancer() {
+    let only = "{kube_vip_enabled: true, kube_vip_controlplane_enabled: false, kube_vip_services_enabled: true, kube_vip_address: 10.0.0.100}";
+    let pod = yaml(&render("load_balancer/kube_vip", "kube-vip.yml.j2", only));
+    let container = &pod.get("spec").and_then(|spec| spec.get("containers")).and_then(Node::as_list).unwrap()[0];
+    let mut found = environment(container);
+    found.sort();
+    let expected = "dns_mode=first port=6443 svc_enable=true svc_leasename=plndr-svcs-lock vip_arp=true vip_leaderelection=true \
+                    vip_leaseduration=5 vip_leasename=plndr-cp-lock vip_renewdeadline=3 vip_retryperiod=1 vip_subnet=32";
+    assert_eq!(found.join(" "), expected);
+    let chosen =
+        "[kube_apiserver_endpoint, cluster_selected | select(\"match\", \"load_balancer/\"), kubeadm_ignored_checks]";
+    assert_eq!(
+        computed("cluster", chosen, only),
+        r#"["127.0.0.1:8443", ["load_balancer/haproxy", "load_balancer/kube_vip"], ["DirAvailable--etc-kubernetes-manifests"]]"#
+    );
 }
 
 #[test]

@@ -32,6 +32,7 @@ cni_version: "$CNI_VERSION"
 etcd_version: "$ETCD_VERSION"
 crictl_version: "$CRICTL_VERSION"
 haproxy_version: "$HAPROXY_VERSION"
+nginx_version: "$NGINX_VERSION"
 pod_infra_version: "$PAUSE_VERSION"
 
 dl_k8s_io_url: "{{ files_repo }}/dl.k8s.io"
@@ -46,6 +47,11 @@ cni_download_url: "{{ files_repo }}/$CNI_PATH"
 etcd_download_url: "{{ files_repo }}/$ETCD_PATH"
 crictl_download_url: "{{ files_repo }}/$CRICTL_PATH"
 haproxy_download_url: "{{ files_repo }}/$HAPROXY_PATH"
+
+EOF
+    # nginx in the image is Debian's too.
+    [[ $from == upstream ]] || cat <<EOF
+nginx_stream_module: /usr/lib/nginx/modules/ngx_stream_module.so
 
 EOF
     # Only the stamp is newer than the source, whose kubelet does not know these fields yet.

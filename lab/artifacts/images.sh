@@ -14,6 +14,7 @@ images_build() {
     images_static pause "$PAUSE_VERSION" "${KUBERNETES_REPOSITORIES[@]/%//pause}"
     images_static hello "$HELLO_VERSION" "$DOCKER_REPOSITORY/windlass/hello"
     images_haproxy
+    images_nginx
     images_etcd
     local version
     for version in "${KUBERNETES_VERSIONS[@]}"; do
@@ -77,6 +78,22 @@ images_haproxy() {
     printf 'root:x:0:\nhaproxy:x:99:\n' >"$root/etc/group"
     image_pack "$file" "$root" '["haproxy","-W","-db","-f","/usr/local/etc/haproxy/haproxy.cfg"]' \
         "$DOCKER_REPOSITORY/library/haproxy:$HAPROXY_VERSION"
+}
+
+# Its libraries are those of haproxy, and one that every Debian has.
+images_nginx() {
+    local root=$WORK/images/nginx package=$WORK/tree/nginx libraries=$WORK/tree/haproxy/haproxy-$HAPROXY_VERSION-linux-amd64/lib file
+    file=$(image_file nginx "$NGINX_VERSION")
+    [[ -e $file ]] && return
+    debian_unpack nginx "$package"
+    debian_unpack libnginx-mod-stream "$package"
+    rm -rf "$root"
+    mkdir -p "$root"/{usr/sbin,usr/lib/nginx/modules,lib64,lib/x86_64-linux-gnu,run/nginx}
+    cp "$package/usr/sbin/nginx" "$root/usr/sbin/"
+    cp "$package/usr/lib/nginx/modules/ngx_stream_module.so" "$root/usr/lib/nginx/modules/"
+    cp -L "$libraries"/* "$WORK/roots/haproxy/lib/x86_64-linux-gnu/libz.so.1" "$root/lib/x86_64-linux-gnu/"
+    mv "$root/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" "$root/lib64/"
+    image_pack "$file" "$root" '["nginx","-g","daemon off;"]' "$DOCKER_REPOSITORY/library/nginx:$NGINX_VERSION"
 }
 
 # The host's program, for clusters in which kubeadm runs it. It needs the C library only.

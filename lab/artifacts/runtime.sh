@@ -10,6 +10,7 @@ runtime_build() {
     CNI_VERSION=$(upstream_of "$(debian_version containernetworking-plugins)")
     ETCD_VERSION=$(upstream_of "$(debian_version etcd-server)")
     HAPROXY_VERSION=$(upstream_of "$(debian_version haproxy)")
+    NGINX_VERSION=$(upstream_of "$(debian_version nginx)")
     CRICTL_VERSION=1.20.0
     runtime_paths
     runtime_containerd

@@ -12,6 +12,7 @@ upstream_build() {
     ETCD_VERSION=3.4.23
     CRICTL_VERSION=1.20.0
     HAPROXY_VERSION=2.6.12
+    NGINX_VERSION=1.22.1
     need_packages curl ca-certificates skopeo
     runtime_paths
     local version name
@@ -26,6 +27,7 @@ upstream_build() {
     upstream_file "$CRUN_PATH" 755
     upstream_image pause "$PAUSE_VERSION" "${KUBERNETES_REPOSITORIES[@]/%//pause:$PAUSE_VERSION}"
     upstream_image haproxy "$HAPROXY_VERSION" "$DOCKER_REPOSITORY/library/haproxy:$HAPROXY_VERSION"
+    upstream_image nginx "$NGINX_VERSION" "$DOCKER_REPOSITORY/library/nginx:$NGINX_VERSION"
     upstream_image etcd "v$ETCD_VERSION" "$ETCD_REPOSITORY:v$ETCD_VERSION"
     # No project releases these two: the load balancer as a program, and the test workload.
     runtime_haproxy
