@@ -131,6 +131,18 @@ fn added_hosts_and_statistics_count_like_registered_results() {
 }
 
 #[test]
+fn added_host_and_statistic_that_are_set_again_count_once() {
+    let text = "\"{{ 'x' * 90000000 }}\"";
+    let host = format!("    - {{add_host: {{name: h, text: {text}}}}}\n").repeat(6);
+    let statistic = format!("    - {{set_stats: {{data: {{x: {text}}}, aggregate: false}}}}\n").repeat(6);
+    for tasks in [host, statistic] {
+        let files = directory(&[("site.yml", &playbook(&tasks))]);
+        let (code, said) = run(windlass(files.path()).args(["playbook", "--no-journal", "site.yml"]));
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+#[test]
 fn oversized_results_go_to_disk_and_can_be_read() {
     let files = registering();
     let state = files.path().join("state");

@@ -8,7 +8,7 @@ use windlass_template::{Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::{ActionContext, Arguments, Failure};
-use crate::outcome::{Effect, IncludedVars, TaskResult};
+use crate::outcome::{Effect, IncludedVars, TaskResult, size_of_json};
 use crate::vars::secrecy;
 
 pub(super) static SPEC: Spec = Spec {
@@ -123,6 +123,7 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
         }
     }
     secrecy::learn(&context.secrets, |name| read.get(name).cloned().map(Variable::Text));
+    let size = read.values().map(|value| size_of_json(&value.to_json())).sum();
     let shown = shown(context, read);
     let listed: Value = files.iter().map(|file| Value::from(file.display().to_string())).collect();
     let mut result = TaskResult::unchanged().with("ansible_included_var_files", listed);
@@ -138,7 +139,7 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
         Some(name) => result.set("ansible_facts", Value::from_pairs([(Value::from(name.as_str()), shown)])),
         None => result.set("ansible_facts", shown),
     }
-    Ok(result.with_effect(Effect::IncludedVars(IncludedVars { files, name, merge })))
+    Ok(result.with_effect(Effect::IncludedVars(IncludedVars { files, name, merge, size })))
 }
 
 /// The result's view of the variables, rendered if the task registers it. A value that cannot be rendered yet stays as

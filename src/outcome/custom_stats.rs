@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::effect::StatsUpdate;
+use super::size::{Size, size_of_json};
 
 /// Statistics of the whole run and of single hosts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,15 +17,21 @@ pub struct CustomStats {
 }
 
 impl CustomStats {
-    /// Adds statistics that a task on a host has set.
-    pub fn add(&mut self, host: &str, update: &StatsUpdate) {
+    /// Adds statistics that a task on a host has set. Returns the estimated size of the old and the new values.
+    pub fn add(&mut self, host: &str, update: &StatsUpdate) -> (Size, Size) {
         let all = if update.per_host { self.hosts.entry(host.to_owned()).or_default() } else { &mut self.run };
+        let size = |all: &Map<String, Value>| {
+            let values = update.data.keys().filter_map(|name| Some(name.len() + size_of_json(all.get(name)?)));
+            Size::in_memory(values.sum())
+        };
+        let old = size(all);
         for (name, value) in &update.data {
             match all.get_mut(name).filter(|_| update.aggregate) {
                 Some(known) => aggregate(known, value),
                 None => _ = all.insert(name.clone(), value.clone()),
             }
         }
+        (old, size(all))
     }
 
     /// Whether no statistics were set.

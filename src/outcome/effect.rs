@@ -55,6 +55,8 @@ pub struct IncludedVars {
     pub name: Option<String>,
     /// Whether dictionaries are merged with existing ones of the same name.
     pub merge: bool,
+    /// Estimated size of the variables in memory, in bytes.
+    pub size: usize,
 }
 
 /// A change of the inventory of this run.

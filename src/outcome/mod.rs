@@ -17,5 +17,5 @@ pub use effect::{Effect, IncludedVars, InventoryChange, NewGroup, NewHost, SetFa
 pub use host_result::HostResult;
 pub use result::{TaskResult, Unknown};
 pub use size::Size;
-pub(crate) use size::{VALUE, size};
+pub(crate) use size::{VALUE, size, size_of_json};
 pub use spill::SpillFile;

@@ -4,6 +4,7 @@ use std::ops::{Add, Sub};
 
 use indexmap::IndexMap;
 use minijinja::value::{ObjectRepr, ValueKind};
+use serde_json::Value as Json;
 use windlass_template::{Value, data_of};
 
 use super::lines::Lines;
@@ -58,6 +59,17 @@ pub(crate) fn size(value: &Value) -> Size {
         walk.members(&container);
     }
     walk.total
+}
+
+/// Estimated size of a value as JSON, in bytes.
+pub(crate) fn size_of_json(value: &Json) -> usize {
+    let members = match value {
+        Json::String(text) => text.len(),
+        Json::Array(members) => members.iter().map(size_of_json).sum(),
+        Json::Object(members) => members.iter().map(|(name, value)| name.len() + size_of_json(value)).sum(),
+        Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+    };
+    VALUE + members
 }
 
 /// A walk through a value. Only lists and mappings wait in it: most values are scalars, and every result is measured.

@@ -56,7 +56,7 @@ enum SentEffect {
     Facts { facts: Map<String, Json>, free: Vec<String> },
     Python { kind: Kind, user: Option<String>, path: String },
     SetFacts { vars: Vec<(Arc<str>, Json)>, cacheable: bool, origins: Vec<(Arc<str>, String)> },
-    IncludedVars { files: Vec<PathBuf>, name: Option<String>, merge: bool },
+    IncludedVars { files: Vec<PathBuf>, name: Option<String>, merge: bool, size: usize },
     Host { name: String, groups: Vec<String>, vars: Json },
     Group { name: String, parents: Vec<String> },
     Stats { data: Map<String, Json>, per_host: bool, aggregate: bool },
@@ -201,8 +201,8 @@ impl SentEffect {
                     .map(|(name, origin)| (Arc::clone(name), origin.word().to_owned()))
                     .collect(),
             },
-            Effect::IncludedVars(IncludedVars { files, name, merge }) => {
-                SentEffect::IncludedVars { files: files.clone(), name: name.clone(), merge: *merge }
+            Effect::IncludedVars(IncludedVars { files, name, merge, size }) => {
+                SentEffect::IncludedVars { files: files.clone(), name: name.clone(), merge: *merge, size: *size }
             }
             Effect::Inventory(InventoryChange::Host(host)) => {
                 let vars = host.vars.iter().map(|(key, node)| (key.to_text(), node.to_json())).collect();
@@ -228,8 +228,8 @@ impl SentEffect {
                 let origins = origins.into_iter().map(|(name, word)| (name, Origin::of_word(&word))).collect();
                 Effect::SetFacts(SetFacts { vars, cacheable, origins })
             }
-            SentEffect::IncludedVars { files, name, merge } => {
-                Effect::IncludedVars(IncludedVars { files, name, merge })
+            SentEffect::IncludedVars { files, name, merge, size } => {
+                Effect::IncludedVars(IncludedVars { files, name, merge, size })
             }
             SentEffect::Host { name, groups, vars } => {
                 let node = Node::from_json(&vars, &Span::synthetic("add_host"));

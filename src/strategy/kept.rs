@@ -2,16 +2,19 @@
 //!
 //! While there is room, results stay in memory. After that, large values of registered results go to disk.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use serde_json::Value as Json;
+use windlass_template::Variable;
 
-use crate::outcome::{Effect, InventoryChange, Size, SpillFile, StatsUpdate, TaskResult, VALUE, size};
+use crate::outcome::{
+    Effect, IncludedVars, InventoryChange, Size, SpillFile, StatsUpdate, TaskResult, VALUE, size, size_of_json,
+};
 use crate::vars::HostFacts;
 
-/// Limit for what the tasks of one host leave behind, in bytes of memory: registered results, facts, variables of
-/// `set_fact`, hosts of `add_host` and statistics of `set_stats`.
+/// Limit for what the tasks of one host leave behind, in bytes of memory: registered results, facts, also cached ones,
+/// variables of `set_fact` and `include_vars`, hosts of `add_host` and statistics of `set_stats`.
 const HOST: usize = 512 << 20;
 /// Limit for all hosts of a run, in bytes of memory.
 const RUN: usize = 4 << 30;
@@ -32,13 +35,15 @@ pub struct Kept {
     on_disk: usize,
     directory: Result<PathBuf, String>,
     file: OnceLock<Result<Arc<SpillFile>, String>>,
+    /// Files that `include_vars` has read. All hosts share their variables.
+    included: Mutex<HashSet<Vec<PathBuf>>>,
 }
 
 impl Kept {
     /// Limits `on_disk` bytes to the disk of a directory, or explains why there is none.
     pub fn new(on_disk: u64, directory: Result<PathBuf, String>) -> Kept {
         let on_disk = usize::try_from(on_disk).unwrap_or(usize::MAX);
-        Kept { total: Mutex::default(), on_disk, directory, file: OnceLock::new() }
+        Kept { total: Mutex::default(), on_disk, directory, file: OnceLock::new(), included: Mutex::default() }
     }
 
     fn total(&self) -> Size {
@@ -48,8 +53,15 @@ impl Kept {
     /// Replaces the counted size of a registered result, a fact, a variable, a host or a statistic.
     pub(super) fn replace(&self, old: Size, new: Size) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
-        // The value before may have come from the fact cache, and was never counted.
         *total = *total + new - old;
+    }
+
+    /// Counts files of variables, unless another host has read them before.
+    pub(super) fn include(&self, read: &IncludedVars) {
+        let mut included = self.included.lock().unwrap_or_else(PoisonError::into_inner);
+        if included.insert(read.files.clone()) {
+            self.replace(Size::default(), Size::in_memory(read.size));
+        }
     }
 
     /// Counts a result that is not stored yet, until the returned value is dropped. Its large values go to disk if
@@ -171,16 +183,15 @@ fn size_of_result(result: &TaskResult, is_registered: bool) -> Size {
     values + facts.sum()
 }
 
-/// Estimated size of what an effect leaves behind, apart from facts and files: variables that `set_fact` sets, a host
-/// of `add_host`, statistics of `set_stats`.
+/// Estimated size of what an effect leaves behind, apart from facts: variables that `set_fact` sets or `include_vars`
+/// reads, a host of `add_host`, statistics of `set_stats`.
 pub(super) fn size_of_effect(effect: &Effect) -> Size {
     let memory = match effect {
         Effect::SetFacts(set) => {
             return set.vars.iter().map(|(name, value)| Size::in_memory(name.len()) + size(value)).sum();
         }
-        Effect::Inventory(InventoryChange::Host(host)) => {
-            host.vars.iter().map(|(_, value)| size_of_json(&value.to_json())).sum()
-        }
+        Effect::IncludedVars(read) => read.size,
+        Effect::Inventory(change) => return size_of_change(change),
         Effect::Stats(StatsUpdate { data, .. }) => {
             data.iter().map(|(name, value)| name.len() + size_of_json(value)).sum()
         }
@@ -189,15 +200,18 @@ pub(super) fn size_of_effect(effect: &Effect) -> Size {
     Size::in_memory(memory)
 }
 
-/// Estimated size of a value in bytes.
-fn size_of_json(value: &Json) -> usize {
-    let members = match value {
-        Json::String(text) => text.len(),
-        Json::Array(members) => members.iter().map(size_of_json).sum(),
-        Json::Object(members) => members.iter().map(|(name, value)| name.len() + size_of_json(value)).sum(),
-        Json::Null | Json::Bool(_) | Json::Number(_) => 0,
-    };
-    VALUE + members
+/// Estimated size of a host that `add_host` adds.
+pub(super) fn size_of_change(change: &InventoryChange) -> Size {
+    let InventoryChange::Host(host) = change else { return Size::default() };
+    Size::in_memory(host.vars.values().map(|value| size_of_json(&value.to_json())).sum())
+}
+
+/// Estimated size of a variable.
+pub(super) fn size_of_variable(variable: &Variable) -> Size {
+    match variable {
+        Variable::Text(node) => Size::in_memory(size_of_json(&node.to_json())),
+        Variable::Data(value) => size(value),
+    }
 }
 
 /// Estimated size of a host's facts.
@@ -267,6 +281,18 @@ mod tests {
         assert!(refusal(0).unwrap().contains("for all hosts would take 4097 MiB"));
         kept.replace(Size::in_memory(RUN), Size::default());
         assert_eq!(refusal(0), None);
+    }
+
+    #[test]
+    fn files_of_variables_count_for_each_host_and_once_for_the_run() {
+        let (_directory, kept) = kept(0);
+        let read = |size| IncludedVars { files: vec!["x.yml".into()], name: None, merge: false, size };
+        let mut result = TaskResult::unchanged().with_effect(Effect::IncludedVars(read(HOST)));
+        let refused = kept.admit(&mut result, false, "h", Size::default()).unwrap_err();
+        assert!(refused.contains("what tasks registered and set for h would take 512 MiB"), "{refused}");
+        kept.include(&read(1000));
+        kept.include(&read(1000));
+        assert_eq!(kept.total(), Size::in_memory(1000));
     }
 
     #[test]

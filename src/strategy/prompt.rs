@@ -9,7 +9,7 @@ use windlass_yaml::{Mapping, Node, Span};
 use super::ask::{Echo, ask};
 use super::execute::Shared;
 use crate::error::{Error, Result};
-use crate::output::Event;
+use crate::output::{Event, leaves};
 use crate::playbook::Play;
 use crate::vars::truth;
 
@@ -18,7 +18,8 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
     let mut answers = Mapping::new();
     for entry in play.frame.keywords.list("vars_prompt") {
         let question = Question::read(&entry, context)?;
-        if shared.run.extra_vars.contains_key(&question.name) {
+        if let Some(given) = shared.run.extra_vars.get(&question.name) {
+            leaves(given, &mut |text| question.hide(text, shared));
             continue;
         }
         let (answer, is_written) = question.answer(shared).await?;
@@ -77,6 +78,9 @@ impl<'a> Question<'a> {
 
     /// Returns the answer, and whether the user or the project wrote it.
     async fn answer(&self, shared: &Shared) -> Result<(String, bool)> {
+        if let Some(default) = &self.default {
+            self.hide(default, shared);
+        }
         if !std::io::stdin().is_terminal() {
             shared.warn("Not prompting as we are not in interactive mode");
             // Python's text for `None`.
@@ -94,16 +98,21 @@ impl<'a> Question<'a> {
                 let _ = shared.events.send(Event::Notice("***** VALUES ENTERED DO NOT MATCH ****".to_owned()));
                 continue;
             }
-            // Prompts are private by default; with an explicit `private: true` any answer counts as a password.
-            match self.private {
-                Some(true) => shared.secrets.add_password(&first),
-                None => shared.secrets.add(&first),
-                Some(false) => {}
-            }
+            self.hide(&first, shared);
             return Ok(match &self.default {
                 Some(default) if first.is_empty() => (default.clone(), self.is_default_written()),
                 _ => (first, true),
             });
+        }
+    }
+
+    /// Masks a value of the variable from now on. Prompts are private by default; with an explicit `private: true` any
+    /// value counts as a password.
+    fn hide(&self, value: &str, shared: &Shared) {
+        match self.private {
+            Some(true) => shared.secrets.add_password(value),
+            None => shared.secrets.add(value),
+            Some(false) => {}
         }
     }
 

@@ -11,10 +11,12 @@ use windlass_yaml::{Mapping, Node};
 use super::batch::batches;
 use super::execute::Shared;
 use super::handlers::Handlers;
+use super::kept;
 use super::play::{Batch, Gone, HostRun, Strategy};
 use super::tally::{LeftBehind, Tally};
 use crate::connection::open_files;
 use crate::error::{Error, Result};
+use crate::outcome::Size;
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter, UNSELECTED};
 use crate::playbook::{Block, Item, Play, Role, Task, VarsFile};
@@ -62,7 +64,9 @@ impl PlaybookRun {
                 ));
             }
             if !facts.is_empty() {
-                Arc::make_mut(&mut world.host_mut(host).facts).extend(&facts);
+                let state = world.host_mut(host);
+                Arc::make_mut(&mut state.facts).extend(&facts);
+                shared.keep(state, Size::default(), kept::size_of_facts(&facts));
             }
         };
         // A plugin in Python may take long.

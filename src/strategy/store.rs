@@ -74,7 +74,7 @@ impl Shared {
     }
 
     /// Replaces a size that counts for a host.
-    fn keep(&self, state: &mut HostState, old: Size, new: Size) {
+    pub(super) fn keep(&self, state: &mut HostState, old: Size, new: Size) {
         state.kept = state.kept + new - old;
         self.kept.replace(old, new);
     }
@@ -154,16 +154,31 @@ impl Store<'_> {
             }
             Effect::IncludedVars(read) => {
                 let vars = self.included_vars(task, to, read)?;
-                Arc::make_mut(&mut world.host_mut(to).included).extend(vars);
+                let state = world.host_mut(to);
+                let known = Arc::make_mut(&mut state.included);
+                let old = vars.keys().filter_map(|name| known.get(name)).map(kept::size_of_variable).sum();
+                let new = vars.values().map(kept::size_of_variable).sum();
+                known.extend(vars);
+                state.kept = state.kept + new - old;
+                self.shared.kept.include(read);
             }
             Effect::Inventory(change) => {
                 extend_inventory(place.host, change, world)?;
-                Arc::make_mut(&mut world.dynamic).push((Arc::clone(place.host), change.clone()));
-                self.shared.keep(world.host_mut(place.host), Size::default(), kept::size_of_effect(effect));
+                let mut old = Size::default();
+                let dynamic = Arc::make_mut(&mut world.dynamic);
+                dynamic.retain(|(host, known)| {
+                    let is_kept = host != place.host || !replaces(change, known);
+                    if !is_kept {
+                        old = old + kept::size_of_change(known);
+                    }
+                    is_kept
+                });
+                dynamic.push((Arc::clone(place.host), change.clone()));
+                self.shared.keep(world.host_mut(place.host), old, kept::size_of_change(change));
             }
             Effect::Stats(update) => {
-                Arc::make_mut(&mut world.custom_stats).add(place.host, update);
-                self.shared.keep(world.host_mut(place.host), Size::default(), kept::size_of_effect(effect));
+                let (old, new) = Arc::make_mut(&mut world.custom_stats).add(place.host, update);
+                self.shared.keep(world.host_mut(place.host), old, new);
             }
         }
         Ok(())
@@ -240,6 +255,16 @@ impl Place<'_> {
     fn of_facts(&self) -> &Arc<str> {
         self.delegate.filter(|_| self.delegate_facts).unwrap_or(self.host)
     }
+}
+
+/// Whether a change of the inventory leaves nothing of an earlier one.
+fn replaces(change: &InventoryChange, earlier: &InventoryChange) -> bool {
+    let (InventoryChange::Host(new), InventoryChange::Host(old)) = (change, earlier) else { return change == earlier };
+    // Settings may merge mappings.
+    let is_replaced = |new: &Node, old: &Node| new == old || new.as_map().is_none();
+    new.name == old.name
+        && old.groups.iter().all(|group| new.groups.contains(group))
+        && old.vars.iter().all(|(key, old)| new.vars.get_key(key).is_some_and(|(_, new)| is_replaced(new, old)))
 }
 
 /// Adds the host or group that `add_host` or `group_by` requests.

@@ -1,6 +1,13 @@
 //! `gem`: Ruby packages.
 
-use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::Command};
+use std::sync::Arc;
+
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    files::scratch::Scratch,
+    process::{Command, reason},
+    secrets::without_passwords,
+};
 
 /// The `gem` module.
 pub struct Gem;
@@ -17,7 +24,7 @@ static SPEC: Spec = Spec {
             .choices(&["present", "absent", "latest"]),
         Opt::new("gem_source", Kind::Path, "File to install the gem from.").address().word(),
         Opt::new("include_dependencies", Kind::Bool, "Install dependencies too.").default("true"),
-        Opt::new("repository", Kind::Str, "URL of an alternative repository.").address().aliases(&["source"]),
+        Opt::new("repository", Kind::Str, "URL of an alternative repository.").address().line().aliases(&["source"]),
         Opt::new("user_install", Kind::Bool, "Install for the current user only.").default("true"),
         Opt::new("executable", Kind::Path, "Path of an alternative gem program."),
         Opt::new("install_dir", Kind::Path, "Folder to install into; requires `user_install: false`."),
@@ -108,6 +115,8 @@ struct Task {
     norc: bool,
     force: bool,
     user_install: bool,
+    /// Directory of a configuration file, and the value of `GEMRC` that names the file.
+    config: Option<(Arc<Scratch>, String)>,
 }
 
 impl Task {
@@ -140,11 +149,26 @@ impl Task {
             norc: false,
             force: args.bool("force"),
             user_install,
+            config: None,
         };
         let version = task.gem().arg("--version").check_run(host)?.stdout_text();
         let mut numbers = version.trim().split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         task.norc = args.bool("norc") && version >= (2, 5, 2);
+        // A repository with a password stays off the command line, which every user of the host can read.
+        if let Some(source) = task.repository.take_if(|source| without_passwords(source) != *source) {
+            let directory = Scratch::new()?;
+            let mut file = directory.path().join("gemrc").display().to_string();
+            std::fs::write(&file, format!(":sources:\n- {source}\n"))
+                .map_err(|error| Failure::new(format!("{file} could not be written: {}.", reason(&error))))?;
+            // `--norc` would ignore this file too; `GEMRC` replaces the file of the user.
+            if !std::mem::take(&mut task.norc)
+                && let Some(home) = host.variable("HOME")
+            {
+                file = format!("{home}/.gemrc:{file}");
+            }
+            task.config = Some((Arc::new(directory), file));
+        }
         if override_folder {
             let said = task.gem().arg("environment").check_run(host)?.stdout_text();
             let folder = said.lines().find_map(|line| line.split_once("USER INSTALLATION DIRECTORY:"));
@@ -161,7 +185,10 @@ impl Task {
     fn gem(&self) -> Command {
         let (program, arguments) =
             self.program.split_first().map_or(("gem", &[][..]), |(program, rest)| (program.as_str(), rest));
-        let command = Command::new(program).args(arguments.iter().map(String::as_str));
+        let mut command = Command::new(program).args(arguments.iter().map(String::as_str));
+        if let Some((_, files)) = &self.config {
+            command = command.variable("GEMRC", files);
+        }
         match &self.home {
             Some(home) => command.variable("GEM_HOME", home),
             None => command,

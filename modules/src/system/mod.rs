@@ -1,5 +1,6 @@
 //! Modules for the host's system: packages, services, accounts, kernel settings, mounts and names.
 
+mod address;
 mod config_file;
 pub mod dnf;
 mod dpkg;

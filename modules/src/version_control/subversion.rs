@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
     files::way::{Link, Place},
+    http::address::Address,
     process::{Command, Output, reason},
 };
 
@@ -152,10 +153,23 @@ impl Client {
         if !args.bool("validate_certs") {
             options.push("--trust-server-cert".to_owned());
         }
-        if let Some(user) = args.str("username") {
-            options.extend(["--username".to_owned(), user.to_owned()]);
+        // svn ignores a password in the URL but shows it to every user of the host.
+        let mut repo = args.required("repo")?.to_owned();
+        let address = Address::parse(&repo);
+        let (mut user, mut password) = (None, None);
+        if let Some((address, (name, word))) =
+            address.as_ref().and_then(|found| Some((found, found.credentials.clone()?)))
+            && !word.is_empty()
+            && address.scheme != "svn+ssh"
+        {
+            repo = address.url();
+            (user, password) = (Some(name), Some(word));
         }
-        let password = args.str("password").filter(|password| !password.is_empty()).map(str::to_owned);
+        let user = args.str("username").map(str::to_owned).or(user);
+        if let Some(user) = user {
+            options.extend(["--username".to_owned(), user]);
+        }
+        let password = args.str("password").filter(|password| !password.is_empty()).map(str::to_owned).or(password);
         if password.is_some() {
             options.push("--password-from-stdin".to_owned());
         }
@@ -163,7 +177,7 @@ impl Client {
             program: args.str("executable").unwrap_or("svn").to_owned(),
             options,
             password,
-            repo: args.required("repo")?.to_owned(),
+            repo,
             dest: args.str("dest").unwrap_or_default().to_owned(),
             revision: args.required("revision")?.to_owned(),
         })

@@ -161,7 +161,7 @@ impl Secrets {
         let parsed = windlass_yaml::parse(Arc::clone(&source), &windlass_yaml::Options::default());
         let node = parsed.ok().and_then(|loaded| loaded.into_one(&source).ok());
         match node.filter(|node| node.as_map().is_some() || node.as_list().is_some()) {
-            Some(node) => self.leaves(&node),
+            Some(node) => leaves(&node, &mut |text| self.add(text)),
             None => self.add(text),
         }
     }
@@ -341,17 +341,6 @@ impl Secrets {
         }
     }
 
-    /// Registers the scalars of a decrypted document.
-    fn leaves(&self, node: &windlass_yaml::Node) {
-        if let Some(map) = node.as_map() {
-            map.iter().for_each(|(_, item)| self.leaves(item));
-        } else if let Some(items) = node.as_list() {
-            items.iter().for_each(|item| self.leaves(item));
-        } else if let Some(text) = node.scalar_text().filter(|_| !node.is_null()) {
-            self.add(&text);
-        }
-    }
-
     /// The state, with searchers for all secrets.
     fn state(&self) -> RwLockReadGuard<'_, State> {
         let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
@@ -363,6 +352,17 @@ impl Secrets {
         state.learn();
         // Another thread must not clear the searchers again before this one has searched.
         RwLockWriteGuard::downgrade(state)
+    }
+}
+
+/// Visits the scalars of a document.
+pub(crate) fn leaves(node: &windlass_yaml::Node, visit: &mut dyn FnMut(&str)) {
+    if let Some(map) = node.as_map() {
+        map.iter().for_each(|(_, item)| leaves(item, visit));
+    } else if let Some(items) = node.as_list() {
+        items.iter().for_each(|item| leaves(item, visit));
+    } else if let Some(text) = node.scalar_text().filter(|_| !node.is_null()) {
+        visit(&text);
     }
 }
 

@@ -9,8 +9,13 @@ use serde_json::Value;
 
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
-    process::{self, Command, Output},
+    files::scratch::Scratch,
+    process::{self, Command, Output, reason},
     secrets::without_passwords,
+    version_control::git::{
+        address::{Address, Login},
+        program::variables,
+    },
 };
 use requirement::Requirement;
 
@@ -84,7 +89,7 @@ impl Module for Pip {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let task = Task::of(args, host)?;
+        let mut task = Task::of(args, host)?;
         if task.state == "latest" && args.str("version").is_some() {
             return Err(Failure::new("version is incompatible with state=latest"));
         }
@@ -203,16 +208,22 @@ struct Task {
     directory: PathBuf,
     umask: Option<String>,
     system_too: bool,
-    /// Index URLs with a password, as environment variables for pip.
-    indexes: Vec<(&'static str, String)>,
+    /// Environment with the passwords of addresses.
+    passwords: Vec<(String, String)>,
+    /// Directory of a file with the packages whose addresses have passwords.
+    secret: Option<Scratch>,
 }
 
-/// Moves index URLs with a password from the command line, which every user of the host can read, to environment
+/// Moves options whose URL has a password from the command line, which every user of the host can read, to environment
 /// variables.
-fn without_indexes(words: Vec<String>) -> (Vec<String>, Vec<(&'static str, String)>) {
-    const OPTIONS: [(&str, &str, &str); 2] =
-        [("--index-url", "-i", "PIP_INDEX_URL"), ("--extra-index-url", "--extra-index-url", "PIP_EXTRA_INDEX_URL")];
-    let (mut kept, mut variables): (Vec<String>, Vec<(&'static str, String)>) = (Vec::new(), Vec::new());
+fn without_urls(words: Vec<String>) -> (Vec<String>, Vec<(String, String)>) {
+    const OPTIONS: [(&str, &str, &str); 4] = [
+        ("--index-url", "-i", "PIP_INDEX_URL"),
+        ("--extra-index-url", "", "PIP_EXTRA_INDEX_URL"),
+        ("--find-links", "-f", "PIP_FIND_LINKS"),
+        ("--proxy", "", "PIP_PROXY"),
+    ];
+    let (mut kept, mut variables): (Vec<String>, Vec<(String, String)>) = (Vec::new(), Vec::new());
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let (name, inside) =
@@ -232,12 +243,28 @@ fn without_indexes(words: Vec<String>) -> (Vec<String>, Vec<(&'static str, Strin
             continue;
         }
         match variables.iter_mut().find(|(known, _)| known == variable) {
-            Some((_, urls)) if *variable == "PIP_EXTRA_INDEX_URL" => urls.push_str(&format!(" {url}")),
+            Some((_, urls)) if matches!(*variable, "PIP_EXTRA_INDEX_URL" | "PIP_FIND_LINKS") => {
+                urls.push_str(&format!(" {url}"));
+            }
             Some((_, known)) => *known = url,
-            None => variables.push((*variable, url)),
+            None => variables.push(((*variable).to_owned(), url)),
         }
     }
     (kept, variables)
+}
+
+/// Moves the password of a repository, `git+https://user:password@server`, from a word to the logins.
+fn without_login(word: String, logins: &mut Vec<Login>) -> Result<String, Failure> {
+    let Some((before, url)) = word.split_once("git+") else { return Ok(word) };
+    let Address { plain, login: Some(login) } = Address::of(url)? else { return Ok(word) };
+    if logins.iter().any(|known| known.server == login.server && *known != login) {
+        return Err(Failure::new(format!(
+            "The packages have different passwords for {}: install them by one task each.",
+            login.server
+        )));
+    }
+    logins.push(login);
+    Ok(format!("{before}git+{plain}"))
 }
 
 impl Task {
@@ -266,10 +293,8 @@ impl Task {
             directory,
             umask: args.str("umask").map(str::to_owned),
             system_too: args.bool("break_system_packages"),
-            indexes: without_indexes(
-                shell_words::split(args.str("extra_args").unwrap_or_default()).unwrap_or_default(),
-            )
-            .1,
+            passwords: Vec::new(),
+            secret: None,
         })
     }
 
@@ -312,8 +337,8 @@ impl Task {
             let path = host.variable("PATH").unwrap_or_default();
             command = command.variable("PATH", format!("{}/bin:{path}", folder.display()));
         }
-        for (name, value) in &self.indexes {
-            command = command.variable(*name, value);
+        for (name, value) in &self.passwords {
+            command = command.variable(name, value);
         }
         if let Some(mask) = &self.umask {
             command = command.umask(mask);
@@ -335,8 +360,8 @@ impl Task {
         Err(last.unwrap_or_else(|| Failure::new("pip cannot tell what is installed.")))
     }
 
-    /// The arguments of pip for the requested state.
-    fn words(&self, args: &Args, names: &[String]) -> Result<Vec<String>, Failure> {
+    /// The arguments of pip for the requested state. Passwords reach pip by the environment and a file.
+    fn words(&mut self, args: &Args, names: &[String]) -> Result<Vec<String>, Failure> {
         let verb: &[&str] = match self.state.as_str() {
             "absent" => &["uninstall", "-y"],
             "latest" => &["install", "-U"],
@@ -346,13 +371,32 @@ impl Task {
         let mut words: Vec<String> = verb.iter().map(|word| (*word).to_owned()).collect();
         let extra = shell_words::split(args.str("extra_args").unwrap_or_default())
             .map_err(|error| Failure::new(format!("extra_args cannot be split into words: {error}.")))?;
-        let extra = without_indexes(extra).0;
+        let (extra, passwords) = without_urls(extra);
         let editable = args.bool("editable") && !extra.iter().any(|word| word == "-e");
-        words.extend(extra);
-        if editable {
+        let mut logins = Vec::new();
+        for word in extra {
+            words.push(without_login(word, &mut logins)?);
+        }
+        let names: Vec<String> =
+            names.iter().map(|name| without_login(name.clone(), &mut logins)).collect::<Result<_, _>>()?;
+        let (open, secret): (Vec<String>, Vec<String>) =
+            names.into_iter().partition(|name| without_passwords(name) == *name);
+        if editable && !open.is_empty() {
             words.push("-e".to_owned());
         }
-        words.extend(names.iter().cloned());
+        words.extend(open);
+        if !secret.is_empty() {
+            let directory = Scratch::new()?;
+            let file = directory.path().join("requirements.txt").display().to_string();
+            let option = if editable { "-e " } else { "" };
+            let lines: String = secret.iter().map(|name| format!("{option}{name}\n")).collect();
+            std::fs::write(&file, lines)
+                .map_err(|error| Failure::new(format!("{file} could not be written: {}.", reason(&error))))?;
+            words.extend(["-r".to_owned(), file]);
+            self.secret = Some(directory);
+        }
+        self.passwords = passwords;
+        self.passwords.extend(variables(&logins));
         if let Some(file) = args.str("requirements") {
             words.extend(["-r".to_owned(), file.to_owned()]);
         }
@@ -441,15 +485,12 @@ mod tests {
     fn index_with_password_moved_to_environment() {
         let words =
             ["-i", "https://u:p@a/x", "--extra-index-url=https://u:p@b", "--extra-index-url", "https://u:q@c", "-q"];
-        let (kept, variables) = without_indexes(words.map(str::to_owned).to_vec());
+        let (kept, variables) = without_urls(words.map(str::to_owned).to_vec());
         assert_eq!(kept, ["-q"]);
-        let expected = [
-            ("PIP_INDEX_URL", "https://u:p@a/x".to_owned()),
-            ("PIP_EXTRA_INDEX_URL", "https://u:p@b https://u:q@c".to_owned()),
-        ];
-        assert_eq!(variables, expected);
+        let expected = [("PIP_INDEX_URL", "https://u:p@a/x"), ("PIP_EXTRA_INDEX_URL", "https://u:p@b https://u:q@c")];
+        assert_eq!(variables, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let plain = ["--index-url", "https://a/x", "-i=https://b"].map(str::to_owned).to_vec();
-        assert_eq!(without_indexes(plain.clone()), (plain, Vec::new()));
+        assert_eq!(without_urls(plain.clone()), (plain, Vec::new()));
     }
 
     #[test]

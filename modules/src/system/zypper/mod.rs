@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 use serde_json::json;
 
 use self::xml::{Answer, Solvable};
-use super::lock;
+use super::{address, lock};
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
     process::{self, Command, Output},
@@ -176,7 +176,8 @@ enum Answered {
 
 impl Task<'_> {
     fn install(&mut self, names: &[&str], latest: bool) -> Result<Transaction, Failure> {
-        let (mut packages, files) = sorted_out(names, Sign::Plus);
+        let (mut packages, mut files) = sorted_out(names, Sign::Plus);
+        let _directory = address::fetch(&mut files, ".rpm", self.args, self.host)?;
         self.old_package |= packages.iter().any(|package| !package.version.is_empty());
         if !latest {
             // zypper itself compares packages with a version.

@@ -4,20 +4,20 @@ use crate::{Failure, secrets::decoded};
 
 /// A repository URL without its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Address {
+pub(crate) struct Address {
     /// URL for git's command line and the clone's configuration.
-    pub(super) plain: String,
+    pub(crate) plain: String,
     /// Credentials from the task's URL.
-    pub(super) login: Option<Login>,
+    pub(crate) login: Option<Login>,
 }
 
 /// User and password for a single server.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Login {
+pub(crate) struct Login {
     /// `https://host:port`.
-    pub(super) server: String,
-    pub(super) user: String,
-    pub(super) password: String,
+    pub(crate) server: String,
+    pub(crate) user: String,
+    pub(crate) password: String,
 }
 
 impl std::fmt::Debug for Login {
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Login {
 
 impl Address {
     /// Extracts the credentials, and rejects a URL that would run a command.
-    pub(super) fn of(text: &str) -> Result<Address, Failure> {
+    pub(crate) fn of(text: &str) -> Result<Address, Failure> {
         if let Some((transport, _)) = text.split_once("::").filter(|(start, _)| is_word(start)) {
             return Err(Failure::new(format!(
                 "repo has the transport '{transport}::', which runs a program on the host; use https, ssh or a path."

@@ -1,8 +1,8 @@
 //! `git`: clones of Git repositories.
 
-mod address;
+pub(crate) mod address;
 mod archive;
-mod program;
+pub(crate) mod program;
 mod remote;
 mod repository;
 mod submodules;

@@ -22,8 +22,26 @@ pub(super) struct Program {
     login: Option<Login>,
 }
 
-/// Credential helper that passes the credentials from the environment to git.
-const HELPER: &str = r#"!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$WINDLASS_GIT_USER" "$WINDLASS_GIT_PASSWORD"; }; f"#;
+/// Environment in which git answers with these credentials, each for its server only, and bypasses the host's own
+/// helpers. It also reaches a git that another program starts, and no command line.
+pub(crate) fn variables(logins: &[Login]) -> Vec<(String, String)> {
+    let (mut variables, mut settings) = (Vec::new(), Vec::new());
+    for (number, Login { server, user, password }) in logins.iter().enumerate() {
+        let [user_name, password_name] = ["USER", "PASSWORD"].map(|name| format!("WINDLASS_GIT_{name}_{number}"));
+        let helper = format!(
+            r#"!f() {{ test "$1" = get && printf 'username=%s\npassword=%s\n' "${user_name}" "${password_name}"; }}; f"#
+        );
+        settings.extend([String::new(), helper].map(|value| {
+            // git's own form of `-c`, which older versions understand too.
+            format!("'{}'", format!("credential.{server}.helper={value}").replace('\'', r"'\''"))
+        }));
+        variables.extend([(user_name, user.clone()), (password_name, password.clone())]);
+    }
+    if !logins.is_empty() {
+        variables.push(("GIT_CONFIG_PARAMETERS".to_owned(), settings.join(" ")));
+    }
+    variables
+}
 
 impl Program {
     pub(super) fn of(args: &Args, host: &Host) -> Result<Program, Failure> {
@@ -55,12 +73,8 @@ impl Program {
     /// Builds a git command in this directory.
     pub(super) fn command(&self, words: &[&str], directory: Option<&Path>) -> Command {
         let mut command = Command::new(&self.path).plain_locale();
-        if let Some(login) = &self.login {
-            // Answers for this server only, and bypasses the host's own helpers.
-            let key = format!("credential.{}.helper", login.server);
-            command = command.args(["-c", &format!("{key}="), "-c", &format!("{key}={HELPER}")]);
-            command = command.variable("WINDLASS_GIT_USER", &login.user);
-            command = command.variable("WINDLASS_GIT_PASSWORD", &login.password);
+        for (name, value) in variables(self.login.as_slice()) {
+            command = command.variable(name, value);
         }
         let command = command.args(words.iter().copied());
         let command = command.variable("GIT_SSH_COMMAND", &self.ssh).variable("GIT_TERMINAL_PROMPT", "0");
