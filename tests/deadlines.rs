@@ -74,6 +74,19 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
+        "Own signal of `windlass`",
+        "2 s",
+        &[("crates/bounds/src/child.rs", "const OWN_SIGNAL: Duration = Duration::from_secs(2);")],
+    ),
+    (
+        "The `ssh` of a `synchronize`",
+        "10 s; 15 s between probes",
+        &[(
+            "src/action/synchronize.rs",
+            "&[\"ConnectTimeout=10\", \"ServerAliveInterval=15\", \"ServerAliveCountMax=4\"]",
+        )],
+    ),
+    (
         "Arrival of one message",
         "120 s",
         &[("src/executor/live.rs", "const ARRIVAL: Duration = Duration::from_secs(120);")],

@@ -125,6 +125,24 @@ fn interrupt_while_an_inventory_is_read_runs_no_task() {
     }
 }
 
+#[test]
+fn interrupt_that_ends_the_inventory_script_first_is_still_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    // A helper signals windlass once the script has been waited for.
+    const SCRIPT: &str = "#!/bin/sh\nwindlass=$PPID script=$$\n\
+                          (while kill -0 $script; do :; done; kill -INT $windlass) > /dev/null 2>&1 &\n";
+    for end in ["kill -INT $$", "exit 130"] {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("slow.sh");
+        fs::write(&script, format!("{SCRIPT}{end}\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut run = windlass(folder.path());
+        let output = run.args(["inventory", "-i", "slow.sh", "--list"]).stdin(Stdio::null()).output().unwrap();
+        assert!(text(&output.stderr).contains("[ERROR]: SIGINT: "), "{end}: {}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(99), "{end}");
+    }
+}
+
 /// Starts a command, waits until it reads a pipe without a writer, and interrupts it.
 fn interrupted_at_a_pipe(folder: &Path, words: &[&str]) -> Output {
     let mut command = windlass(folder);

@@ -98,6 +98,24 @@ fn executor_of_a_container_ends_with_the_run() {
 }
 
 #[test]
+fn raw_command_in_a_container_that_does_not_answer_is_given_up() {
+    let folder = project("web ansible_connection=docker\n");
+    let raw = |command: &str, limit: &str| {
+        let mut run = windlass(folder.path(), "adhoc");
+        run.args(["web", "-m", "raw", "-a", command]).env("WINDLASS_HEARTBEAT_TIMEOUT", limit).output().unwrap()
+    };
+    // A command may be silent for longer, as long as the container runs others.
+    let output = raw("sleep 12; echo done", "6");
+    assert!(output.status.success() && text(&output).contains("done"), "{}", text(&output));
+    fs::write(folder.path().join("bin/docker"), "#!/bin/sh\nexec sleep 600\n").unwrap();
+    let output = raw("echo done", "4");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("web: no answer for 2 s; raw is in flight and is given up after 4 s"), "{said}");
+    assert!(said.contains("UNREACHABLE") && said.contains("web did not answer for 4 s"), "{said}");
+}
+
+#[test]
 fn program_that_fails_makes_the_host_unreachable_with_its_message() {
     let folder = project(
         "web ansible_connection=docker\npod ansible_connection=kubectl ansible_kubectl_token=t0k3n\n\

@@ -427,6 +427,74 @@ fn text_built_by_lookup_plugin_is_not_rendered() {
     );
 }
 
+/// The part of ansible-core that takes options of a plugin from variables.
+const OPTIONS_OF_LOOKUPS: &[(&str, &str)] = &[
+    (
+        "core/ansible/config/manager.py",
+        r#"class ConfigManager:
+    def get_config_value_and_origin(self, config, plugin_type=None, variables=None):
+        return variables.get('ansible_' + config, 'default'), 'var'
+
+    def get_plugin_options(self, names, variables):
+        get = self.get_config_value_and_origin
+        return [get(name, plugin_type='lookup', variables=variables)[0] for name in names]
+"#,
+    ),
+    (
+        "lookup_plugins/optional.py",
+        r#"from ansible.config.manager import ConfigManager
+
+
+class LookupModule:
+    def run(self, terms, variables=None, **options):
+        own = dict(variables, ansible_of_plugin='plugin')
+        take = ConfigManager().get_plugin_options
+        return [take(terms, variables), take(terms + ['of_plugin'], own)]
+"#,
+    ),
+    (
+        "library/reports.sh",
+        "#!/bin/sh\necho '{\"ansible_facts\": {\"ansible_vault_url\": \"evil\", \"ansible_of_inventory\": \"evil\", \"ansible_of_task\": \"evil\"}}'\n",
+    ),
+];
+
+#[test]
+fn fact_of_a_module_of_the_project_is_no_option_of_a_lookup_plugin() {
+    let folder = project(&[RENDERING_LOOKUP, OPTIONS_OF_LOOKUPS].concat());
+    holds(
+        &folder,
+        r#"- hosts: localhost
+  gather_facts: false
+  vars:
+    ansible_of_inventory: "{{ 'inventory' }}"
+  tasks:
+    - reports:
+    - set_fact: {ansible_of_run: "set for {{ ansible_vault_url }}"}
+    - assert:
+        that:
+          - found[0] == ['default', 'inventory', 'task', 'set for evil', 'default']
+          - found[1] == found[0] + ['plugin']
+      vars:
+        ansible_of_task: task
+        found: "{{ query('optional', 'vault_url', 'of_inventory', 'of_task', 'of_run', 'nowhere') }}"
+"#,
+    );
+    // From a cache, facts of earlier runs are no options either.
+    fs::write(
+        folder.path().join("ansible.cfg"),
+        "[defaults]
+fact_caching = jsonfile
+fact_caching_connection = cache
+",
+    )
+    .unwrap();
+    let tasks = "- hosts: localhost\n  gather_facts: false\n  tasks:\n";
+    holds(&folder, &format!("{tasks}    - reports:\n"));
+    let found =
+        "    - assert: {that: \"ansible_vault_url == 'evil' and query('optional', 'vault_url')[0] == ['default']\"}\n";
+    holds(&folder, &format!("{tasks}{found}"));
+}
+
 #[test]
 fn process_of_python_plugins_cannot_be_inspected() {
     // PR_GET_DUMPABLE is 3.

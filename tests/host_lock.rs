@@ -223,6 +223,79 @@ fn one_machine_under_thirty_names_neither_waits_for_itself_nor_loses_a_line() {
     assert_eq!(text.lines().count(), 30, "{text}");
 }
 
+/// Starts a job that runs until it may end, in a run that ends at once. Returns the number of the job's process.
+fn start_job(machine: &Machine, limit: u64) -> String {
+    let (begun, go) = (machine.path("begun"), machine.path("go"));
+    let body = format!(
+        "shell: touch {0}; while [ ! -e {1} ]; do sleep 0.05; done\n      async: {limit}\n      poll: 0\n      register: job\n    \
+         - async_status: {{jid: '{{{{ job.ansible_job_id }}}}'}}\n    - copy: {{content: '{{{{ job.ansible_job_id }}}}', dest: {2}}}",
+        begun.display(),
+        go.display(),
+        machine.path("job").display()
+    );
+    machine.playbook("first.yml", &body);
+    let (code, said) = machine.start(&["playbook", "first.yml", "--lock", "fail"]).ends();
+    assert_eq!(code, Some(0), "{said}");
+    exists(&begun);
+    fs::read_to_string(machine.path("job")).unwrap()
+}
+
+#[test]
+fn job_keeps_other_runs_out_until_it_ends() {
+    if !in_own_namespace("job_keeps_other_runs_out_until_it_ends") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    machine.playbook("second.yml", &format!("copy: {{content: x, dest: {}}}", machine.path("made").display()));
+    // Neither the status nor a later task of the job's own run waits for the job.
+    let job = start_job(&machine, 600);
+    let second = machine.start(&["playbook", "second.yml"]);
+    second.says(&format!("web1: waiting for the lock of this host, which is held by root@{}", node()));
+    second.says(&format!("`job {job} of playbook first.yml, for 600 s at most`"));
+    assert!(!machine.path("made").exists(), "{}", second.said());
+    let (code, said) = machine.start(&["playbook", "second.yml", "--lock", "fail"]).ends();
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("web1 is locked by another run: root@") && said.contains(&job), "{said}");
+    // Another run may look after the job.
+    let status = ["adhoc", "all", "-m", "async_status", "-a", &format!("jid={job}"), "--lock", "fail"];
+    let (code, said) = machine.start(&status).ends();
+    assert_eq!(code, Some(0), "{said}");
+
+    fs::write(machine.path("go"), "").unwrap();
+    let (code, said) = second.ends();
+    assert_eq!(code, Some(0), "{said}");
+    until(|| held().is_empty(), &|| format!("left: {:?}", held()));
+}
+
+#[test]
+fn killed_job_frees_the_host() {
+    if !in_own_namespace("killed_job_frees_the_host") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    machine.playbook("second.yml", "command: 'true'");
+    let job = start_job(&machine, 600);
+    let process = job.rsplit('.').next().unwrap().parse().ok().and_then(rustix::process::Pid::from_raw).unwrap();
+    assert_eq!(machine.start(&["playbook", "second.yml", "--lock", "fail"]).ends().0, Some(4));
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    let (code, said) = machine.start(&["playbook", "second.yml", "--lock-timeout", "60"]).ends();
+    assert_eq!(code, Some(0), "{said}");
+    until(|| held().is_empty(), &|| format!("left: {:?}", held()));
+}
+
+#[test]
+fn job_of_more_than_a_day_is_a_service_and_holds_no_lock() {
+    if !in_own_namespace("job_of_more_than_a_day_is_a_service_and_holds_no_lock") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    machine.playbook("second.yml", "command: 'true'");
+    start_job(&machine, 86_401);
+    let (code, said) = machine.start(&["playbook", "second.yml", "--lock", "fail"]).ends();
+    assert_eq!(code, Some(0), "{said}");
+    fs::write(machine.path("go"), "").unwrap();
+}
+
 fn node() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -332,7 +332,7 @@ fn job_of_ordinary_user_cannot_be_inspected() {
     let place = house.directory.path().join("tmp");
     let detached = |who: Option<Become>, id| {
         let directory = place.join(format!("jobs-{}", id_of(who.as_ref()))).display().to_string();
-        let detached = windlass_protocol::Detached { job: format!("j{id}"), directory, limit: 60 };
+        let detached = windlass_protocol::Detached { job: format!("j{id}"), directory, limit: 60, lock: String::new() };
         Request { become_user: who, detached: Some(detached), ..shell(id, "echo $PPID; sleep 2") }
     };
     for (id, who) in [(1, None), (2, Some(become_user("sudo", "ben")))] {

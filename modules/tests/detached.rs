@@ -13,7 +13,7 @@ use windlass_protocol::{Detached, Request};
 
 fn detached(text: &str, folder: &Path, limit: u64) -> Request<Value> {
     let directory = folder.join("jobs").display().to_string();
-    Request { detached: Some(Detached { job: "j7".into(), directory, limit }), ..shell(1, text) }
+    Request { detached: Some(Detached { job: "j7".into(), directory, limit, lock: String::new() }), ..shell(1, text) }
 }
 
 fn status(session: &mut Session, job: &str, folder: &Path, mode: &str) -> Value {

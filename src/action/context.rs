@@ -278,6 +278,7 @@ impl ActionContext {
             job: format!("j{}", u64::from_le_bytes(random) % 1_000_000_000_000),
             directory: self.connection.async_dir.clone(),
             limit: self.detach,
+            lock: String::new(),
         })
     }
 
@@ -362,7 +363,7 @@ impl ActionContext {
     }
 
     /// Passes on what the host sends before its answer.
-    fn listener(&self) -> Listener {
+    pub(super) fn listener(&self) -> Listener {
         let (events, host) = (self.events.clone(), Arc::clone(&self.host));
         Box::new(move |event| {
             let _ = match event {

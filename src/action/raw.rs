@@ -3,8 +3,10 @@
 use windlass_modules::process::KEEP;
 use windlass_modules::{Check, Kind, Opt, Return, Spec};
 
+use tokio::sync::mpsc;
+
 use super::{ActionContext, Failure};
-use crate::executor::{RawCommand, RawOutput};
+use crate::executor::{RawCommand, RawOutput, TaskEvent};
 use crate::outcome::TaskResult;
 
 pub(super) static SPEC: Spec = Spec {
@@ -73,7 +75,15 @@ pub(super) async fn send(context: &ActionContext, command: RawCommand) -> Result
         ..command
     };
     let target = std::sync::Arc::new(context.connection.target.clone());
-    Ok(context.pool.raw(&target, &command, None).await?)
+    let (events, mut arriving) = mpsc::channel(16);
+    let listener = context.listener();
+    let mut running = std::pin::pin!(context.pool.raw(&target, &command, Some(&events)));
+    loop {
+        tokio::select! {
+            output = &mut running => return Ok(output?),
+            Some(event) = arriving.recv() => if matches!(event, TaskEvent::Silent(_)) { listener(event) },
+        }
+    }
 }
 
 /// Result of a command whose output exceeds the limit. The task fails, because truncated output can mislead.

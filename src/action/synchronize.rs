@@ -10,11 +10,13 @@ use windlass_template::Value;
 use super::files::{Reading, file_name, value_of, walk};
 use super::{ActionContext, Arguments, Failure};
 use crate::connection::{Kind, Target, relay};
-use crate::executor::RawCommand;
+use crate::executor::{Opened, RawCommand};
 use crate::outcome::TaskResult;
 use crate::vars::ConnectionVariables;
 
 const MODULE: &str = "ansible.posix.synchronize";
+/// Deadlines of the `ssh` that rsync starts on another host, as those of Windlass' own connections.
+const ALIVE: &[&str] = &["ConnectTimeout=10", "ServerAliveInterval=15", "ServerAliveCountMax=4"];
 
 /// Selects the machine that runs rsync and its way to the other side.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -133,6 +135,8 @@ fn ssh_command(context: &ActionContext, target: &Target) -> String {
     if context.flag("use_ssh_args").unwrap_or(false) {
         words.extend(target.ssh_arguments.iter().cloned());
     }
+    // A host that stops answering would otherwise hold up rsync for ever. The first value of an option counts.
+    words.extend(ALIVE.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
     shell_words::join(words)
 }
 
@@ -156,8 +160,11 @@ async fn through_connection(
             let command = RawCommand { command, become_user: become_user.clone(), ..RawCommand::default() };
             // An error means that rsync has exited; its own result explains why.
             match context.pool.open(&target, &command).await {
-                Ok(opened) => {
-                    let status = relay::pass(stream, opened.duplex, &opened.early).await;
+                Ok(Opened { duplex, early, lost }) => {
+                    let status = tokio::select! {
+                        status = relay::pass(stream, duplex, &early) => status,
+                        error = lost => return Failure::from(error),
+                    };
                     missing.fetch_or(matches!(status, Ok(127)), Ordering::Relaxed);
                 }
                 Err(error) => drop(relay::refuse(stream, &error.to_string()).await),
@@ -166,7 +173,7 @@ async fn through_connection(
     };
     let result = tokio::select! {
         result = context.module_here(MODULE, value_of(args)) => result?,
-        () = serving => return Ok(None),
+        failure = serving => return Err(failure),
     };
     Ok(Some(result).filter(|_| !missing.load(Ordering::Relaxed)))
 }

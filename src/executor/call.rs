@@ -221,12 +221,7 @@ where
         seconds => Some(Duration::from_secs(seconds) + GRACE),
     };
     let module = &call.request.module;
-    let silent = || {
-        let seconds = heartbeat.quiet.as_secs();
-        let until = heartbeat.lost.map(|lost| format!(" and is given up after {} s", lost.as_secs()));
-        let until = until.unwrap_or_default();
-        tell(call, TaskEvent::Silent(format!("no answer for {seconds} s; {module} is in flight{until}")));
-    };
+    let silent = || tell(call, TaskEvent::Silent(heartbeat.warning(module)));
     let lost = live.pulse.lost(heartbeat, heard, || live.ping(id), silent);
     // Pinned here so that the future reserves space for it only once.
     let mut answer = std::pin::pin!(answer(live, call, incoming, cost, waits));

@@ -26,6 +26,13 @@ impl Heartbeat {
         let quiet = Duration::from_secs(15);
         Self { quiet: lost.map_or(quiet, |lost| quiet.min(lost / 2)), lost }
     }
+
+    /// Warning about a host that is silent, without its name.
+    pub(super) fn warning(&self, module: &str) -> String {
+        let until = self.lost.map(|lost| format!(" and is given up after {} s", lost.as_secs()));
+        let until = until.unwrap_or_default();
+        format!("no answer for {} s; {module} is in flight{until}", self.quiet.as_secs())
+    }
 }
 
 /// Clock of one connection, in milliseconds since it started.

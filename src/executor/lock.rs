@@ -55,7 +55,6 @@ const READING: &[&str] = &[
     "service_facts",
     "package_facts",
     "mount_facts",
-    "async_status",
     "wait_for",
     "wait_for_connection",
 ];
@@ -98,7 +97,9 @@ impl Lock {
 
     /// Type of lock that a request needs; `None` without one.
     pub(super) fn locking<V>(&self, target: &Target, request: &Request<V>) -> Option<Locking> {
-        if target.kind == Kind::Local && !self.local {
+        let looks_after_job = request.module.rsplit('.').next() == Some("async_status");
+        // The status of a job must not wait for the job, whose run may have ended.
+        if looks_after_job || (target.kind == Kind::Local && !self.local) {
             return None;
         }
         Some(if self.shared || request.check { Locking::Shared } else { Locking::Exclusive })

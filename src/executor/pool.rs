@@ -224,10 +224,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         command: &RawCommand,
         events: Option<&mpsc::Sender<TaskEvent>>,
     ) -> Result<RawOutput, Error> {
+        let limits = self.inner.allowed.heartbeat;
         let slot = self.slot(target);
         if let Some(connection) = slot.shared().await {
             may_become(connection.as_ref(), target, command.become_user.as_ref())?;
-            match raw::run(&self.inner.raw, connection.clone(), target, command, events).await {
+            match raw::run(&self.inner.raw, connection.clone(), target, command, events, limits).await {
                 Ok(output) => return Ok(output),
                 // The executor uses the only session that this server allows, so the command gets its own connection.
                 Err(RawFailure::Connection(error)) if error.is_channel_refused() => {}
@@ -236,7 +237,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
         let connection = self.connect(target, &slot).await?;
         may_become(connection.as_ref(), target, command.become_user.as_ref())?;
-        let outcome = raw::run(&self.inner.raw, connection.clone(), target, command, events).await;
+        let outcome = raw::run(&self.inner.raw, connection.clone(), target, command, events, limits).await;
         connection.close().await;
         self.count(connection.as_ref());
         outcome.map_err(RawFailure::into_error)
@@ -244,10 +245,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
 
     /// Starts a bare command on a target and returns its streams.
     pub async fn open(&self, target: &Arc<Target>, command: &RawCommand) -> Result<Opened, Error> {
+        let limits = self.inner.allowed.heartbeat;
         let slot = self.slot(target);
         if let Some(connection) = slot.shared().await {
             may_become(connection.as_ref(), target, command.become_user.as_ref())?;
-            match raw::open(connection, target, command).await {
+            match raw::open(connection, target, command, limits).await {
                 Ok(opened) => return Ok(opened),
                 Err(RawFailure::Connection(error)) if error.is_channel_refused() => {}
                 Err(failure) => return Err(failure.into_error()),
@@ -255,7 +257,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
         let connection = self.connect(target, &slot).await?;
         may_become(connection.as_ref(), target, command.become_user.as_ref())?;
-        raw::open(connection, target, command).await.map_err(RawFailure::into_error)
+        raw::open(connection, target, command, limits).await.map_err(RawFailure::into_error)
     }
 
     /// Connects if necessary, and returns the executor's greeting.

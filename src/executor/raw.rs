@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::test_kill_process_group;
-use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc};
+use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock, mpsc};
 use tokio::time::{sleep, timeout};
 use windlass_modules::process::KEEP;
 use windlass_protocol::{BEGIN_MARKER, Become, BecomeMethod, Stream};
 
 use super::start::random_word;
-use super::{Error, TaskEvent};
-use crate::connection::{self, Connection, Duplex, Exit, GRACE, Kind, Output, Piece, Signal, Target};
+use super::{Error, Heartbeat, TaskEvent};
+use crate::connection::{self, Connection, Duplex, Exit, GRACE, Kind, Output, Pending, Piece, Signal, Target};
 
 /// Time for stopping a command: SIGTERM, SIGKILL, and the start of the shell that sends them.
 const STOP_DEADLINE: Duration = GRACE.saturating_mul(4);
@@ -120,11 +120,22 @@ pub(super) async fn run(
     target: &Arc<Target>,
     raw: &RawCommand,
     events: Option<&mpsc::Sender<TaskEvent>>,
+    limits: Heartbeat,
 ) -> Result<RawOutput, RawFailure> {
     let counted = (commands.running.clone().read_owned().await, (target.kind != Kind::Local).then(Counted::new));
     let mut stoppable = Stoppable { running: None, counted: Some(counted) };
-    let running = stoppable.running.insert(start(connection, target, raw).await?);
-    let work = running.finish(raw.input.clone(), events);
+    let running = stoppable.running.insert(start(connection.clone(), target, raw).await?);
+    let heard = Arc::clone(&running.heard);
+    let quiet = || {
+        // Where nobody reads the events, the deadline reports the host.
+        let _ = events.map(|events| events.try_send(TaskEvent::Silent(limits.warning("raw"))));
+    };
+    let work = async {
+        tokio::select! {
+            outcome = running.finish(raw.input.clone(), events) => outcome,
+            lost = lost(connection.as_ref(), target, limits, &heard, quiet) => Err(silent(target, lost)),
+        }
+    };
     let ended = match raw.timeout {
         None => Ok(work.await),
         Some(limit) => timeout(limit, work).await.map_err(|_| limit),
@@ -138,6 +149,63 @@ pub(super) async fn run(
     };
     stoppable.running = None;
     Ok(outcome?)
+}
+
+/// Completes once a host behind a program of this machine has not answered for too long. A command may be silent, so
+/// others ask whether the host still runs any. SSH has probes of its own, and this machine needs none.
+async fn lost(
+    connection: &dyn Connection,
+    target: &Target,
+    limits: Heartbeat,
+    heard: &Notify,
+    quiet: impl Fn(),
+) -> Duration {
+    if target.kind != Kind::Exec {
+        return std::future::pending().await;
+    }
+    loop {
+        let answered = async {
+            loop {
+                sleep(limits.quiet / 2).await;
+                // A failure is repeated: a paused container refuses commands.
+                if answers(connection).await {
+                    return;
+                }
+            }
+        };
+        let silence = async {
+            sleep(limits.quiet).await;
+            quiet();
+            match limits.lost {
+                Some(lost) => sleep(lost.saturating_sub(limits.quiet)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = heard.notified() => {}
+            () = answered => {}
+            () = silence => return limits.lost.unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether the host runs a command.
+async fn answers(connection: &dyn Connection) -> bool {
+    let Ok(Duplex { input: _input, mut output }) = connection.shell(":", false).await else { return false };
+    while let Some(piece) = output.next().await {
+        if let Piece::Exit(exit) = piece {
+            return exit == Exit::Status(0);
+        }
+    }
+    false
+}
+
+fn silent(target: &Target, lost: Duration) -> Error {
+    let (host, seconds) = (&target.name, lost.as_secs());
+    let message = format!(
+        "{host} did not answer for {seconds} s (`heartbeat_timeout`) while a command ran there, which was given up"
+    );
+    Error::Indeterminate { message, rebooted: None }
 }
 
 /// Counts a command over SSH until it is dropped.
@@ -196,6 +264,7 @@ async fn start(connection: Arc<dyn Connection>, target: &Arc<Target>, raw: &RawC
         streams: Streams::default(),
         exit: None,
         shell: None,
+        heard: Arc::default(),
     };
     if let Some(other) = &raw.become_user {
         running.become_user(other, &word).await?;
@@ -209,8 +278,8 @@ pub struct Opened {
     pub duplex: Duplex,
     /// Output that arrived while it was started.
     pub early: Vec<u8>,
-    /// Keeps the connection open.
-    pub(super) _connection: Arc<dyn Connection>,
+    /// Completes with an error once the host does not answer any more. Keeps the connection open.
+    pub lost: Pending<'static, Error>,
 }
 
 /// Starts the command on a connection and returns its streams.
@@ -218,9 +287,14 @@ pub(super) async fn open(
     connection: Arc<dyn Connection>,
     target: &Arc<Target>,
     raw: &RawCommand,
+    limits: Heartbeat,
 ) -> Result<Opened, RawFailure> {
-    let Running { duplex, streams, connection, .. } = start(connection, target, raw).await?;
-    Ok(Opened { duplex, early: streams.stdout, _connection: connection })
+    let Running { duplex, streams, connection, target, .. } = start(connection, target, raw).await?;
+    let lost = Box::pin(async move {
+        let lost = lost(connection.as_ref(), &target, limits, &Notify::new(), || {}).await;
+        silent(&target, lost)
+    });
+    Ok(Opened { duplex, early: streams.stdout, lost })
 }
 
 /// Reason why a bare command was not run. A `Connection` error may be overcome with a connection of its own.
@@ -265,6 +339,8 @@ struct Running {
     exit: Option<Exit>,
     /// Process of the become user's shell.
     shell: Option<u32>,
+    /// Notified of each piece of output.
+    heard: Arc<Notify>,
 }
 
 impl Running {
@@ -431,6 +507,7 @@ impl Running {
                 }
                 None => break,
             };
+            self.heard.notify_one();
             self.streams.keep(stream, &bytes);
             if let Some(events) = events {
                 // An error means that the receiver was dropped.

@@ -442,7 +442,11 @@ impl TaskScope {
 
     /// Value of a variable that is not magic.
     fn layered(&self, name: &str) -> Option<Variable> {
-        let mut found = self.found(name).map(|(_, variable)| variable);
+        self.merged(self.found(name))
+    }
+
+    fn merged<'s>(&'s self, found: impl Iterator<Item = (&'s Layer, Variable)>) -> Option<Variable> {
+        let mut found = found.map(|(_, variable)| variable);
         let highest = found.next()?;
         Some(if self.world.run.settings.merge_hashes { super::merge::all(highest, found) } else { highest })
     }
@@ -459,6 +463,12 @@ impl TaskScope {
 impl Scope for TaskScope {
     fn get(&self, name: &str) -> Option<Variable> {
         magic::get(self, name).map(Variable::Data).or_else(|| self.layered(name))
+    }
+
+    fn get_own(&self, name: &str) -> Option<Variable> {
+        let is_fact = |level| matches!(level, Level::Facts | Level::ModuleFacts);
+        let own = || self.merged(self.found(name).filter(|(layer, _)| !is_fact(layer.level)));
+        magic::get(self, name).map(Variable::Data).or_else(own)
     }
 
     fn names(&self) -> Vec<Arc<str>> {

@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::io::{self, Read};
+use std::os::unix::process::ExitStatusExt as _;
 use std::pin::Pin;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -13,11 +14,15 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use windlass_guard::Process;
+
+use crate::was_interrupted;
 
 /// Default deadline of a program.
 pub const DEADLINE: Duration = Duration::from_secs(600);
+/// Longest time until this program's own signal arrives, after a program was ended by one.
+const OWN_SIGNAL: Duration = Duration::from_secs(2);
 /// Default bound on each output stream, in bytes.
 pub const OUTPUT: u64 = 64 << 20;
 
@@ -147,6 +152,7 @@ fn finish(child: &mut Child, limits: Limits, until: Option<Instant>) -> Result<O
     let mut pause = Duration::from_millis(1);
     loop {
         if let Some(status) = child.try_wait()? {
+            await_own_signal(status);
             return Ok(Output { status, stdout, stderr });
         }
         if let (Some(until), Some(deadline)) = (until, limits.deadline)
@@ -156,6 +162,25 @@ fn finish(child: &mut Child, limits: Limits, until: Option<Instant>) -> Result<O
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+/// Waits for this program's own signal where a program was ended by one: Ctrl-C reaches both, in any order. Otherwise
+/// the failure of that program would end the run, with another message and exit code.
+pub fn await_own_signal(status: ExitStatus) {
+    const SIGNALS: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
+    // A shell adds 128 to the signal that ended its command.
+    let number = status.signal().or_else(|| status.code()?.checked_sub(128));
+    if number.is_some_and(|number| SIGNALS.iter().any(|signal| signal.as_raw() == number)) {
+        await_interruption();
+    }
+}
+
+/// Waits for this program's own signal, which has reached another program already.
+pub fn await_interruption() {
+    let until = Instant::now() + OWN_SIGNAL;
+    while !was_interrupted() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

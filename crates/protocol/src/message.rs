@@ -128,6 +128,9 @@ pub struct Detached {
     pub directory: String,
     /// Seconds after which the job is stopped and fails.
     pub limit: u64,
+    /// Name of the file by which the job holds the host lock; empty without one. The executor sets it.
+    #[serde(default)]
+    pub lock: String,
 }
 
 /// Position in a sequence of pipelined requests; these run one after the other, in the order of arrival.

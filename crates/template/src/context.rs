@@ -123,6 +123,11 @@ impl Inner {
 
     /// A variable as defined, not yet rendered.
     pub(crate) fn raw(&self, name: &str) -> Option<Variable> {
+        self.raw_of(name, |scope| scope.get(name))
+    }
+
+    /// Like [`Inner::raw`], with a function that looks into the scope.
+    fn raw_of(&self, name: &str, of_scope: impl Fn(&dyn Scope) -> Option<Variable>) -> Option<Variable> {
         let mut current = self;
         while let Some(layer) = &current.layer {
             match &layer.own {
@@ -132,13 +137,14 @@ impl Inner {
                     }
                 }
                 Own::Defaults(defaults) if defaults.names().contains(&name) => {
-                    return layer.below.raw(name).or_else(|| defaults.get(name).map(Variable::Data));
+                    let below = layer.below.raw_of(name, of_scope);
+                    return below.or_else(|| defaults.get(name).map(Variable::Data));
                 }
                 Own::Defaults(_) => {}
             }
             current = &layer.below;
         }
-        self.variables.get(name)
+        of_scope(&*self.variables)
     }
 
     /// Origin of the text in a data variable.
@@ -594,6 +600,15 @@ impl Context {
                 rendered => rendered,
             },
             _ => self.render(node),
+        }
+    }
+
+    /// The rendered value of a variable that the project has set; facts are none.
+    pub fn own_variable(&self, name: &str) -> Result<Option<Value>, Error> {
+        match self.0.raw_of(name, |scope| scope.get_own(name)) {
+            Some(Variable::Text(node)) => self.render(&node).map(Some),
+            Some(Variable::Data(value)) => Ok(Some(value)),
+            None => Ok(None),
         }
     }
 

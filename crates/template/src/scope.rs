@@ -25,6 +25,11 @@ pub trait Scope: Send + Sync + Debug {
     /// Looks up a variable.
     fn get(&self, name: &str) -> Option<Variable>;
 
+    /// Looks up a variable that the project has set, where a host could choose the value of others.
+    fn get_own(&self, name: &str) -> Option<Variable> {
+        self.get(name)
+    }
+
     /// Names of all variables, for the `varnames` lookup and for suggestions.
     fn names(&self) -> Vec<Arc<str>>;
 

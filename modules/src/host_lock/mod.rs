@@ -4,6 +4,9 @@
 //! may proceed if no other run's file is locked. So executors of one run never wait for each other, and the kernel
 //! releases the lock when the last one ends for any reason. Unlocked files belong to dead runs and are removed. A
 //! second `flock`, the gate, protects checking and registering.
+//!
+//! A job (`async`) outlives its run, so it holds the lock by a file of its own, whose name begins with the run's. Its
+//! process inherits that lock, which ends with it. The job's own run never waits for it.
 
 pub(crate) mod file;
 mod place;
@@ -30,6 +33,34 @@ const LONGEST: u64 = 4096;
 pub(crate) struct HostLock {
     directory: OwnedFd,
     held: Option<(Locking, String, OwnedFd)>,
+}
+
+/// The host lock of a job, before its process has started.
+pub(crate) struct JobLock {
+    pub(crate) name: String,
+    file: File,
+}
+
+impl JobLock {
+    /// The descriptor that the job's process keeps open as long as it runs.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        Ok(self.file.try_clone()?.into())
+    }
+
+    /// Writes who holds the lock, for runs that wait for the job.
+    pub(crate) fn describe(mut self, run: &Holder, job: &str, limit: u64) -> io::Result<()> {
+        let command = format!("job {job} of {}, for {limit} s at most", run.command);
+        self.file.write_all(&serde_json::to_vec(&Holder { command, ..run.clone() })?)
+    }
+}
+
+/// Removes the file of a job that ends. The job still holds its lock.
+pub(crate) fn forget_job(name: &str) {
+    if name.starts_with("run-")
+        && let Ok(directory) = place::open()
+    {
+        let _ = unlinkat(&directory, name, AtFlags::empty());
+    }
 }
 
 /// Outcome of trying to lock the host.
@@ -78,6 +109,17 @@ impl HostLock {
         Ok(Attempt::Held)
     }
 
+    /// Locks the host for a job of this run too, as the run does; `None` if the run holds no lock.
+    pub(crate) fn share(&self, run: &str, job: &str) -> io::Result<Option<JobLock>> {
+        let Some((locking, ..)) = self.held else { return Ok(None) };
+        let _gate = self.gate()?;
+        let name = format!("run-{run}-{job}.{}", suffix(locking));
+        let file = place::file(&self.directory, &name)?;
+        flock(&file, FlockOperation::NonBlockingLockShared)?;
+        ftruncate(&file, 0)?;
+        Ok(Some(JobLock { name, file: file.into() }))
+    }
+
     /// Releases the lock, and removes the run's file if no other executor of the run uses it.
     pub(crate) fn release(&mut self) {
         let Some((_, name, file)) = self.held.take() else { return };
@@ -111,7 +153,7 @@ impl HostLock {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
             let Some((run, mode)) = name.strip_prefix("run-").and_then(|rest| rest.rsplit_once('.')) else { continue };
-            if run == own {
+            if run.split('-').next() == Some(own) {
                 continue;
             }
             let file = match place::existing_file(&self.directory, name) {
@@ -207,6 +249,26 @@ mod tests {
         // A reader that wants to write releases its lock first, so that two of them do not wait for each other.
         assert_eq!(busy(one.attempt(&terms("aa"), Locking::Exclusive)), None);
         assert_eq!(busy(writer.attempt(&terms("cc"), Locking::Exclusive)), Some("aa".into()));
+    }
+
+    #[test]
+    fn job_keeps_other_runs_out_but_not_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut first, mut second) = (lock(&directory), lock(&directory));
+        assert!(first.share("aa", "j1").unwrap().is_none());
+        assert_eq!(busy(first.attempt(&terms("aa"), Locking::Exclusive)), None);
+        let job = first.share("aa", "j1").unwrap().unwrap();
+        let process = job.descriptor().unwrap();
+        job.describe(&Holder { command: "playbook x".into(), ..Holder::default() }, "j1.7", 60).unwrap();
+        first.release();
+        let attempt = second.attempt(&terms("bb"), Locking::Exclusive).unwrap();
+        assert!(
+            matches!(attempt, Attempt::Busy(holder) if holder.command == "job j1.7 of playbook x, for 60 s at most")
+        );
+        assert_eq!(busy(first.attempt(&terms("aa"), Locking::Exclusive)), None);
+        first.release();
+        drop(process);
+        assert_eq!(busy(second.attempt(&terms("bb"), Locking::Exclusive)), None);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Runs that outlive the connection (`async`): each has a process of this program and a status file.
 //!
 //! The file has Ansible's format: `started` and `finished` while the job runs, then the module's result.
+//!
+//! The process holds the host lock, which it gets in place of its standard output.
 
 use std::{
     fs::File,
@@ -11,16 +13,18 @@ use std::{
     thread,
 };
 
+use rustix::io::fcntl_dupfd_cloexec;
 use serde_json::{Value, json};
 use windlass_protocol::{Delivery, Detached, Request, ToExecutor, read_frame, write_frame};
 
 use super::{
     Session,
+    gate::Gate,
     job::{self, Job},
 };
 use crate::{
     files::{sweep, way},
-    job_files,
+    host_lock, job_files,
     process::reason,
     run::failed,
 };
@@ -28,13 +32,23 @@ use crate::{
 /// Argument that starts a detached run instead of a session.
 pub(super) const WORD: &str = "detached";
 
+/// Longest time limit, in seconds, of a job that holds the host lock. A job that may run longer is a service, which
+/// would keep every later run out.
+const LONGEST_LOCKED: u64 = 24 * 60 * 60;
+
 /// Starts a job and returns its answer: the location of its result, or the error. `word` is this executor's own
-/// argument.
-pub(super) fn start(request: Request<Value>, detached: Detached, blob: &[u8], word: &str) -> Value {
-    try_start(request, detached, blob, word).unwrap_or_else(failed)
+/// argument, `gate` has the lock of its run.
+pub(super) fn start(request: Request<Value>, detached: Detached, blob: &[u8], word: &str, gate: &Gate) -> Value {
+    try_start(request, detached, blob, word, gate).unwrap_or_else(failed)
 }
 
-fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word: &str) -> Result<Value, String> {
+fn try_start(
+    mut request: Request<Value>,
+    detached: Detached,
+    blob: &[u8],
+    word: &str,
+    gate: &Gate,
+) -> Result<Value, String> {
     if request.contents.iter().any(|content| content.delivery == Delivery::OnDemand) {
         return Err("A task with large files of the controller cannot run detached.".to_owned());
     }
@@ -46,11 +60,19 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
         .skip(1)
         .map(|argument| if argument == *word { WORD.into() } else { argument })
         .collect::<Vec<_>>();
+    let lock = match request.lock {
+        Some(_) if detached.limit <= LONGEST_LOCKED => gate.share(&detached.job).map_err(not_locked)?,
+        _ => None,
+    };
+    let output = match &lock {
+        Some((lock, _)) => lock.descriptor().map_err(not_locked)?.into(),
+        None => Stdio::null(),
+    };
     // The path that started this process may no longer exist.
     let mut child = Command::new("/proc/self/exe")
         .args(arguments)
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(output)
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| format!("The job's process could not be started: {}.", reason(&error)))?;
@@ -63,7 +85,12 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
     }
     let running = json!({ "started": true, "finished": false, "ansible_job_id": job });
     let result = write(&file, &running).and_then(|()| {
-        request.detached = Some(Detached { job: job.clone(), directory: folder.display().to_string(), ..detached });
+        let name = lock.as_ref().map(|(lock, _)| lock.name.clone()).unwrap_or_default();
+        if let Some((lock, run)) = lock {
+            lock.describe(&run, &job, detached.limit)?;
+        }
+        let directory = folder.display().to_string();
+        request.detached = Some(Detached { job: job.clone(), directory, lock: name, ..detached });
         let mut input = child.stdin.take().ok_or_else(|| io::Error::other("the process has no input"))?;
         write_frame(&mut input, &ToExecutor::Run(request), blob).map_err(io::Error::other)
     });
@@ -85,6 +112,10 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
     }))
 }
 
+fn not_locked(error: io::Error) -> String {
+    format!("The job was not started, because it could not lock the host: {}.", reason(&error))
+}
+
 /// Performs the single run from standard input, and stores its result in the job's file.
 pub(super) fn run() -> io::Result<()> {
     // Fails only for a group leader, which is already detached from the connection.
@@ -96,6 +127,9 @@ pub(super) fn run() -> io::Result<()> {
     drop(input);
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
+    // No program of the job may keep the lock.
+    let _lock = fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
     let Some((ToExecutor::Run(mut request), blob)) = message else { return Ok(()) };
     let Some(detached) = request.detached.clone() else { return Ok(()) };
     request.timeout = detached.limit;
@@ -120,7 +154,9 @@ pub(super) fn run() -> io::Result<()> {
             }
         }
     }
-    write(&Path::new(&detached.directory).join(&detached.job), &result)
+    let written = write(&Path::new(&detached.directory).join(&detached.job), &result);
+    host_lock::forget_job(&detached.lock);
+    written
 }
 
 /// Replaces the file atomically, so that readers see the old or the new content.

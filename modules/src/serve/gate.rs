@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    io,
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
@@ -11,7 +12,7 @@ use serde_json::Value;
 use windlass_protocol::{Event, Holder, LockTerms, Locking, Request};
 
 use super::session::{Route, Session};
-use crate::host_lock::{Attempt, HostLock};
+use crate::host_lock::{Attempt, HostLock, JobLock};
 use crate::lock::lock;
 use crate::run::failed;
 
@@ -66,6 +67,13 @@ impl Gate {
     /// The terms of the host lock, for executors of other users.
     pub(crate) fn terms(&self) -> Option<LockTerms> {
         lock(&self.0).terms.clone()
+    }
+
+    /// Locks the host for a job of this run, with the run that holds it; `None` if the run holds no lock.
+    pub(super) fn share(&self, job: &str) -> io::Result<Option<(JobLock, Holder)>> {
+        let state = lock(&self.0);
+        let (Some(terms), Some(held)) = (&state.terms, &state.lock) else { return Ok(None) };
+        Ok(held.share(&terms.run, job)?.map(|shared| (shared, terms.holder.clone())))
     }
 
     /// Returns the request if it may run now. Otherwise it was refused, or runs once the lock is free.

@@ -122,7 +122,7 @@ impl Session {
     pub(super) fn run_now(self: &Arc<Session>, mut request: Request<Value>, blob: Vec<u8>) {
         let id = request.id;
         if let Some(wanted) = request.detached.take() {
-            let answer = detached::start(request, wanted, &blob, &self.word);
+            let answer = detached::start(request, wanted, &blob, &self.word, &self.gate);
             lock(&self.routes).remove(&id);
             return self.answer(id, answer, &[], Spent::default());
         }

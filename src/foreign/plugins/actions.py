@@ -159,6 +159,7 @@ def act(request):
     from ansible.playbook.task import Task
 
     prepare_actions()
+    prepare_options()
     own_actions(request['native'])
     module = load(request['path'], 'action', request['short'])
     task = Task()

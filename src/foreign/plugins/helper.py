@@ -172,6 +172,55 @@ class Variables(collections.abc.MutableMapping, dict):
         return self
 
 
+class Options(collections.abc.Mapping):
+    """Variables from which ansible-core takes options of a plugin: those of the host that the project has set, and all
+    that the plugin has changed. A host could choose the value of a fact, and with it where a plugin connects."""
+
+    def __init__(self, given):
+        self.given, self.all = given, Variables()
+
+    def __getitem__(self, name):
+        value = self.given[name]
+        if name not in self.all or self.all[name] != value:
+            return value
+        own = ask({'variable': name, 'is_option': True})
+        if not own:
+            raise KeyError(name)
+        return own[0]
+
+    def __iter__(self):
+        return iter(self.given)
+
+    def __len__(self):
+        return len(self.given)
+
+    def keys(self):
+        return [name for name in self if name in self]
+
+
+options_ready = False
+
+
+def prepare_options():
+    """Lets ansible-core take options of plugins only from variables that the project has set."""
+    global options_ready
+    if options_ready:
+        return
+    options_ready = True
+    try:
+        from ansible.config.manager import ConfigManager
+    except ImportError:
+        return
+    usual = ConfigManager.get_config_value_and_origin
+
+    def get_config_value_and_origin(self, *args, **kwargs):
+        if kwargs.get('plugin_type') and kwargs.get('variables') is not None:
+            kwargs['variables'] = Options(kwargs['variables'])
+        return usual(self, *args, **kwargs)
+
+    ConfigManager.get_config_value_and_origin = get_config_value_and_origin
+
+
 def changed(variables):
     """The variables in a mapping that are not those of the host."""
     return variables.own if isinstance(variables, Variables) else variables or {}
@@ -312,6 +361,7 @@ def lookup(request):
     from ansible.plugins.loader import lookup_loader
     from ansible.parsing.dataloader import DataLoader
 
+    prepare_options()
     find_collections()
     if not request['name'].count('.'):
         lookup_loader.add_directory(os.path.dirname(request['path']))

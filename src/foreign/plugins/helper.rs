@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::process::Pid;
 use serde_json::{Value as Json, json};
-use windlass_bounds::child::{Error as ChildError, Limits, kill_tree, remaining};
+use windlass_bounds::child::{Error as ChildError, Limits, await_interruption, await_own_signal, kill_tree, remaining};
 use windlass_guard::Watched;
 
 use super::printed::{Print, Printed};
@@ -157,7 +157,9 @@ impl Helper {
                 Err(ChildError::Io(_)) => {
                     // The process closes its output only when it ends.
                     self.end();
-                    let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
+                    let status = self.child.wait().ok();
+                    status.into_iter().for_each(await_own_signal);
+                    let status = status.map(|status| status.to_string()).unwrap_or_default();
                     return Err(Refusal::new(format!("the Python process that runs it has ended ({status})")));
                 }
                 Err(error) => return Err(self.given_up(format!("the Python process that runs it: {error}"))),
@@ -180,6 +182,10 @@ impl Helper {
                 continue;
             }
             return match (reply.get("value"), reply.get("error").and_then(Json::as_str)) {
+                (_, Some("KeyboardInterrupt")) => {
+                    await_interruption();
+                    Err(Refusal::new("KeyboardInterrupt"))
+                }
                 (_, Some(message)) => Err(Refusal {
                     message: message.to_owned(),
                     undefined: reply.get("undefined").and_then(Json::as_bool).unwrap_or(false),

@@ -427,7 +427,9 @@ impl Plugins for PythonPlugins {
 pub(crate) fn answer_to(question: &Json, context: &Context) -> Result<Json, String> {
     if let Some(name) = question.get("variable").and_then(Json::as_str) {
         // The lookup treats a variable that cannot be evaluated as absent.
-        let value = context.variable(name).ok().flatten();
+        let is_option = question.get("is_option").is_some();
+        let value = if is_option { context.own_variable(name) } else { context.variable(name) };
+        let value = value.ok().flatten();
         return Ok(value.map(|value| packed(&value)).into_iter().collect());
     }
     if let Some(text) = question.get("template").and_then(Json::as_str) {
