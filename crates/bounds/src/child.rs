@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use windlass_guard::Process;
 
-use crate::was_interrupted;
+use crate::file::is_interrupted;
 
 /// Default deadline of a program.
 pub const DEADLINE: Duration = Duration::from_secs(600);
@@ -179,7 +179,7 @@ pub fn await_own_signal(status: ExitStatus) {
 /// Waits for this program's own signal, which has reached another program already.
 pub fn await_interruption() {
     let until = Instant::now() + OWN_SIGNAL;
-    while !was_interrupted() && Instant::now() < until {
+    while !is_interrupted() && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
 }

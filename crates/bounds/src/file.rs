@@ -29,7 +29,14 @@ pub fn interrupt() {
     IS_OVER.store(true, Ordering::Release);
 }
 
-/// Whether [`interrupt`] ended a read.
+/// Whether [`interrupt`] has been called. The caller gives up a wait for it.
+pub(crate) fn is_interrupted() -> bool {
+    let is_over = IS_OVER.load(Ordering::Acquire);
+    HAS_ENDED_ONE.fetch_or(is_over, Ordering::AcqRel);
+    is_over
+}
+
+/// Whether [`interrupt`] ended a wait.
 pub fn was_interrupted() -> bool {
     HAS_ENDED_ONE.load(Ordering::Acquire)
 }
