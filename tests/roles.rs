@@ -196,6 +196,41 @@ esac
     assert!(!text.contains("agent-4") && !text.contains("other-1") && !text.contains("went on"), "{text}");
 }
 
+/// The pod on a dead node never becomes ready, and Kubernetes replaces no other one meanwhile.
+#[test]
+fn daemonset_is_rolled_out_on_the_nodes_that_were_reached() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("pods"), "u;old;cp1;;False;agent-1\nu;old;cp2;;True;agent-2\nx;x;cp2;;False;other\n").unwrap();
+    let script = "case \"$*\" in
+    *'get daemonset agent'*) echo u 4 4 2 RollingUpdate ;;
+    *'get controllerrevisions'*) printf 'u;old;9\\nu;new;10\\nx;x;11\\n' ;;
+    *'get pods'*) cat FOLDER/pods ;;
+    *'delete pod agent-2'*) [ -e FOLDER/stuck ] || printf 'u;old;cp1;now;False;agent-1\\nu;new;cp2;;True;agent-3\\n' > FOLDER/pods ;;
+    *) echo \"$@\" >> FOLDER/other; exit 1 ;;
+esac";
+    program(folder.path(), "kubectl", &script.replace("FOLDER", &folder.path().display().to_string()));
+    let playbook = "- hosts: cp2
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: cluster, tasks_from: objects_ready}
+      vars:
+        first_kube_control_plane: cp2
+        cluster_silent: [cp1]
+        cluster_workloads: [{kind: DaemonSet, name: agent, namespace: kube-system}]
+        cluster_rollout_seconds: 10
+";
+    let bin = format!("bin_dir={}", folder.path().display());
+    let play = || play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &["-e", &bin]);
+    let (code, text) = play();
+    assert_eq!(code, Some(0), "{text}");
+    assert!(!folder.path().join("other").exists(), "{text}");
+
+    fs::write(folder.path().join("stuck"), "").unwrap();
+    fs::write(folder.path().join("pods"), "u;old;cp1;;False;agent-1\nu;old;cp2;;True;agent-2\n").unwrap();
+    let (code, text) = play();
+    assert!(code == Some(2) && text.contains("outdated agent-2 cp2") && !text.contains("agent-1"), "{text}");
+}
+
 #[test]
 fn hostile_facts_do_not_override_cluster_variables() {
     let folder = tempfile::tempdir().unwrap();
@@ -607,6 +642,35 @@ fn records_of_objects_follow_to_other_control_planes() {
     assert!(code == Some(0) && text.contains("changed=0") && !text.contains("changed=1"), "{text}");
 }
 
+/// Otherwise the control plane would delete those objects again when it returns, or bring the records back on all.
+#[test]
+fn records_deleted_while_a_control_plane_was_away_are_deleted_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| fs::read_to_string(folder.path().join(name));
+    let old = ["cp1/components/addon-metrics_server", "cp1/components/objects-b.yaml", "cp1/components/objects-c.yaml"];
+    let hosts = control_planes(folder.path(), &old);
+    control_planes(folder.path(), &["cp2/components/records-9", "cp2/components/records-10"]);
+    // The clock of the host that returns may be wrong.
+    fs::write(folder.path().join("cp2/components/objects-c.yaml"), "current").unwrap();
+    let future = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
+    fs::File::create(folder.path().join("cp1/components/objects-c.yaml")).unwrap().set_modified(future).unwrap();
+    let playbook = format!(
+        "{FIND}    - ansible.builtin.include_role: {{name: cluster, tasks_from: records}}
+    - ansible.builtin.include_role: {{name: cluster, tasks_from: install}}
+      vars: {{cluster_kind: addon, artifacts_wanted: []}}\n"
+    );
+    for (options, changed) in [(&["--check"][..], true), (&[], true), (&[], false)] {
+        let (code, text) = play(folder.path(), &hosts, &playbook, &[options, &["-e", "dns_mode=none"]].concat());
+        assert_eq!(code, Some(0), "{text}");
+        assert!(!text.contains("Remove the component") && text.contains("changed=0"), "{text}");
+        assert_eq!(text.matches("changed=0").count(), if changed { 1 } else { 2 }, "only cp1 changes: {text}");
+    }
+    assert!(file("cp1/components/addon-metrics_server").is_err() && file("cp1/components/objects-b.yaml").is_err());
+    assert!(file("cp1/components/records-10").is_ok());
+    assert_eq!(file("cp1/components/objects-c.yaml").unwrap(), "current");
+    assert_eq!(file("cp2/components/objects-c.yaml").unwrap(), "current");
+}
+
 /// A file of the control machine, or of another host, would become a record on all control planes.
 #[test]
 fn path_that_a_control_plane_reports_names_no_record_on_another_host() {
@@ -682,6 +746,8 @@ fn release_of_a_chart_is_recorded_before_it_is_installed() {
     assert_eq!(code, Some(0), "{text}");
     assert!(fs::read_to_string(calls).unwrap_or_default().contains("uninstall"), "{text}");
     assert!(!record.exists(), "{text}");
+    // The run did not reach cp2, which may have the record too.
+    assert!(folder.path().join("cp1/components/records-1").exists(), "{text}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn healthy(planes: &str, kubelets: [&str; 3]) -> Value {
         .zip(kubelets)
         .map(|(node, release)| format!("{node}=True==containerd://1.6.20~ds1=v{release}"))
         .collect();
-    let plane = json!({"upgrade_state": {"stdout": pods, "stdout_lines": pods.lines().collect::<Vec<_>>()}, "upgrade_api": {"rc": 0}});
+    let plane = json!({"upgrade_state": {"stdout": pods, "stdout_lines": pods.lines().collect::<Vec<_>>()}, "cluster_readyz": {"rc": 0}});
     json!({
         "everywhere": {
             "upgrade_nodes": {"stdout_lines": rows},

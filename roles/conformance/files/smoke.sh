@@ -206,8 +206,13 @@ test_deployment() {
 }
 test_daemonset() {
   { printf 'apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: everywhere}\nspec:\n'
-    template everywhere "$PAUSE_IMAGE" '[]'; } | apply &&
-    rolled daemonset/everywhere || return
+    template everywhere "$PAUSE_IMAGE" '[]'; } | apply || return
+  ready_everywhere() {
+    local ready wanted
+    read -r ready wanted < <(field daemonset/everywhere '{.status.numberReady} {.status.desiredNumberScheduled}')
+    [ "${ready:-0}" -gt 0 ] && [ "$ready" -ge $((wanted - UNREACHED)) ]
+  }
+  eventually ready_everywhere || return
   field daemonset/everywhere '{.status.numberReady} of {.status.desiredNumberScheduled} nodes'
 }
 test_statefulset() {
