@@ -200,7 +200,8 @@ esac
 #[test]
 fn daemonset_is_rolled_out_on_the_nodes_that_were_reached() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("pods"), "u;old;cp1;;False;agent-1\nu;old;cp2;;True;agent-2\nx;x;cp2;;False;other\n").unwrap();
+    fs::write(folder.path().join("pods"), "u;old;cp1;;False;agent-1\nu;old;cp2;;True;agent-2\nx;x;cp2;;False;other\n")
+        .unwrap();
     let script = "case \"$*\" in
     *'get daemonset agent'*) echo u 4 4 2 RollingUpdate ;;
     *'get controllerrevisions'*) printf 'u;old;9\\nu;new;10\\nx;x;11\\n' ;;

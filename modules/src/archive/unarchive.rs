@@ -288,8 +288,8 @@ fn archive(args: &Args, src: &str, host: &Host) -> Result<Archive, Failure> {
     Ok(Archive { path, _scratch: scratch })
 }
 
-/// Writes an archive to a file in a directory of its own.
-pub(crate) fn spool(reader: &mut dyn Read, path: &Path, src: &str, host: &Host) -> Result<File, Failure> {
+/// Writes the archive to a file in a directory of its own.
+fn spool(reader: &mut dyn Read, path: &Path, src: &str, host: &Host) -> Result<File, Failure> {
     let failed = |error: io::Error| {
         Failure::new(format!("The archive {src} could not be brought onto the host: {}.", reason(&error)))
     };

@@ -1,6 +1,5 @@
 //! Modules for the host's system: packages, services, accounts, kernel settings, mounts and names.
 
-mod address;
 mod config_file;
 pub mod dnf;
 mod dpkg;

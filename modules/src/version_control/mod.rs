@@ -2,4 +2,5 @@
 
 pub mod git;
 pub mod git_config;
+#[cfg(feature = "all")]
 pub mod subversion;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{address, dpkg::Database, lock};
+use super::{dpkg::Database, lock};
 use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec};
 
 mod cache;
@@ -154,11 +154,7 @@ impl Work {
 pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let settings = Settings::of(args)?;
     let cache = Cache::of(args);
-    let mut work = work_of(args)?;
-    let directory = match &mut work {
-        Work::File { path } => address::fetch(std::slice::from_mut(path), ".deb", args, host)?,
-        _ => None,
-    };
+    let work = work_of(args)?;
     let refresh = cache.wanted().then_some(cache);
     let updated = cache::updated_at();
     let timeout = args.seconds("lock_timeout", 60);
@@ -182,7 +178,6 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let changed = only_lists || !commands.is_empty();
     let refreshes = refresh.is_some();
     let apply = move |host: &Host, outcome: &mut Outcome| {
-        let _kept = &directory;
         lock::wait(lock::APT, timeout, "Failed to lock apt for exclusive operation", host)?;
         let mut commands = commands;
         let mut renewed = false;

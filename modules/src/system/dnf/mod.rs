@@ -11,7 +11,7 @@ mod transaction;
 use manager::Manager;
 use steps::Steps;
 
-use super::{address, lock};
+use super::lock;
 use crate::{Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec};
 
 /// The `dnf` module.
@@ -112,7 +112,7 @@ pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Fail
         lock::wait(lock::DNF, args.seconds("lock_timeout", 30), "dnf lockfile is held by another process", host)?;
     }
     // Accepts a list written as one text.
-    let mut names: Vec<String> = args
+    let names: Vec<String> = args
         .list("name")
         .into_iter()
         .flat_map(|name| name.split(','))
@@ -122,7 +122,6 @@ pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Fail
     if names.is_empty() && args.bool("update_cache") {
         return Ok(cache_update(manager));
     }
-    let directory = address::fetch(&mut names, ".rpm", args, host)?;
     let steps = Steps::of(&manager, &names, args, host)?;
     let results = steps.results(&manager, args.bool("download_only"), host)?;
     if steps.commands.is_empty() {
@@ -135,7 +134,6 @@ pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Fail
         options.extend(args.str("download_dir").map(|directory| format!("--destdir={directory}")));
     }
     let apply = move |host: &Host, _: &mut Outcome| {
-        let _kept = &directory;
         steps.commands.iter().try_for_each(|(words, transaction)| {
             let output = manager.command(&options).args(words).live().run(host)?;
             if output.success() { Ok(()) } else { Err(refusal::of(&output, words, Some(transaction))) }

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 use serde_json::json;
 
 use self::xml::{Answer, Solvable};
-use super::{address, lock};
+use super::lock;
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
     process::{self, Command, Output},
@@ -176,8 +176,7 @@ enum Answered {
 
 impl Task<'_> {
     fn install(&mut self, names: &[&str], latest: bool) -> Result<Transaction, Failure> {
-        let (mut packages, mut files) = sorted_out(names, Sign::Plus);
-        let _directory = address::fetch(&mut files, ".rpm", self.args, self.host)?;
+        let (mut packages, files) = sorted_out(names, Sign::Plus);
         self.old_package |= packages.iter().any(|package| !package.version.is_empty());
         if !latest {
             // zypper itself compares packages with a version.
