@@ -197,6 +197,11 @@ const DOCUMENTED: &[Row] = &[
         &[("src/cli/session.rs", "const CLOSING: Duration = Duration::from_secs(10);")],
     ),
     (
+        "Templates that keep all threads busy",
+        "5 s",
+        &[("src/cli/session.rs", "const WORKERS_TO_ANSWER: Duration = Duration::from_secs(5);")],
+    ),
+    (
         "Answer to the question about a host key",
         "300 s",
         &[("src/connection/host_keys.rs", "const ANSWER_DEADLINE: Duration = Duration::from_secs(300);")],

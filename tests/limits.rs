@@ -242,6 +242,22 @@ fn stopped_executor_makes_host_unreachable() {
 }
 
 #[test]
+fn variables_that_contain_hosts_that_contain_them_fail() {
+    let machines = "{{ groups['all'] | map('extract', hostvars) | list }}";
+    let counts: String =
+        (0..6).map(|n| format!("c{n}: \"{{{{ machines | map(attribute='c{}', default=1) }}}}\"\n", n + 1)).collect();
+    let all = "all: \"{{ hostvars['web1'] | dict2items }}\"\n";
+    let play = "- hosts: all\n  gather_facts: false\n  tasks:\n    - debug: {var: machines}\n";
+    let files = directory(&[
+        ("group_vars/all.yml", &format!("machines: \"{machines}\"\n{counts}{all}")),
+        ("hosts", "web1\nweb2\nweb3\n"),
+        ("site.yml", play),
+    ]);
+    let (code, said) = run(windlass(files.path()).args(["playbook", "-i", "hosts", "site.yml"]));
+    assert!(code == Some(2) && said.contains("The data contains itself"), "{said}");
+}
+
+#[test]
 fn stopped_become_executor_detected() {
     if !windlass_testing::has_all(&["root", "sudo"]) {
         return;
