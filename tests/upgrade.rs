@@ -591,6 +591,7 @@ fn window_of_a_run_over_several_minors_ends_once() {
   tags: [always]
   roles: [{role: check}]
   tasks:
+    - ansible.builtin.import_role: {name: cluster, tasks_from: speaker}
     - ansible.builtin.import_role: {name: upgrade, tasks_from: path}
     - ansible.builtin.import_role: {name: upgrade, tasks_from: plan}
     - ansible.builtin.set_fact: {upgrade_deadline: \"1\"}
