@@ -116,6 +116,21 @@ fn raw_command_in_a_container_that_does_not_answer_is_given_up() {
 }
 
 #[test]
+fn synchronize_through_a_container_that_does_not_answer_is_given_up() {
+    if !windlass_testing::has("rsync") {
+        return;
+    }
+    let folder = project("web ansible_connection=docker\n");
+    fs::write(folder.path().join("bin/docker"), "#!/bin/sh\nexec sleep 600\n").unwrap();
+    let destination = format!("src=hosts dest={}", folder.path().join("there").display());
+    let mut run = windlass(folder.path(), "adhoc");
+    run.args(["web", "-m", "ansible.posix.synchronize", "-a", &destination]).env("WINDLASS_HEARTBEAT_TIMEOUT", "4");
+    let output = run.output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    assert!(text(&output).contains("UNREACHABLE") && text(&output).contains("did not answer for 4 s"), "{}", text(&output));
+}
+
+#[test]
 fn program_that_fails_makes_the_host_unreachable_with_its_message() {
     let folder = project(
         "web ansible_connection=docker\npod ansible_connection=kubectl ansible_kubectl_token=t0k3n\n\

@@ -13,8 +13,16 @@ use support::{Sshd, available};
 /// Runs a playbook with these tasks and returns its output.
 fn run(sshd: &Sshd, tasks: &str) -> String {
     let inventory = format!(
-        "web1 ansible_host=127.0.0.1 ansible_port={} ansible_user=root ansible_ssh_private_key_file={} there={} \
-         ansible_ssh_common_args='-F none -o UserKnownHostsFile={} -o StrictHostKeyChecking=accept-new' ansible_remote_tmp={}\n",
+        "web1 ansible_host=127.0.0.1
+web2 ansible_host=localhost
+[all:vars]
+ansible_port={}
+ansible_user=root
+ansible_ssh_private_key_file={}
+there={}
+ansible_ssh_common_args=-F none -o UserKnownHostsFile={} -o StrictHostKeyChecking=accept-new
+ansible_remote_tmp={}
+",
         sshd.port,
         sshd.path("id").display(),
         sshd.path("there").display(),
@@ -22,7 +30,7 @@ fn run(sshd: &Sshd, tasks: &str) -> String {
         sshd.path("remote").display()
     );
     fs::write(sshd.path("hosts"), inventory).unwrap();
-    fs::write(sshd.path("play.yml"), format!("- hosts: all\n  gather_facts: false\n  tasks:\n{tasks}")).unwrap();
+    fs::write(sshd.path("play.yml"), format!("- hosts: web1\n  gather_facts: false\n  tasks:\n{tasks}")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
         .args(["playbook", "-i", "hosts", "play.yml"])
         .current_dir(sshd.directory.path())
@@ -63,4 +71,32 @@ fn synchronize_uses_connection_of_run() {
     for path in ["there/sub/page", "back/sub/page", "there/more/sub/page", "there/copy/page"] {
         assert_eq!(fs::read_to_string(sshd.path(path)).unwrap(), "hello\n", "{path}: {printed}");
     }
+}
+
+#[test]
+fn rsync_between_two_hosts_has_deadlines() {
+    if !available() || !windlass_testing::has("rsync") {
+        return;
+    }
+    let sshd = Sshd::start("");
+    fs::create_dir_all(sshd.path("site")).unwrap();
+    fs::write(sshd.path("site/page"), "hello\n").unwrap();
+    let printed = run(
+        &sshd,
+        &format!(
+            r#"    - ansible.posix.synchronize:
+        src: {}/
+        dest: "{{{{ there }}}}"
+        private_key: "{{{{ ansible_ssh_private_key_file }}}}"
+      delegate_to: web2
+      register: copied
+    - assert:
+        that: item in copied.cmd
+      loop: [ConnectTimeout=10, ServerAliveInterval=15, ServerAliveCountMax=4]
+"#,
+            sshd.path("site").display()
+        ),
+    );
+    assert!(printed.contains("failed=0"), "{printed}");
+    assert_eq!(fs::read_to_string(sshd.path("there/page")).unwrap(), "hello\n", "{printed}");
 }

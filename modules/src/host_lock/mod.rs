@@ -100,9 +100,7 @@ impl HostLock {
             return Ok(Attempt::Busy(holder));
         }
         let name = format!("run-{}.{}", terms.run, suffix(locking));
-        let file = place::file(&self.directory, &name)?;
-        flock(&file, FlockOperation::NonBlockingLockShared)?;
-        ftruncate(&file, 0)?;
+        let file = self.registered(&name)?;
         let mut written = File::from(file.try_clone()?);
         written.write_all(&serde_json::to_vec(&terms.holder)?)?;
         self.held = Some((locking, name, file));
@@ -114,10 +112,16 @@ impl HostLock {
         let Some((locking, ..)) = self.held else { return Ok(None) };
         let _gate = self.gate()?;
         let name = format!("run-{run}-{job}.{}", suffix(locking));
-        let file = place::file(&self.directory, &name)?;
+        let file = self.registered(&name)?.into();
+        Ok(Some(JobLock { name, file }))
+    }
+
+    /// Locks the empty file of this name, while the gate is held.
+    fn registered(&self, name: &str) -> io::Result<OwnedFd> {
+        let file = place::file(&self.directory, name)?;
         flock(&file, FlockOperation::NonBlockingLockShared)?;
         ftruncate(&file, 0)?;
-        Ok(Some(JobLock { name, file: file.into() }))
+        Ok(file)
     }
 
     /// Releases the lock, and removes the run's file if no other executor of the run uses it.
