@@ -131,6 +131,37 @@ fn kubeadm_cluster_becomes_inventory() {
 }
 
 #[test]
+fn cluster_with_ipv6_alone_becomes_inventory() {
+    let alone = |text: &str| {
+        text.replace("10.244.0.0/16", "fd00:1::/64")
+            .replace("10.96.0.0/12", "fd00:2::/112")
+            .replace("10.0.0.", "fd97::")
+            .replace("mask-size=25", "mask-size=112")
+    };
+    let seen = serde_json::from_str(&alone(&seen().to_string())).unwrap();
+    let (folder, output) = judge(&seen, "[all]\nfd97::1\nfd97::2\n");
+    assert!(output.status.success(), "{}", text(&output));
+    let made = inventory(&folder);
+    let worker = &made["_meta"]["hostvars"]["w1"];
+    for (name, value) in [
+        ("ansible_host", json!("fd97::2")),
+        ("ip", Value::Null),
+        ("ip6", json!("fd97::2")),
+        ("ipv4_stack", json!(false)),
+        ("ipv6_stack", json!(true)),
+        ("kube_service_addresses_ipv6", json!("fd00:2::/112")),
+        ("kube_pods_subnet_ipv6", json!("fd00:1::/64")),
+        ("kube_network_node_prefix_ipv6", json!(112)),
+        ("kube_network_node_prefix", Value::Null),
+        ("kube_service_addresses", Value::Null),
+        ("kube_pods_subnet", Value::Null),
+        ("loadbalancer_apiserver_localhost", json!(false)),
+    ] {
+        assert_eq!(worker[name], value, "{name}: {made}");
+    }
+}
+
+#[test]
 fn files_of_the_roles_behind_flags_become_notes() {
     let own = "/etc/kubernetes/apiserver";
     let command = |flags: &[String]| json!(format!("spec: {{containers: [{{command: {}}}]}}", json!(flags)));
