@@ -127,7 +127,11 @@ fn synchronize_through_a_container_that_does_not_answer_is_given_up() {
     run.args(["web", "-m", "ansible.posix.synchronize", "-a", &destination]).env("WINDLASS_HEARTBEAT_TIMEOUT", "4");
     let output = run.output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
-    assert!(text(&output).contains("UNREACHABLE") && text(&output).contains("did not answer for 4 s"), "{}", text(&output));
+    assert!(
+        text(&output).contains("UNREACHABLE") && text(&output).contains("did not answer for 4 s"),
+        "{}",
+        text(&output)
+    );
 }
 
 #[test]

@@ -241,6 +241,28 @@ fn calico_with_ebpf_typha_and_both_families_has_every_field() {
 }
 
 /// The DaemonSet of an upstream manifest, with the containers that a role looks for.
+#[test]
+fn calico_with_ipv6_alone_has_no_pool_and_no_address_of_ipv4() {
+    let object = calico_objects(&json!({"ipv4_stack": false, "ipv6_stack": true, "calico_wireguard_enabled": true}));
+    assert_eq!(object("IPPool default-pool"), Value::Null);
+    has(&object("IPPool default-pool-ipv6"), "/spec/vxlanMode", &json!("Always"));
+    let node = object("DaemonSet calico-node");
+    for (name, value) in [
+        ("IP", json!("none")),
+        ("IP6", json!("autodetect")),
+        ("CALICO_ROUTER_ID", json!("hash")),
+        ("IP_AUTODETECTION_METHOD", Value::Null),
+    ] {
+        assert_eq!(calico_env(&node, name), value, "{name}");
+    }
+    has(&object("FelixConfiguration default"), "/spec/wireguardEnabled", &json!(false));
+    has(&object("FelixConfiguration default"), "/spec/wireguardEnabledV6", &json!(true));
+    let config = object("ConfigMap calico-config")["data"]["cni_network_config"].as_str().unwrap().to_owned();
+    let plugins: Value = serde_json::from_str(&config).unwrap();
+    let wanted = json!({"type": "calico-ipam", "assign_ipv4": "false", "assign_ipv6": "true"});
+    has(&plugins, "/plugins/0/ipam", &wanted);
+}
+
 fn daemonset(name: &str, containers: &[&str], init_containers: &[&str]) -> Value {
     let bare = |names: &[&str]| -> Vec<Value> {
         names.iter().map(|name| json!({"name": name, "image": "x", "args": [], "volumeMounts": []})).collect()
@@ -305,6 +327,11 @@ fn flannel_has_every_setting() {
     assert_ne!(changed.pointer(settings), objects.pointer(settings));
     let network: Value = serde_json::from_str(changed[1]["data"]["net-conf.json"].as_str().unwrap()).unwrap();
     has(&network, "/Backend", &json!({"Type": "host-gw"}));
+    variables["ipv4_stack"] = json!(false);
+    let alone = rendered(&variables);
+    let network: Value = serde_json::from_str(alone[1]["data"]["net-conf.json"].as_str().unwrap()).unwrap();
+    has(&network, "/EnableIPv4", &json!(false));
+    assert_eq!(network.get("Network"), None);
 }
 
 #[test]
@@ -358,7 +385,7 @@ fn kube_router_has_every_setting() {
         has(pod, pointer, &wanted);
     }
     let expected = "--kubeconfig=/var/lib/kube-router/kubeconfig --run-router=true --run-firewall=false --run-service-proxy=true \
-        --enable-ipv6=true --service-cluster-ip-range=10.233.0.0/18,fd85:ee78:d8a6:8607::1000/116 --enable-overlay=false --overlay-type=full \
+        --enable-ipv4=true --enable-ipv6=true --service-cluster-ip-range=10.233.0.0/18,fd85:ee78:d8a6:8607::1000/116 --enable-overlay=false --overlay-type=full \
         --auto-mtu=false --enable-ibgp=false --nodes-full-mesh=false --bgp-graceful-restart=false --advertise-cluster-ip=true \
         --advertise-external-ip=true --advertise-loadbalancer-ip=true --cluster-asn=64513 --peer-router-ips=192.0.2.1,192.0.2.2 \
         --peer-router-asns=65001,65002 --peer-router-ports=1790,1791 --peer-router-passwords-file=/etc/kube-router-peers/passwords \
@@ -380,6 +407,15 @@ fn kube_router_has_every_setting() {
     let mut changed = variables.clone();
     changed["kube_router_annotations_all"] = json!(["kube-router.io/node.asn=64601"]);
     assert_ne!(settings(&variables), settings(&changed));
+    // Without an IPv4 address, a router has no number of its own.
+    variables["ipv4_stack"] = json!(false);
+    let files = [("args", "{{ kube_router_args | to_json }}")];
+    let alone = render(&["network/kube_router"], &files, &variables).remove(0);
+    for flag in
+        ["--enable-ipv4=false", "--router-id=generate", "--service-cluster-ip-range=fd85:ee78:d8a6:8607::1000/116"]
+    {
+        assert!(alone.contains(&format!("\"{flag}\"")), "{flag} is not in {alone}");
+    }
 }
 
 #[test]
@@ -519,6 +555,13 @@ fn cilium_values_follow_every_variable() {
     }
     assert!(documents(&rendered[1]).iter().all(Value::is_null), "{}", rendered[1]);
     assert_eq!(rendered[2], "{\"skip\": false}");
+
+    settings["ipv4_stack"] = json!(false);
+    settings["ipv6_stack"] = json!(true);
+    let rendered = render(&["network/cilium"], &files, &settings);
+    let values: Value = serde_json::from_str(&rendered[0]).unwrap();
+    has(&values, "/ipv4/enabled", &json!(false));
+    has(&values, "/underlayProtocol", &json!("ipv6"));
 }
 
 #[test]
