@@ -1,8 +1,10 @@
 //! `playbooks/certificates.yml` on a host with files of a control plane: its report, and the phases of a rotation.
+//! Renewal on hosts with programs that stand in for those of a cluster.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -218,4 +220,171 @@ fn rotation_trusts_both_before_it_drops_the_old() {
     assert_eq!(run(&script, "drop"), "");
     run(&script, "finish");
     assert_eq!(run(&script, "due"), "");
+}
+
+/// Runs the words after the host's name with the folder of that host in place of `host`. Fails for a host that is away.
+const DOCKER: &str = r#"#!/bin/sh
+while [ "$1" != /bin/sh ]; do name=$1; shift; done
+[ ! -e "$ROOT/$name/away" ] || exit 1
+exec unshare --mount --propagation private sh -c 'mount --bind "$ROOT/$0" "$ROOT/host" && PATH=$ROOT/host/bin:$PATH exec "$@"' "$name" "$@"
+"#;
+
+/// Renews like the playbook, without the report, the nodes and the kubeconfig.
+const RENEWAL: &str = "- hosts: k8s_cluster:etcd
+  gather_facts: false
+  any_errors_fatal: true
+  tasks:
+    - ansible.builtin.import_role: {name: certificates, tasks_from: validate}
+    - ansible.builtin.import_role: {name: cluster, tasks_from: find}
+- hosts: reached
+  gather_facts: false
+  any_errors_fatal: true
+  tasks:
+    - ansible.builtin.include_role: {name: certificates, tasks_from: etcd}
+    - ansible.builtin.include_role: {name: certificates, tasks_from: control_planes}
+";
+
+/// Three control planes with members of etcd. Each has its files and programs in a folder.
+struct Cluster {
+    folder: TempDir,
+}
+
+impl Cluster {
+    /// The cluster, unless this machine cannot give each host its own files.
+    fn new() -> Option<Cluster> {
+        if !windlass_testing::has_all(&["root", "namespaces", "openssl"]) {
+            return None;
+        }
+        let cluster = Cluster { folder: tempfile::tempdir().unwrap() };
+        let program = |name: &str, text: &str| {
+            let path = cluster.folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        for folder in
+            ["host", "bin", "cp1/bin", "cp2/bin", "cp3/bin", "cp1/kubernetes", "cp2/kubernetes", "cp3/kubernetes"]
+        {
+            fs::create_dir_all(cluster.folder.path().join(folder)).unwrap();
+        }
+        program("bin/docker", DOCKER);
+        for host in ["cp1", "cp2", "cp3"] {
+            for name in ["kubectl", "etcdctl", "kubeadm"] {
+                program(&format!("{host}/bin/{name}"), "#!/bin/sh\n");
+            }
+            program(&format!("{host}/bin/curl"), "#!/bin/sh\necho ok\n");
+        }
+        let hosts = "[kube_control_plane]\ncp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\ncp3 ip=10.0.0.3\n[etcd]\ncp[1:3]\n[k8s_cluster:children]\nkube_control_plane\n";
+        let variables = format!(
+            "[all:vars]\nansible_connection=docker\nbin_dir={0}/bin\nkube_config_dir={0}/kubernetes\netcd_config_dir={0}/etcd\n\
+             certificates_kubelet_dir={0}/pki\n",
+            cluster.folder.path().join("host").display()
+        );
+        fs::write(cluster.folder.path().join("hosts"), hosts.to_owned() + &variables).unwrap();
+        fs::write(cluster.folder.path().join("renewal.yml"), RENEWAL).unwrap();
+        Some(cluster)
+    }
+
+    fn away(&self, host: &str, is_away: bool) {
+        let mark = self.folder.path().join(host).join("away");
+        if is_away { fs::write(mark, "").unwrap() } else { fs::remove_file(mark).unwrap() }
+    }
+
+    /// Output of the renewal of some certificates, which has to succeed on the hosts that are reached.
+    #[track_caller]
+    fn renew(&self, names: &str, more: &[&str]) -> String {
+        let path = format!("{}/bin:{}", self.folder.path().display(), std::env::var("PATH").unwrap());
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["playbook", "-i", "hosts", "renewal.yml", "-e", &format!("{{certificates_renew: [{names}]}}")])
+            .args(more)
+            .current_dir(&self.folder)
+            .env("PATH", path)
+            .env("ROOT", self.folder.path())
+            .env("ANSIBLE_ROLES_PATH", Path::new(ROOT).join("roles"))
+            .env("WINDLASS_JOURNAL_DIR", self.folder.path().join("journals"))
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap();
+        let text = text(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        text
+    }
+
+    /// The certificates of members and clients on a host.
+    fn certificates(&self, host: &str) -> String {
+        let names = ["member-cp1", "member-cp3", "admin-cp2", "apiserver-etcd-client"];
+        let read = |name| fs::read_to_string(self.folder.path().join(format!("{host}/etcd/ssl/{name}.pem"))).unwrap();
+        names.map(read).concat()
+    }
+}
+
+/// The first member gave its older certificates to the others.
+#[test]
+fn first_member_of_etcd_that_returns_takes_the_newer_certificates() {
+    let Some(cluster) = Cluster::new() else { return };
+    cluster.renew("etcd", &[]);
+    let old = cluster.certificates("cp1");
+    assert_eq!([cluster.certificates("cp2"), cluster.certificates("cp3")], [old.clone(), old.clone()]);
+
+    cluster.away("cp1", true);
+    // Times of certificates are whole seconds.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    cluster.renew("etcd", &["-e", "certificates_issued_before=now"]);
+    let new = cluster.certificates("cp2");
+    assert!(new != old && cluster.certificates("cp3") == new && cluster.certificates("cp1") == old);
+
+    cluster.away("cp1", false);
+    cluster.renew("etcd", &[]);
+    let all = ["cp1", "cp2", "cp3"].map(|host| cluster.certificates(host));
+    assert!(all.iter().all(|certificates| *certificates == new), "{all:?}");
+    let text = cluster.renew("etcd", &[]);
+    assert_eq!(text.matches("changed=0 ").count(), 3, "{text}");
+}
+
+/// A member without the authority's key cannot issue certificates, and another authority would cut off the others.
+#[test]
+fn first_member_of_etcd_without_key_of_the_authority_gets_it_from_another() {
+    let Some(cluster) = Cluster::new() else { return };
+    cluster.renew("etcd", &[]);
+    let path = |host: &str, name: &str| cluster.folder.path().join(format!("{host}/etcd/ssl/{name}"));
+    let authority = fs::read(path("cp2", "ca.pem")).unwrap();
+    fs::remove_file(path("cp1", "ca-key.pem")).unwrap();
+    cluster.renew("etcd", &[]);
+    for host in ["cp1", "cp2", "cp3"] {
+        assert_eq!(fs::read(path(host, "ca.pem")).unwrap(), authority, "{host}");
+    }
+    assert_eq!(fs::read(path("cp1", "ca-key.pem")).unwrap(), fs::read(path("cp3", "ca-key.pem")).unwrap());
+}
+
+/// The renewal ended at the first control plane, by the rule for majorities, once etcd's certificates had been issued.
+#[test]
+fn renewal_with_one_of_three_control_planes_away_is_complete() {
+    let Some(cluster) = Cluster::new() else { return };
+    cluster.renew("etcd", &[]);
+    cluster.away("cp1", true);
+    let text = cluster.renew("scheduler.conf", &[]);
+    let restarts = text.rsplit("Restart programs that read certificates").next().unwrap();
+    assert!(restarts.contains("ok: [cp3]") && !text.contains("restart when this playbook"), "{text}");
+    // The last one that serves is not restarted.
+    cluster.away("cp3", true);
+    fs::write(cluster.folder.path().join("cp2/bin/curl"), "#!/bin/sh\nexit 1\n").unwrap();
+    let text = cluster.renew("scheduler.conf", &[]);
+    let restarts = text.rsplit("Restart programs that read certificates").next().unwrap();
+    assert!(text.contains("no control plane serves except cp2") && restarts.contains("skipping: [cp2]"), "{text}");
+}
+
+/// A member in a pod is not restarted while another one is away. One that has ended is started.
+#[test]
+fn restarts_leave_out_a_program_that_runs() {
+    let Some(host) = Host::new() else { return };
+    fs::create_dir_all(host.path("kubernetes/ssl/etcd")).unwrap();
+    fs::write(host.path("kubernetes/ssl/etcd/server.crt"), "").unwrap();
+    fs::write(host.path("kubernetes/manifests/etcd.yaml"), "").unwrap();
+    let script = host.script("certificates.sh", &["-e", "{certificates_renew: [kubelet-client]}"]);
+    for (process, expected) in [("echo 1", ["restart etcd\n", ""]), ("exit 1", ["start etcd\n", "start etcd\n"])] {
+        for (spared, expected) in ["none", "etcd"].into_iter().zip(expected) {
+            let words = format!("pgrep() {{ {process}; }}; script=$1; set -- due {spared}; . \"$script\"");
+            let output = Command::new("sh").args(["-c", &words, "sh"]).arg(&script).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{}", text(&output));
+        }
+    }
 }
