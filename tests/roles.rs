@@ -874,6 +874,12 @@ fn unsuitable_host_refused() {
         true => assert_eq!(code, Some(0), "{text}"),
         false => assert!(code == Some(2) && text.contains("cp1 has version 1 of control groups, with"), "{text}"),
     }
+    let addresses = "{ansible_all_ipv4_addresses: [127.0.0.1], ansible_all_ipv6_addresses: []}";
+    let (code, text) = checked(&[&allowed[..], &["-e", addresses]].concat());
+    assert!(
+        code == Some(2) && text.contains("No interface of cp2 has 127.0.0.2, the address of the inventory"),
+        "{text}"
+    );
     let swap = [&allowed[..], &["-e", "kubelet_fail_swap_on=false"]].concat();
     let (code, text) = checked(&swap);
     match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
