@@ -791,13 +791,94 @@ fn networks_and_addresses_of_a_running_cluster_stay() {
         ),
         ("service_network", "10.0.0.1", "kube_service_addresses: 10.96.0.0/16", "is 10.233.0.0/18 in the running"),
         ("pod_network", "10.0.0.1", "kube_pods_subnet: 10.97.0.0/16", "but 10.97.0.0/16 in the inventory"),
-        ("etcd_addresses", "10.0.0.9", "dns_mode: none", "Restore ip and access_ip"),
+        (
+            "etcd_addresses",
+            "10.0.0.9",
+            "dns_mode: none",
+            "exchange the address on the host, and run playbooks/scale.yml -e node=cp1",
+        ),
     ] {
         let (code, text) = checked(address, &format!("{{{change}}}"));
         assert!(code == Some(2) && text.contains(sentence), "{text}");
         let (code, text) = checked(address, &format!("{{{change}, allowed_cluster_changes: [{name}]}}"));
         assert_eq!(code, Some(0), "{text}");
     }
+    write("kube-apiserver.yaml", "--advertise-address=10.0.0.8");
+    let (code, text) = checked("10.0.0.1", "{}");
+    assert!(
+        code == Some(2) && text.contains("The address of the API server of cp1 is 10.0.0.8 in the running"),
+        "{text}"
+    );
+    assert!(text.contains("exchange the address on the host, and run playbooks/scale.yml -e node=cp1"), "{text}");
+    for kept in [
+        "allowed_cluster_changes: [control_plane_addresses]",
+        "kube_kubeadm_apiserver_extra_args: {advertise-address: 10.0.0.8}",
+    ] {
+        let (code, text) = checked("10.0.0.1", &format!("{{{kept}}}"));
+        assert_eq!(code, Some(0), "{text}");
+    }
+}
+
+/// Static pods and those of users keep running; a marker of an interrupted run makes it happen again.
+#[test]
+fn node_that_moved_restarts_pods_of_daemon_sets_in_its_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let calls = folder.path().join("calls");
+    let script = format!(
+        "case \"$*\" in *'get node'*) echo 10.0.0.2 10.0.0.1 ;; *'get pods'*) printf 'kube-system proxy DaemonSet\\nx own ReplicaSet\\ny static Node\\n' ;;
+        *) echo \"$@\" >> {} ;; esac",
+        calls.display()
+    );
+    program(folder.path(), "kubectl", &script);
+    fs::create_dir_all(folder.path().join("components")).unwrap();
+    let marker = folder.path().join("components/node-moves");
+    fs::write(&marker, "").unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.find: {paths: \"{{ kube_config_dir }}/components\", file_type: any}
+      register: cluster_markers
+    - ansible.builtin.import_role: {name: node, tasks_from: moved}
+      when: cluster_node_moves
+";
+    let programs = format!("bin_dir={}", folder.path().display());
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let (code, text) = play(folder.path(), hosts, playbook, &["-e", &programs]);
+    assert_eq!(code, Some(0), "{text}");
+    let deleted = fs::read_to_string(&calls).unwrap();
+    assert!(deleted.contains("--namespace kube-system delete pod proxy "), "{deleted}");
+    assert_eq!(deleted.lines().count(), 1, "{deleted}");
+    assert!(!marker.exists());
+    let (code, text) = play(folder.path(), hosts, playbook, &["-e", &programs]);
+    assert!(code == Some(0) && text.contains("changed=0 "), "{text}");
+}
+
+/// A request that was granted for the address before does not end the wait for the one with the new address.
+#[test]
+fn serving_certificate_of_a_node_that_moved_is_approved_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    // The request with the new address appears at the second query.
+    let script = format!(
+        "cd {at}; echo \"$@\" >> calls
+request() {{ openssl req -new -newkey rsa:2048 -nodes -keyout key -subj /O=system:nodes/CN=system:node:cp1 -addext subjectAltName=DNS:cp1,IP:$1 2>/dev/null | base64 -w 0; }}
+case \"$*\" in
+*'get certificatesigningrequests'*)
+    echo \"csr-old system:node:cp1 $(request 10.0.0.9) Approved\"
+    if [ -e asked ]; then echo \"csr-new system:node:cp1 $(request 10.0.0.1) \"; fi; touch asked ;;
+esac"
+    );
+    program(folder.path(), "kubectl", &script);
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: node, tasks_from: certificates}
+";
+    let programs = format!("bin_dir={at}");
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &["-e", &programs]);
+    assert!(code == Some(0) && text.contains("changed=1 "), "{text}");
+    let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
+    assert!(calls.contains("certificate approve csr-new") && !calls.contains("approve csr-old"), "{calls}");
 }
 
 /// The record is a ConfigMap. The node is as the inventory has it, so only removals are calls.
@@ -874,6 +955,12 @@ fn unsuitable_host_refused() {
         true => assert_eq!(code, Some(0), "{text}"),
         false => assert!(code == Some(2) && text.contains("cp1 has version 1 of control groups, with"), "{text}"),
     }
+    let addresses = "{ansible_all_ipv4_addresses: [127.0.0.1], ansible_all_ipv6_addresses: []}";
+    let (code, text) = checked(&[&allowed[..], &["-e", addresses]].concat());
+    assert!(
+        code == Some(2) && text.contains("No interface of cp2 has 127.0.0.2, the address of the inventory"),
+        "{text}"
+    );
     let swap = [&allowed[..], &["-e", "kubelet_fail_swap_on=false"]].concat();
     let (code, text) = checked(&swap);
     match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
