@@ -240,7 +240,6 @@ fn calico_with_ebpf_typha_and_both_families_has_every_field() {
     has(&typha, "/spec/template/spec/volumes/0/secret/secretName", &json!("calico-typha"));
 }
 
-/// The DaemonSet of an upstream manifest, with the containers that a role looks for.
 #[test]
 fn calico_with_ipv6_alone_has_no_pool_and_no_address_of_ipv4() {
     let object = calico_objects(&json!({"ipv4_stack": false, "ipv6_stack": true, "calico_wireguard_enabled": true}));
@@ -263,6 +262,7 @@ fn calico_with_ipv6_alone_has_no_pool_and_no_address_of_ipv4() {
     has(&plugins, "/plugins/0/ipam", &wanted);
 }
 
+/// The DaemonSet of an upstream manifest, with the containers that a role looks for.
 fn daemonset(name: &str, containers: &[&str], init_containers: &[&str]) -> Value {
     let bare = |names: &[&str]| -> Vec<Value> {
         names.iter().map(|name| json!({"name": name, "image": "x", "args": [], "volumeMounts": []})).collect()
