@@ -44,8 +44,9 @@ dist: setup
 
 # The program that users run is optimised, has both executors, and aborts on panics. Without `--workspace`, cargo would
 # compile the test with fewer features of the dependencies, and them again.
-# Linking all crates as one would take many minutes more, and resist no other attacks.
+# Optimising it all the way would take many minutes more, and resist no other attacks.
 hostile-release: export CARGO_PROFILE_RELEASE_LTO := off
+hostile-release: export CARGO_PROFILE_RELEASE_OPT_LEVEL := 1
 hostile-release: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 hostile-release: release
 	WINDLASS_REQUIRE='$(REQUIRED)' WINDLASS_BINARY=$(CURDIR)/target/release/windlass cargo test --workspace --test hostile
