@@ -1786,3 +1786,44 @@ fn running_cluster_is_changed_without_an_unreachable_first_control_plane() {
     let (code, text) = found(&known);
     assert!(code == Some(0) && text.contains(all), "{text}");
 }
+
+/// From 3.6 on, `etcdctl` restores no snapshots; before 3.5, archives have no `etcdutl`.
+#[test]
+fn archive_of_etcd_unpacked_has_the_program_that_restores() {
+    for (version, programs) in [("3.4.23", "etcd etcdctl"), ("3.6.14", "etcd etcdctl etcdutl")] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().display();
+        let script = format!(
+            "mkdir -p bin releases etcd-v{version}-linux-amd64 && cd etcd-v{version}-linux-amd64 && touch README.md {programs} && cd .. &&
+            tar -czf etcd.tar.gz etcd-v{version}-linux-amd64 && sha256sum etcd.tar.gz | cut -d' ' -f1"
+        );
+        let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+        let checksum = String::from_utf8(output.stdout).unwrap();
+        let playbook = format!(
+            "- hosts: cp1
+  gather_facts: false
+  vars:
+    image_arch: amd64
+    etcd_version: {version}
+    etcd_download_url: file://{place}/etcd.tar.gz
+    etcd_checksum: sha256:{checksum}
+    bin_dir: {place}/bin
+    local_release_dir: {place}/releases
+  roles: [cluster]
+  tasks:
+    - ansible.builtin.include_role: {{name: artifacts}}
+      vars:
+        artifacts_wanted: \"{{{{ catalog_artifacts | dict2items | selectattr('key', 'eq', 'etcd') }}}}\"
+",
+            checksum = checksum.trim(),
+        );
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2\n", &playbook, &[]);
+        assert_eq!(code, Some(0), "{text}");
+        let unpacked = fs::read_dir(folder.path().join("bin")).unwrap().map(|file| file.unwrap().file_name());
+        let mut unpacked: Vec<String> = unpacked.map(|name| name.into_string().unwrap()).collect();
+        unpacked.sort();
+        assert_eq!(unpacked.join(" "), programs, "{text}");
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2\n", &playbook, &[]);
+        assert!(code == Some(0) && text.contains("changed=0 "), "{text}");
+    }
+}

@@ -109,7 +109,7 @@ images_etcd() {
     image_pack "$file" "$root" null "$ETCD_REPOSITORY:v$ETCD_VERSION"
 }
 
-image_file() { printf '%s/%s_%s.tar' "$IMAGES" "$1" "$2"; }
+image_file() { printf '%s/%s_%s.tar\n' "$IMAGES" "$1" "$2"; }
 
 # image_pack FILE ROOT ENTRYPOINT NAME...: ENTRYPOINT is a JSON list, or null; every NAME refers to the image.
 image_pack() {
