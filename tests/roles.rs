@@ -817,6 +817,10 @@ fn networks_and_addresses_of_a_running_cluster_stay() {
         let (code, text) = checked("10.0.0.1", &format!("{{{kept}}}"));
         assert_eq!(code, Some(0), "{text}");
     }
+    // In check mode, playbooks/replace_node.yml has not removed it.
+    let replaced = ["-e", "etcd_deployment_type=kubeadm", "-e", "{replace_node: true, node: cp1}", "--check"];
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.9\ncp2 ip=10.0.0.2\n", playbook, &replaced);
+    assert_eq!(code, Some(0), "{text}");
 }
 
 /// Static pods and those of users keep running; a marker of an interrupted run makes it happen again.
