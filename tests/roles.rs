@@ -817,6 +817,10 @@ fn networks_and_addresses_of_a_running_cluster_stay() {
         let (code, text) = checked("10.0.0.1", &format!("{{{kept}}}"));
         assert_eq!(code, Some(0), "{text}");
     }
+    // In check mode, playbooks/replace_node.yml has not removed it.
+    let replaced = ["-e", "etcd_deployment_type=kubeadm", "-e", "{replace_node: true, node: cp1}", "--check"];
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.9\ncp2 ip=10.0.0.2\n", playbook, &replaced);
+    assert_eq!(code, Some(0), "{text}");
 }
 
 /// Static pods and those of users keep running; a marker of an interrupted run makes it happen again.
@@ -1002,6 +1006,89 @@ fn unsuitable_host_refused() {
     fs::write(folder.path().join("manifests/etcd.yaml"), "").unwrap();
     let (code, text) = checked(&allowed);
     assert!(code == Some(2) && text.contains("shows that etcd runs in a pod on cp1"), "{text}");
+}
+
+/// The others would refuse its connections, and it would never start. Nothing may be removed before.
+#[test]
+fn new_member_of_etcd_that_connects_from_another_address_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let playbook = format!(
+        "- hosts: k8s_cluster
+  gather_facts: false
+  any_errors_fatal: true
+  environment: {{PATH: '{at}:{{{{ lookup(\"env\", \"PATH\") }}}}'}}
+  tasks:
+    - ansible.builtin.import_role: {{name: check, tasks_from: rejoin}}
+      vars: {{check_rejoining: [cp1]}}
+    - ansible.builtin.debug: {{msg: removed}}
+"
+    );
+    let checked = |source: &str, more: &str| {
+        program(folder.path(), "ip", &format!("echo \"$4 dev eth0 src {source} uid 0\""));
+        let facts = "{ansible_all_ipv4_addresses: [10.0.0.1, 10.0.0.9], ansible_all_ipv6_addresses: []}";
+        play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &["-e", facts, "-e", more])
+    };
+    let (code, text) = checked("10.0.0.9", "{}");
+    assert!(
+        code == Some(2) && text.contains("cp1 would connect to the other members of etcd from 10.0.0.9. They would"),
+        "{text}"
+    );
+    assert!(text.contains("Nothing was done, because cp1 has failed a check.") && !text.contains("removed"), "{text}");
+    for (source, more) in [
+        ("10.0.0.1", "{}"),
+        ("10.0.0.9", "{etcd_cert_alt_ips: [10.0.0.9]}"),
+        ("10.0.0.9", "{ignore_assert_errors: true}"),
+        // A router translates it.
+        ("10.0.0.9", "{access_ip: 192.0.2.1}"),
+    ] {
+        let (code, text) = checked(source, more);
+        assert!(code == Some(0) && text.contains("removed"), "{source} {more}: {text}");
+    }
+
+    let sources = || {
+        let output = Command::new("sh")
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/check/files/machine.sh"))
+            .arg("0")
+            .env("PATH", format!("{at}:{}", std::env::var("PATH").unwrap()))
+            .env("MEMBERS", "10.0.0.2")
+            .env("ETCD_DATA", folder.path())
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.starts_with("source ")).count()
+    };
+    assert_eq!(sources(), 1);
+    // One that has joined only opens its data.
+    fs::create_dir_all(folder.path().join("member/wal")).unwrap();
+    assert_eq!(sources(), 0);
+}
+
+/// The API server through which the first control plane publishes its settings restarts because of them.
+#[test]
+fn settings_published_again_after_lost_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    fs::create_dir(folder.path().join("manifests")).unwrap();
+    fs::write(folder.path().join("kubeadm-config.yaml"), "").unwrap();
+    program(folder.path(), "kubeadm", "true");
+    let script = format!(
+        "cd {at}; case \"$*\" in
+*get*) [ -e asked ] || {{ touch asked; echo 'unexpected EOF' >&2; exit 1; }}; echo '    server: https://old:6443' ;;
+*replace*) cat >replaced ;;
+esac"
+    );
+    program(folder.path(), "kubectl", &script);
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: control_plane, tasks_from: change}
+      vars: {control_plane_in_turn: cp1}
+";
+    let more = ["-e", &format!("bin_dir={at}"), "--start-at-task", "control_plane : Apply changed settings"];
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &more);
+    assert_eq!(code, Some(0), "{text}");
+    let replaced = fs::read_to_string(folder.path().join("replaced")).unwrap();
+    assert_eq!(replaced, "    server: https://127.0.0.1:8443\n");
 }
 
 #[test]

@@ -2,8 +2,9 @@
 # machine.sh SECONDS [ADDRESS...]: prints a line for each observation: `clock` with the difference to the control machine's clock (SECONDS since
 # 1970), `port` with each TCP port that something listens on, in hexadecimal, `node` where a kubelet has joined a cluster, `name` with the name in
 # its certificate, `container` on a host without hardware of its own, `boolean` with each of BOOLEANS that SELinux enforces to be off, `firewall` with
-# each that is active, `blocked` with each of CONNECTIONS (ADDRESS/PORT) that nothing answers, `silent` with each address that answers no ping, and
-# `narrow` with each of NEW_PEERS that gets no packet as long as the interface has them.
+# each that is active, `source` with each of MEMBERS and the address from which a new member of etcd (without data in ETCD_DATA) connects to it,
+# `blocked` with each of CONNECTIONS (ADDRESS/PORT) that nothing answers, `silent` with each address that answers no ping, and `narrow` with each of
+# NEW_PEERS that gets no packet as long as the interface has them.
 echo "clock $(($(date +%s) - $1))"
 shift
 sed -nE 's/^ *[0-9]+: [0-9A-F]+:([0-9A-F]{4}) 0+:0000 0A .*/port \1/p' /proc/net/tcp /proc/net/tcp6 2>/dev/null
@@ -22,6 +23,10 @@ fi
 ! systemctl is-active --quiet firewalld 2>/dev/null || echo firewall firewalld
 case $(LC_ALL=C ufw status 2>/dev/null) in 'Status: active'*) echo firewall ufw ;; esac
 ! systemd-detect-virt --quiet --container 2>/dev/null || echo container
+# A member with a log of its own opens its data without asking the others.
+[ -d "$ETCD_DATA/member/wal" ] || for member in $MEMBERS; do
+  ip -o route get "$member" 2>/dev/null | sed -n "s/.* src \([0-9A-Fa-f:.]*\).*/source $member \1/p"
+done
 # A refused connection is an answer: nothing listens yet.
 connect() {
   answer=$(LC_ALL=C timeout 3 bash -c "exec 3<>/dev/tcp/$1" 2>&1) && return
