@@ -108,3 +108,107 @@ fn password_of_a_subversion_repository_is_on_standard_input() {
     assert!(words.contains("--username you"), "{words}");
     assert_eq!(bench.read("input"), "p@ss-2");
 }
+
+/// A part of a script that keeps the file that is the last word, and the mode of its directory.
+const KEEP: &str = "for last; do :; done; cp $last $ROOT/package; stat -c %a ${last%/*} > $ROOT/mode\n";
+
+/// Package managers that record their command lines, and keep the package that they install. The package `there` is
+/// installed.
+fn managers() -> Bench {
+    let plan = "Installing:\\n wl noarch 1.0-1 @commandline 6 k\\nTransaction Summary\\n";
+    let summary = "<stream><install-summary><to-install><solvable type=\"package\" name=\"wl\" edition=\"1.0-1\" \
+                   arch=\"noarch\"/></to-install></install-summary></stream>";
+    let rpm = "for last; do :; done\ncase $last in there-*) ;; *) grep -qx there $last || exit 1;; esac; \
+               echo there-1.0-1.noarch";
+    let bench = Bench::new()
+        .program("dnf", &format!("{RECORD}case $* in *--assumeno*) printf '{plan}'; exit 1;; esac; {KEEP}"))
+        .program("rpm", &format!("{RECORD}{rpm}"))
+        .program("zypper", &format!("{RECORD}echo '{summary}'; case $* in *--dry-run*) exit;; esac; {KEEP}"))
+        .program("apt-get", &format!("{RECORD}case $1 in --simulate) echo Inst wl; exit;; esac; {KEEP}"))
+        .program("dpkg-deb", &format!("{RECORD}echo 'Package: wl-none'; echo 'Version: 1.0'"));
+    bench.write("words", "");
+    bench
+}
+
+/// The directory of each file that a command line names.
+fn directories(words: &str) -> Vec<&str> {
+    let files = words.split_whitespace().filter(|word| word.contains("/.windlass-"));
+    files.map(|file| file.rsplit_once('/').unwrap().0).collect()
+}
+
+#[test]
+fn password_of_a_package_reaches_the_server_and_no_program() {
+    for (module, option, suffix) in
+        [("apt", "deb", "deb"), ("dnf", "name", "rpm"), ("package", "name", "rpm"), ("zypper", "name", "rpm")]
+    {
+        let bench = managers();
+        let server = guarded("the package");
+        let mut args = json!({option: with_password(&server, &format!("/a%20wl.{suffix}?x=1"))});
+        if module == "package" {
+            args["use"] = "dnf".into();
+        }
+        let predicted = bench.run_as_it_is(module, &args, true);
+        assert_eq!((predicted.get("failed"), &predicted["changed"]), (None, &true.into()), "{predicted}");
+        assert!(!bench.path("package").exists(), "{module} installed in check mode");
+        let words = run(&bench, module, &args);
+        assert_eq!((bench.read("package").as_str(), bench.read("mode").trim()), ("the package", "700"), "{module}");
+        assert!(words.contains(&format!("/a_20wl.{suffix}\n")) && !words.contains("://"), "{words}");
+        let asked = server.asked();
+        assert!(asked.iter().all(|asked| asked.path.ends_with("?x=1")) && asked.len() == 4, "{module}: {asked:?}");
+        for directory in directories(&words) {
+            assert!(!std::path::Path::new(directory).exists(), "{module} left {directory}");
+        }
+    }
+}
+
+#[test]
+fn package_at_an_address_that_is_installed_changes_nothing() {
+    let bench = managers();
+    let server = guarded("there\n");
+    let args = json!({"name": with_password(&server, "/wl.rpm")});
+    let result = bench.run_as_it_is("dnf", &args, false);
+    assert_eq!((result.get("failed"), &result["changed"]), (None, &false.into()), "{result}");
+    let shown = server.url("/wl.rpm").replace("://", "://me:********@");
+    assert_eq!(result["results"], json!([format!("Installed {shown}")]));
+    assert!(!bench.read("words").contains("/dnf "), "{}", bench.read("words"));
+}
+
+#[test]
+fn package_that_cannot_be_downloaded_changes_nothing() {
+    let bench = managers();
+    let name = format!("wl-{}.rpm", std::process::id());
+    let server = Server::start(|_| Answer { broken: true, ..Answer::of(200, "half a package") });
+    let url = with_password(&server, &format!("/{name}"));
+    let other = guarded("");
+    let wrong = with_password(&other, "/wl.rpm").replace("word", "w0rd");
+    let ftp = "ftp://me:p%40ss-word@files.example.org/wl.rpm";
+    for (module, url, reason) in [
+        ("dnf", url.as_str(), "could not be brought onto the host"),
+        ("zypper", url.as_str(), "could not be brought onto the host"),
+        ("dnf", wrong.as_str(), "401"),
+        ("dnf", ftp, "URLs of the kind ftp are not supported"),
+        ("zypper", ftp, "URLs of the kind ftp are not supported"),
+    ] {
+        let result = bench.run_as_it_is(module, &json!({"name": url}), false);
+        assert!(result["msg"].as_str().unwrap().contains(reason), "{result}");
+        assert!(!result.to_string().contains("p%40ss") && !result.to_string().contains("p@ss"), "{result}");
+    }
+    assert_eq!(bench.read("words"), "");
+    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        assert!(!entry.path().join(&name).exists(), "{:?} was left", entry.path());
+    }
+}
+
+#[test]
+fn package_address_without_a_password_is_downloaded_as_by_ansible() {
+    let bench = managers();
+    let server = Server::start(|_| Answer::of(200, "the package"));
+    let url = server.url("/wl.rpm");
+    assert!(!run(&bench, "dnf", &json!({"name": url})).contains("://"));
+    // Ansible's zypper passes an address on, to which the settings of zypper then apply.
+    bench.run_as_it_is("zypper", &json!({"name": url}), true);
+    assert!(bench.read("words").contains(&url));
+    let absent = bench.run_as_it_is("dnf", &json!({"name": url, "state": "absent"}), false);
+    assert_eq!(absent["msg"], "Cannot remove paths -- please specify package name.");
+    assert_eq!(server.asked().len(), 1);
+}

@@ -2,8 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::File,
-    io::{self, Read},
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -20,7 +19,13 @@ use super::{
 };
 use crate::{
     Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    files::{attributes::Attributes, info::describe, mode::masked, scratch::Scratch, way::Link},
+    files::{
+        attributes::Attributes,
+        info::describe,
+        mode::masked,
+        scratch::{Scratch, spool},
+        way::Link,
+    },
     http::download,
     process::reason,
 };
@@ -286,21 +291,6 @@ fn archive(args: &Args, src: &str, host: &Host) -> Result<Archive, Failure> {
         return Err(Failure::new(format!("Invalid archive '{src}', the file is 0 bytes")));
     }
     Ok(Archive { path, _scratch: scratch })
-}
-
-/// Writes the archive to a file in a directory of its own.
-fn spool(reader: &mut dyn Read, path: &Path, src: &str, host: &Host) -> Result<File, Failure> {
-    let failed = |error: io::Error| {
-        Failure::new(format!("The archive {src} could not be brought onto the host: {}.", reason(&error)))
-    };
-    let mut file = File::create(path).map_err(failed)?;
-    loop {
-        host.check_cancelled()?;
-        // Copies in pieces, so that a cancelled run ends soon.
-        if io::copy(&mut reader.take(8 << 20), &mut file).map_err(failed)? == 0 {
-            return Ok(file);
-        }
-    }
 }
 
 fn compare(task: &Task, path: &Path, format: Format, host: &Host) -> Result<Findings, Failure> {

@@ -1,7 +1,8 @@
 //! Temporary directories for a single run.
 
 use std::{
-    io,
+    fs::File,
+    io::{self, Read},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
 };
@@ -9,7 +10,7 @@ use std::{
 use rustix::{fd::OwnedFd, fs::StatVfsMountFlags};
 
 use super::sweep;
-use crate::{Failure, accounts, process::reason};
+use crate::{Failure, Host, accounts, process::reason};
 
 /// A temporary directory that only its owner can enter. Dropping it removes it with its content.
 #[derive(Debug)]
@@ -82,6 +83,20 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Writes content from elsewhere to a file in a directory of its own. `src` names the content in the failure.
+pub(crate) fn spool(reader: &mut dyn Read, path: &Path, src: &str, host: &Host) -> Result<File, Failure> {
+    let failed =
+        |error: io::Error| Failure::new(format!("{src} could not be brought onto the host: {}.", reason(&error)));
+    let mut file = File::create(path).map_err(failed)?;
+    loop {
+        host.check_cancelled()?;
+        // Copies in pieces, so that a cancelled run ends soon.
+        if io::copy(&mut reader.take(8 << 20), &mut file).map_err(failed)? == 0 {
+            return Ok(file);
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn mark(directory: &OwnedFd) {
 
 /// Removes this user's leftovers from the directories for temporary files.
 pub(crate) fn sweep() {
-    let usual = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/opt"].map(PathBuf::from);
+    let usual = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/opt", "/var/cache"].map(PathBuf::from);
     usual.iter().chain(&[std::env::temp_dir()]).for_each(|place| sweep_in(place, YOUNG));
 }
 

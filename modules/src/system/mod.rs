@@ -3,6 +3,7 @@
 mod config_file;
 pub mod dnf;
 mod dpkg;
+mod fetched;
 mod lock;
 
 pub mod alternatives;

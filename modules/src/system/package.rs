@@ -15,7 +15,10 @@ pub static SPEC: Spec = Spec {
     summary: "Manage packages with the host's package manager",
     description: &["Runs `apt`, `dnf`, `zypper`, `pacman` or `apk`, depending on the host."],
     options: &[
-        Opt::new("name", Kind::List(&Kind::Str), "Names of the packages.").aliases(&["package", "pkg"]).default("[]"),
+        Opt::new("name", Kind::List(&Kind::Str), "Names of the packages.")
+            .address()
+            .aliases(&["package", "pkg"])
+            .default("[]"),
         Opt::new("state", Kind::Str, "`installed` and `removed` mean `present` and `absent`.")
             .default("\"present\"")
             .choices(&["present", "installed", "absent", "removed", "latest"]),

@@ -20,6 +20,7 @@ static SPEC: Spec = Spec {
     description: &["Installs, upgrades and removes packages and groups, also from files and URLs."],
     options: &[
         Opt::new("name", Kind::List(&Kind::Str), "Packages, groups, files or URLs.")
+            .address()
             .word()
             .aliases(&["pkg", "package"]),
         Opt::new("state", Kind::Str, "`present` installs missing packages, `latest` also upgrades, `absent` removes.")

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{dpkg::Database, lock};
-use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec};
+use super::{dpkg::Database, fetched::Fetched, lock};
+use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec, files::scratch::Scratch};
 
 mod cache;
 mod mark;
@@ -54,7 +54,7 @@ static SPEC: Spec = Spec {
         Opt::new("update_cache_retries", Kind::Int, "Number of attempts to update the lists.").default("5"),
         Opt::new("update_cache_retry_max_delay", Kind::Int, "Longest pause between two attempts, in seconds.")
             .default("12"),
-        Opt::new("deb", Kind::Str, "Package file on the host, or its URL.").address().word(),
+        Opt::new("deb", Kind::Str, "Package file on the host, or its URL, downloaded like `get_url`.").address().word(),
         Opt::new(
             "upgrade",
             Kind::Str,
@@ -154,7 +154,15 @@ impl Work {
 pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let settings = Settings::of(args)?;
     let cache = Cache::of(args);
-    let work = work_of(args)?;
+    let mut work = work_of(args)?;
+    let mut fetched = None;
+    if let Work::File { path } = &mut work
+        && path.contains("://")
+    {
+        let package = Fetched::of(path, ".deb", Scratch::new()?, args, host)?;
+        path.clone_from(&package.path);
+        fetched = Some(package);
+    }
     let refresh = cache.wanted().then_some(cache);
     let updated = cache::updated_at();
     let timeout = args.seconds("lock_timeout", 60);
@@ -197,6 +205,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
         if !commands.is_empty() {
             carry_out(&commands, &work, &settings, timeout, outcome, host)?;
         }
+        drop(fetched);
         mark::take_off(&work.came_by_themselves(), host)
     };
     let mut plan = Plan::change(apply);

@@ -2,12 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{super::dpkg::Database, run, settings::Settings};
-use crate::{
-    Failure, Host,
-    files::glob,
-    process::{self, Command},
-};
+use super::{super::dpkg::Database, settings::Settings};
+use crate::{Failure, Host, files::glob, process::Command};
 
 /// A requested package: `name`, `name=1.2*`, `name>=1.2`, `name:arch`, `name/release`, `name*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,13 +200,12 @@ pub(super) fn file_to_install(
     database: &Database,
     host: &Host,
 ) -> Result<Vec<String>, Failure> {
-    let path = if path.contains("://") { download(path, host)? } else { path.to_owned() };
-    if !std::path::Path::new(&path).is_file() {
+    if !std::path::Path::new(path).is_file() {
         return Err(Failure::new(format!("The package file {path} does not exist on the host.")));
     }
     let output = Command::new("dpkg-deb")
         .plain_locale()
-        .args(["--field", &path, "Package", "Version", "Architecture"])
+        .args(["--field", path, "Package", "Version", "Architecture"])
         .check_run(host)?;
     let text = output.stdout_text();
     let field = |key: &str| {
@@ -218,20 +213,9 @@ pub(super) fn file_to_install(
     };
     let (name, version) = (field("Package"), field("Version"));
     let same = database.version(&name) == Some(version.as_str()) && !settings.force;
-    let absolute = std::fs::canonicalize(&path).map_or(path, |path| path.to_string_lossy().into_owned());
+    let absolute =
+        std::fs::canonicalize(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned());
     Ok(if same { Vec::new() } else { vec![absolute] })
-}
-
-/// Downloads a package file to apt's archive directory, using apt's downloader.
-fn download(address: &str, host: &Host) -> Result<String, Failure> {
-    let helper = ["/usr/lib/apt/apt-helper"].into_iter().find(|path| process::find(host, path).is_some());
-    let helper = helper.ok_or_else(|| {
-        Failure::new(format!("{address} cannot be fetched: /usr/lib/apt/apt-helper is not on this host."))
-    })?;
-    let name = address.rsplit('/').next().filter(|name| name.ends_with(".deb")).unwrap_or("package.deb");
-    let path = format!("/var/cache/apt/archives/windlass-{name}");
-    run::environment(Command::new(helper)).args(["download-file", address, &path]).check_run(host)?;
-    Ok(path)
 }
 
 #[cfg(test)]

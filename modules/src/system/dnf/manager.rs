@@ -51,10 +51,7 @@ impl Manager {
         add(args.bool("cacheonly"), "--cacheonly");
         add(args.bool("skip_broken"), "--skip-broken");
         add(args.bool("update_cache"), "--refresh");
-        add(
-            args.maybe_bool("sslverify") == Some(false) || args.maybe_bool("validate_certs") == Some(false),
-            "--setopt=sslverify=0",
-        );
+        add(args.maybe_bool("sslverify") == Some(false), "--setopt=sslverify=0");
         add(args.maybe_bool("install_weak_deps") == Some(false), "--setopt=install_weak_deps=0");
         add(!args.bool("autoremove"), "--setopt=clean_requirements_on_remove=0");
         for (name, option) in [

@@ -21,7 +21,9 @@ static SPEC: Spec = Spec {
     name: "dnf",
     aliases: &["dnf5", "yum"],
     summary: "Manage packages with dnf",
-    description: &["Installs, upgrades, removes and lists packages and groups."],
+    description: &[
+        "Installs, upgrades, removes and lists packages and groups. Downloads `http` and `https` URLs like `get_url`.",
+    ],
     options: &[
         Opt::new(
             "name",
@@ -133,11 +135,14 @@ pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Fail
         options.push("--downloadonly".to_owned());
         options.extend(args.str("download_dir").map(|directory| format!("--destdir={directory}")));
     }
+    let Steps { commands, fetched, .. } = steps;
     let apply = move |host: &Host, _: &mut Outcome| {
-        steps.commands.iter().try_for_each(|(words, transaction)| {
+        commands.iter().try_for_each(|(words, transaction)| {
             let output = manager.command(&options).args(words).live().run(host)?;
             if output.success() { Ok(()) } else { Err(refusal::of(&output, words, Some(transaction))) }
-        })
+        })?;
+        drop(fetched);
+        Ok(())
     };
     Ok(Plan::change(apply).with("msg", message).with("rc", 0).with("results", results))
 }

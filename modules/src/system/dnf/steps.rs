@@ -1,11 +1,12 @@
 //! Plans the calls of dnf that lead to the requested state.
 
 use super::{
+    super::fetched::{Fetched, is_remote},
     manager::Manager,
     refusal,
     transaction::{Action, Preview, Transaction},
 };
-use crate::{Args, Failure, Host};
+use crate::{Args, Failure, Host, files::scratch::Scratch};
 
 /// Calls to make, and messages for the result.
 #[derive(Default)]
@@ -13,6 +14,8 @@ pub(super) struct Steps {
     /// The words of each call, and its transaction.
     pub(super) commands: Vec<(Vec<String>, Transaction)>,
     told: Vec<String>,
+    /// Packages that the calls name by their files.
+    pub(super) fetched: Vec<Fetched>,
 }
 
 impl Steps {
@@ -24,7 +27,7 @@ impl Steps {
             _ if names.is_empty() => {}
             "latest" => steps.upgrade(manager, names, args, host)?,
             _ if args.bool("update_only") => steps.upgrade(manager, names, args, host)?,
-            _ => steps.install(manager, names, args.bool("allow_downgrade"), host)?,
+            _ => steps.install(manager, names, args, host)?,
         }
         Ok(steps)
     }
@@ -63,12 +66,19 @@ impl Steps {
         }
     }
 
-    fn install(&mut self, manager: &Manager, names: &[String], downgrade: bool, host: &Host) -> Result<(), Failure> {
+    fn install(&mut self, manager: &Manager, names: &[String], args: &Args, host: &Host) -> Result<(), Failure> {
+        let downgrade = args.bool("allow_downgrade");
         self.told.extend(names.iter().filter(|name| is_file(name)).map(|file| format!("Installed {file}")));
         let mut missing = Vec::new();
         for name in names {
-            if manager.installed(name, host)?.is_empty() {
-                missing.push(name.clone());
+            let mut name = name.clone();
+            if is_remote(&name) {
+                let package = Fetched::of(&name, ".rpm", Scratch::new()?, args, host)?;
+                name.clone_from(&package.path);
+                self.fetched.push(package);
+            }
+            if manager.installed(&name, host)?.is_empty() {
+                missing.push(name);
             }
         }
         while !missing.is_empty() {
@@ -117,7 +127,7 @@ impl Steps {
             if name.starts_with('@') {
                 self.upgrade_group(manager, name, args.bool("update_only"), host)?;
             } else if is_file(name) {
-                self.install(manager, std::slice::from_ref(name), args.bool("allow_downgrade"), host)?;
+                self.install(manager, std::slice::from_ref(name), args, host)?;
             } else if manager.installed(name, host)?.is_empty() {
                 missing.push(name.clone());
             } else {

@@ -7,10 +7,14 @@ use std::{collections::BTreeSet, path::Path};
 use serde_json::json;
 
 use self::xml::{Answer, Solvable};
-use super::lock;
+use super::{
+    fetched::{Fetched, has_login},
+    lock,
+};
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
-    process::{self, Command, Output},
+    files::scratch::Scratch,
+    process::{self, Command, Output, reason},
 };
 
 /// The `zypper` module.
@@ -24,6 +28,7 @@ static SPEC: Spec = Spec {
         "Installs, upgrades and removes packages, patterns, patches and products. A name may include a version \
          (`foo=1.0`, `foo>=2`). With `present` and `latest`, `-foo` removes and `+foo` installs.",
         "The name `*` with `latest` or `dist-upgrade` means the whole system.",
+        "Downloads URLs with a user or password like `get_url`; zypper downloads others.",
     ],
     options: &[
         Opt::required("name", Kind::List(&Kind::Str), "Names, files or URLs of packages.").address().aliases(&["pkg"]),
@@ -176,7 +181,7 @@ enum Answered {
 
 impl Task<'_> {
     fn install(&mut self, names: &[&str], latest: bool) -> Result<Transaction, Failure> {
-        let (mut packages, files) = sorted_out(names, Sign::Plus);
+        let (mut packages, mut files) = sorted_out(names, Sign::Plus);
         self.old_package |= packages.iter().any(|package| !package.version.is_empty());
         if !latest {
             // zypper itself compares packages with a version.
@@ -187,10 +192,25 @@ impl Task<'_> {
         if packages.is_empty() && files.is_empty() {
             return Ok(Transaction::default());
         }
+        let mut fetched = Vec::new();
+        for file in files.iter_mut().filter(|file| has_login(file)) {
+            // The snapshot of a transaction has other temporary directories than the host.
+            let scratch = if is_transactional() {
+                let failed = |error: std::io::Error| format!("/var/cache is not writable: {}.", reason(&error));
+                Scratch::inside(Path::new("/var/cache")).map_err(failed)?
+            } else {
+                Scratch::new()?
+            };
+            let package = Fetched::of(file, ".rpm", scratch, self.args, self.host)?;
+            file.clone_from(&package.path);
+            fetched.push(package);
+        }
         let sign = |package: &Package| if package.remove { '-' } else { '+' };
         let named = packages.iter().map(|package| format!("{}{}{}", sign(package), package.name, package.version));
         let words = std::iter::once("--".to_owned()).chain(files).chain(named).collect();
-        self.call("install", words)
+        let transaction = self.call("install", words);
+        drop(fetched);
+        transaction
     }
 
     fn remove(&self, names: &[&str]) -> Result<Transaction, Failure> {
