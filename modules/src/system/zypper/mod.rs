@@ -192,6 +192,7 @@ impl Task<'_> {
         if packages.is_empty() && files.is_empty() {
             return Ok(Transaction::default());
         }
+        // Keeps the files until zypper has ended.
         let mut fetched = Vec::new();
         for file in files.iter_mut().filter(|file| has_login(file)) {
             // The snapshot of a transaction has other temporary directories than the host.
@@ -208,9 +209,7 @@ impl Task<'_> {
         let sign = |package: &Package| if package.remove { '-' } else { '+' };
         let named = packages.iter().map(|package| format!("{}{}{}", sign(package), package.name, package.version));
         let words = std::iter::once("--".to_owned()).chain(files).chain(named).collect();
-        let transaction = self.call("install", words);
-        drop(fetched);
-        transaction
+        self.call("install", words)
     }
 
     fn remove(&self, names: &[&str]) -> Result<Transaction, Failure> {
