@@ -6,9 +6,9 @@
 
 mod common;
 
-use std::{os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{os::unix::fs::PermissionsExt, process::Command};
 
-use common::{Session, become_user, request, shell};
+use common::{Session, assert_killed, become_user, request, shell};
 use serde_json::json;
 use windlass_protocol::{Become, Content, Delivery, Event, Request, ToExecutor};
 
@@ -241,9 +241,7 @@ fn runs_on(house: &House, who: Become) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     session.close();
-    let pid = std::fs::read_to_string(&file).unwrap();
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
-    assert!(stat.is_empty() || stat.contains(") Z"), "still running: {stat}");
+    assert_killed(&std::fs::read_to_string(&file).unwrap());
 }
 
 #[test]

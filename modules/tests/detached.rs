@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Session, request, shell};
+use common::{Session, assert_killed, request, shell};
 use serde_json::{Value, json};
 use windlass_protocol::{Detached, Request};
 
@@ -63,7 +63,7 @@ fn job_over_time_killed_with_children() {
     let file = answer["results_file"].as_str().unwrap().to_owned();
     until(|| std::fs::read_to_string(&file).unwrap().contains("Timeout exceeded"));
     for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
-        assert!(!Path::new("/proc").join(pid).join("cwd").exists(), "{pid} still runs");
+        assert_killed(pid);
     }
     let job: u32 = answer["ansible_job_id"].as_str().unwrap().rsplit('.').next().unwrap().parse().unwrap();
     until(|| !Path::new(&format!("/proc/{job}")).exists());

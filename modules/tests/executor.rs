@@ -3,9 +3,9 @@
 
 mod common;
 
-use std::{collections::BTreeMap, path::Path, thread::sleep, time::Duration};
+use std::{collections::BTreeMap, thread::sleep, time::Duration};
 
-use common::{Session, request, shell};
+use common::{Session, assert_killed, request, shell};
 use serde_json::json;
 use windlass_protocol::{Content, Delivery, Event, OFFER, Reply, Stream, ToExecutor};
 
@@ -115,9 +115,7 @@ fn processes_end_with_the_controller() {
         sleep(Duration::from_millis(20));
     }
     assert_eq!(session.close(), 0);
-    let pid = std::fs::read_to_string(&file).unwrap();
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
-    assert!(stat.is_empty() || stat.contains(") Z"), "still running: {stat}");
+    assert_killed(&std::fs::read_to_string(&file).unwrap());
 }
 
 #[test]

@@ -4,10 +4,25 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 use windlass_protocol::{Become, BecomeMethod, Event, Hello, Reply, Request, ToExecutor, read_frame, write_frame};
+
+/// Asserts that a process has been killed. The kernel ends a killed process only once it gets a CPU, which on a busy
+/// machine can be after its killer has gone on.
+pub(crate) fn assert_killed(pid: &str) {
+    let start = Instant::now();
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        if stat.is_empty() || stat.contains(") Z") {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "still running: {stat}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
 
 pub(crate) struct Session {
     pub(crate) child: Child,
