@@ -70,8 +70,9 @@ demo-down:
 # follows theirs. Some tests need the API server in the artifacts. `make` by its variable would run this recipe even with
 # `make -n`.
 BESIDE ?= lints unit hostile-release
+LAB_OPTIONS ?=
 test: check-fast compiled artifacts
-	@tests/lab/run > target/lab-test.log 2>&1 & lab=$$!; \
+	@tests/lab/run $(LAB_OPTIONS) > target/lab-test.log 2>&1 & lab=$$!; \
 	trap 'kill $$lab 2> /dev/null' EXIT; \
 	for target in $(BESIDE); do make $$target || failed=1; done; \
 	wait $$lab || failed=1; \

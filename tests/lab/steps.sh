@@ -14,6 +14,9 @@ step() { # step TITLE FUNCTION
   fi
 }
 
+# A step that takes long, or shows a rarer case of what another one shows.
+full_step() { [ -n "$short" ] || step "$@"; }
+
 hosts_start() {
   "$windlass" lab down || true
   lab_up 3
@@ -411,7 +414,7 @@ comes_back() {
   "$windlass" lab start node1 && eventually 240 is_ready node1 && eventually 120 answers node1 || return 1
   play > "$log/returned.log" 2>&1 && recap "$log/returned.log" 'unreachable=0 +failed=0' && ! on node2 "grep -q 'maxPods: 111' /etc/kubernetes/kubelet-config.yaml" ||
     return 1
-  for node in node1 node2; do etcd_serials $node | cmp - "$log/serials" || { echo "older certificates on $node"; return 1; }; done
+  [ -n "$short" ] || for node in node1 node2; do etcd_serials $node | cmp - "$log/serials" || { echo "older certificates on $node"; return 1; }; done
 }
 
 scale() { "$windlass" playbook -i "$inventory" playbooks/scale.yml -e "node=$1"; }

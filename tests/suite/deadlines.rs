@@ -1,0 +1,474 @@
+//! Compares `docs/reference/deadlines.md` with the constants and settings of the code.
+
+use std::fs;
+use std::path::Path;
+
+use crate::sources::rust_files;
+use regex::Regex;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A documented wait, its deadline, and the places that set it: a source file, and the code in it.
+type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const DOCUMENTED: &[Row] = &[
+    (
+        "TCP connection, and then the SSH banner",
+        "10 s",
+        &[("crates/ssh/src/resolved.rs", "const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);")],
+    ),
+    ("SSH key exchange", "30 s", &[("crates/ssh/src/settings.rs", "key_exchange: Duration::from_secs(30)")]),
+    ("SSH authentication", "60 s", &[("crates/ssh/src/settings.rs", "authentication: Duration::from_secs(60)")]),
+    ("SSH channel", "30 s", &[("crates/ssh/src/settings.rs", "channel: Duration::from_secs(30)")]),
+    (
+        "SSH connection that carries nothing",
+        "15 s between probes",
+        &[("crates/ssh/src/connect.rs", "const ALIVE_INTERVAL: Duration = Duration::from_secs(15);")],
+    ),
+    (
+        "`Match exec`",
+        "10 s",
+        &[("crates/ssh/src/config/reader.rs", "const EXEC_DEADLINE: Duration = Duration::from_secs(10);")],
+    ),
+    (
+        "Start of the executor",
+        "60 s",
+        &[("src/executor/start.rs", "const START_DEADLINE: Duration = Duration::from_secs(60);")],
+    ),
+    (
+        "Start of a process of `--shards`",
+        "60 s",
+        &[
+            ("src/shards/mod.rs", "const START: Duration = Duration::from_secs(60);"),
+            ("src/shards/mod.rs", "const LOOK: Duration = Duration::from_millis(100);"),
+        ],
+    ),
+    (
+        "Silence of such a process",
+        "60 s",
+        &[
+            ("src/shards/mod.rs", "const ALIVE: Duration = Duration::from_secs(5);"),
+            ("src/shards/mod.rs", "const LOST: Duration = Duration::from_secs(60);"),
+        ],
+    ),
+    (
+        "End of such a process",
+        "1 s; 15 s",
+        &[
+            ("src/shards/mod.rs", "const REST: Duration = Duration::from_secs(1);"),
+            ("src/shards/mod.rs", "const END: Duration = Duration::from_secs(15);"),
+        ],
+    ),
+    (
+        "A host that does not answer",
+        "after 15 s, unreachable after 120 s",
+        &[
+            ("src/executor/heartbeat.rs", "Self::lost_after(Some(Duration::from_secs(120)))"),
+            ("src/executor/heartbeat.rs", "let quiet = Duration::from_secs(15);"),
+            ("src/settings/connect.rs", "\"heartbeat_timeout\", Duration::from_secs(120)"),
+        ],
+    ),
+    (
+        "Own signal of `windlass`",
+        "2 s",
+        &[("crates/bounds/src/child.rs", "const OWN_SIGNAL: Duration = Duration::from_secs(2);")],
+    ),
+    (
+        "The `ssh` of a `synchronize`",
+        "10 s; 15 s between probes",
+        &[(
+            "src/action/synchronize.rs",
+            "&[\"ConnectTimeout=10\", \"ServerAliveInterval=15\", \"ServerAliveCountMax=4\"]",
+        )],
+    ),
+    (
+        "Arrival of one message",
+        "120 s",
+        &[("src/executor/live.rs", "const ARRIVAL: Duration = Duration::from_secs(120);")],
+    ),
+    ("Arrival of one message", "64 KiB/s", &[("src/executor/live.rs", "const SLOWEST_ARRIVAL: usize = 64 << 10;")]),
+    (
+        "End of a `raw` command",
+        "3 s each",
+        &[("src/connection/duplex.rs", "const GRACE: Duration = Duration::from_secs(3);")],
+    ),
+    (
+        "Host that passes a file on to another",
+        "10 s, 3 s",
+        &[
+            ("src/executor/peers.rs", "const OFFER_DEADLINE: u64 = 10;"),
+            ("modules/src/serve/peer/take.rs", "const CONNECT: Duration = Duration::from_secs(3);"),
+        ],
+    ),
+    (
+        "Such a host that sends nothing",
+        "10 s; 64 KiB/s on average after 30 s",
+        &[
+            ("modules/src/serve/peer/take.rs", "const SILENCE: Duration = Duration::from_secs(10);"),
+            ("modules/src/serve/peer/mod.rs", "const SLOWEST: u64 = 64 << 10;"),
+            ("modules/src/serve/peer/mod.rs", "const MEASURED_AFTER: Duration = Duration::from_secs(30);"),
+        ],
+    ),
+    (
+        "Receiver that it waits for",
+        "15 s; 10 s, 64 KiB/s on average after 30 s",
+        &[
+            ("modules/src/serve/peer/send.rs", "const ARRIVAL: Duration = Duration::from_secs(15);"),
+            ("modules/src/serve/peer/send.rs", "const SILENCE: Duration = Duration::from_secs(10);"),
+        ],
+    ),
+    (
+        "Host that waits for such a file",
+        "60 s, and 1 s for each MiB",
+        &[("src/executor/peers.rs", "const PATIENCE: Duration = Duration::from_secs(60);")],
+    ),
+    (
+        "File that it keeps",
+        "120 s",
+        &[("modules/src/serve/peer/send.rs", "const KEPT_FOR: Duration = Duration::from_secs(120);")],
+    ),
+    (
+        "Another run's lock",
+        "1800 s",
+        &[("src/settings/journal.rs", "config.number(\"lock_timeout\")?.unwrap_or(1800)")],
+    ),
+    (
+        "Lock of an edited file",
+        "300 s",
+        &[("modules/src/host_lock/file.rs", "const DEADLINE: Duration = Duration::from_secs(300);")],
+    ),
+    (
+        "Another process's lock on the packages of a host",
+        "60 s with `apt`, 30 s with `dnf`",
+        &[
+            ("modules/src/system/apt/mod.rs", "args.seconds(\"lock_timeout\", 60)"),
+            ("modules/src/system/dnf/mod.rs", "args.seconds(\"lock_timeout\", 30)"),
+        ],
+    ),
+    ("Another run that rewrites the ledger", "10 s", &[("src/journal/ledger.rs", "const PATIENCE: u32 = 10;")]),
+    (
+        "Reconnection after a lost",
+        "20 s",
+        &[("src/executor/pool.rs", "const LOOK_DEADLINE: Duration = Duration::from_secs(20);")],
+    ),
+    (
+        "Lookups that run programs",
+        "600 s",
+        &[("src/settings.rs", "\"command_timeout\", windlass_bounds::child::DEADLINE")],
+    ),
+    (
+        "Password programs",
+        "600 s",
+        &[("crates/bounds/src/child.rs", "const DEADLINE: Duration = Duration::from_secs(600);")],
+    ),
+    (
+        "End of the executor",
+        "5 s",
+        &[("src/executor/live.rs", "const END_DEADLINE: Duration = Duration::from_secs(5);")],
+    ),
+    (
+        "End of an SSH connection",
+        "5 s",
+        &[("src/connection/ssh.rs", "const CLOSE_DEADLINE: Duration = Duration::from_secs(5);")],
+    ),
+    (
+        "The runs that `reconcile` starts",
+        "2 h",
+        &[("src/reconcile/policy.rs", "run_timeout: Duration::from_secs(7200)")],
+    ),
+    (
+        "End of a run that `reconcile` or `fleet` stops",
+        "60 s",
+        &[("src/cli/child.rs", "const ENDING: std::time::Duration = std::time::Duration::from_secs(60);")],
+    ),
+    (
+        "Rest of the output of a run of `fleet`",
+        "2 s",
+        &[("src/cli/fleet.rs", "const REST: Duration = Duration::from_secs(2);")],
+    ),
+    (
+        "End of all connections after a signal",
+        "10 s",
+        &[("src/cli/session.rs", "const CLOSING: Duration = Duration::from_secs(10);")],
+    ),
+    (
+        "Templates that keep all threads busy",
+        "5 s",
+        &[("src/cli/session.rs", "const WORKERS_TO_ANSWER: Duration = Duration::from_secs(5);")],
+    ),
+    (
+        "Answer to the question about a host key",
+        "300 s",
+        &[("src/connection/host_keys.rs", "const ANSWER_DEADLINE: Duration = Duration::from_secs(300);")],
+    ),
+    (
+        "Name lookup on a host",
+        "30 s",
+        &[("modules/src/net/resolve.rs", "const DEADLINE: Duration = Duration::from_secs(30);")],
+    ),
+    (
+        "A `sudo`, `su` or `doas` that refused",
+        "2 s",
+        &[("modules/src/become_user/start.rs", "const FAREWELL: Duration = Duration::from_secs(2);")],
+    ),
+    ("`become`", "10 s", &[("src/vars/connection.rs", "timeout: timeout.max(10),")]),
+    (
+        "Answer of a host to a task that exceeded",
+        "30 s",
+        &[("src/executor/call.rs", "const GRACE: Duration = Duration::from_secs(30);")],
+    ),
+    (
+        "Output of programs that a task left",
+        "5 s",
+        &[("modules/src/process/running.rs", "const BACKGROUND: Duration = Duration::from_secs(5);")],
+    ),
+    (
+        "Stopping such a command altogether",
+        "12 s",
+        &[("src/executor/raw.rs", "const STOP_DEADLINE: Duration = GRACE.saturating_mul(4);")],
+    ),
+    (
+        "Gate of the host lock",
+        "10 s",
+        &[("modules/src/host_lock/mod.rs", "const GATE: Duration = Duration::from_secs(10);")],
+    ),
+    (
+        "`reboot`, `wait_for_connection`",
+        "600 s",
+        &[
+            ("src/action/reboot.rs", "Duration::from_secs(seconds(\"timeout\", 600))"),
+            ("src/action/reboot.rs", "Duration::from_secs(seconds(\"reboot_timeout\", 600))"),
+        ],
+    ),
+    (
+        "`file` that stays open",
+        "2 s",
+        &[("modules/src/files/mime.rs", "const ANSWER: Duration = Duration::from_secs(2);")],
+    ),
+    ("Lookup `url`", "10 s", &[("crates/template/src/lookups/url.rs", "number::to_float).unwrap_or(10.0)")]),
+    (
+        "Programs of fact gathering",
+        "5 s; others 10 s",
+        &[
+            ("modules/src/facts/account.rs", "Duration::from_secs(5)"),
+            ("modules/src/facts/service_manager.rs", "Duration::from_secs(5)"),
+            ("modules/src/facts/platform.rs", "Duration::from_secs(5)"),
+            ("modules/src/facts/storage.rs", "Duration::from_secs(5)"),
+            ("modules/src/facts/setup.rs", "args.seconds(\"gather_timeout\", 10)"),
+        ],
+    ),
+    (
+        "HTTP server of a module",
+        "10 s, 60 s",
+        &[
+            ("modules/src/http/client.rs", "args.seconds(\"timeout\", 10)"),
+            ("modules/src/kubernetes/core/access.rs", "const SILENCE: Duration = Duration::from_secs(60);"),
+        ],
+    ),
+    (
+        "Service of this machine",
+        "2 s",
+        &[("modules/src/http/client.rs", "const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);")],
+    ),
+    (
+        "Connections between etcd members",
+        "20 s",
+        &[("modules/src/kubernetes/etcd/members.rs", "const SETTLED: Duration = Duration::from_secs(20);")],
+    ),
+    (
+        "TLS handshake with `bundle serve`",
+        "10 s",
+        &[("src/http/server.rs", "const HEAD_DEADLINE: Duration = Duration::from_secs(10);")],
+    ),
+    (
+        "GnuPG, which verifies a signature",
+        "60 s",
+        &[("src/cli/galaxy/collection/signature.rs", "const DEADLINE: Duration = Duration::from_secs(60);")],
+    ),
+    (
+        "Form that a browser sends",
+        "10 s",
+        &[("src/http/server/form.rs", "const DEADLINE: Duration = Duration::from_secs(10);")],
+    ),
+    (
+        "Session of a user of `serve`",
+        "12 h",
+        &[("src/serve/sessions.rs", "const LIFE: Duration = Duration::from_secs(12 * 60 * 60);")],
+    ),
+    (
+        "Period in which `serve` records",
+        "60 s",
+        &[("src/serve/control.rs", "const WINDOW: Duration = Duration::from_secs(60);")],
+    ),
+    (
+        "Preparation of an answer by `serve`",
+        "60 s",
+        &[("src/http/server.rs", "const ANSWER_DEADLINE: Duration = Duration::from_secs(60);")],
+    ),
+    (
+        "Client of `serve`",
+        "30 s",
+        &[("src/http/server/stalled.rs", "const SILENCE: Duration = Duration::from_secs(30);")],
+    ),
+    (
+        "A callback in Python",
+        "60 s",
+        &[("src/foreign/plugins/callback.rs", "const EVENT_DEADLINE: Duration = Duration::from_secs(60);")],
+    ),
+    (
+        "A cache plugin in Python",
+        "60 s",
+        &[("src/foreign/plugins/cache.rs", "const REQUEST_DEADLINE: Duration = Duration::from_secs(60);")],
+    ),
+    ("Pause of `serve`", "100 ms", &[("src/http/server.rs", "const REST: Duration = Duration::from_millis(100);")]),
+    (
+        "Lock of a new journal",
+        "100 attempts, 1 ms apart",
+        &[
+            ("src/journal/state.rs", "const LOOKS: usize = 100;"),
+            ("src/journal/state.rs", "const LOOK: Duration = Duration::from_millis(1);"),
+        ],
+    ),
+    (
+        "End of a run that `--resume` finds still active",
+        "100 looks, 20 ms apart",
+        &[("src/journal/state.rs", "const END_LOOK: Duration = Duration::from_millis(20);")],
+    ),
+    (
+        "Change of a run that `serve` shows live",
+        "within 500 ms; after 15 s",
+        &[
+            ("src/serve/live.rs", "const LOOK: Duration = Duration::from_millis(500);"),
+            ("src/serve/live.rs", "const QUIET: Duration = Duration::from_secs(15);"),
+        ],
+    ),
+    (
+        "Inventory that `serve` has read",
+        "30 s",
+        &[("src/serve/cluster.rs", "const FRESH: Duration = Duration::from_secs(30);")],
+    ),
+    (
+        "Check of a document by `windlass lsp`",
+        "200 ms after the last change, 2 s",
+        &[
+            ("src/lsp/server.rs", "const QUIET: Duration = Duration::from_millis(200);"),
+            ("src/lsp/server.rs", "const LONGEST_DELAY: Duration = Duration::from_secs(2);"),
+        ],
+    ),
+    ("Editor of `vault edit`", "2 s", &[("src/cli/plaintext.rs", "const GRACE: Duration = Duration::from_secs(2);")]),
+    (
+        "ProxyCommand, after",
+        "1 s",
+        &[("crates/ssh/src/stream.rs", "const LAST_WORDS: Duration = Duration::from_secs(1);")],
+    ),
+    (
+        "SSH server that refuses connections",
+        "10 attempts, 10 s",
+        &[
+            ("crates/ssh/src/attempts.rs", "const THROTTLED_ATTEMPTS: u32 = 10;"),
+            ("crates/ssh/src/attempts.rs", "const LONGEST_PAUSE: Duration = Duration::from_secs(10);"),
+        ],
+    ),
+    (
+        "Start of such a program",
+        "1 s",
+        &[("crates/guard/src/lib.rs", "const STARTING: Duration = Duration::from_secs(1);")],
+    ),
+    (
+        "Suspended executor",
+        "3 s",
+        &[("crates/guard/src/run.rs", "const SUSPENDED: Duration = Duration::from_secs(3);")],
+    ),
+    (
+        "Silent SSH server, before another host takes its turn",
+        "1 s; 5 s after an answer",
+        &[
+            ("crates/ssh/src/openings.rs", "const PATIENCE: Duration = Duration::from_secs(1);"),
+            ("crates/ssh/src/openings.rs", "const LONG_PATIENCE: Duration = Duration::from_secs(5);"),
+        ],
+    ),
+    (
+        "Connections to one network, after the first 64",
+        "4 ms apart",
+        &[
+            ("crates/ssh/src/openings.rs", "const BURST: u32 = 64;"),
+            ("crates/ssh/src/openings.rs", "const INTERVAL: Duration = Duration::from_millis(4);"),
+        ],
+    ),
+    ("Executor that hangs", "15 s", &[("crates/guard/src/run.rs", "const HUNG: Duration = Duration::from_secs(15);")]),
+    (
+        "Processes of a stopped task, and programs of a killed controller",
+        "3 s",
+        &[("crates/guard/src/lib.rs", "const GRACE: Duration = Duration::from_secs(3);")],
+    ),
+];
+
+#[test]
+fn documented_deadlines_are_those_of_the_code() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/reference/deadlines.md")).unwrap();
+    let mut wrong = Vec::new();
+    for (wait, deadline, places) in DOCUMENTED {
+        let row = page.lines().find(|line| line.starts_with(&format!("| {wait}")));
+        let cell = row.and_then(|row| row.split('|').nth(2)).unwrap_or_default();
+        if !cell.contains(deadline) {
+            wrong.push(format!("the row `{wait}` does not have `{deadline}`"));
+        }
+        for (file, code) in *places {
+            if !fs::read_to_string(Path::new(ROOT).join(file)).unwrap().contains(code) {
+                wrong.push(format!("{file} no longer has `{code}`, on which the row `{wait}` depends"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Constants that bound no wait of a run, with their meaning.
+const OTHERS: &[(&str, &str, &str)] = &[
+    ("crates/bounds/src/file.rs", "LOOK", "interval at which a wait for a pipe looks for a signal"),
+    ("src/journal/log.rs", "INTERVAL", "lines of the journal are flushed that often"),
+    ("src/serve/starts.rs", "LOOK", "interval at which a run that a page has started is looked at"),
+    ("src/output/footer/mod.rs", "PERIOD", "shortest time between two drawings of the footer"),
+    ("src/output/footer/mod.rs", "TICK", "interval at which the footer is drawn"),
+    ("src/output/footer/mod.rs", "DELAY", "runs that are shorter have no footer"),
+    ("src/output/footer/progress.rs", "SLOW", "age of a task from which its host is named"),
+    ("src/output/footer/keys.rs", "WATCH", "interval at which the mode of the terminal is checked"),
+    ("src/foreign/plugins/helper.rs", "ENDING", "interval at which the end of a plugin's process is looked for"),
+    ("src/output/screen.rs", "WATCH", "interval at which the silence of a run is measured"),
+    ("src/output/durations.rs", "SHORTEST", "shorter plays are not listed"),
+    ("src/executor/pool.rs", "REFUSED_PAUSE", "a refused login is not repeated earlier, and fails at once meanwhile"),
+    (
+        "src/connection/host_keys.rs",
+        "SHOWN_DEADLINE",
+        "output and not an answer is awaited; the warning is dropped afterwards",
+    ),
+    ("crates/ssh/src/attempts.rs", "FIRST_PAUSE", "shortest of the pauses that LONGEST_PAUSE bounds"),
+    ("crates/lab/src/wait.rs", "PAUSE", "interval of attempts in the lab"),
+    ("crates/lab/src/ssh.rs", "MOMENT", "one attempt to connect to a host of the lab"),
+    ("modules/src/serve/peer/send.rs", "PAUSE", "rest of a listener that cannot accept a connection"),
+    ("modules/src/serve/peer/take.rs", "TICK", "interval at which a read looks for a cancelled request"),
+    ("modules/src/serve/gate.rs", "PAUSE", "interval of attempts to get a lock"),
+    ("modules/src/serve/gate.rs", "HEARTBEAT", "interval of reports while a lock is awaited"),
+    ("modules/src/files/sweep.rs", "YOUNG", "age of temporary files that may be removed"),
+];
+
+#[test]
+fn duration_in_the_code_is_documented() {
+    let constant = Regex::new(r"const ([A-Z_]+): (?:std::time::)?Duration = [^;]+;").unwrap();
+    let mut missing = Vec::new();
+    for file in rust_files(&["src", "crates", "modules/src"]) {
+        let text = fs::read_to_string(&file).unwrap();
+        let shown = file.strip_prefix(ROOT).unwrap().display().to_string();
+        if shown.contains("/tests/") || shown.starts_with("crates/bench") {
+            continue;
+        }
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for found in constant.captures_iter(text) {
+            let is_other = OTHERS.iter().any(|(file, name, _)| *file == shown && *name == &found[1]);
+            let mut places = DOCUMENTED.iter().flat_map(|(_, _, places)| *places);
+            if !is_other && !places.any(|(file, code)| *file == shown && found[0].ends_with(code)) {
+                missing.push(format!("{shown}: {}", &found[0]));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "durations without a row in docs/reference/deadlines.md:\n{}", missing.join("\n"));
+}

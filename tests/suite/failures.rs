@@ -1,0 +1,151 @@
+//! Failures at a terminal: results as text, a list at the end, the command that resumes. Scripts see Ansible's output.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::terminal::open_terminal;
+use rustix::termios::{Winsize, tcsetwinsize};
+
+const PLAYBOOK: &str = r#"
+- name: servers
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Rescued
+      block:
+        - command: "false"
+      rescue:
+        - debug: {msg: saved}
+    - name: Ignored
+      fail: {msg: never mind}
+      ignore_errors: true
+    - name: Print and fail
+      shell: "echo out line; echo first error >&2; echo second error >&2; exit 3"
+      when: inventory_hostname == 'a'
+    - name: Each item
+      fail: {msg: "bad {{ item }}"}
+      loop: [x, y]
+      when: inventory_hostname == 'b' and again is not defined
+    - name: Hidden
+      fail: {msg: hunter2}
+      no_log: true
+      when: inventory_hostname == 'c'
+"#;
+
+const INVENTORY: &str = "[all:vars]\nansible_connection=local\n[some]\na\nb\nc\nd\n";
+
+fn project() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("site.yml"), PLAYBOOK).unwrap();
+    std::fs::write(folder.path().join("hosts"), INVENTORY).unwrap();
+    folder
+}
+
+fn command(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["playbook", "-i", "hosts", "site.yml"]).args(words);
+    command.current_dir(folder).env("HOME", folder).env("NO_COLOR", "1").env("TERM", "xterm");
+    // The footer has tests of its own.
+    command.env_remove("ANSIBLE_CONFIG").env("WINDLASS_PROGRESS", "none");
+    command
+}
+
+/// Output at a terminal, without carriage returns.
+fn at_terminal(mut command: Command) -> String {
+    let (mut screen, side) = open_terminal();
+    tcsetwinsize(&side, Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let mut child = command
+        .stdin(Stdio::from(side.try_clone().unwrap()))
+        .stdout(Stdio::from(side.try_clone().unwrap()))
+        .stderr(Stdio::from(side))
+        .spawn()
+        .unwrap();
+    // The command holds copies of the terminal, which would keep it open.
+    drop(command);
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    // The terminal reports the program's end as an error.
+    while let Ok(count) = screen.read(&mut buffer) {
+        if count == 0 {
+            break;
+        }
+        seen.extend_from_slice(&buffer[..count]);
+    }
+    child.wait().unwrap();
+    String::from_utf8(seen).unwrap().replace('\r', "")
+}
+
+fn in_script(mut command: Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn list_of(text: &str) -> &str {
+    text.split_once("FAILURES: ").map(|(_, list)| list).unwrap_or_else(|| panic!("no list of failures: {text}"))
+}
+
+#[test]
+fn terminal_shows_failures_as_text_and_lists_them_with_the_resuming_command() {
+    let folder = project();
+    let text = at_terminal(command(folder.path(), &["-e", "colour='blue green'"]));
+    let shown = "fatal: [a]: FAILED! => non-zero return code\n  cmd: echo out line; echo first error >&2; echo second \
+                 error >&2; exit 3\n  rc: 3\n  stderr:\n    first error\n    second error\n  stdout:\n    out line\n";
+    assert!(text.contains(shown), "{text}");
+    assert!(text.contains("failed: [b] (item=x) => bad x\n") && !text.contains("  item: x"), "{text}");
+    let hidden = "fatal: [c]: FAILED! => the output has been hidden due to the fact that 'no_log: true' was specified";
+    assert!(text.contains(hidden), "{text}");
+    let list = list_of(&text);
+    let expected = "\
+3
+  a: Print and fail (site.yml:14): non-zero return code: first error
+  b: Each item (site.yml:17): item x: bad x
+  c: Hidden (site.yml:21): the output has been hidden due to the fact that 'no_log: true' was specified for this result
+";
+    assert!(list.starts_with(expected), "{text}");
+    assert!(text.find("PLAY RECAP") < text.find("FAILURES: "), "{text}");
+    let resuming = list.lines().find(|line| line.contains(" --resume 2")).unwrap();
+    let words = shell_words::split(resuming).unwrap();
+    assert_eq!(words[1..6], ["playbook", "-i", "hosts", "site.yml", "-e"], "{resuming}");
+    assert_eq!(words[6], "colour='blue green'");
+    assert!(!text.contains("hunter2"), "{text}");
+
+    // The command is complete: it resumes the run where it stopped.
+    let mut resumed = Command::new(&words[0]);
+    resumed.args(&words[1..]).current_dir(folder.path()).env("HOME", folder.path()).env("NO_COLOR", "1");
+    let output = in_script(resumed);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("resumed: "), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn script_sees_only_what_ansible_prints() {
+    let folder = project();
+    let plain = in_script(command(folder.path(), &["--no-journal"]));
+    let text = String::from_utf8(plain.stdout).unwrap();
+    assert!(text.contains("fatal: [a]: FAILED! => {\"changed\": true"), "{text}");
+    assert!(!text.contains("FAILURES"), "{text}");
+    assert!(text.trim_end().lines().last().unwrap().starts_with("d "), "the recap is the last: {text}");
+
+    let mut chosen = command(folder.path(), &["--no-journal"]);
+    chosen.env("WINDLASS_FAILURES", "readable");
+    let text = String::from_utf8(in_script(chosen).stdout).unwrap();
+    assert!(text.contains("FAILED! => non-zero return code\n") && list_of(&text).starts_with("3\n"), "{text}");
+}
+
+#[test]
+fn setting_keeps_output_of_ansible_at_a_terminal() {
+    let folder = project();
+    let mut chosen = command(folder.path(), &["--no-journal"]);
+    chosen.env("WINDLASS_FAILURES", "ansible");
+    let text = at_terminal(chosen);
+    assert!(text.contains("fatal: [a]: FAILED! => {\"changed\": true") && !text.contains("FAILURES"), "{text}");
+    for (name, value) in [("ANSIBLE_STDOUT_CALLBACK", "minimal"), ("ANSIBLE_CALLBACK_RESULT_FORMAT", "yaml")] {
+        let mut other = command(folder.path(), &["--no-journal"]);
+        other.env(name, value);
+        assert!(!at_terminal(other).contains("=> non-zero return code\n"), "{name}");
+    }
+    let mut wrong = command(folder.path(), &[]);
+    wrong.env("WINDLASS_FAILURES", "nice");
+    let error = String::from_utf8(in_script(wrong).stderr).unwrap();
+    assert!(error.contains("failures must be auto, readable or ansible, not 'nice'"), "{error}");
+}

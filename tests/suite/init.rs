@@ -1,0 +1,144 @@
+//! `windlass init` writes projects that run; `windlass doctor` names what is missing.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The program in a directory, without a terminal, its home in the same directory.
+fn windlass(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(arguments).current_dir(directory).stdin(Stdio::null());
+    command.env("HOME", directory).env_remove("ANSIBLE_CONFIG").env_remove("SSH_AUTH_SOCK").output().unwrap()
+}
+
+/// Its output, if it succeeds.
+fn text(directory: &Path, arguments: &[&str]) -> String {
+    let output = windlass(directory, arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn project_that_was_just_written_runs_and_rests() {
+    let folder = tempfile::tempdir().unwrap();
+    let next = text(folder.path(), &["init", "project", "shop"]);
+    assert!(next.contains("cd shop\n  windlass playbook site.yml --check --diff"), "{next}");
+    let project = folder.path().join("shop");
+    let greeting = folder.path().join("hello.txt");
+    let variable = format!("hello_file={}", greeting.display());
+    let run = |more: &[&str]| text(&project, &[&["playbook", "site.yml", "-e", &variable], more].concat());
+    assert!(run(&["--check", "--diff"]).contains("+Welcome to localhost"));
+    assert!(!greeting.exists());
+    assert!(run(&[]).contains("changed=1"));
+    assert!(std::fs::read_to_string(&greeting).unwrap().starts_with("Welcome to localhost"));
+    assert!(run(&[]).contains("changed=0"));
+}
+
+#[test]
+fn existing_file_keeps_everything_from_being_written() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("site.yml"), "mine\n").unwrap();
+    let output = windlass(folder.path(), &["init", "project", "."]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("nothing was written, because `./site.yml` exists already"), "{message}");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["site.yml"]);
+    assert_eq!(std::fs::read_to_string(folder.path().join("site.yml")).unwrap(), "mine\n");
+}
+
+#[test]
+fn inventory_holds_the_hosts_and_how_to_log_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = ["--host", "web1=192.0.2.11,web2", "--user", "admin"];
+    text(folder.path(), &[&["init", "inventory", "hosts.yml"], hosts.as_slice()].concat());
+    let shown = text(folder.path(), &["inventory", "-i", "hosts.yml", "--host", "web1", "--yaml"]);
+    assert_eq!(shown.trim(), "ansible_become: true\nansible_host: 192.0.2.11\nansible_user: admin");
+}
+
+#[test]
+fn kubernetes_project_passes_its_own_checks_without_the_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = ["--control-plane", "a=192.0.2.1,b=192.0.2.2,c=192.0.2.3", "--worker", "d=192.0.2.4"];
+    let next = text(folder.path(), &[&["init", "kubernetes", "prod"], nodes.as_slice()].concat());
+    assert!(next.contains("windlass playbook -i inventory playbooks/cluster.yml"), "{next}");
+    let project = folder.path().join("prod");
+    let groups = text(&project, &["inventory", "-i", "inventory", "--graph", "etcd"]);
+    assert_eq!(groups.trim(), "@etcd:\n  |--a\n  |--b\n  |--c");
+    let tasks = text(&project, &["playbook", "-i", "inventory", "playbooks/cluster.yml", "--list-tasks"]);
+    assert!(tasks.contains("Join the workers"), "{tasks}");
+    let findings = windlass(&project, &["lint"]);
+    assert!(String::from_utf8_lossy(&findings.stderr).contains(" 0 errors, 0 warnings,"), "{findings:?}");
+    // The first play checks the inventory and contacts no host.
+    let check = ["playbook", "-i", "inventory", "playbooks/cluster.yml", "--check", "--limit", "localhost"];
+    let output = windlass(&project, &check);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("was not found"), "{output:?}");
+}
+
+#[test]
+fn module_and_role_that_were_just_written_work() {
+    let folder = tempfile::tempdir().unwrap();
+    text(folder.path(), &["init", "role", "nginx"]);
+    assert!(folder.path().join("roles/nginx/tasks/main.yml").is_file());
+    text(folder.path(), &["init", "module", "file_size"]);
+    std::fs::write(folder.path().join("data"), "12345").unwrap();
+    let path = format!("path={}", folder.path().join("data").display());
+    let output = windlass(folder.path(), &["adhoc", "localhost", "-M", "library", "-m", "file_size", "-a", &path]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let has_python = Command::new("python3").arg("-V").output().is_ok();
+    assert!(!has_python || shown.contains("\"size\": 5"), "{output:?}");
+    let refused = windlass(folder.path(), &["init", "module", "../x"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot be the name of a module"), "{refused:?}");
+}
+
+#[test]
+fn doctor_names_each_problem_with_its_remedy() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    text(folder.path(), &["init", "inventory"]);
+    std::fs::write(folder.path().join("ansible.cfg"), "[defaults]\ninventory = hosts.yml\n").unwrap();
+    let shown = text(folder.path(), &["doctor"]);
+    assert!(shown.contains("ok       inventory     1 host in"), "{shown}");
+    assert!(shown.contains("note     SSH agent     none"), "{shown}");
+
+    let settings = "[defaults]\ninventory = hosts.yml\nvault_password_file = password\n";
+    std::fs::write(folder.path().join("ansible.cfg"), settings).unwrap();
+    std::fs::write(folder.path().join("password"), "harbour\n").unwrap();
+    text(folder.path(), &["vault", "encrypt", "hosts.yml"]);
+    let shown = text(folder.path(), &["doctor"]);
+    assert!(shown.contains("ok       inventory     1 host in"), "{shown}");
+
+    std::fs::write(folder.path().join("ansible.cfg"), "[defaults]\nfroks = 3\n").unwrap();
+    let shown = text(folder.path(), &["doctor"]);
+    assert!(shown.contains("without effect: setting [defaults] froks (did you mean `forks`?)"), "{shown}");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let output = windlass(folder.path(), &["doctor"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("-> `chmod o-w .` lets it count"), "{output:?}");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::remove_file(folder.path().join("ansible.cfg")).unwrap();
+
+    std::fs::create_dir(folder.path().join(".ssh")).unwrap();
+    let key = folder.path().join(".ssh/id_ed25519");
+    std::fs::write(&key, "a key").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let output = windlass(folder.path(), &["doctor", "-i", "missing.yml"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    let missing = folder.path().canonicalize().unwrap().join("missing.yml");
+    assert!(shown.contains(&format!("problem  inventory     `{}` does not exist", missing.display())), "{shown}");
+    assert!(shown.contains("or write `hosts.yml` with `windlass init inventory`"), "{shown}");
+    assert!(shown.contains(&format!("-> chmod 600 {}", key.display())), "{shown}");
+}
+
+#[test]
+fn doctor_lists_invalid_settings_and_checks_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    for settings in ["[defaults\n", "[defaults]\nforks = many\n"] {
+        std::fs::write(folder.path().join("ansible.cfg"), settings).unwrap();
+        let output = windlass(folder.path(), &["doctor"]);
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{shown}");
+        assert!(shown.contains("problem  settings") && shown.contains("ansible.cfg"), "{shown}");
+        assert!(shown.contains("-> correct it; until then, the lines below hold for the default settings"), "{shown}");
+        assert!(shown.contains("journal") && shown.contains("SSH agent"), "{shown}");
+    }
+}

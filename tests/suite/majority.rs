@@ -1,0 +1,216 @@
+//! Playbooks that remove members of a real etcd, in check mode. They are refused, with the count, if the majority would
+//! be lost.
+//!
+//! Three members run on 127.0.0.1 to 127.0.0.3. Without etcd, etcdctl and openssl, the tests run nothing.
+
+use std::fmt::Write as _;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+/// Folder of a program.
+fn folder_of(program: &str) -> Option<PathBuf> {
+    let cache = env::var("WINDLASS_CACHE").unwrap_or_else(|_| "/var/cache/windlass".into());
+    let path = env::var("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain([Path::new(&cache).join("programs/usr/bin")]);
+    folders.into_iter().find(|folder| folder.join(program).is_file())
+}
+
+/// A kubectl for three control planes; those with addresses in `silent` do not answer.
+const KUBECTL: &str = r#"#!/bin/sh
+folder=$(dirname "$0")
+for word; do case "$word" in --server=*) ! grep -qxF -e "$word" "$folder/silent" || exit 1 ;; esac; done
+case "$*" in
+*readyz*) echo ok ;;
+*node-role.kubernetes.io/control-plane*) cat "$folder/nodes.json" ;;
+*) echo '{"items": []}' ;;
+esac
+"#;
+
+struct Cluster {
+    folder: tempfile::TempDir,
+    members: Vec<Child>,
+}
+
+impl Cluster {
+    /// Starts three members, the hosts `cp1` to `cp3`.
+    fn start() -> Option<Cluster> {
+        let (etcd, _) = (folder_of("etcd")?, folder_of("openssl")?);
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        certificates(folder.path());
+        let ports: Vec<TcpListener> = (0..2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let [client, peer] = [0, 1].map(|number: usize| ports[number].local_addr().unwrap().port());
+        drop(ports);
+        let all: Vec<String> = (1..=3).map(|number| format!("cp{number}=http://127.0.0.{number}:{peer}")).collect();
+        let members = (1..=3).map(|number| {
+            let (client, peer) =
+                (format!("https://127.0.0.{number}:{client}"), format!("http://127.0.0.{number}:{peer}"));
+            Command::new(etcd.join("etcd"))
+                .args(["--name", &format!("cp{number}"), "--data-dir"])
+                .arg(at(&format!("data{number}")))
+                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+                .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+                .args(["--initial-cluster", &all.join(","), "--client-cert-auth", "--trusted-ca-file"])
+                .arg(at("ssl/ca.pem"))
+                .arg("--cert-file")
+                .arg(at("ssl/admin-cp1.pem"))
+                .arg("--key-file")
+                .arg(at("ssl/admin-cp1-key.pem"))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
+        });
+        let cluster = Cluster { members: members.collect(), folder };
+        fs::create_dir(cluster.at("bin")).unwrap();
+        fs::create_dir(cluster.at("kube")).unwrap();
+        symlink(etcd.join("etcdctl"), cluster.at("bin/etcdctl")).unwrap();
+        fs::write(cluster.at("bin/kubectl"), KUBECTL).unwrap();
+        fs::set_permissions(cluster.at("bin/kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+        let node = |number: i32| {
+            format!(
+                r#"{{"metadata": {{"name": "cp{number}", "labels": {{"node-role.kubernetes.io/control-plane": ""}}}}, "status": {{"addresses": [{{"type": "InternalIP", "address": "127.0.0.{number}"}}]}}}}"#
+            )
+        };
+        fs::write(cluster.at("bin/nodes.json"), format!(r#"{{"items": [{}, {}, {}]}}"#, node(1), node(2), node(3)))
+            .unwrap();
+        fs::write(cluster.at("bin/silent"), "").unwrap();
+        fs::write(cluster.at("kube/admin.conf"), "x").unwrap();
+        let mut inventory = String::from("[kube_control_plane]\n");
+        for number in 1..=3 {
+            writeln!(inventory, "cp{number} ip=127.0.0.{number}").unwrap();
+        }
+        let root = cluster.folder.path().display();
+        write!(
+            inventory,
+            "[etcd]\ncp[1:3]\n[kube_node]\ncp[1:3]\n[k8s_cluster:children]\nkube_control_plane\nkube_node\n[all:vars]\n\
+             ansible_connection=local\netcd_client_port={client}\netcd_cert_dir={root}/ssl\nbin_dir={root}/bin\n\
+             kube_config_dir={root}/kube\n"
+        )
+        .unwrap();
+        fs::write(cluster.at("hosts"), inventory).unwrap();
+        cluster.healthy(client);
+        Some(cluster)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn healthy(&self, port: u16) {
+        let deadline = Instant::now() + Duration::from_secs(90);
+        let endpoints =
+            format!("--endpoints=https://127.0.0.1:{port},https://127.0.0.2:{port},https://127.0.0.3:{port}");
+        loop {
+            let mut command = Command::new(self.at("bin/etcdctl"));
+            command.env("ETCDCTL_API", "3").arg(&endpoints).arg("--cacert").arg(self.at("ssl/ca.pem"));
+            command.arg("--cert").arg(self.at("ssl/admin-cp1.pem")).arg("--key").arg(self.at("ssl/admin-cp1-key.pem"));
+            if command.args(["endpoint", "health"]).output().unwrap().status.success() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "etcd does not become healthy");
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+
+    fn kill(&mut self, number: usize) {
+        self.members[number - 1].kill().unwrap();
+        self.members[number - 1].wait().unwrap();
+    }
+
+    /// Exit code and output of a playbook in check mode.
+    fn play(&self, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["playbook", "--check", "-e", "reset_confirmation=yes", "-e", "skip_confirmation=true", "-i"])
+            .arg(self.at("hosts"))
+            .arg(format!("playbooks/{playbook}.yml"))
+            .args(more)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), text)
+    }
+
+    #[track_caller]
+    fn refused(&self, playbook: &str, more: &[&str], sentence: &str) {
+        let (code, text) = self.play(playbook, more);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains(sentence), "it does not say `{sentence}`:\n{text}");
+        let done = [
+            "Drain the nodes",
+            "Remove the node from the cluster",
+            "Stop kubelet",
+            "Remove the nodes' members from etcd",
+        ];
+        assert!(done.iter().all(|task| !text.contains(task)), "something was begun:\n{text}");
+    }
+
+    #[track_caller]
+    fn allowed(&self, playbook: &str, more: &[&str]) {
+        let (code, text) = self.play(playbook, more);
+        assert!(code == Some(0) && text.contains("Stop kubelet"), "{text}");
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _ = member.kill();
+            let _ = member.wait();
+        }
+    }
+}
+
+fn certificates(folder: &Path) {
+    let script = "mkdir ssl && cd ssl &&
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca-key.pem -out ca.pem &&
+        openssl req -new -newkey rsa:2048 -nodes -subj /CN=x -keyout key.pem -out csr.pem &&
+        echo subjectAltName=IP:127.0.0.1,IP:127.0.0.2,IP:127.0.0.3 > names &&
+        openssl x509 -req -days 2 -in csr.pem -CA ca.pem -CAkey ca-key.pem -CAcreateserial -extfile names -out cert.pem &&
+        for host in cp1 cp2 cp3; do cp cert.pem admin-$host.pem; cp key.pem admin-$host-key.pem; done";
+    let output = Command::new("sh").args(["-ec", script]).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn part_of_a_cluster_reset_or_removed_only_while_the_majority_stays() {
+    let Some(mut cluster) = Cluster::start() else { return };
+    cluster.allowed("reset", &["--limit", "cp3"]);
+    cluster.refused(
+        "reset",
+        &["--limit", "cp2,cp3"],
+        "3 of 3 members are healthy, and stopping them would leave 1 healthy of 3",
+    );
+    cluster.allowed("reset", &[]);
+
+    cluster.kill(2);
+    let count = "2 of 3 members are healthy, and removing it would leave 1 healthy of 2, where 2 are needed";
+    cluster.refused("remove_node", &["-e", "node=cp3"], count);
+    cluster.refused("reset", &["--limit", "cp3"], "First repair or remove cp2 (does not answer)");
+    // Without its first host, the play that queries etcd has no host; the reset queries on its own.
+    cluster.refused(
+        "remove_node",
+        &["-e", "node=cp3", "--limit", "cp3", "--tags", "all"],
+        "2 of 3 members are healthy",
+    );
+    cluster.allowed("reset", &["--limit", "cp2"]);
+    cluster.allowed("reset", &[]);
+    let (_, text) = cluster.play("reset", &["--limit", "cp3", "-e", "allow_unsafe_quorum=true"]);
+    assert!(text.contains("`allow_unsafe` overrides a refusal"), "{text}");
+}
+
+#[test]
+fn control_plane_reset_or_removed_only_while_others_serve() {
+    let Some(cluster) = Cluster::start() else { return };
+    fs::write(cluster.at("bin/silent"), "--server=https://127.0.0.1:6443\n").unwrap();
+    let count = "2 of 3 control planes are healthy, and stopping it would leave 1 healthy of 2, where 2 are needed";
+    cluster.refused("remove_node", &["-e", "node=cp3"], count);
+    cluster.refused("reset", &["--limit", "cp3"], count);
+    cluster.allowed("reset", &[]);
+}

@@ -1,0 +1,652 @@
+//! A killed or failed run resumes where it stopped, and pending handlers are kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A project whose hosts are all this machine, with its own state directory.
+struct Project {
+    folder: tempfile::TempDir,
+}
+
+/// Output and exit code of a run.
+struct Ran {
+    text: String,
+    code: i32,
+}
+
+impl Ran {
+    #[track_caller]
+    fn has(&self, part: &str) -> &Ran {
+        assert!(self.text.contains(part), "`{part}` is missing in:\n{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    fn lacks(&self, part: &str) -> &Ran {
+        assert!(!self.text.contains(part), "`{part}` is in:\n{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    fn ends(&self, code: i32) -> &Ran {
+        assert_eq!(self.code, code, "{}", self.text);
+        self
+    }
+}
+
+impl Project {
+    fn new(playbook: &str) -> Project {
+        let project = Project { folder: tempfile::tempdir().unwrap() };
+        project.write("hosts", "a\nb\n[all:vars]\nansible_connection=local\n");
+        project.write("play.yml", playbook);
+        project
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text.replace("FOLDER", &self.folder.path().display().to_string())).unwrap();
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command
+            .args(words)
+            .current_dir(self.folder.path())
+            .env("HOME", self.folder.path())
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("NO_COLOR", "1")
+            .env_remove("ANSIBLE_CONFIG")
+            .env_remove("WINDLASS_JOURNAL_DIR")
+            .env_remove("WINDLASS_PENDING_HANDLERS")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn play(&self, words: &[&str]) -> Ran {
+        let mut all = vec!["playbook", "-i", "hosts"];
+        all.extend(words);
+        if !words.iter().any(|word| word.ends_with(".yml")) {
+            all.push("play.yml");
+        }
+        self.run(&all)
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        let output = self.command(words).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        Ran { text, code: output.status.code().unwrap_or(-1) }
+    }
+
+    /// Runs the playbook until a file appears, then kills it with a signal.
+    fn killed_at(&self, file: &str, signal: &str, words: &[&str]) -> Ran {
+        let mut all = vec!["playbook", "-i", "hosts", "play.yml"];
+        all.extend(words);
+        let child = self.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.wait_for(file, &child);
+        let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        Ran { text, code: output.status.code().unwrap_or(-1) }
+    }
+
+    #[track_caller]
+    fn wait_for(&self, file: &str, child: &Child) {
+        let start = Instant::now();
+        while !self.path(file).exists() {
+            assert!(start.elapsed() < Duration::from_secs(120), "{file} does not appear (process {})", child.id());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Lines that tasks have appended to a file.
+    fn lines(&self, file: &str) -> Vec<String> {
+        fs::read_to_string(self.path(file)).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    fn journal(&self) -> String {
+        let mut files: Vec<_> =
+            fs::read_dir(self.path("state/windlass/runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        fs::read_to_string(files.pop().unwrap()).unwrap()
+    }
+
+    fn run_id(&self) -> String {
+        let journal = self.journal();
+        let header: serde_json::Value = serde_json::from_str(journal.lines().next().unwrap()).unwrap();
+        header["run"].as_str().unwrap().to_owned()
+    }
+}
+
+/// A task that appends the host's name to a file, and blocks while `block` exists.
+fn step(name: &str) -> String {
+    format!("    - name: {name}\n      shell: echo {name} {{{{ inventory_hostname }}}} >> FOLDER/log\n")
+}
+
+const BLOCK: &str = "    - name: blocks\n      shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; echo blocks {{ inventory_hostname }} >> FOLDER/log'\n";
+
+fn head(more: &str) -> String {
+    format!("- hosts: all\n  name: main\n  gather_facts: false\n{more}  tasks:\n")
+}
+
+#[test]
+fn killed_run_resumed_continues_at_task_with_its_variables() {
+    let tasks = "    - command: date +%s%N\n      register: stamp\n      when: inventory_hostname == 'a'\n    - set_fact:\n        drawn: \"{{ 1000000000 | random }}\"\n    - copy:\n        content: \"{{ stamp.stdout | default('none') }} {{ drawn }}\"\n        dest: FOLDER/before-{{ inventory_hostname }}\n";
+    let after = "    - copy:\n        content: \"{{ stamp.stdout | default('none') }} {{ drawn }}\"\n        dest: FOLDER/after-{{ inventory_hostname }}\n";
+    let project = Project::new(&(head("") + tasks + &step("one") + BLOCK + after));
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    let ran = project.play(&["--resume"]);
+    ran.ends(0).has("resumed: ").has("may have run already").lacks("TASK [one]");
+    for host in ["a", "b"] {
+        let before = fs::read_to_string(project.path(&format!("before-{host}"))).unwrap();
+        assert_eq!(before, fs::read_to_string(project.path(&format!("after-{host}"))).unwrap());
+    }
+    let log = project.lines("log");
+    assert_eq!(log.iter().filter(|line| line.starts_with("one")).count(), 2, "{log:?}");
+    assert_eq!(log.iter().filter(|line| line.starts_with("blocks")).count(), 2, "{log:?}");
+    // A successful run leaves nothing to resume.
+    project.play(&["--resume"]).has("succeeded");
+}
+
+#[test]
+fn failed_host_resumed_continues_at_its_task() {
+    let fails = "    - name: fails\n      command: test -e FOLDER/mended\n      when: inventory_hostname == 'b'\n";
+    for strategy in ["linear", "free"] {
+        let more = format!("  strategy: {strategy}\n");
+        let project = Project::new(&(head(&more) + &step("one") + fails + &step("two")));
+        project.play(&[]).ends(2);
+        assert_eq!(project.lines("log").len(), 3);
+        project.write("mended", "");
+        let ran = project.play(&["--resume", &project.run_id()]);
+        ran.ends(0).lacks("TASK [one]");
+        let mut log = project.lines("log");
+        log.sort();
+        assert_eq!(log, ["one a", "one b", "two a", "two b"]);
+        // b: `fails` and `two` ran now, `one` before.
+        let line = ran.text.lines().find(|line| line.starts_with("b ") && line.contains("ok=")).unwrap();
+        assert!(line.contains("ok=3") && line.contains("changed=2"), "{line}");
+    }
+}
+
+#[test]
+fn interrupted_loop_resumed_continues_at_its_item() {
+    let tasks = "    - name: items\n      shell: 'if [ {{ item }} = 3 ] && [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; echo {{ item }} >> FOLDER/log; date +%N'\n      loop: [1, 2, 3, 4]\n      register: looped\n    - debug:\n        msg: \"{{ looped.results | map(attribute='item') | join('-') }} {{ looped.results | map(attribute='changed') | join('-') }}\"\n";
+    let project = Project::new(&(head("") + tasks));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&["--resume"]).ends(0).has("1-2-3-4 True-True-True-True").lacks("(item=1)").has("(item=3)");
+    assert_eq!(project.lines("log"), ["1", "2", "3", "4"]);
+}
+
+#[test]
+fn includes_roles_and_dynamic_hosts_resumed_restored() {
+    let tasks = "    - add_host:\n        name: c\n        groups: made\n        ansible_connection: local\n        colour: red\n    - group_by:\n        key: by_{{ inventory_hostname }}\n    - include_vars: more.yml\n    - include_tasks: inner.yml\n      loop: [x, y]\n      loop_control:\n        loop_var: outer\n    - include_role:\n        name: r\n- hosts: made\n  gather_facts: false\n  tasks:\n    - shell: echo made {{ colour }} >> FOLDER/log\n";
+    let project = Project::new(&(head("") + tasks));
+    project.write("more.yml", "from_file: \"{{ inventory_hostname }} templated\"\n");
+    project.write(
+        "inner.yml",
+        "- shell: echo inner {{ outer }} {{ inventory_hostname }} >> FOLDER/log; echo {{ outer }}\n  register: inner\n",
+    );
+    project.write(
+        "roles/r/tasks/main.yml",
+        "- shell: echo role {{ inner.stdout }} {{ from_file }} >> FOLDER/log\n- command: test -e FOLDER/mended\n- shell: echo end {{ groups['by_b'] | join }} >> FOLDER/log\n",
+    );
+    project.play(&[]).ends(2);
+    project.write("mended", "");
+    project.play(&["--resume"]).ends(0).lacks("inner x");
+    let mut log = project.lines("log");
+    log.sort();
+    let expected = [
+        "end b",
+        "end b",
+        "inner x a",
+        "inner x b",
+        "inner y a",
+        "inner y b",
+        "made red",
+        "role y a templated",
+        "role y b templated",
+    ];
+    assert_eq!(log, expected);
+}
+
+#[test]
+fn rescued_failure_resumed_stays_rescued_and_always_runs_again_after_a_failure() {
+    let tasks = "    - block:\n        - command: \"false\"\n      rescue:\n        - shell: echo rescue {{ ansible_failed_result.rc }} {{ inventory_hostname }} >> FOLDER/log\n    - block:\n        - command: test -e FOLDER/mended\n        - shell: echo body {{ inventory_hostname }} >> FOLDER/log\n      always:\n        - shell: echo always {{ inventory_hostname }} >> FOLDER/log\n";
+    let project = Project::new(&(head("") + tasks));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(2);
+    assert_eq!(project.lines("log"), ["rescue 1 a", "always a"]);
+    project.write("mended", "");
+    project.play(&["--resume"]).ends(0);
+    assert_eq!(project.lines("log"), ["rescue 1 a", "always a", "body a", "always a"]);
+}
+
+#[test]
+fn serial_batches_and_run_once_resumed_are_not_repeated() {
+    let tasks = "    - shell: echo once >> FOLDER/log; date +%N\n      run_once: true\n      register: drawn\n    - shell: echo {{ inventory_hostname }} {{ drawn.stdout | length > 0 }} >> FOLDER/log\n    - command: test -e FOLDER/mended\n      delegate_to: localhost\n      when: inventory_hostname == 'd'\n    - shell: echo end {{ inventory_hostname }} >> FOLDER/log\n";
+    let project = Project::new(&(head("  serial: 2\n") + tasks));
+    project.write("hosts", "a\nb\nc\nd\n[all:vars]\nansible_connection=local\n");
+    project.play(&[]).ends(2);
+    project.write("mended", "");
+    project.play(&["--resume"]).ends(0);
+    let mut log = project.lines("log");
+    log.sort();
+    let expected = ["a True", "b True", "c True", "d True", "end a", "end b", "end c", "end d", "once", "once"];
+    assert_eq!(log, expected);
+}
+
+#[test]
+fn changed_inputs_are_refused_by_name_unless_anyway() {
+    let project =
+        Project::new(&(head("  vars_files: [vars.yml]\n") + &step("one") + "    - command: test -e FOLDER/mended\n"));
+    project.write("vars.yml", "x: 1\n");
+    project.write("group_vars/all.yml", "y: 1\n");
+    project.play(&["-e", "z=1"]).ends(2);
+    project.write("mended", "");
+    project.play(&["--resume", "-e", "z=2"]).has("the extra variable `z` has another value").has("--resume-anyway");
+    project.play(&["--resume", "-e", "z=1", "--limit", "a"]).has("--limit was `none` and is `a`");
+    for (file, text) in
+        [("vars.yml", "x: 2\n"), ("group_vars/all.yml", "y: 2\n"), ("hosts", "a ansible_connection=local\n")]
+    {
+        let before = fs::read_to_string(project.path(file)).unwrap();
+        project.write(file, text);
+        project.play(&["--resume", "-e", "z=1"]).has(&format!("{file} has changed"));
+        project.write(file, &before);
+    }
+    project.write("host_vars/a.yml", "w: 1\n");
+    project.play(&["--resume", "-e", "z=1"]).has("host_vars/a.yml is new");
+    let ran = project.play(&["--resume-anyway", "--resume", "-e", "z=1"]);
+    ran.ends(0).has("Resuming the run").has("host_vars/a.yml is new").lacks("TASK [one]");
+}
+
+#[test]
+fn changed_source_that_another_source_includes_is_refused() {
+    let project = Project::new(&(head("") + "    - command: test -e FOLDER/mended\n"));
+    project.write("whole/site", "[some]\nc ansible_connection=local\n");
+    project.write("more.yml", "plugin: windlass.group\ngroup: some\nsources: whole/site\n");
+    project.play(&["-i", "more.yml", "play.yml"]).ends(2).has("c ");
+    project.write("mended", "");
+    project.write("whole/site", "[some]\nc ansible_connection=local\nd ansible_connection=local\n");
+    project.play(&["-i", "more.yml", "--resume", "play.yml"]).has("whole/site has changed");
+}
+
+#[test]
+fn no_log_results_run_again_no_log_commands_refused() {
+    let last = "    - command: test -e FOLDER/mended\n    - debug:\n        msg: \"{{ secret.mode | default(secret.stdout) }}\"\n";
+    let hidden = "    - file:\n        path: FOLDER/made\n        state: directory\n        mode: '0700'\n      no_log: true\n      register: secret\n";
+    let project = Project::new(&(head("") + hidden + &step("one") + last));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(2);
+    assert!(!project.journal().contains("\"mode\""), "{}", project.journal());
+    project.write("mended", "");
+    project
+        .play(&["--resume"])
+        .ends(0)
+        .has("runs again: its result is hidden by no_log")
+        .has("0700")
+        .lacks("TASK [one]");
+
+    let command = "    - command: echo hush\n      no_log: true\n      register: secret\n";
+    let project = Project::new(&(head("") + command + last));
+    project.play(&[]).ends(2);
+    assert!(!project.journal().contains("hush\""), "{}", project.journal());
+    project.write("mended", "");
+    project.play(&["--resume"]).has("would have to run a second time: its result is hidden by no_log");
+    project.play(&["--resume", "--resume-anyway"]).ends(0).has("hush");
+}
+
+#[test]
+fn vaulted_value_in_a_result_is_neither_written_nor_restored_as_its_mask() {
+    let tasks = "    - command: echo {{ password }}\n      register: secret\n    - command: test -e FOLDER/mended\n";
+    let project = Project::new(&(head("  vars_files: [vault.yml]\n") + tasks));
+    project.write("word", "vault password\n");
+    project.write("vault.in", "S3cretWord");
+    let encrypted =
+        project.run(&["vault", "encrypt_string", "--vault-password-file", "word", "--name", "password", "S3cretWord"]);
+    let start = encrypted.text.find("password:").unwrap();
+    let end = encrypted.text.find("Encryption successful").unwrap_or(encrypted.text.len());
+    project.write("vault.yml", encrypted.text.get(start..end).unwrap());
+    project.play(&["--vault-password-file", "word"]).ends(2).lacks("S3cretWord");
+    assert!(!project.journal().contains("S3cretWord"), "{}", project.journal());
+    project.play(&["--vault-password-file", "word", "--resume"]).has("its result contains a secret");
+}
+
+fn handlers(notify: &str, before: &str) -> String {
+    head("")
+        + before
+        + notify
+        + BLOCK
+        + "  handlers:\n    - name: restart\n      shell: echo restart {{ inventory_hostname }} >> FOLDER/log\n    - name: reload\n      shell: echo reload {{ inventory_hostname }} >> FOLDER/log\n      listen: topic\n"
+}
+
+const NOTIFY: &str = "    - copy:\n        content: new\n        dest: FOLDER/config-{{ inventory_hostname }}\n      notify: [restart, topic]\n";
+
+#[test]
+fn handlers_of_a_killed_run_are_reported_and_kept_until_they_ran() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    let count = |word: &str| project.lines("log").iter().filter(|line| line.starts_with(word)).count();
+    // Without a terminal, they are reported and kept.
+    project.play(&[]).ends(0).has("a: 'restart' of play 'main'").has("b: 'topic'").has("--pending-handlers run");
+    assert_eq!(count("restart"), 0);
+    // A run without the host neither reports nor drops its handlers.
+    project.play(&["--limit", "b"]).lacks("a: 'restart'");
+    // A dry run neither runs nor drops them.
+    project.play(&["--check", "--pending-handlers", "run"]).has("a: 'restart'");
+    assert_eq!(count("restart"), 0);
+    project.play(&["--pending-handlers", "run", "--limit", "a"]).ends(0);
+    assert_eq!(project.lines("log").iter().filter(|line| *line == "restart a" || *line == "reload a").count(), 2);
+    project.play(&[]).lacks("a: 'restart'").has("b: 'restart'");
+    project.play(&["--pending-handlers", "skip"]).ends(0);
+    project.play(&[]).lacks("have not run");
+    assert_eq!((count("restart"), count("reload")), (1, 1));
+}
+
+#[test]
+fn handler_that_another_run_took_over_keeps_its_origin() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    let first = project.run_id();
+    fs::remove_file(project.path("reached")).unwrap();
+    project.killed_at("reached", "-KILL", &["--pending-handlers", "run"]);
+    assert_ne!(project.run_id(), first);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&[]).has("a: 'restart' of play 'main'").has(&format!("run {first}, "));
+}
+
+#[test]
+fn handler_that_play_does_not_have_is_not_pending() {
+    let notify = NOTIFY.replace("[restart, topic]", "[restart, absent]");
+    let project = Project::new(&handlers(&notify, ""));
+    project.play(&[]).ends(1).has("The requested handler 'absent' was not found");
+    project.play(&[]).ends(0).has("a: 'restart'").has("b: 'restart'").lacks("absent");
+    let changed = "    - command: echo\n      notify: absent\n";
+    let tolerant = Project::new(&(head("") + changed));
+    tolerant.write("ansible.cfg", "[defaults]\nerror_on_missing_handler = false\n");
+    tolerant.play(&[]).ends(0).has("The requested handler 'absent' was not found");
+    tolerant.play(&[]).ends(0).lacks("have not run");
+}
+
+#[test]
+fn unknown_word_after_resume_is_called_no_run() {
+    let project = Project::new(&(head("") + &step("one")));
+    let ran = project.play(&["--resume", "nope"]);
+    ran.ends(5).has("`nope` is neither the id of a run nor a playbook").has("`windlass runs` lists all runs");
+}
+
+#[test]
+fn handler_of_unanswered_task_pending_as_doubtful() {
+    let task = "    - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; echo changed'\n      changed_when: false\n      notify: restart\n";
+    let project = Project::new(&handlers(task, ""));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    // No change in this run does not prove that the earlier one changed nothing.
+    project.play(&[]).has("perhaps notified by");
+    project.play(&["--pending-handlers", "run"]).ends(0);
+    assert!(project.lines("log").contains(&"restart a".to_owned()));
+    project.play(&[]).lacks("perhaps notified by");
+}
+
+#[test]
+fn handler_of_timed_out_task_pending_as_doubtful() {
+    let task = "    - shell: 'touch FOLDER/made; if [ -e FOLDER/block ]; then sleep 60; fi'\n      args:\n        creates: FOLDER/made\n      timeout: 1\n      notify: restart\n";
+    let project = Project::new(&handlers(task, ""));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.play(&[]).ends(2);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&[]).ends(0).has("perhaps notified by");
+    project.play(&["--pending-handlers", "run"]).ends(0);
+    assert!(project.lines("log").contains(&"restart a".to_owned()));
+}
+
+#[test]
+fn pending_handler_runs_after_tasks_that_repair_its_input() {
+    let tasks = "    - copy:\n        content: \"{{ word }}\"\n        dest: FOLDER/config\n      notify: restart\n";
+    let handler =
+        "  handlers:\n    - name: restart\n      shell: grep -q good FOLDER/config && echo restart >> FOLDER/log\n";
+    let project = Project::new(&(head("") + tasks + handler));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&["-e", "word=bad"]).ends(2);
+    // The task repairs the file before the handler reads it.
+    project.play(&["-e", "word=good", "--pending-handlers", "run"]).ends(0);
+    assert_eq!(project.lines("log"), ["restart"]);
+    project.play(&["-e", "word=good"]).ends(0).lacks("have not run");
+}
+
+#[test]
+fn doubtful_handler_runs_after_its_unfinished_task() {
+    let tasks = "    - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; touch FOLDER/made'\n      args:\n        creates: FOLDER/made\n      notify: restart\n";
+    let handler = "  handlers:\n    - name: restart\n      shell: cat FOLDER/made && echo restart >> FOLDER/log\n";
+    let project = Project::new(&(head("") + tasks + handler));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&["--pending-handlers", "run"]).ends(0);
+    assert_eq!(project.lines("log"), ["restart"]);
+    project.play(&[]).ends(0).lacks("have not run");
+}
+
+#[test]
+fn handlers_of_a_failed_run_are_run_by_the_one_that_resumes_it() {
+    let fails = "    - command: test -e FOLDER/mended\n";
+    let project = Project::new(&handlers(&format!("{NOTIFY}{fails}"), ""));
+    project.play(&[]).ends(2);
+    project.write("mended", "");
+    // The handler waits for its place. If it ran at once, nothing before it could be replayed.
+    project.play(&["--resume"]).ends(0).lacks("have not run").has("resumed: 2 results of the earlier run");
+    let restarts = project.lines("log").iter().filter(|line| line.starts_with("restart")).count();
+    assert_eq!(restarts, 2);
+    project.play(&[]).lacks("have not run");
+}
+
+#[test]
+fn interrupted_run_explains_resume_and_is_listed() {
+    let project = Project::new(&(head("") + &step("one") + BLOCK));
+    project.write("block", "");
+    let ran = project.killed_at("reached", "-INT", &[]);
+    let run = project.run_id();
+    ran.ends(99).has(&format!("--resume {run}"));
+    fs::remove_file(project.path("block")).unwrap();
+    project.run(&["runs"]).ends(0).has(&run).has("interrupted").has("play.yml");
+    project.run(&["runs", "show", &run]).ends(0).has("  HOST  OK  CHANGED  SKIPPED  FAILED").has("  a     1   1");
+    project.run(&["playbook", "-i", "hosts", "--resume", &run]).ends(0).has("resumed: 2 results");
+    project.run(&["runs"]).has("ok");
+}
+
+#[test]
+fn resumed_run_shows_each_task_once() {
+    let play = head("") + &step("one") + "    - command: test -e marker chdir={{ playbook_dir }}\n" + &step("two");
+    let project = Project::new(&play);
+    project.play(&[]).ends(2);
+    let failed = project.run_id();
+    project.run(&["runs", "show", &failed]).has("  a     1   1        0        1");
+    project.write("marker", "");
+    project.run(&["playbook", "-i", "hosts", "--resume", &failed]).ends(0);
+    project.run(&["runs", "show", &project.run_id()]).has("  a     3   3        0        0").lacks("failures");
+}
+
+#[test]
+fn resumed_run_that_is_killed_can_be_resumed_itself() {
+    let again =
+        BLOCK.replace("blocks", "again").replace("reached", "reached-again").replace("/block ", "/block-again ");
+    let project = Project::new(&(head("") + &step("one") + BLOCK + &again + &step("two")));
+    project.write("block", "");
+    project.write("block-again", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    project.killed_at("reached-again", "-KILL", &["--resume"]);
+    fs::remove_file(project.path("block-again")).unwrap();
+    project.play(&["--resume"]).ends(0);
+    let mut log = project.lines("log");
+    log.sort();
+    assert_eq!(log, ["again a", "again b", "blocks a", "blocks b", "one a", "one b", "two a", "two b"]);
+}
+
+#[test]
+fn state_is_private_and_can_be_switched_off() {
+    use std::os::unix::fs::MetadataExt as _;
+    let project = Project::new(&(head("") + &step("one")));
+    project.play(&["--no-journal"]).ends(0);
+    assert!(!project.path("state").exists());
+    project.play(&[]).ends(0);
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(&project.path("state/windlass")), 0o700);
+    for entry in fs::read_dir(project.path("state/windlass/runs")).unwrap() {
+        assert_eq!(mode(&entry.unwrap().path()), 0o600);
+    }
+}
+
+#[test]
+fn damaged_journal_is_named_with_its_line() {
+    let project = Project::new(&(head("") + &step("one") + "    - command: \"false\"\n"));
+    project.play(&[]).ends(2);
+    let file = fs::read_dir(project.path("state/windlass/runs")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen("\n{\"t\":\"file\"", "\n{\"t\":\"what\"", 1)).unwrap();
+    project.play(&["--resume"]).has(":2: the line is not a journal record");
+}
+
+#[test]
+fn shown_run_counts_rescued_and_ignored_failures_as_its_recap() {
+    let tasks = "    - block:\n        - command: \"false\"\n      rescue:\n        - debug: msg=rescue\n    - command: \"false\"\n      ignore_errors: true\n";
+    let project = Project::new(&(head("") + tasks));
+    project.play(&[]).ends(0).has("ok=2 ").has("changed=1 ").has("failed=0").has("rescued=1").has("ignored=1");
+    let shown = project.run(&["runs", "show", &project.run_id()]);
+    shown
+        .has("  a     2   1        0        0")
+        .has("(rescued): non-zero return code")
+        .has("(ignored): non-zero return code");
+}
+
+#[test]
+fn run_killed_before_its_journal_named_its_inventory_is_nothing_to_resume() {
+    let project = Project::new(&(head("") + &step("one") + "    - command: \"false\"\n"));
+    project.play(&[]).ends(2);
+    let file = fs::read_dir(project.path("state/windlass/runs")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.split_inclusive('\n').next().unwrap()).unwrap();
+    project.play(&["--resume"]).ends(5).has("nothing to resume: no run of this playbook");
+    let run = file.file_name().unwrap().to_str().unwrap().split_once('.').unwrap().0.to_owned();
+    project.play(&["--resume", &run]).has("was killed before its first task").has("run the playbook without --resume");
+}
+
+#[test]
+fn run_killed_at_any_moment_and_resumed_converges_and_loses_no_handler() {
+    let mut tasks = String::new();
+    for n in 0..4 {
+        tasks += &format!(
+            "    - copy:\n        content: '{n}'\n        dest: FOLDER/file-{n}-{{{{ inventory_hostname }}}}\n      notify: handler {n}\n"
+        );
+    }
+    tasks += "  handlers:\n";
+    for n in 0..4 {
+        tasks +=
+            &format!("    - name: handler {n}\n      shell: echo {n} {{{{ inventory_hostname }}}} >> FOLDER/log\n");
+    }
+    for strategy in ["linear", "free"] {
+        let mut delay = Duration::from_millis(30);
+        // Kill later and later, until a run ends by itself.
+        loop {
+            let project = Project::new(&(head(&format!("  strategy: {strategy}\n")) + &tasks));
+            let mut child = project
+                .command(&["playbook", "-i", "hosts", "play.yml"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(delay);
+            let has_ended = child.try_wait().unwrap().is_some();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let resumed = project.play(&["--resume"]);
+            if resumed.text.contains("nothing to resume: no run") {
+                project.play(&[]).ends(0);
+            } else if !resumed.text.contains("succeeded") {
+                resumed.ends(0);
+            }
+            for host in ["a", "b"] {
+                for n in 0..4 {
+                    let handled = format!("{n} {host}");
+                    let log = project.lines("log");
+                    assert!(
+                        log.contains(&handled),
+                        "after {delay:?}, {strategy}: {handled} is missing in {log:?}\n{}",
+                        resumed.text
+                    );
+                    assert!(project.path(&format!("file-{n}-{host}")).exists());
+                }
+            }
+            project.play(&[]).ends(0).lacks("changed:").lacks("have not run");
+            if has_ended {
+                break;
+            }
+            delay += Duration::from_millis(60);
+        }
+    }
+}
+
+#[test]
+fn pending_handlers_setting_read_and_invalid_value_refused() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    project.write("block", "");
+    project.killed_at("reached", "-TERM", &[]).ends(143).has("--resume");
+    fs::remove_file(project.path("block")).unwrap();
+    project.write("ansible.cfg", "[windlass]\npending_handlers = perhaps\n");
+    project.play(&[]).has("pending_handlers must be run, skip or ask, not 'perhaps'");
+    project.write("ansible.cfg", "[windlass]\npending_handlers = run\n");
+    project.play(&[]).ends(0).lacks("--pending-handlers");
+    assert!(project.lines("log").contains(&"restart a".to_owned()));
+}
+
+#[test]
+fn journal_that_cannot_grow_names_the_handlers_that_no_later_run_knows() {
+    let tasks = "    - copy: {content: x, dest: \"FOLDER/changed-{{ inventory_hostname }}\"}\n      notify: restart\n    - debug: {msg: \"{{ 'x' * 20000 }}\"}\n      \
+                 register: large\n    - fail: {msg: broken}\n  handlers:\n    - name: restart\n      debug: {msg: restarted}\n";
+    let project = Project::new(&(head("") + tasks));
+    // The kernel refuses larger files, as a full disk would.
+    let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
+    let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);
+    let mut command = Command::new("bash");
+    command.args(["-c", limited, "bash"]).arg(program.get_program()).args(program.get_args());
+    command.current_dir(program.get_current_dir().unwrap());
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("WINDLASS_JOURNAL_DIR", project.path("state"));
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let named = "These handlers were notified, have not run, and are not remembered: 'restart' on a, 'restart' on b";
+    assert!(text.contains(named) && !text.contains("--resume"), "{text}");
+}
+
+#[test]
+fn unwritable_journal_reported_and_run_continues() {
+    let project = Project::new(&(head("") + &step("one")));
+    project.write("file", "");
+    let output = project
+        .command(&["playbook", "-i", "hosts", "play.yml"])
+        .env("WINDLASS_JOURNAL_DIR", project.path("file"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && text.contains("The run has no journal"), "{text}");
+}

@@ -1,0 +1,163 @@
+//! The report of playbooks/verify.yml on hosts without a cluster: findings, not an abort. What snapshot.yml refuses.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use windlass_yaml::{Options, Source, parse};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Every check of the table.
+fn checks() -> Vec<Value> {
+    let path = Path::new(ROOT).join("roles/verify/vars/main/checks.yml");
+    let loaded = parse(Source::new("checks".to_owned(), fs::read_to_string(path).unwrap()), &Options::default());
+    let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
+    loaded.documents[0].to_json()["verify_checks"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_check_of_a_script_is_in_the_table() {
+    let known: Vec<String> = checks().iter().map(|check| check["id"].as_str().unwrap().to_owned()).collect();
+    for script in ["host", "node", "control_plane", "etcd", "cluster", "pairs"] {
+        let text = fs::read_to_string(Path::new(ROOT).join(format!("roles/verify/files/{script}.sh"))).unwrap();
+        for word in text.split_whitespace().filter(|word| word.contains('.')) {
+            let prefixes = ["host.", "node.", "api.", "etcd.", "cluster.", "network."];
+            let is_id = !word.ends_with('.') && word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '.');
+            if is_id && prefixes.iter().any(|prefix| word.starts_with(prefix)) {
+                assert!(known.iter().any(|id| id == word), "{script}.sh prints `{word}`, which has no row");
+            }
+        }
+    }
+    for check in checks() {
+        assert!(check["title"].is_string() && check["remedy"].is_string() && check["group"].is_string(), "{check}");
+    }
+}
+
+/// kubeadm's renewal leaves programs with old certificates, cluster.yml refuses another release, and clearing an alarm
+/// hides members with different data.
+#[test]
+fn remedies_are_playbooks_that_mend_the_finding() {
+    for (id, playbook) in [
+        ("host.certificates", "playbooks/certificates.yml"),
+        ("host.versions", "playbooks/upgrade.yml"),
+        ("api.ready", "playbooks/recover.yml"),
+        ("api.version", "playbooks/upgrade.yml"),
+        ("etcd.health", "playbooks/recover.yml"),
+        ("etcd.alarms", "playbooks/recover.yml"),
+        ("cluster.versions", "playbooks/upgrade.yml"),
+    ] {
+        let check = checks().into_iter().find(|check| check["id"] == id).unwrap();
+        assert!(check["remedy"].as_str().unwrap().contains(playbook), "{check}");
+    }
+    for check in checks() {
+        for word in check["remedy"].as_str().unwrap().split([' ', ',', ';']) {
+            assert!(!word.starts_with("playbooks/") || Path::new(ROOT).join(word).is_file(), "{check}");
+        }
+    }
+}
+
+#[test]
+fn hosts_without_a_cluster_are_findings() {
+    let folder = tempfile::tempdir().unwrap();
+    let groups = "[etcd]\ncp1\n[kube_node]\ncp1\ndead\n[k8s_cluster:children]\nkube_control_plane\nkube_node\n";
+    let variables = format!(
+        "[all:vars]\nip=127.0.0.1\nkube_version=1.36.4\nbin_dir={0}\nkube_config_dir={0}\nkubelet_healthz_port=1\n\
+         kube_apiserver_port=1\nkube_service_addresses=127.0.0.0/24\n",
+        folder.path().display()
+    );
+    let hosts =
+        "[kube_control_plane]\ncp1 ansible_connection=local\n[dead]\ndead ansible_host=127.0.0.1 ansible_port=1\n";
+    fs::write(folder.path().join("hosts"), format!("{hosts}{groups}{variables}")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "hosts", "--check"])
+        .arg(Path::new(ROOT).join("playbooks/verify.yml"))
+        .current_dir(folder.path())
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("changed=0"), "{text}");
+
+    let report: Value = serde_json::from_str(&fs::read_to_string(folder.path().join("verify.json")).unwrap()).unwrap();
+    assert_eq!(report["healthy"], false);
+    assert_eq!(report["not_reached"], serde_json::json!(["dead"]));
+    let status = |id: &str| {
+        let checks = report["checks"].as_array().unwrap();
+        checks.iter().find(|check| check["id"] == id).map(|check| check["status"].as_str().unwrap().to_owned())
+    };
+    for (id, expected) in [
+        ("host.reach", "fail"),
+        ("host.clock", "pass"),
+        ("host.versions", "fail"),
+        ("node.kubelet", "fail"),
+        ("api.ready", "fail"),
+        ("etcd.health", "fail"),
+        ("cluster.nodes", "unknown"),
+        ("network.pods", "skip"),
+        ("drift", "skip"),
+    ] {
+        assert_eq!(status(id).as_deref(), Some(expected), "{id}: {report}");
+    }
+}
+
+/// A daemon that was not restarted after its program was replaced would change its release at the next crash.
+#[test]
+fn daemon_with_a_replaced_program_of_another_release_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let script = |name: &str, text: &str| {
+        fs::write(at(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        assert!(Command::new("chmod").args(["755", &at(name)]).status().unwrap().success());
+    };
+    // GNU's sleep prints its release as daemons do.
+    assert!(Command::new("cp").args(["/bin/sleep", &at("daemon")]).status().unwrap().success());
+    let mut daemon = Command::new(at("daemon")).arg("300").spawn().unwrap();
+    script("systemctl", &format!("case \"$*\" in *MainPID*) echo {} ;; *) echo active ;; esac", daemon.id()));
+    let file = |name: &str| fs::read_to_string(Path::new(ROOT).join("roles/verify/files").join(name)).unwrap();
+    let source = format!("{}\n{}", file("lib.sh"), file("host.sh"));
+    let found = || {
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("bash");
+        command.args(["-c", &source]).env("PATH", path).env("UNITS", "etcd.service").envs([
+            ("FREE_WARN", "0"),
+            ("FREE_FAIL", "0"),
+            ("SYSCTL_FILE", "/nowhere"),
+        ]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let untouched = found();
+    fs::remove_file(at("daemon")).unwrap();
+    script("daemon", "echo etcd Version: 99.5.30");
+    let replaced = found();
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert!(!untouched.contains("host.versions"), "{untouched}");
+    assert!(replaced.contains("until it is restarted, 99.5.30 is installed"), "{replaced}");
+}
+
+#[test]
+fn snapshot_that_the_inventory_would_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let inventory = folder.path().join("inventory");
+    fs::create_dir(&inventory).unwrap();
+    let hosts = "[kube_control_plane]\ncp1 ansible_host=127.0.0.1 ansible_port=1\n[etcd]\ncp1\n[k8s_cluster]\ncp1\n";
+    fs::write(inventory.join("hosts"), hosts).unwrap();
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["playbook", "-i"]).arg(&inventory).args(options);
+        command.arg(Path::new(ROOT).join("playbooks/snapshot.yml")).current_dir(folder.path()).env("NO_COLOR", "1");
+        let output = command.output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let refused = "which is in the inventory";
+    let text = run(&[]);
+    assert!(text.contains(refused) && text.contains("Nothing was written") && !text.contains("UNREACHABLE"), "{text}");
+    let text = run(&["-e", "snapshot_dir=elsewhere"]);
+    assert!(!text.contains(refused) && text.contains("UNREACHABLE"), "{text}");
+    fs::write(folder.path().join("ansible.cfg"), "[inventory]\nignore_patterns = snapshot\n").unwrap();
+    let text = run(&[]);
+    assert!(!text.contains(refused) && text.contains("UNREACHABLE"), "{text}");
+}
