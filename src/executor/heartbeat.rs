@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 /// Limits on the silence of a host while a request is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,10 @@ impl Heartbeat {
         format!("no answer for {} s; {module} is in flight{until}", self.quiet.as_secs())
     }
 }
+
+/// A watch that wakes up this much too late shows that the control machine itself was busy, as with templates on all
+/// threads, or stopped. An answer of the host may wait to be read meanwhile.
+const LATE: Duration = Duration::from_secs(1);
 
 /// Clock of one connection, in milliseconds since it started.
 #[derive(Debug)]
@@ -102,13 +106,25 @@ impl Pulse {
             }
             let next = if silence < pause { pause - silence } else { pause };
             let next = limits.lost.map_or(next, |lost| next.min(lost.saturating_sub(silence)));
-            sleep(next.max(Duration::from_millis(10))).await;
+            let wake = Instant::now() + next.max(Duration::from_millis(10));
+            sleep_until(wake).await;
+            if wake.elapsed() >= LATE {
+                self.resume();
+            }
         }
+    }
+
+    /// Records that this side could not read until now, unless reading is paused.
+    fn resume(&self) {
+        let now = self.now();
+        let _ = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| (free < now).then_some(now));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::sleep;
+
     use super::*;
 
     fn quick() -> Heartbeat {
@@ -134,6 +150,21 @@ mod tests {
         let ping = || heard.store(pulse.now(), Ordering::Relaxed);
         let watch = pulse.lost(quick(), &heard, ping, || {});
         assert!(tokio::time::timeout(Duration::from_secs(3), watch).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn time_of_a_busy_controller_not_counted() {
+        let (pulse, heard) = (Pulse::default(), AtomicU64::new(0));
+        let watch = pulse.lost(quick(), &heard, || heard.store(pulse.now(), Ordering::Relaxed), || {});
+        let busy = async {
+            sleep(Duration::from_millis(10)).await;
+            std::thread::sleep(Duration::from_millis(2500));
+            sleep(Duration::from_millis(500)).await;
+        };
+        tokio::select! {
+            _ = watch => panic!("the host counts as lost"),
+            () = busy => {}
+        }
     }
 
     #[tokio::test]
