@@ -288,7 +288,7 @@ fn job_of_a_become_user_keeps_out_later_runs_as_that_user() {
     let as_games = "become: true\n      become_user: games";
     let job = format!(
         "shell: touch /dev/shm/begun; while [ ! -e /dev/shm/go ]; do sleep 0.05; done\n      {as_games}\n      \
-         environment: {{ANSIBLE_ASYNC_DIR: /dev/shm/jobs}}\n      async: 600\n      poll: 0"
+         vars: {{ansible_async_dir: /dev/shm/jobs}}\n      async: 600\n      poll: 0"
     );
     machine.playbook("first.yml", &job);
     machine.playbook("games.yml", &format!("command: 'true'\n      {as_games}"));
