@@ -37,8 +37,7 @@ leader=$(field leader)
 say etcd.leader "$(judge [ "${leader:-0}" != 0 ])" "$NAME: the leader is ${leader:-none}, of term $(field raftTerm)"
 say leader "$CLUSTER" "${leader:-none}"
 
-metrics=$(curl -s -m 10 --cacert "$ETCDCTL_CACERT" --cert "$ETCDCTL_CERT" --key "$ETCDCTL_KEY" \
-  "$ETCDCTL_ENDPOINTS/metrics")
+metrics=$(etcd_metrics)
 value() { awk -v name="$1" '$1 == name { printf "%.0f", $2 }' <<<"$metrics"; }
 size=$(value etcd_mvcc_db_total_size_in_bytes)
 used=$(value etcd_mvcc_db_total_size_in_use_in_bytes)
@@ -53,21 +52,17 @@ if [ "${size:-0}" -gt 0 ]; then
   [ $unused -lt 50 ] || [ "$size" -lt 104857600 ] || status=warn
   say etcd.fragmentation $status "$NAME: $unused % of the file is unused"
 fi
-# The bound below which 99 of 100 lie, in milliseconds.
 slow() { # slow CHECK METRIC LIMIT WHAT
-  awk -v metric="$2_bucket{" -v check="$1" -v limit="$3" -v what="$NAME: 99 of 100 $4 take" '
-    index($1, metric) == 1 {
-      bound[++rows] = $1
-      sub(/.*le="/, "", bound[rows])
-      sub(/".*/, "", bound[rows])
-      below[rows] = $2
-    }
-    END {
-      if (!rows || !below[rows]) exit
-      for (row = 1; row < rows && below[row] < below[rows] * 0.99; row++);
-      if (row == rows) print check, "warn", what, "more than", bound[rows - 1] * 1000, "ms"
-      else print check, (bound[row] * 1000 > limit ? "warn" : "pass"), what, "at most", bound[row] * 1000, "ms"
-    }' <<<"$metrics"
+  local bound status
+  bound=$(latency "$2" <<<"$metrics" | cut -d ' ' -f 2)
+  case $bound in
+    '') ;;
+    *+) say "$1" warn "$NAME: 99 of 100 $4 take more than ${bound%+} ms" ;;
+    *)
+      status=$(awk -v bound="$bound" -v limit="$3" 'BEGIN { print bound > limit ? "warn" : "pass" }')
+      say "$1" "$status" "$NAME: 99 of 100 $4 take at most $bound ms"
+      ;;
+  esac
 }
 slow etcd.fsync etcd_disk_wal_fsync_duration_seconds "$FSYNC_MILLISECONDS" "writes of the log"
 slow etcd.commit etcd_disk_backend_commit_duration_seconds "$COMMIT_MILLISECONDS" commits

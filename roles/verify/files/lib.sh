@@ -12,6 +12,28 @@ judge() { if "$@"; then echo pass; else echo fail; fi; }
 milliseconds() { awk -v seconds="$1" 'BEGIN { printf "%.1f ms", seconds * 1000 }'; }
 since() { milliseconds "$(awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')"; }
 
+# etcd_metrics: prints the metrics of the member at ETCDCTL_ENDPOINTS
+etcd_metrics() {
+  curl -s -m 10 --cacert "$ETCDCTL_CACERT" --cert "$ETCDCTL_CERT" --key "$ETCDCTL_KEY" "$ETCDCTL_ENDPOINTS/metrics"
+}
+# latency METRIC: the number of values in a histogram on standard input, in seconds, and the milliseconds below which 99 of
+# 100 lie. A plus sign follows if only the last bound is known: more than that.
+latency() {
+  awk -v metric="$1_bucket{" '
+    index($1, metric) == 1 {
+      bound[++rows] = $1
+      sub(/.*le="/, "", bound[rows])
+      sub(/".*/, "", bound[rows])
+      below[rows] = $2
+    }
+    END {
+      if (!rows || !below[rows]) exit
+      for (row = 1; row < rows && below[row] < below[rows] * 0.99; row++);
+      if (row < rows) printf "%d %s\n", below[rows], bound[row] * 1000
+      else printf "%d %s+\n", below[rows], bound[rows - 1] * 1000
+    }'
+}
+
 # resolve SERVER NAME: the first address of a name, by a question in the form of RFC 1035
 resolve() {
   local question='\x12\x34\x01\0\0\x01\0\0\0\0\0\0' part
