@@ -28,7 +28,7 @@ const PLAYBOOK: &str = "
         content: \"{{ {'plan': lookup('ansible.builtin.template', role ~ '/templates/plan.txt.j2').splitlines(), 'due': upgrade_due_nodes,
           'members': upgrade_due_members, 'findings': upgrade_findings, 'remarks': upgrade_remarks,
           'releases': upgrade_release_rules | rejectattr('good') | map(attribute='name'),
-          'path': upgrade_path, 'path_rules': upgrade_path_rules | rejectattr('good'), 'mixed': upgrade_is_mixed, 'storage': upgrade_storage_dir} | to_json }}\"
+          'ending': upgrade_ending_here, 'path': upgrade_path, 'path_rules': upgrade_path_rules | rejectattr('good'), 'mixed': upgrade_is_mixed, 'storage': upgrade_storage_dir} | to_json }}\"
 ";
 
 /// Decisions of a host from what the playbook would have found; kube_version is 1.21.0.
@@ -261,6 +261,135 @@ fn what_would_stop_the_upgrade_is_found_together() {
     assert!(remarks.contains("w.x (on w1): all pods") && !remarks.contains("w.v"), "{remarks}");
     // Only findings of its own come from another host.
     assert_eq!(names(&decide("w1", &seen, &json!({}))["findings"]), [""; 0]);
+}
+
+#[test]
+fn lost_objects_are_found_and_old_versions_are_remarked() {
+    let mut seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);
+    let lines = [
+        "lost\t2\tPodSecurityPolicy of policy/v1beta1\tone, two",
+        "unserved\t1\tdefinitions\tx.example (v1beta1)",
+        "written\t14\tPodDisruptionBudget of policy/v1beta1 by helm\ta/b, a/c, a/d",
+        "written\t1\tCronJob of batch/v1beta1 by \u{1b}[2J\ta/e",
+        "anything\t1\tbut\tthese",
+    ];
+    set(&mut seen, "everywhere", "upgrade_objects", json!({"stdout_lines": lines}));
+    // The garbage collector requests every kind.
+    let metric = json!({"stdout": "policy/v1beta1/podsecuritypolicies=25\npolicy/v1beta1/poddisruptionbudgets=25"});
+    set(&mut seen, "cp1", "upgrade_apis", metric);
+    let decided = decide("cp1", &seen, &json!({"upgrade_last_minor": 25}));
+    assert_eq!(names(&decided["findings"]), ["apis", "objects"]);
+    let text = decided["findings"].to_string();
+    assert!(text.contains("has no more: policy/v1beta1/poddisruptionbudgets."), "{text}");
+    assert!(
+        text.contains("cannot read objects that exist: PodSecurityPolicy of policy/v1beta1 (2): one, two."),
+        "{text}"
+    );
+    let remarks = decided["remarks"].to_string();
+    for part in ["PodDisruptionBudget of policy/v1beta1 by helm (14): a/b, a/c, a/d.", "x.example (v1beta1), 1 in all"]
+    {
+        assert!(remarks.contains(part), "`{part}` is not in {remarks}");
+    }
+    assert!(!remarks.contains("CronJob") && !remarks.contains("anything"), "{remarks}");
+}
+
+#[test]
+fn versions_that_end_on_the_way_are_searched() {
+    let ending = |release: &str, target: &str| {
+        let seen = healthy(release, [release, release, release]);
+        decide("cp1", &seen, &json!({"kube_version": target}))["ending"].to_string()
+    };
+    assert_eq!(ending("1.20.2", "1.21.0"), "[]");
+    let found = ending("1.21.2", "1.25.0");
+    assert!(found.contains("extensions/v1beta1") && found.contains("podsecuritypolicies.policy"), "{found}");
+    assert!(!found.contains("v2beta2"), "{found}");
+    // A version that has ended already is no news.
+    assert!(!ending("1.25.2", "1.26.0").contains("policy/v1beta1"));
+}
+
+/// Runs a script of the role with programs that are texts for `sh`, and returns its status and output.
+fn script(name: &str, programs: &[(&str, &str)], arguments: &[&str]) -> (bool, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for (program, text) in programs {
+        let path = folder.path().join(program);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles");
+    let read = |name: &str| fs::read_to_string(files.join(name)).unwrap();
+    let source = read("verify/files/lib.sh") + "\n" + &read(&format!("upgrade/files/{name}"));
+    let mut command = Command::new("bash");
+    command.args(["-c", &source, name]).arg(folder.path()).args(arguments).env("PATH", path);
+    let output = command
+        .envs(["ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY", "ETCDCTL_ENDPOINTS"].map(|name| (name, "x")))
+        .output()
+        .unwrap();
+    (output.status.success(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn objects_in_ending_versions_are_listed_with_their_managers() {
+    let kubectl = r#"case "$*" in
+*api-resources*) printf '%s\n' poddisruptionbudgets.policy podsecuritypolicies.policy pods ;;
+*customresourcedefinitions*)
+  printf 'crd\t"x.example"\nhas\t"v1"\ttrue\nhas\t"v1beta1"\tfalse\nstored\t"v1beta1"\nstored\t"v1alpha1"\nstored\t"v1"\n' ;;
+*"get poddisruptionbudgets.policy,podsecuritypolicies.policy "*)
+  for name in 1 2 3 4; do
+    printf 'object\t"PodDisruptionBudget"\t"policy/v1"\t"a"\t"%s"\n' $name
+    printf 'manager\t"policy/v1beta1"\t"%s"\n' helm helm kube-controller-manager kubectl-client-side-apply
+    printf 'manager\t"policy/v1"\t"other"\n'
+  done
+  printf 'applied\t"{\\"apiVersion\\":\\"policy/v1beta1\\",\\"kind\\"\\n"\n'
+  printf 'object\t"PodSecurityPolicy"\t"policy/v1beta1"\t""\t"strict\\x1b"\n' ;;
+*) exit 1 ;;
+esac"#;
+    let table = "poddisruptionbudgets.policy PodDisruptionBudget policy/v1beta1 served podsecuritypolicies.policy PodSecurityPolicy \
+                 policy/v1beta1 lost clustercidrs.networking.k8s.io ClusterCIDR networking.k8s.io/v1alpha1 lost";
+    let arguments: Vec<&str> = ["config", "server"].into_iter().chain(table.split_whitespace()).collect();
+    let (success, found) = script("apis.sh", &[("kubectl", kubectl)], &arguments);
+    let expected = "lost\t1\tPodSecurityPolicy of policy/v1beta1\tstrictx1b\n\
+                    missing\t1\tdefinitions\tx.example (v1alpha1)\n\
+                    unserved\t1\tdefinitions\tx.example (v1beta1)\n\
+                    written\t4\tPodDisruptionBudget of policy/v1beta1 by helm\ta/1, a/2, a/3\n\
+                    written\t1\tPodDisruptionBudget of policy/v1beta1 by kubectl apply\ta/4\n";
+    assert!(success && found == expected, "{found}");
+    // An API that does not answer is no clean bill of health.
+    let silent = "case \"$*\" in *api-resources*) echo pods ;; *) exit 1 ;; esac";
+    assert!(!script("apis.sh", &[("kubectl", silent)], &arguments).0);
+    assert!(!script("apis.sh", &[("kubectl", "exit 1")], &arguments).0);
+}
+
+#[test]
+fn slow_disk_of_etcd_is_remarked_and_a_very_slow_one_refuses() {
+    // 1000 writes, of which 985 took 8 ms at most, and 996 took 16 ms at most.
+    let curl = r#"for line in 0.008:985 0.016:996 +Inf:1e+03; do
+  echo "etcd_disk_wal_fsync_duration_seconds_bucket{le=\"${line%:*}\"} ${line#*:}"
+done
+echo 'etcd_disk_backend_commit_duration_seconds_bucket{le="8.192"} 900'
+echo 'etcd_disk_backend_commit_duration_seconds_bucket{le="+Inf"} 1000'"#;
+    let (success, metrics) = script("disk.sh", &[("curl", curl)], &[]);
+    assert!(success && metrics == "wal_fsync 1000 16\nbackend_commit 1000 8192+\n", "{metrics}");
+    assert!(!script("disk.sh", &[("curl", "exit 7")], &[]).0);
+
+    let decided = |stdout: &str, variables: Value| {
+        let mut seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);
+        set(&mut seen, "cp1", "upgrade_disk", json!({"results": [{"item": {"unit": "etcd"}, "stdout": stdout}]}));
+        let decided = decide("cp1", &seen, &variables);
+        (names(&decided["findings"]).join(" "), decided["remarks"].to_string())
+    };
+    let (findings, remarks) = decided("wal_fsync 1000 16\nbackend_commit 1000 16", json!({}));
+    assert!(
+        findings.is_empty() && remarks.contains("99 of 100 writes to the log of etcd take up to 16 ms, which"),
+        "{remarks}"
+    );
+    assert_eq!(decided("wal_fsync 1000 8\nbackend_commit 1000 16", json!({})), (String::new(), "[]".to_owned()));
+    assert_eq!(decided("wal_fsync 1000 128\nbackend_commit 1000 16", json!({})).0, "disk");
+    assert_eq!(decided("wal_fsync 1000 128", json!({"upgrade_etcd_fsync_fail": 200})).0, "");
+    assert_eq!(decided("wal_fsync 1000 8\nbackend_commit 1000 8192+", json!({})).0, "disk");
+    // A member that has started a minute ago.
+    assert_eq!(decided("wal_fsync 99 8192+", json!({})), (String::new(), "[]".to_owned()));
+    assert!(decided("", json!({})).1.contains("etcd does not give its metrics"));
 }
 
 #[test]
@@ -669,6 +798,21 @@ fn upgrade_to_a_release_without_a_version_of_the_runtime_config_is_refused_befor
     assert!(code == Some(2) && text.contains(sentence), "{text}");
     node_is(folder.path(), "1.20.2", "");
     assert_eq!(fs::read_to_string(folder.path().join("calls")).unwrap(), "");
+}
+
+#[test]
+fn upgrade_to_a_release_that_loses_objects_is_refused_unless_it_is_ignored() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("objects"), "object\t\"PodSecurityPolicy\"\t\"policy/v1beta1\"\t\"\"\t\"strict\"\n")
+        .unwrap();
+    let last = ["--check", "-e", "upgrade_last_minor=25"];
+    let (code, text) = simulate(folder.path(), &last);
+    assert!(code == Some(2) && text.contains("[objects] Kubernetes 1.21.0 cannot read objects"), "{text}");
+    let (code, text) = simulate(folder.path(), &[&last[..], &["-e", "{upgrade_ignore_preflight: [objects]}"]].concat());
+    assert!(code == Some(0) && text.contains("PodSecurityPolicy of policy/v1beta1 (1): strict"), "{text}");
 }
 
 #[test]

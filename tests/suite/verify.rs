@@ -161,3 +161,47 @@ fn snapshot_that_the_inventory_would_read_is_refused() {
     let text = run(&[]);
     assert!(!text.contains(refused) && text.contains("UNREACHABLE"), "{text}");
 }
+
+#[test]
+fn disk_of_etcd_is_slow_above_the_limit_and_beyond_the_last_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        assert!(Command::new("chmod").arg("755").arg(path).status().unwrap().success());
+    };
+    script("etcdctl", "true");
+    script(
+        "curl",
+        r#"for line in fsync:0.008:985 fsync:0.016:996 fsync:+Inf:1e+03 commit:8.192:900 commit:+Inf:1000; do
+  IFS=: read -r kind bound count <<END
+$line
+END
+  case $kind in fsync) kind=wal_fsync ;; commit) kind=backend_commit ;; esac
+  echo "etcd_disk_${kind}_duration_seconds_bucket{le=\"$bound\"} $count"
+done"#,
+    );
+    let file = |name: &str| fs::read_to_string(Path::new(ROOT).join("roles/verify/files").join(name)).unwrap();
+    let found = |limit: &str| {
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("{}\n{}", file("lib.sh"), file("etcd.sh"))]).env("PATH", path);
+        command.env("BIN_DIR", folder.path()).env("FSYNC_MILLISECONDS", limit).env("COMMIT_MILLISECONDS", limit);
+        command.envs(
+            ["PORT", "NAME", "CLUSTER", "MEMBERS", "ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"]
+                .map(|name| (name, "x")),
+        );
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(
+        found("10").contains("etcd.fsync warn x: 99 of 100 writes of the log take at most 16 ms"),
+        "{}",
+        found("10")
+    );
+    assert!(found("16").contains("etcd.fsync pass"), "{}", found("16"));
+    assert!(
+        found("10000").contains("etcd.commit warn x: 99 of 100 commits take more than 8192 ms"),
+        "{}",
+        found("10000")
+    );
+}

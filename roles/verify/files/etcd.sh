@@ -59,7 +59,7 @@ slow() { # slow CHECK METRIC LIMIT WHAT
     '') ;;
     *+) say "$1" warn "$NAME: 99 of 100 $4 take more than ${bound%+} ms" ;;
     *)
-      status=$(awk -v bound="$bound" -v limit="$3" 'BEGIN { print bound > limit ? "warn" : "pass" }')
+      status=$(awk -v bound="$bound" -v limit="$3" 'BEGIN { print (bound > limit ? "warn" : "pass") }')
       say "$1" "$status" "$NAME: 99 of 100 $4 take at most $bound ms"
       ;;
   esac
