@@ -354,7 +354,7 @@ esac"#;
                     written\t4\tPodDisruptionBudget of policy/v1beta1 by helm\ta/1, a/2, a/3\n\
                     written\t1\tPodDisruptionBudget of policy/v1beta1 by kubectl apply\ta/4\n";
     assert!(success && found == expected, "{found}");
-    // An API that does not answer is no clean bill of health.
+    // Fails if the API does not answer.
     let silent = "case \"$*\" in *api-resources*) echo pods ;; *) exit 1 ;; esac";
     assert!(!script("apis.sh", &[("kubectl", silent)], &arguments).0);
     assert!(!script("apis.sh", &[("kubectl", "exit 1")], &arguments).0);
@@ -811,7 +811,8 @@ fn upgrade_to_a_release_that_loses_objects_is_refused_unless_it_is_ignored() {
     let last = ["--check", "-e", "upgrade_last_minor=25"];
     let (code, text) = simulate(folder.path(), &last);
     assert!(code == Some(2) && text.contains("[objects] Kubernetes 1.21.0 cannot read objects"), "{text}");
-    let (code, text) = simulate(folder.path(), &[&last[..], &["-e", "{upgrade_ignore_preflight: [objects]}"]].concat());
+    let (code, text) =
+        simulate(folder.path(), &[&last[..], &["-e", "{upgrade_ignore_preflight: [objects]}"][..]].concat());
     assert!(code == Some(0) && text.contains("PodSecurityPolicy of policy/v1beta1 (1): strict"), "{text}");
 }
 
