@@ -1061,6 +1061,67 @@ fn new_member_of_etcd_that_connects_from_another_address_refused() {
     assert_eq!(sources(), 0);
 }
 
+/// Its former member still answers at the old address, because check mode has not removed it.
+#[test]
+fn member_of_etcd_with_another_address_not_awaited_in_check_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    fs::create_dir_all(folder.path().join("member")).unwrap();
+    fs::write(folder.path().join("established"), "").unwrap();
+    let script =
+        r#"case "$*" in *10.0.0.9*) exit 1 ;; esac; echo '[{"endpoint": "https://10.0.0.2:2379", "health": true}]'"#;
+    program(folder.path(), "etcdctl", script);
+    let script = "case $1 in is-active) exit 3 ;; esac; echo LoadState=loaded; echo ActiveState=active; echo UnitFileState=enabled";
+    program(folder.path(), "systemctl", script);
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  environment: {{PATH: '{at}:{{{{ lookup(\"env\", \"PATH\") }}}}'}}
+  tasks:
+    - ansible.builtin.import_role: {{name: etcd, tasks_from: members}}
+      vars: {{etcd_cluster: '{{{{ etcd_known_clusters | first }}}}'}}
+"
+    );
+    let folders = format!("{{bin_dir: {at}, etcd_data_dir: {at}, etcd_config_dir: {at}, etcd_cert_dir: {at}}}");
+    let more = ["--check", "-e", &folders, "-e", "{replace_node: true, node: cp1}"];
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.9\ncp2 ip=10.0.0.2\n", &playbook, &more);
+    assert!(code == Some(0) && !text.contains("RETRYING"), "{text}");
+}
+
+/// The API servers of the others are not ready before etcd has elected a leader.
+#[test]
+fn reset_waits_until_other_control_planes_serve_again() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("admin.conf"), "").unwrap();
+    let node = |number: i32| {
+        format!(
+            r#"{{"metadata": {{"name": "cp{number}", "labels": {{"node-role.kubernetes.io/control-plane": ""}}}}, "status": {{"addresses": [{{"type": "InternalIP", "address": "10.0.0.{number}"}}]}}}}"#
+        )
+    };
+    let script = format!(
+        "cd {at}; case \"$*\" in
+*10.0.0.1:*readyz*) [ -e asked ] || {{ touch asked; exit 1; }}; echo ok ;;
+*readyz*) echo ok ;;
+*node-role*) echo '{{\"items\": [{}, {}, {}]}}' ;;
+*) echo '{{\"items\": []}}' ;;
+esac",
+        node(1),
+        node(2),
+        node(3),
+        at = folder.path().display()
+    );
+    program(folder.path(), "kubectl", &script);
+    let playbook = "- hosts: cp3
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: reset, tasks_from: validate}
+";
+    let programs = format!("bin_dir={}", folder.path().display());
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\ncp3 ip=10.0.0.3\n";
+    let (code, text) = play(folder.path(), hosts, playbook, &["-e", &programs]);
+    assert!(code == Some(0) && folder.path().join("asked").exists(), "{text}");
+}
+
 /// The API server through which the first control plane publishes its settings restarts because of them.
 #[test]
 fn settings_published_again_after_lost_connection() {
