@@ -100,6 +100,12 @@ fn cluster_of_ipv6_only_names_no_ipv4_address_of_a_host() {
     let etcd = computed("etcd", urls, &format!("{}, etcd_cluster: {{peer_port: 2380}}}}", only.trim_end_matches('}')));
     assert!(etcd.contains("\"https://[fd97::1]:2379\"") && etcd.contains("\"https://[fd97::2]:6443\""), "{etcd}");
     assert!(etcd.contains("\"https://[fd97::1]:2380\""), "{etcd}");
+    // The kernel prints the short form, and a link with another address is replaced.
+    let vxlan =
+        "{ipv4_stack: false, ipv6_stack: true, ip6: 'FD97:0::{{ inventory_hostname[2:] }}', bridge_routing: vxlan,
+        kube_pod_range_lines: {stdout_lines: ['cp1=fd85::100/120', 'cp2=fd85::200/120']}}";
+    let routes = render("network/bridge", "kube-pod-routes.j2", vxlan);
+    assert!(routes.contains("in \"vxlan id 4096 local fd97::1 \" "), "{routes}");
 }
 
 /// The manifest and the settings of a load balancer's static pod.

@@ -815,6 +815,16 @@ fn networks_and_addresses_of_a_running_cluster_stay() {
         let (code, text) = checked("10.0.0.1", &format!("{{{kept}}}"));
         assert_eq!(code, Some(0), "{text}");
     }
+    // kubeadm writes the short form.
+    write("kube-apiserver.yaml", "--advertise-address=fd97::1");
+    write("etcd.yaml", "--initial-advertise-peer-urls=https://[fd97::1]:2380");
+    let only = "{ipv4_stack: false, ipv6_stack: true, allowed_cluster_changes: [service_network, pod_network]}";
+    let options = ["-e", "etcd_deployment_type=kubeadm", "-e", only];
+    for (address, code) in [("FD97:0::1", 0), ("fd97::9", 2)] {
+        let hosts = format!("cp1 ip6={address}\ncp2 ip6=fd97::2\n");
+        let (ended, text) = play(folder.path(), &hosts, playbook, &options);
+        assert!(ended == Some(code) && (code == 0 || text.contains("Restore ip6; or")), "{text}");
+    }
     // In check mode, playbooks/replace_node.yml has not removed it.
     let replaced = ["-e", "etcd_deployment_type=kubeadm", "-e", "{replace_node: true, node: cp1}", "--check"];
     let (code, text) = play(folder.path(), "cp1 ip=10.0.0.9\ncp2 ip=10.0.0.2\n", playbook, &replaced);
@@ -855,32 +865,87 @@ fn node_that_moved_restarts_pods_of_daemon_sets_in_its_network() {
     assert!(code == Some(0) && text.contains("changed=0 "), "{text}");
 }
 
-/// A request that was granted for the address before does not end the wait for the one with the new address.
+/// Agents of networks would start again with the other one's old address.
 #[test]
-fn serving_certificate_of_a_node_that_moved_is_approved_again() {
+fn node_that_moved_restarts_pods_only_once_it_reports_both_addresses() {
     let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().display();
-    // The request with the new address appears at the second query.
     let script = format!(
-        "cd {at}; echo \"$@\" >> calls
-request() {{ openssl req -new -newkey rsa:2048 -nodes -keyout key -subj /O=system:nodes/CN=system:node:cp1 -addext subjectAltName=DNS:cp1,IP:$1 2>/dev/null | base64 -w 0; }}
+        "cd {}; echo \"$*\" >>calls
 case \"$*\" in
-*'get certificatesigningrequests'*)
-    echo \"csr-old system:node:cp1 $(request 10.0.0.9) Approved\"
-    if [ -e asked ]; then echo \"csr-new system:node:cp1 $(request 10.0.0.1) \"; fi; touch asked ;;
-esac"
+*'get node'*) if [ -e asked ]; then echo 10.0.0.1 fd97::1; else touch asked; echo 10.0.0.1 fd97::9; fi ;;
+*'get pods'*) echo kube-system proxy DaemonSet ;;
+esac",
+        folder.path().display()
     );
     program(folder.path(), "kubectl", &script);
     let playbook = "- hosts: cp1
   gather_facts: false
   tasks:
+    - ansible.builtin.import_role: {name: node, tasks_from: moved}
+";
+    let more = ["-e", &format!("bin_dir={}", folder.path().display()), "-e", "ipv6_stack=true"];
+    let hosts = "cp1 ip=10.0.0.1 ip6=FD97:0::1\ncp2 ip=10.0.0.2 ip6=fd97::2\n";
+    let (code, text) = play(folder.path(), hosts, playbook, &more);
+    assert_eq!(code, Some(0), "{text}");
+    let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
+    let asked = calls.lines().take_while(|call| !call.contains("delete pod")).filter(|call| call.contains("get node"));
+    assert_eq!(asked.count(), 2, "{calls}");
+}
+
+/// kubelet has requested the new one already, and would not miss it before it restarts.
+#[test]
+fn serving_certificate_of_a_node_that_moves_removed_only_while_kubelet_has_the_old_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: kubelet, tasks_from: moves}
+";
+    for (before, removed) in [("10.0.0.1,fd97::9", true), ("10.0.0.1,fd97::1", false)] {
+        let kept = format!("{{check_kept: {{stdout_lines: ['node {before}']}}}}");
+        let both = "{ipv6_stack: true, kubelet_rotate_server_certificates: true}";
+        let hosts = "cp1 ip=10.0.0.1 ip6=fd97::1\ncp2 ip=10.0.0.2 ip6=fd97::2\n";
+        let (code, text) = play(folder.path(), hosts, playbook, &["-e", &kept, "-e", both, "--check"]);
+        assert_eq!(code, Some(0), "{text}");
+        let (_, after) = text.split_once("Remove the serving certificate").unwrap();
+        assert_eq!(!after.contains("skipping: [cp1]"), removed, "{before}: {text}");
+    }
+}
+
+/// A request that was granted for the address before does not end the wait for the one with the new address. openssl
+/// prints addresses of IPv6 in another form than the inventory has them.
+#[test]
+fn serving_certificate_of_a_node_that_moved_is_approved_again() {
+    for (old, new, variables) in [
+        ("IP:10.0.0.9", "IP:10.0.0.1", "{}"),
+        ("IP:10.0.0.1,IP:fd97::9", "IP:10.0.0.1,IP:fd97::1", "{ipv6_stack: true}"),
+        ("IP:fd97::9", "IP:fd97::1", "{ipv4_stack: false, ipv6_stack: true}"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display();
+        // The request with the new address appears at the second query.
+        let script = format!(
+            "cd {at}; echo \"$@\" >> calls
+request() {{ openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key -subj /O=system:nodes/CN=system:node:cp1 -addext subjectAltName=DNS:cp1,$1 2>/dev/null | base64 -w 0; }}
+case \"$*\" in
+*'get certificatesigningrequests'*)
+    echo \"csr-old system:node:cp1 $(request {old}) Approved\"
+    if [ -e asked ]; then echo \"csr-new system:node:cp1 $(request {new}) \"; fi; touch asked ;;
+esac"
+        );
+        program(folder.path(), "kubectl", &script);
+        let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
     - ansible.builtin.import_role: {name: node, tasks_from: certificates}
 ";
-    let programs = format!("bin_dir={at}");
-    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &["-e", &programs]);
-    assert!(code == Some(0) && text.contains("changed=1 "), "{text}");
-    let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
-    assert!(calls.contains("certificate approve csr-new") && !calls.contains("approve csr-old"), "{calls}");
+        let programs = format!("bin_dir={at}");
+        let hosts = "cp1 ip=10.0.0.1 ip6=FD97:0::1\ncp2 ip=10.0.0.2 ip6=fd97::2\n";
+        let (code, text) = play(folder.path(), hosts, playbook, &["-e", &programs, "-e", variables]);
+        assert!(code == Some(0) && text.contains("changed=1 "), "{text}");
+        let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
+        assert!(calls.contains("certificate approve csr-new") && !calls.contains("approve csr-old"), "{calls}");
+    }
 }
 
 /// The record is a ConfigMap. The node is as the inventory has it, so only removals are calls.
