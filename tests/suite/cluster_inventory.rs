@@ -179,6 +179,11 @@ fn values_of_wrong_types_refused() {
     );
     refused(GROUPS, "containerd_debug_level=loud", "value of containerd_debug_level must be one of: ");
     refused(GROUPS, "etcd_peer_port=peer", "argument 'etcd_peer_port' is of type str");
+    refused(
+        GROUPS,
+        "metallb_enabled=y\nmetrics_server_enabled=False\nhelm_enabled=On",
+        "must be true or false, but have other values: metallb_enabled: y.",
+    );
 }
 
 #[test]
