@@ -92,7 +92,10 @@ fn cluster_at_the_release_has_nothing_due() {
     assert_eq!(names(&decided["due"]), [""; 0]);
     assert_eq!(names(&decided["findings"]), [""; 0]);
     assert_eq!(names(&decided["releases"]), [""; 0]);
-    assert!(decided["plan"][0].as_str().unwrap().starts_with("Nothing to upgrade node by node"), "{decided}");
+    assert!(
+        decided["plan"][0].as_str().unwrap().starts_with("No node and no member of etcd needs an upgrade"),
+        "{decided}"
+    );
 }
 
 #[test]
