@@ -20,7 +20,7 @@ pub(super) struct Arguments {
 enum Verb {
     /// Create the links: `ansible`, `ansible-playbook` and others
     ///
-    /// A file that is not such a link stays, and is an error.
+    /// A missing directory is created. A file that is not such a link stays, and is an error.
     Install(Place),
     /// Remove the links that lead to this program
     Remove(Place),
@@ -43,7 +43,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         if directory == beside { program.file_name().map_or(program.clone(), PathBuf::from) } else { program.clone() };
     let links: Vec<PathBuf> = ANSIBLE_NAMES.iter().map(|(name, ..)| directory.join(name)).collect();
     match arguments.verb {
-        Verb::Install(_) => install(&links, &target, &program)?,
+        Verb::Install(_) => {
+            std::fs::create_dir_all(directory).map_err(|error| failed("created", directory, &error))?;
+            install(&links, &target, &program)?;
+        }
         Verb::Remove(_) => remove(&links, &program)?,
     }
     Ok(0)

@@ -1,7 +1,6 @@
 # Ansible's names as links, which never replace a file of somebody else; man pages.
 program=$(readlink -f "$(command -v windlass)")
 named() { sed "s#$program#PROGRAM#"; }
-mkdir bin
 windlass links install bin | named
 bin/ansible-playbook --version | head -1
 windlass links install bin
