@@ -174,7 +174,7 @@ fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, share
     }
     if !options.resume_anyway {
         return Err(Error::usage(format!("the run {} cannot be resumed: {}", run.run, found.join("; ")))
-            .hint("run the playbook without --resume, or ignore the differences with --resume-anyway"));
+            .hint("run the playbook without --resume, or add --resume-anyway to ignore the differences"));
     }
     for difference in found {
         shared.warn(format!("Resuming the run {} although {difference}", run.run));

@@ -152,7 +152,7 @@ pub(crate) const CASES: &[Case] = &[
     case(
         "windlass playbook -i hosts gate.yml || touch open; echo '# changed' >> gate.yml; windlass playbook -i hosts gate.yml \
          --resume",
-        "run the playbook without --resume, or ignore the differences with --resume-anyway",
+        "run the playbook without --resume, or add --resume-anyway to ignore the differences",
         &["windlass playbook -i hosts gate.yml --resume --resume-anyway", "windlass playbook -i hosts gate.yml"],
     ),
     // Plans.
