@@ -48,6 +48,10 @@ pub(super) fn line(prompt: &str) -> std::io::Result<Option<String>> {
     error.flush()?;
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer)?;
+    if read == 0 {
+        // Ends the line of the prompt, for the message that follows.
+        error.write_all(b"\n")?;
+    }
     Ok((read > 0).then(|| answer.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
