@@ -73,7 +73,7 @@ struct Install {
     /// a Galaxy server
     #[arg(value_name = "SOURCE")]
     sources: Vec<String>,
-    /// Read roles from this requirements file
+    /// Read roles from this requirements file; `galaxy install` takes its collections too
     #[arg(short = 'r', long = "role-file", value_name = "FILE")]
     requirements: Option<PathBuf>,
     /// Reinstall roles that are already installed
@@ -101,11 +101,11 @@ struct Install {
     #[arg(long)]
     disable_gpg_verify: bool,
     #[command(flatten)]
-    signature_options: collection::SignatureOptions,
-    #[command(flatten)]
     places: Places,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    signature_options: collection::SignatureOptions,
 }
 
 #[derive(Debug, Args)]

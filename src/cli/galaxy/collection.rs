@@ -96,8 +96,6 @@ pub(super) struct Install {
     /// URL of a further signature of the collection, also `file://`; repeatable
     #[arg(long = "signature", value_name = "URL", conflicts_with = "requirements")]
     signatures: Vec<String>,
-    #[command(flatten)]
-    signature_options: SignatureOptions,
     /// Write versions and hashes to requirements.lock beside the requirements file
     #[arg(long, requires = "requirements")]
     lock: bool,
@@ -106,6 +104,8 @@ pub(super) struct Install {
     locked: bool,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    signature_options: SignatureOptions,
 }
 
 /// Directories of collections.
@@ -155,11 +155,11 @@ pub(super) struct Verify {
     #[arg(long = "signature", value_name = "URL", conflicts_with = "requirements")]
     signatures: Vec<String>,
     #[command(flatten)]
-    signature_options: SignatureOptions,
-    #[command(flatten)]
     places: Places,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    signature_options: SignatureOptions,
 }
 
 #[derive(Debug, Args)]
