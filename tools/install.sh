@@ -34,7 +34,7 @@ get() {
       elif command -v wget > /dev/null; then wget -q -O "$work/$1" "$release/$1"
       else fail 'curl or wget is needed to fetch a release'; fi ;;
     *) cp "$release/$1" "$work/$1" ;;
-  esac || fail "$release/$1 cannot be fetched"
+  esac || fail "$release/$1 cannot be fetched; set WINDLASS_RELEASE to the address or directory of a release"
 }
 
 get SHA256SUMS
