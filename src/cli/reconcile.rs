@@ -77,9 +77,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if arguments.pause || arguments.unpause {
         let user = std::env::var("USER").unwrap_or_default();
         store.pause(arguments.pause, &format!("{} {user}", time(seconds())))?;
-        return Ok(0);
     }
-    if arguments.status {
+    if arguments.pause || arguments.unpause || arguments.status {
         show(&store, &printer)?;
         return Ok(0);
     }
@@ -339,7 +338,10 @@ impl Reconciler {
             }
         };
         self.say(&format!("{state}; {next}"));
-        let shown = |finding: &Finding| format!("  {} {}: {}", finding.check, finding.host, finding.text);
+        let shown = |finding: &Finding| {
+            let host = if finding.host.is_empty() { String::new() } else { format!(" {}", finding.host) };
+            format!("  {}{host}: {}", finding.check, finding.text)
+        };
         let lines = findings.iter().map(shown).chain(tasks.iter().map(|task| format!("  would change {task}")));
         lines.take(SHOWN).for_each(|line| self.printer.line(&line, Color::Plain));
         let is_paused = self.store.paused().is_some();
