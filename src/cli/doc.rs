@@ -159,7 +159,7 @@ fn plugin_pages(arguments: &Arguments) -> Result<u8> {
     }
     let mut all = Map::new();
     for wanted in &arguments.names {
-        let Some(plugin) = plugins.iter().find(|plugin| plugin.is_called(wanted)) else {
+        let Some(plugin) = plugins::find(&plugins, wanted) else {
             not_found(wanted, did_you_mean(wanted, plugins.iter().map(|plugin| plugin.name.as_str())));
             continue;
         };

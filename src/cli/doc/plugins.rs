@@ -69,6 +69,12 @@ pub(super) fn of_type(kind: &str) -> Vec<Plugin> {
     plugins
 }
 
+/// The plugin of that name, rather than one that has it as another name.
+pub(super) fn find<'a>(plugins: &'a [Plugin], name: &str) -> Option<&'a Plugin> {
+    let own = format!("ansible.builtin.{name}");
+    plugins.iter().filter(|plugin| plugin.is_called(name)).min_by_key(|plugin| plugin.name != own)
+}
+
 /// Plugins for the names of one function. A plain name belongs to ansible.builtin. If one name has a collection, its
 /// plain names are only short forms.
 fn named(kind: &str, names: &[&'static str]) -> Vec<Plugin> {
@@ -160,6 +166,16 @@ mod tests {
                 assert!(!is_own || !plugin.summary.is_empty(), "{kind} {} has none", plugin.name);
             }
         }
+    }
+
+    #[test]
+    fn page_of_a_filter_with_two_names_has_the_given_one() {
+        let filters = of_type("filter");
+        for name in ["default", "d", "ansible.builtin.d"] {
+            let full = format!("ansible.builtin.{}", name.trim_start_matches("ansible.builtin."));
+            assert_eq!(find(&filters, name).map(|filter| filter.name.clone()), Some(full));
+        }
+        assert!(find(&filters, "nosuch").is_none());
     }
 
     #[test]
