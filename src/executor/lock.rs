@@ -108,8 +108,12 @@ impl Lock {
 
 /// Message shown while waiting for another run.
 pub(super) fn waiting(holder: &Holder, waited: u64, left: u64) -> String {
-    let so_far = if waited == 0 { String::new() } else { format!(" for {waited} s") };
-    format!("waiting{so_far} for the lock of this host, which is held by {holder}; giving up in {left} s")
+    // The remedy is shown once, not with every report of the wait.
+    let (so_far, remedy) = match waited {
+        0 => (String::new(), "; `--lock fail` would not wait"),
+        _ => (format!(" for {waited} s"), ""),
+    };
+    format!("waiting{so_far} for the lock of this host, which is held by {holder}; giving up in {left} s{remedy}")
 }
 
 /// Error for a host that stays locked.
