@@ -61,8 +61,9 @@ const DOCUMENTED: &[Row] = &[
     ),
     (
         "A host that does not answer",
-        "after 15 s, unreachable after 120 s",
+        "after 15 s, unreachable after 120 s; anew after the control machine itself was busy for 1 s",
         &[
+            ("src/executor/heartbeat.rs", "const LATE: Duration = Duration::from_secs(1);"),
             ("src/executor/heartbeat.rs", "Self::lost_after(Some(Duration::from_secs(120)))"),
             ("src/executor/heartbeat.rs", "let quiet = Duration::from_secs(15);"),
             ("src/settings/connect.rs", "\"heartbeat_timeout\", Duration::from_secs(120)"),
