@@ -6,13 +6,14 @@
 //! over a [`connection`]. [`output`] displays events; [`planned`] collects those of a check run into a plan.
 //! [`report`] describes recorded runs. [`lint`] checks a project without a run, and [`lsp`] does so for editors.
 //!
-//! [`serve`] shows runs and inventories as pages. [`reconcile`] and [`bundle`] work above runs: they start playbooks
+//! [`serve`] shows runs and inventories as pages. [`reconcile`], [`bundle`] and `engine` work above runs: they start playbooks
 //! as runs of their own.
 
 pub mod action;
 pub mod bundle;
 pub mod cli;
 pub mod connection;
+mod engine;
 pub mod error;
 pub mod executor;
 pub mod foreign;

@@ -5,6 +5,7 @@ mod choice;
 mod code;
 mod config;
 mod connect;
+mod engine;
 mod facts;
 mod inventory;
 mod journal;
@@ -25,6 +26,7 @@ pub use choice::{PendingHandlers, Progress, Show};
 pub use code::CodeSettings;
 pub use config::{Config, Origin};
 pub use connect::{BecomeSettings, ConnectSettings};
+pub use engine::EngineSettings;
 pub use facts::{FactCaching, FactSettings};
 pub use inventory::{InventorySettings, VaultSettings};
 pub use journal::{JournalSettings, LockSettings};
@@ -94,6 +96,8 @@ pub struct Settings {
     pub stream: bool,
     /// Number of processes of a run; 0 and 1 are one.
     pub shards: u16,
+    /// Runs in a cluster.
+    pub engine: EngineSettings,
     /// Default time limit of tasks, in seconds; 0 means none.
     pub task_timeout: u64,
     /// Time limit for programs on the controller: lookups, inventory scripts and Python plugins. `None` means no limit.
@@ -174,6 +178,7 @@ impl Settings {
             strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
             stream: config.bool("stream")?.unwrap_or(true),
             shards: config.number("shards")?.unwrap_or(1),
+            engine: EngineSettings::from_config(config),
             task_timeout: config.number("task_timeout")?.unwrap_or(0),
             command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
             poll_interval: config.number("poll_interval")?.unwrap_or(15),

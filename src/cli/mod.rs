@@ -9,6 +9,7 @@ mod config;
 mod console;
 mod doc;
 mod doctor;
+mod engine;
 mod explain;
 mod fleet;
 mod form;
@@ -45,6 +46,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use windlass_template::Compat;
 
+use crate::engine::Place;
 use crate::error::{Error, Result};
 use crate::output::{Color, Printer, Secrets};
 use crate::settings::{Config, Settings};
@@ -80,6 +82,8 @@ enum Verb {
     Reconcile(Box<reconcile::Arguments>),
     /// Run a command for several clusters, each with its own inventory
     Fleet(fleet::Arguments),
+    /// Show, follow, cancel and remove runs in a Kubernetes cluster
+    Engine(engine::Arguments),
     /// List recorded runs; show, compare, repeat and remove them
     Runs(runs::Arguments),
     /// Write a report of a recorded run
@@ -127,6 +131,18 @@ enum Verb {
     Guard {
         /// Process id of the controller or the executor
         owner: String,
+    },
+    /// Run a pod of `windlass playbook --engine kubernetes`
+    #[command(name = "__engine", hide = true)]
+    EnginePod {
+        /// Id of the run
+        run: String,
+        /// Namespace of the run
+        namespace: String,
+        /// Folder for everything that the run writes
+        work: PathBuf,
+        /// Folder of the mounted project
+        input: PathBuf,
     },
     /// Relay a program's SSH command over a connection of a running `windlass`
     #[command(name = "__relay", hide = true)]
@@ -247,6 +263,7 @@ fn run(verb: Verb) -> Result<u8> {
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Reconcile(arguments) => reconcile::run(*arguments),
         Verb::Fleet(arguments) => fleet::run(arguments),
+        Verb::Engine(arguments) => engine::run(arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Serve(arguments) => serve::run(&arguments),
@@ -265,6 +282,7 @@ fn run(verb: Verb) -> Result<u8> {
         Verb::Man(arguments) => man::run(&arguments),
         Verb::Links(arguments) => links::run(&arguments),
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
+        Verb::EnginePod { run, namespace, work, input } => engine::run_in_pod(Place { run, namespace, work, input }),
         Verb::Relay { words } => crate::connection::relay::run(&words),
         Verb::Guard { owner } => {
             windlass_guard::run(&owner);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::engine::EngineOptions;
 use super::journal::{self, JournalOptions};
 use super::options::{Inputs, TaskOptions};
 use super::session::{Session, block_on};
@@ -51,7 +52,8 @@ pub(super) struct Selection {
   windlass playbook -i hosts.yml site.yml                   # run a playbook
   windlass playbook -i hosts.yml site.yml --check --diff    # predict and show changes
   windlass playbook -i hosts.yml site.yml -l web -t config  # only some hosts and tasks
-  windlass playbook -i hosts.yml site.yml --resume          # continue a failed run")]
+  windlass playbook -i hosts.yml site.yml --resume          # continue a failed run
+  windlass playbook -i hosts.yml site.yml --engine kubernetes # run in a pod of a cluster")]
 pub(super) struct Arguments {
     /// Playbooks to run in order
     #[arg(required_unless_present = "resume", value_name = "PLAYBOOK")]
@@ -116,6 +118,8 @@ pub(super) struct Arguments {
     form: bool,
     #[command(flatten)]
     journal: JournalOptions,
+    #[command(flatten)]
+    engine: EngineOptions,
 }
 
 impl Arguments {
@@ -129,6 +133,12 @@ impl Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if let Some(file) = arguments.plan {
         return super::plan::to_file(arguments.playbooks, arguments.selection, arguments.ssh_options, file);
+    }
+    arguments.engine.check()?;
+    if arguments.engine.is_kubernetes() {
+        let mut settings = Settings::from_config(&Config::find()?)?;
+        settings.shards = arguments.shards.unwrap_or(settings.shards);
+        return arguments.engine.start(&settings);
     }
     // Read first: a password program inherits standard input.
     let form = arguments.form.then(super::form::read).transpose()?;

@@ -223,7 +223,8 @@ pub(super) fn is_of_plan(mut arguments: impl Iterator<Item: AsRef<str>>) -> bool
     arguments.nth(1).is_some_and(|verb| matches!(verb.as_ref(), "apply" | "plan"))
 }
 
-fn shown_arguments(arguments: impl Iterator<Item = String>, secrets: &Secrets) -> Vec<String> {
+/// A command line without the values of its variables and without secrets.
+pub(crate) fn shown_arguments(arguments: impl Iterator<Item = String>, secrets: &Secrets) -> Vec<String> {
     let mut hide_next = false;
     let mut shown = Vec::new();
     for argument in arguments {

@@ -31,8 +31,13 @@ pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> R
 
 /// Whether the run has neither ended nor begun a task. If it was killed, its journal may lack some of its inputs.
 fn did_nothing(journal: &Journal) -> bool {
+    journal.end.is_none() && !has_begun(journal)
+}
+
+/// Whether the run has begun a task.
+pub(crate) fn has_begun(journal: &Journal) -> bool {
     let is_of_task = |record: &Record| matches!(record, Record::Sent(_) | Record::Item(_) | Record::Done(_));
-    journal.end.is_none() && !journal.records.iter().any(is_of_task)
+    journal.records.iter().any(is_of_task)
 }
 
 fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {

@@ -91,6 +91,12 @@ impl State {
         self.root.join("runs")
     }
 
+    /// Directory of journals, which is created.
+    pub(crate) fn runs_folder(&self) -> Result<PathBuf> {
+        self.prepare()?;
+        Ok(self.runs_dir())
+    }
+
     /// Path of a project's ledger of handlers.
     pub(super) fn ledger_file(&self, project: &str) -> PathBuf {
         self.root.join("handlers").join(format!("{project}.jsonl"))
@@ -115,11 +121,7 @@ impl State {
     /// Creates the journal of a new run, locked while it is open.
     pub(super) fn create(&self, project: &str) -> Result<(RunFile, File)> {
         self.prepare()?;
-        let mut bytes = [0; 2];
-        let _ = getrandom::fill(&mut bytes);
-        let random: String = hex::encode(bytes).chars().take(3).collect();
-        // UTC with milliseconds, so that names sort in the order of runs.
-        let run = format!("{}{random}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%3f"));
+        let run = new_run();
         let path = self.runs_dir().join(format!("{run}.{project}.jsonl"));
         let fail =
             |error: std::io::Error| Error::new(format!("the journal {} cannot be created: {error}", path.display()));
@@ -141,6 +143,14 @@ impl State {
         runs.sort_by(|a, b| a.path.cmp(&b.path));
         runs
     }
+}
+
+/// Id of a new run: UTC with milliseconds, so that ids sort in the order of runs.
+pub(crate) fn new_run() -> String {
+    let mut bytes = [0; 2];
+    let _ = getrandom::fill(&mut bytes);
+    let random: String = hex::encode(bytes).chars().take(3).collect();
+    format!("{}{random}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%3f"))
 }
 
 /// Creates a directory with access for its owner only. Fails if it is not this user's.

@@ -122,6 +122,8 @@ const OTHERS: &[(&str, Places)] = &[
         (&["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"], &[("defaults", "interpreter_python_fallback")]),
     ),
     ("command_timeout", (&["WINDLASS_COMMAND_TIMEOUT"], &[("windlass", "command_timeout")])),
+    ("engine_image", (&["WINDLASS_ENGINE_IMAGE"], &[("windlass", "engine_image")])),
+    ("engine_namespace", (&["WINDLASS_ENGINE_NAMESPACE"], &[("windlass", "engine_namespace")])),
     ("failures", (&["WINDLASS_FAILURES"], &[("windlass", "failures")])),
     ("progress", (&["WINDLASS_PROGRESS"], &[("windlass", "progress")])),
     ("show", (&["WINDLASS_SHOW"], &[("windlass", "show")])),

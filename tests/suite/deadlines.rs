@@ -60,6 +60,33 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
+        "A request of a run in a cluster",
+        "10 s",
+        &[("src/engine/mod.rs", "const REQUEST: Duration = Duration::from_secs(10);")],
+    ),
+    (
+        "Looks of the client and of the pod of such a run",
+        "1 s apart; segments up to 30 s apart",
+        &[
+            ("src/engine/mod.rs", "const LOOK: Duration = Duration::from_secs(1);"),
+            ("src/engine/pod.rs", "const SLOWEST: Duration = Duration::from_secs(30);"),
+        ],
+    ),
+    (
+        "Lease of such a run",
+        "5 s; 15 s; 30 s",
+        &[
+            ("src/engine/mod.rs", "const RENEW: Duration = Duration::from_secs(5);"),
+            ("src/engine/mod.rs", "const GIVE_UP: Duration = Duration::from_secs(15);"),
+            ("src/engine/mod.rs", "const EXPIRE: Duration = Duration::from_secs(30);"),
+        ],
+    ),
+    (
+        "End of such a run that is stopped",
+        "10 s",
+        &[("src/engine/mod.rs", "const STOP: Duration = Duration::from_secs(10);")],
+    ),
+    (
         "A host that does not answer",
         "after 15 s, unreachable after 120 s; anew after the control machine itself was busy for 1 s",
         &[

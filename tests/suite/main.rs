@@ -49,6 +49,7 @@ mod deadlines;
 mod docs;
 mod during_a_run;
 mod endings;
+mod engine;
 mod errors;
 mod exec_connections;
 mod executor;

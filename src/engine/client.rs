@@ -1,0 +1,143 @@
+//! The client's side: starts, lists, cancels and deletes runs.
+
+use serde_json::json;
+
+use super::cluster::{CONFIG_MAP, JOB, NAMESPACE, Namespace};
+use super::project::{Input, Packed};
+use super::{COMMAND, COMMAND_LINE, MANAGED, RUN, name_of, objects};
+use crate::error::{Error, Result};
+use crate::journal::{looks_like_run, new_run};
+
+/// Runs in one namespace.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(super) namespace: Namespace,
+}
+
+/// A run to start.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// Image with `windlass` as its entry point.
+    pub(crate) image: String,
+    /// Command line after the program's name. It may hold secrets, so it is one itself.
+    pub(crate) words: Vec<String>,
+    /// The same without secrets, to be shown.
+    pub(crate) shown: String,
+    /// Number of processes, for which the pod requests processors and memory.
+    pub(crate) shards: u16,
+    /// Files that the command line names and the project does not contain.
+    pub(crate) inputs: Vec<Input>,
+}
+
+/// A run in a list.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) run: String,
+    pub(crate) created: String,
+    /// `running`, `waiting`, the exit code of a run that has ended, or why no pod runs it any more.
+    pub(crate) state: String,
+    pub(crate) command: String,
+}
+
+impl Client {
+    /// Runs in the namespace with this name.
+    pub(crate) fn new(namespace: &str) -> Client {
+        Client { namespace: Namespace::new(namespace) }
+    }
+
+    /// Creates the objects of a run of the project in a folder, and returns its id. Deletes them again if one is
+    /// refused.
+    pub(crate) fn start(&self, folder: &std::path::Path, mut request: Request) -> Result<String> {
+        let words = serde_json::to_vec(&request.words).map_err(|error| Error::new(error.to_string()))?;
+        request.inputs.push(Input { name: COMMAND_LINE.to_owned(), bytes: words });
+        let packed = Packed::of(folder, std::mem::take(&mut request.inputs))?;
+        let run = new_run();
+        self.ensure_namespace()?;
+        for object in objects::of_run(&self.namespace, &run, &request, &packed) {
+            if let Err(error) = self.namespace.apply(&object) {
+                let _ = self.namespace.delete_run(&run);
+                return Err(error);
+            }
+        }
+        Ok(run)
+    }
+
+    /// Creates the namespace if it does not exist. Pods there may have no more rights than those of runs have.
+    fn ensure_namespace(&self) -> Result<()> {
+        // Whoever may only work inside the namespace cannot read it.
+        if !matches!(self.namespace.get(NAMESPACE, self.namespace.name()), Ok(None)) {
+            return Ok(());
+        }
+        let labels = json!({ MANAGED.0: MANAGED.1, "pod-security.kubernetes.io/enforce": "restricted" });
+        let metadata = json!({ "name": self.namespace.name(), "labels": labels });
+        let (version, kind) = NAMESPACE;
+        self.namespace.apply(&json!({ "apiVersion": version, "kind": kind, "metadata": metadata })).map(drop)
+    }
+
+    /// All runs, oldest first.
+    pub(crate) fn list(&self) -> Result<Vec<Listed>> {
+        let ours = format!("{}={}", MANAGED.0, MANAGED.1);
+        let jobs = self.namespace.list(JOB, &[ours, RUN.to_owned()])?;
+        let mut runs = Vec::new();
+        for job in jobs {
+            let run = job["metadata"]["labels"][RUN].as_str().unwrap_or_default().to_owned();
+            if !looks_like_run(&run) {
+                continue;
+            }
+            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let state = match self.exit_code(&run)? {
+                Some((code, _)) => format!("exit code {code}"),
+                None if super::follow::given_up(&job).is_some() => "given up".to_owned(),
+                None if job["status"]["active"].as_u64().unwrap_or(0) > 0 => "running".to_owned(),
+                None => "waiting".to_owned(),
+            };
+            let command = text(&job["metadata"]["annotations"][COMMAND]);
+            runs.push(Listed { run, created: text(&job["metadata"]["creationTimestamp"]), state, command });
+        }
+        runs.sort_by(|one, other| one.run.cmp(&other.run));
+        Ok(runs)
+    }
+
+    /// Exit code and number of segments of a run that has ended.
+    pub(super) fn exit_code(&self, run: &str) -> Result<Option<(u8, u32)>> {
+        let Some(end) = self.namespace.get(CONFIG_MAP, &objects::end_name(run))? else { return Ok(None) };
+        let number = |key: &str| end["data"][key].as_str().and_then(|text| text.parse::<u32>().ok());
+        let code = number("code").and_then(|code| u8::try_from(code).ok());
+        let end = code.zip(number("segments"));
+        end.map(Some).ok_or_else(|| Error::new(format!("the ConfigMap {} has no exit code", objects::end_name(run))))
+    }
+
+    /// Fails if there is no run with this id.
+    pub(crate) fn find(&self, run: &str) -> Result<()> {
+        let found = looks_like_run(run) && self.namespace.get(JOB, &name_of(run))?.is_some();
+        if found {
+            return Ok(());
+        }
+        let message = format!("there is no run `{run}` in the namespace `{}`", self.namespace.name());
+        Err(Error::usage(message).hint("`windlass engine list` lists the runs"))
+    }
+
+    /// Asks the pod of a run to stop it as Ctrl-C does.
+    pub(crate) fn cancel(&self, run: &str) -> Result<()> {
+        self.namespace.put(&objects::cancel(&self.namespace, run)).map(drop)
+    }
+
+    /// Deletes a run. Its pod stops what runs on the hosts.
+    pub(crate) fn delete(&self, run: &str) -> Result<()> {
+        self.namespace.delete_run(run)
+    }
+
+    /// Deletes the namespace with all its runs.
+    pub(crate) fn uninstall(&self) -> Result<()> {
+        let found = self.namespace.get(NAMESPACE, self.namespace.name())?;
+        match found {
+            Some(found) if found["metadata"]["labels"][MANAGED.0] == MANAGED.1 => self.namespace.delete(),
+            Some(_) => Err(Error::usage(format!(
+                "Windlass has not created the namespace `{}`, so it does not delete it",
+                self.namespace.name()
+            ))
+            .hint("`windlass engine delete RUN` deletes one run")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The Lease of a run: the pod that holds it runs the playbook, and no other does.
+//!
+//! A challenger waits until it has seen the lease unchanged for [`EXPIRE`] by its own clock, so clocks of nodes need not
+//! agree. The holder stops its run [`GIVE_UP`] after the start of its last successful renewal.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::cluster::{LEASE, Namespace};
+use super::{EXPIRE, GIVE_UP, LOOK, RENEW, name_of};
+use crate::error::Result;
+
+/// A lease that this pod holds.
+#[derive(Debug)]
+pub(super) struct Held {
+    namespace: Namespace,
+    run: String,
+    holder: String,
+    /// Version of the object that this pod wrote last. Another version is the work of another pod.
+    version: Value,
+    /// Start of the last successful renewal.
+    renewed: Instant,
+}
+
+impl Held {
+    /// Waits until no other pod holds the lease, and takes it.
+    pub(super) async fn take(namespace: &Namespace, run: &str, holder: &str) -> Held {
+        let mut seen: Option<(Value, Instant)> = None;
+        loop {
+            let name = name_of(run);
+            // While the server does not answer, or the run is being deleted, nothing can start.
+            if let Ok(Some(lease)) = namespace.request(move |namespace| namespace.get(LEASE, &name)).await {
+                let version = lease["metadata"]["resourceVersion"].clone();
+                let since = match &seen {
+                    Some((known, since)) if *known == version => *since,
+                    _ => Instant::now(),
+                };
+                let is_free = lease["spec"]["holderIdentity"].as_str().is_none_or(|other| other == holder);
+                if is_free || since.elapsed() >= EXPIRE {
+                    let mut held = Held {
+                        namespace: namespace.clone(),
+                        run: run.to_owned(),
+                        holder: holder.to_owned(),
+                        version: version.clone(),
+                        renewed: Instant::now(),
+                    };
+                    if held.renew().await.is_ok() {
+                        return held;
+                    }
+                }
+                seen = Some((version, since));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Renews the lease until it is lost: to another pod, or because the server has not answered for [`GIVE_UP`].
+    pub(super) async fn keep(mut self) {
+        loop {
+            tokio::time::sleep(RENEW).await;
+            if self.renew().await.is_err() && (self.renewed.elapsed() >= GIVE_UP || self.is_taken().await) {
+                return;
+            }
+        }
+    }
+
+    async fn is_taken(&self) -> bool {
+        let name = name_of(&self.run);
+        match self.namespace.request(move |namespace| namespace.get(LEASE, &name)).await {
+            Ok(lease) => lease.is_none_or(|lease| lease["spec"]["holderIdentity"] != self.holder.as_str()),
+            Err(_) => false,
+        }
+    }
+
+    /// Writes the lease again. Fails if another pod has taken it, or the server does not answer.
+    async fn renew(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        let spec = json!({
+            "holderIdentity": self.holder,
+            "leaseDurationSeconds": EXPIRE.as_secs(),
+            "renewTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+        });
+        let rest = json!({ "spec": spec, "resourceVersion": self.version });
+        let object = self.namespace.object(LEASE, &name_of(&self.run), &self.run, rest);
+        let written = self.namespace.request(move |namespace| namespace.put(&object)).await?;
+        self.version = written["metadata"]["resourceVersion"].clone();
+        self.renewed = begun;
+        Ok(())
+    }
+}

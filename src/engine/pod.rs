@@ -1,0 +1,344 @@
+//! The pod's side: runs the command line on the unpacked project, and stores what it writes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::process::{Child, Command};
+
+use super::cluster::{CONFIG_MAP, Namespace};
+use super::lease::Held;
+use super::project::{self, PLACE};
+use super::segment::{PART, Segment, TOTAL};
+use super::{COMMAND_LINE, LOOK, RENEW, STOP, objects};
+use crate::error::{Error, Result};
+use crate::journal::{RunFile, State, has_begun, read_file};
+
+/// Greatest interval between two segments. Young runs store more often, so that their client sees them at once.
+const SLOWEST: Duration = Duration::from_secs(30);
+/// Part of the age of a run that passes between two segments: a run of hours has some hundred of them.
+const SHARE: u32 = 100;
+/// Last line of an output that is too long.
+const TOO_LONG: &[u8] =
+    b"\n[WARNING]: The run has written more than 64 MiB. It goes on, but its output and journal end here.\n";
+
+/// A pod of a run.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Id of the run.
+    pub(crate) run: String,
+    /// Namespace of the run.
+    pub(crate) namespace: String,
+    /// Folder for everything that the run writes.
+    pub(crate) work: PathBuf,
+    /// Folder of the mounted project.
+    pub(crate) input: PathBuf,
+}
+
+/// Reason to stop a run before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// The user cancels it.
+    Cancelled,
+    /// Another pod may run it.
+    Lost,
+    /// This pod ends; another one resumes the run.
+    Ended,
+}
+
+/// Runs the command line unless the run has ended already. `ended` is ready once the pod has to end.
+///
+/// # Errors
+///
+/// If the run has to be resumed in another pod, or the project cannot be unpacked.
+pub(crate) async fn run(place: Place, ended: impl Future<Output = ()>) -> Result<()> {
+    let namespace = Namespace::new(&place.namespace);
+    let holder = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let held = Held::take(&namespace, &place.run, &holder).await;
+    let (project, inputs) = (place.work.join("project"), place.work.join("inputs"));
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_else(|| place.work.join("home"));
+    project::unpack(&place.input, &project, &inputs, &home)?;
+    let mut store = Store::of(namespace, &place).await?;
+    let lease = tokio::spawn(held.keep());
+    let code = match store.former()? {
+        Former::Ended(code) => code,
+        former => {
+            let child = start(&place, &project, command_line(&inputs)?, former)?;
+            attend(child, &mut store, lease, ended).await?
+        }
+    };
+    store.finish(code).await
+}
+
+/// Words of the command line, with the paths of the inputs.
+fn command_line(inputs: &Path) -> Result<Vec<String>> {
+    let text = windlass_bounds::read_up_to(inputs.join(COMMAND_LINE), 1 << 20).unwrap_or_default();
+    let words: Vec<String> = serde_json::from_slice(&text)
+        .map_err(|error| Error::new(format!("the command line of the run cannot be read: {error}")))?;
+    Ok(words.iter().map(|word| word.replace(PLACE, &format!("{}/", inputs.display()))).collect())
+}
+
+/// Starts the command line.
+fn start(place: &Place, project: &Path, mut words: Vec<String>, former: Former) -> Result<Child> {
+    let fail = |error: std::io::Error| Error::new(format!("the run cannot be started: {error}"));
+    if let Former::Begun(run) = former {
+        words.extend(["--resume".to_owned(), run]);
+    }
+    let output = File::options().create(true).append(true).open(place.work.join("output")).map_err(fail)?;
+    let mut command = Command::new(crate::own_program::own_program().map_err(fail)?);
+    command.args(words).current_dir(project).stdin(Stdio::null());
+    command.stdout(output.try_clone().map_err(fail)?).stderr(output).kill_on_drop(true);
+    command.env("WINDLASS_JOURNAL_DIR", place.work.join("state"));
+    // Nobody can answer here.
+    command.env("WINDLASS_PENDING_HANDLERS", "run").env("NO_COLOR", "1");
+    command.spawn().map_err(fail)
+}
+
+/// Stores what the run writes until it ends, and returns its exit code.
+async fn attend(
+    mut child: Child,
+    store: &mut Store,
+    mut lease: tokio::task::JoinHandle<()>,
+    ended: impl Future<Output = ()>,
+) -> Result<u8> {
+    let mut ended = std::pin::pin!(ended);
+    let mut looked = Instant::now();
+    let stop = loop {
+        tokio::select! {
+            status = child.wait() => return code_of(status),
+            _ = &mut lease => break Stop::Lost,
+            () = &mut ended => break Stop::Ended,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        store.look().await;
+        if looked.elapsed() >= RENEW {
+            looked = Instant::now();
+            if store.is_cancelled().await {
+                break Stop::Cancelled;
+            }
+        }
+    };
+    let signal = if stop == Stop::Cancelled { Signal::INT } else { Signal::TERM };
+    if let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
+        let _ = kill_process(pid, signal);
+    }
+    let status = match tokio::time::timeout(STOP, child.wait()).await {
+        Ok(status) => status,
+        Err(_) => {
+            let _ = child.start_kill();
+            child.wait().await
+        }
+    };
+    match stop {
+        Stop::Cancelled => code_of(status),
+        // Another pod may store segments by now.
+        Stop::Lost => Err(Error::new("the lease is lost: another pod resumes the run")),
+        Stop::Ended => {
+            store.all().await;
+            Err(Error::new("the pod has to end: another one resumes the run"))
+        }
+    }
+}
+
+fn code_of(status: std::io::Result<ExitStatus>) -> Result<u8> {
+    let status = status.map_err(|error| Error::new(format!("the end of the run is unknown: {error}")))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    // A signal of the system, such as that for too much memory, says nothing about the hosts.
+    code.ok_or_else(|| Error::new(format!("the run was killed ({status}): another pod resumes it")))
+}
+
+/// State in which earlier pods have left the run.
+enum Former {
+    /// No task has begun.
+    Nothing,
+    /// The run with this id has begun a task, and can be resumed.
+    Begun(String),
+    /// The run has ended, but its exit code was not stored.
+    Ended(u8),
+}
+
+/// The segments of a run.
+struct Store {
+    namespace: Namespace,
+    run: String,
+    work: PathBuf,
+    /// Number of the last segment.
+    number: u32,
+    /// Bytes of all segments.
+    total: u64,
+    /// Bytes of this pod's output, and of each journal, that are stored.
+    output: u64,
+    journals: BTreeMap<String, u64>,
+    begun: Instant,
+    last: Instant,
+    /// A segment that the server has not confirmed. It is sent again as it was, since it may have arrived.
+    pending: Option<Value>,
+}
+
+impl Store {
+    /// Reads the segments of earlier pods, and restores the journals from them.
+    async fn of(namespace: Namespace, place: &Place) -> Result<Store> {
+        let state = State::at(&place.work.join("state"));
+        let folder = state.runs_folder()?;
+        let fail = |error: std::io::Error| Error::new(format!("the journal cannot be restored: {error}"));
+        let now = Instant::now();
+        let mut store = Store {
+            namespace,
+            run: place.run.clone(),
+            work: place.work.clone(),
+            number: 0,
+            total: 0,
+            output: 0,
+            journals: BTreeMap::new(),
+            begun: now,
+            last: now,
+            pending: None,
+        };
+        while let Some(object) = store.read(Segment::name(&place.run, store.number + 1)).await {
+            let segment = Segment::of(&object)?;
+            store.count(&segment);
+            if let Some((file, bytes)) = segment.journal {
+                let mut options = File::options();
+                let mut journal = options.create(true).append(true).open(folder.join(&file)).map_err(fail)?;
+                journal.write_all(&bytes).map_err(fail)?;
+                *store.journals.entry(file).or_default() += bytes.len() as u64;
+            }
+        }
+        // The output of a pod that was started again on its node is stored as far as it goes.
+        let _ = fs::remove_file(place.work.join("output"));
+        Ok(store)
+    }
+
+    /// An object, once the server answers.
+    async fn read(&self, name: String) -> Option<Value> {
+        loop {
+            let name = name.clone();
+            if let Ok(found) = self.namespace.request(move |namespace| namespace.get(CONFIG_MAP, &name)).await {
+                return found;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn count(&mut self, segment: &Segment) {
+        self.number += 1;
+        let journal = segment.journal.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        self.total += (segment.output.len() + journal) as u64;
+    }
+
+    fn state(&self) -> State {
+        State::at(&self.work.join("state"))
+    }
+
+    /// How earlier pods have left the run.
+    fn former(&self) -> Result<Former> {
+        if self.total >= TOTAL {
+            return Err(Error::new("the journal is incomplete, so the run cannot be resumed"));
+        }
+        for file in self.state().runs().into_iter().rev().filter(|file| !file.is_empty()) {
+            let journal = read_file(&file.path)?;
+            match &journal.end {
+                Some(end) if !crate::cli::is_signal(end.code) => return Ok(Former::Ended(end.code)),
+                _ if has_begun(&journal) => return Ok(Former::Begun(file.run)),
+                _ => {}
+            }
+        }
+        Ok(Former::Nothing)
+    }
+
+    async fn is_cancelled(&self) -> bool {
+        let name = objects::cancel_name(&self.run);
+        let found = self.namespace.request(move |namespace| namespace.get(CONFIG_MAP, &name)).await;
+        matches!(found, Ok(Some(_)))
+    }
+
+    /// Stores a segment if one is due.
+    async fn look(&mut self) {
+        let interval = (self.begun.elapsed() / SHARE).clamp(LOOK, SLOWEST);
+        if self.last.elapsed() >= interval {
+            let _ = self.one().await;
+        }
+    }
+
+    /// Stores everything, for as long as the server takes.
+    async fn all(&mut self) {
+        while self.one().await != Ok(false) {}
+    }
+
+    /// Stores the next segment. Returns whether there was one; an error if the server did not confirm it.
+    async fn one(&mut self) -> Result<bool, ()> {
+        self.last = Instant::now();
+        if self.pending.is_none() {
+            let Some(segment) = self.next() else { return Ok(false) };
+            self.pending = Some(segment.object(&self.namespace, &self.run, self.number + 1));
+            self.count(&segment);
+        }
+        let Some(object) = self.pending.clone() else { return Ok(false) };
+        match self.namespace.request(move |namespace| namespace.put(&object)).await {
+            Ok(_) => {
+                self.pending = None;
+                Ok(true)
+            }
+            Err(_) => {
+                tokio::time::sleep(LOOK).await;
+                Err(())
+            }
+        }
+    }
+
+    /// Reads the next piece of the output and of one journal.
+    fn next(&mut self) -> Option<Segment> {
+        if self.total >= TOTAL {
+            return None;
+        }
+        let mut output = piece(&self.work.join("output"), self.output);
+        self.output += output.len() as u64;
+        let mut journal = None;
+        for RunFile { path, .. } in self.state().runs() {
+            let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
+            let stored = self.journals.entry(name.clone()).or_default();
+            let bytes = piece(&path, *stored);
+            if !bytes.is_empty() {
+                *stored += bytes.len() as u64;
+                journal = Some((name, bytes));
+                break;
+            }
+        }
+        let size = output.len() + journal.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        if self.total + size as u64 >= TOTAL {
+            output.truncate(PART - TOO_LONG.len());
+            output.extend_from_slice(TOO_LONG);
+            self.total = TOTAL;
+        }
+        (size > 0).then_some(Segment { output, journal })
+    }
+
+    /// Stores the rest, and the exit code.
+    async fn finish(&mut self, code: u8) -> Result<()> {
+        self.all().await;
+        let end = objects::end(&self.namespace, &self.run, code, self.number);
+        loop {
+            let end = end.clone();
+            if self.namespace.request(move |namespace| namespace.put(&end)).await.is_ok() {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// Bytes of a file from this offset on, as many as a segment takes. A file that is missing has none.
+fn piece(path: &Path, from: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Ok(mut file) = File::open(path)
+        && file.seek(SeekFrom::Start(from)).is_ok()
+    {
+        let _ = file.take(PART as u64).read_to_end(&mut bytes);
+    }
+    bytes
+}

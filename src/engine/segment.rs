@@ -1,0 +1,99 @@
+//! Segments: numbered pieces of the output and the journal of a run, each a ConfigMap.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use super::cluster::{CONFIG_MAP, Namespace};
+use super::{JOURNAL, name_of};
+use crate::error::{Error, Result};
+use crate::journal::looks_like_run;
+
+/// Maximum size of each part of a segment, in bytes. The server admits 1 MiB for both.
+pub(super) const PART: usize = 448 << 10;
+/// Maximum size of what a run stores, in bytes.
+pub(super) const TOTAL: u64 = 64 << 20;
+
+const OUTPUT_KEY: &str = "output";
+const JOURNAL_KEY: &str = "journal";
+
+/// A piece of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// Bytes that continue the output.
+    pub(super) output: Vec<u8>,
+    /// Bytes that continue a journal, and its file name.
+    pub(super) journal: Option<(String, Vec<u8>)>,
+}
+
+impl Segment {
+    /// Name of the object with this number, from 1.
+    pub(super) fn name(run: &str, number: u32) -> String {
+        format!("{}-{number:06}", name_of(run))
+    }
+
+    pub(super) fn object(&self, namespace: &Namespace, run: &str, number: u32) -> Value {
+        let mut data = json!({});
+        if !self.output.is_empty() {
+            data[OUTPUT_KEY] = BASE64_STANDARD.encode(&self.output).into();
+        }
+        let mut rest = json!({ "immutable": true });
+        if let Some((file, bytes)) = &self.journal {
+            data[JOURNAL_KEY] = BASE64_STANDARD.encode(bytes).into();
+            rest["annotations"] = json!({ JOURNAL: file });
+        }
+        rest["binaryData"] = data;
+        namespace.object(CONFIG_MAP, &Segment::name(run, number), run, rest)
+    }
+
+    /// Reads an object, as data that anybody in its namespace may have written.
+    pub(super) fn of(object: &Value) -> Result<Segment> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let part = |key: &str| -> Result<Vec<u8>> {
+            let text = object["binaryData"][key].as_str().unwrap_or_default();
+            let bytes = BASE64_STANDARD.decode(text).ok().filter(|bytes| bytes.len() <= PART);
+            bytes.ok_or_else(|| Error::new(format!("the ConfigMap {name} is not a segment of a run: {key}")))
+        };
+        let (output, bytes) = (part(OUTPUT_KEY)?, part(JOURNAL_KEY)?);
+        let journal = match object["metadata"]["annotations"][JOURNAL].as_str() {
+            None => None,
+            Some(file) if is_journal(file) => Some((file.to_owned(), bytes)),
+            Some(_) => return Err(Error::new(format!("the ConfigMap {name} names no journal"))),
+        };
+        Ok(Segment { output, journal })
+    }
+}
+
+/// Whether a file name is that of a journal: `RUN.PROJECT.jsonl`.
+pub(super) fn is_journal(file: &str) -> bool {
+    let parts = file.strip_suffix(".jsonl").and_then(|name| name.split_once('.'));
+    parts.is_some_and(|(run, project)| {
+        looks_like_run(run) && project.len() == 16 && project.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "20260131-235959-0a1b2c.0123456789abcdef.jsonl";
+
+    #[test]
+    fn segment_read_as_written() {
+        let segment = Segment { output: b"ok: [a]\n".to_vec(), journal: Some((FILE.to_owned(), b"{}\n".to_vec())) };
+        let object = segment.object(&Namespace::new("n"), "20260131-235959-0a1b2c", 7);
+        assert_eq!(object["metadata"]["name"], "windlass-20260131-235959-0a1b2c-000007");
+        assert_eq!(Segment::of(&object).unwrap(), segment);
+    }
+
+    #[test]
+    fn forged_segment_refused() {
+        let mut object = Segment::default().object(&Namespace::new("n"), "20260131-235959-0a1b2c", 1);
+        object["metadata"]["annotations"] = json!({ JOURNAL: "../../.ssh/authorized_keys" });
+        assert!(Segment::of(&object).unwrap_err().message().contains("names no journal"));
+        object["metadata"]["annotations"] = json!({});
+        object["binaryData"] = json!({ OUTPUT_KEY: BASE64_STANDARD.encode(vec![0; PART + 1]) });
+        assert!(Segment::of(&object).unwrap_err().message().contains("not a segment"));
+        assert!(is_journal(FILE) && !is_journal("20260131-235959-0a1b2c.x.jsonl"));
+    }
+}

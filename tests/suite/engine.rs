@@ -1,0 +1,260 @@
+//! Runs in a cluster: a real API server and etcd hold them, and the test starts pods in place of a kubelet.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Twelve tasks that each leave a line, and a handler.
+const PLAYBOOK: &str = "- hosts: all
+  gather_facts: false
+  handlers: [{name: at last, shell: echo handler >> LINES}]
+  tasks:
+    - {shell: echo 1 >> LINES, notify: at last}
+    - {shell: 'echo 2 >> LINES; test {{ word }} = secret-word'}
+    - {shell: echo 3 >> LINES; sleep 2}
+    - {shell: echo 4 >> LINES; sleep 2}
+    - {shell: echo 5 >> LINES; sleep 2}
+    - {shell: echo 6 >> LINES; sleep 2}
+";
+
+#[track_caller]
+fn eventually<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(90);
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Processes that end with the test.
+struct Killed(Vec<Child>);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// An API server without nodes, and a project.
+struct Cluster {
+    folder: TempDir,
+    _servers: Killed,
+}
+
+impl Cluster {
+    /// Starts the servers; `None` without the files of `lab/artifacts/build`.
+    fn start() -> Option<Cluster> {
+        let cache = std::env::var("WINDLASS_CACHE").unwrap_or_else(|_| "/var/cache/windlass".into());
+        let image = Path::new(&cache).join("artifacts/images/kube-apiserver_v1.20.2.tar");
+        let etcd = [Path::new(&cache).join("programs/usr/bin/etcd"), PathBuf::from("/usr/bin/etcd")];
+        let etcd = etcd.into_iter().find(|path| path.is_file());
+        let (Some(etcd), true) = (etcd, image.is_file()) else {
+            assert!(!windlass_testing::is_required("tables"), "the artifacts of lab/artifacts/build are missing");
+            eprintln!("ignored: a run in a cluster needs the artifacts of lab/artifacts/build");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let unpack = format!("tar -xOf {} layer.tar | tar -x -C {}", image.display(), folder.path().display());
+        assert!(Command::new("sh").args(["-c", &unpack]).status().unwrap().success());
+        let ports = [0; 3].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [client, peer, server] = ports.each_ref().map(|port| port.local_addr().unwrap().port());
+        drop(ports);
+        let at_port = |port: u16| format!("http://127.0.0.1:{port}");
+        let run = |program: &Path, log: &str, words: &[String]| {
+            let log = fs::File::create(at(log)).unwrap();
+            let mut command = Command::new(program);
+            command.args(words).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+            command.process_group(0).spawn().unwrap()
+        };
+        let path = |name: &str| at(name).display().to_string();
+        let mut etcd_words = vec!["--data-dir".into(), path("etcd")];
+        for name in ["--listen-client-urls", "--advertise-client-urls"] {
+            etcd_words.extend([name.into(), at_port(client)]);
+        }
+        for name in ["--listen-peer-urls", "--initial-advertise-peer-urls"] {
+            etcd_words.extend([name.into(), at_port(peer)]);
+        }
+        etcd_words.extend(["--initial-cluster".into(), format!("default={}", at_port(peer))]);
+        fs::write(at("tokens"), "secret,admin,admin,system:masters").unwrap();
+        let key =
+            Command::new("openssl").args(["genrsa", "-out", &path("accounts.key")]).stderr(Stdio::null()).status();
+        assert!(key.unwrap().success());
+        let words: Vec<String> = [
+            ("etcd-servers", at_port(client)),
+            ("secure-port", server.to_string()),
+            ("bind-address", "127.0.0.1".into()),
+            ("advertise-address", "192.0.2.10".into()),
+            ("endpoint-reconciler-type", "none".into()),
+            ("cert-dir", path("pki")),
+            ("token-auth-file", path("tokens")),
+            ("service-account-issuer", "https://kubernetes.default.svc".into()),
+            ("service-account-key-file", path("accounts.key")),
+            ("service-account-signing-key-file", path("accounts.key")),
+            ("service-cluster-ip-range", "10.96.0.0/16".into()),
+            ("authorization-mode", "RBAC".into()),
+        ]
+        .into_iter()
+        .map(|(name, value)| format!("--{name}={value}"))
+        .collect();
+        let servers = Killed(vec![
+            run(&etcd, "etcd.log", &etcd_words),
+            run(&at("usr/local/bin/kube-apiserver"), "server.log", &words),
+        ]);
+        fs::create_dir(at("project")).unwrap();
+        fs::write(at("project/site.yml"), PLAYBOOK.replace("LINES", &path("lines"))).unwrap();
+        fs::write(at("project/hosts.yml"), "all: {hosts: {here: {ansible_connection: local}}}\n").unwrap();
+        let config = format!(
+            "clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:{server}', insecure-skip-tls-verify: true}}}}]\n\
+             users: [{{name: u, user: {{token: secret}}}}]\n\
+             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n"
+        );
+        fs::write(at("config"), config).unwrap();
+        let cluster = Cluster { folder, _servers: servers };
+        eventually("the API server serves", || cluster.windlass(&["engine", "list"]).status.success().then_some(()));
+        Some(cluster)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        crate::project::enter(&mut command, &self.at("project"));
+        command.env("KUBECONFIG", self.at("config")).env("HOME", self.at("home")).env_remove("WINDLASS_JOURNAL_DIR");
+        command.env("XDG_STATE_HOME", self.at("state")).args(words);
+        command
+    }
+
+    fn windlass(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Starts a run, and returns its id.
+    fn begin(&self) -> String {
+        let words = ["playbook", "-i", "hosts.yml", "site.yml", "-e", "word=secret-word", "--engine", "kubernetes"];
+        let output =
+            self.command(&words).args(["--engine-image", "registry.invalid/windlass", "--detach"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Objects of a kind in the namespace.
+    fn objects(&self, kind: &str, version: &str) -> Vec<Value> {
+        let which = format!("kind={kind} api_version={version} namespace=windlass");
+        let words = ["adhoc", "localhost", "-m", "k8s_info", "-a", &which];
+        let output = self.command(&words).stderr(Stdio::null()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let json = text.split_once("=> ").unwrap_or_else(|| panic!("{text}")).1;
+        let answer: Value = serde_json::Deserializer::from_str(json).into_iter().next().unwrap().unwrap();
+        answer["resources"].as_array().unwrap().clone()
+    }
+
+    /// Starts a pod of a run as a kubelet does: with the Secrets as files.
+    fn pod(&self, run: &str, name: &str) -> Killed {
+        let input = self.at(name).join("input");
+        fs::create_dir_all(input.join("project")).unwrap();
+        for secret in self.objects("Secret", "v1") {
+            let Some(object) = secret["metadata"]["name"].as_str().filter(|name| name.contains(run)) else { continue };
+            for (key, value) in secret["data"].as_object().unwrap() {
+                let bytes = base64::prelude::BASE64_STANDARD.decode(value.as_str().unwrap()).unwrap();
+                let file = match object.split_once("-project-") {
+                    Some((_, number)) => input.join("project").join(number),
+                    None => input.join(key),
+                };
+                fs::write(file, bytes).unwrap();
+            }
+        }
+        let work = self.at(name).join("work");
+        let mut command = self.command(&["__engine", run, "windlass"]);
+        command.arg(&work).arg(&input).env("HOME", work.join("home")).stdin(Stdio::null());
+        fs::create_dir_all(&work).unwrap();
+        Killed(vec![command.process_group(0).spawn().unwrap()])
+    }
+
+    fn lines(&self) -> Vec<String> {
+        fs::read_to_string(self.at("lines")).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn run_of_a_killed_pod_resumed_by_the_next_one_and_followed_to_its_end() {
+    let Some(cluster) = Cluster::start() else { return };
+    let run = cluster.begin();
+    let jobs = cluster.objects("Job", "batch/v1");
+    assert!(!jobs[0].to_string().contains("secret-word"), "{}", jobs[0]);
+    let first = cluster.pod(&run, "one");
+    // Every second, the pod stores what it has.
+    eventually("the third task runs", || (cluster.lines().len() > 2).then_some(()));
+    std::thread::sleep(Duration::from_secs(3));
+    drop(first);
+    let mut second = cluster.pod(&run, "two");
+    assert!(second.0[0].wait().unwrap().success());
+    let lines = cluster.lines();
+    let count = |line: &str| lines.iter().filter(|other| *other == line).count();
+    // Only a task that was running may run again.
+    assert!(["1", "2", "3", "handler"].iter().all(|line| count(line) == 1), "{lines:?}");
+    assert!(["4", "5", "6"].iter().all(|line| (1..=2).contains(&count(line))), "{lines:?}");
+    let attached = cluster.windlass(&["engine", "attach", &run]);
+    let text = String::from_utf8_lossy(&attached.stdout);
+    assert!(attached.status.success() && text.contains("RUNNING HANDLER [at last]"), "{attached:?}");
+    let journals = cluster.at("state/windlass/engine");
+    let runs = cluster.command(&["runs"]).env("WINDLASS_JOURNAL_DIR", journals).output().unwrap();
+    assert!(String::from_utf8_lossy(&runs.stdout).contains("site.yml"), "{runs:?}");
+    let listed = cluster.windlass(&["engine", "list"]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("exit code 0"), "{listed:?}");
+    assert!(cluster.windlass(&["engine", "delete", &run]).status.success());
+    assert!(cluster.objects("Secret", "v1").iter().all(|secret| !secret.to_string().contains(&run)));
+}
+
+#[test]
+fn cancelled_run_stops_in_order_and_ends_with_99() {
+    let Some(cluster) = Cluster::start() else { return };
+    let run = cluster.begin();
+    let _pod = cluster.pod(&run, "one");
+    eventually("the third task runs", || (cluster.lines().len() > 2).then_some(()));
+    assert!(cluster.windlass(&["engine", "cancel", &run]).status.success());
+    let attached = cluster.windlass(&["engine", "attach", &run]);
+    assert_eq!(attached.status.code(), Some(99), "{attached:?}");
+    assert!(String::from_utf8_lossy(&attached.stdout).contains("PLAY RECAP"), "{attached:?}");
+    assert!(!cluster.lines().contains(&"6".to_owned()));
+}
+
+#[test]
+fn run_for_a_cluster_refused_before_anything_is_created() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("site.yml"), "- hosts: all\n  tasks: [{ping: }]\n").unwrap();
+    fs::write(folder.path().join("bad.yml"), "- hosts: all\n  taks: []\n").unwrap();
+    let refused = |words: &[&str], sentence: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        crate::project::enter(&mut command, folder.path());
+        // Nobody listens there.
+        command.env("K8S_AUTH_HOST", "https://127.0.0.1:9").env("K8S_AUTH_API_KEY", "x").arg("playbook");
+        let output = command.args(words).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(sentence), "{words:?}: {error}");
+    };
+    let image = ["--engine", "kubernetes", "--engine-image", "i"];
+    let with = |words: &[&'static str]| [words, &image].concat();
+    refused(&["site.yml", "--engine", "kubernetes"], "needs the image of its pod");
+    refused(&["site.yml", "--detach"], "--detach needs a run in a cluster");
+    refused(&with(&["-i", "a,", "site.yml", "-K"]), "-K cannot be used with --engine kubernetes");
+    refused(&with(&["-i", "/etc/hosts", "site.yml"]), "`/etc/hosts` is not in the current folder");
+    refused(&with(&["-i", "a,", "bad.yml"]), "'taks' is not a valid attribute for a Play");
+    refused(&with(&["-i", "a,", "site.yml"]), "Kubernetes: ");
+}
