@@ -296,6 +296,14 @@ fn package_of_a_hostile_host_is_not_locked() {
         assert!(code == Some(2) && text.contains("cp1 answered with a line that describes no package"), "{text}");
         assert!(!lock.exists());
     }
+    // Without a mirror, the reason is a sentence instead of the script.
+    let apt = fs::read_to_string(folder.path().join("apt-get")).unwrap();
+    fs::write(folder.path().join("apt-get"), "#!/bin/sh\necho \"E: Could not resolve 'deb.example'\" >&2\nexit 100\n").unwrap();
+    let (code, text) = locked(url, depends, file, &sum);
+    let sentence = "Nothing was written. cp1 cannot resolve packages: apt-get update failed\\n  E: Could not resolve 'deb.example'";
+    assert!(code == Some(2) && text.contains(sentence), "{text}");
+    assert!(!text.contains("mktemp") && !lock.exists(), "{text}");
+    fs::write(folder.path().join("apt-get"), apt).unwrap();
     let (code, text) = locked(url, depends, file, &sum);
     assert_eq!(code, Some(0), "{text}");
     assert!(fs::read_to_string(lock).unwrap().contains("\"url\": \"http://example.com/pool/socat_1.7%2bb1.deb\""));

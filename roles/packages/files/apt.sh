@@ -13,11 +13,15 @@ run() {
     shift
     "$program" -qq -o Dir::State="$folder" -o Dir::Cache="$folder" -o Dir::State::status=/dev/null "$@"
 }
-run apt-get -o APT::Update::Error-Mode=any update >&2
-run apt-get -y --no-install-recommends --print-uris install -- "$@" >"$folder/addresses"
+fail() {
+    echo "$1" >&2
+    exit 1
+}
+run apt-get -o APT::Update::Error-Mode=any update >&2 || fail "apt-get update failed"
+run apt-get -y --no-install-recommends --print-uris install -- "$@" >"$folder/addresses" || fail "apt-get install --print-uris failed"
 # Names of files are NAME_VERSION_ARCHITECTURE.deb, with %3a for a colon.
 cut -d ' ' -f 2 "$folder/addresses" | sed 's/_[^_]*$//; s/_/=/; s/%3a/:/' | xargs apt-cache -o Dir::State="$folder" \
-    -o Dir::Cache="$folder" -o Dir::State::status=/dev/null show >"$folder/descriptions"
+    -o Dir::Cache="$folder" -o Dir::State::status=/dev/null show >"$folder/descriptions" || fail "apt-cache show failed"
 # The same version may be in two repositories; the size shows which one the address belongs to.
 awk '
     NR == FNR { address[$2] = substr($1, 2, length($1) - 2); size[$2] = $3; count++; next }

@@ -7,13 +7,16 @@ trap 'rm -rf "$folder"' EXIT
 download() {
     dnf -q -y --setopt=install_weak_deps=False download --resolve --alldeps --destdir="$folder" "$@"
 }
-download "$@" >&2
+fail() {
+    echo "$1" >&2
+    exit 1
+}
+download "$@" >&2 || fail "dnf download failed"
 rpmkeys --checksig "$folder"/*.rpm >"$folder/signatures" || true
 if grep -v 'signatures OK$' "$folder/signatures" >&2; then
-    echo "these packages have no valid signature" >&2
-    exit 1
+    fail "the packages above have no valid signature"
 fi
-download --url "$@" >"$folder/addresses"
+download --url "$@" >"$folder/addresses" || fail "dnf download --url failed"
 sort -u "$folder/addresses" | while read -r address; do
     file=${address##*/}
     cd "$folder"
