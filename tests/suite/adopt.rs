@@ -54,6 +54,10 @@ fn seen() -> Value {
 }
 
 fn judge(seen: &Value, given: &str) -> (TempDir, Output) {
+    judge_with(seen, given, &[])
+}
+
+fn judge_with(seen: &Value, given: &str, options: &[&str]) -> (TempDir, Output) {
     let folder = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     fs::write(folder.path().join("hosts"), given).unwrap();
@@ -62,6 +66,7 @@ fn judge(seen: &Value, given: &str) -> (TempDir, Output) {
     let variables = json!({"adopt_directory": folder.path().join("made"), "adopt_check": false}).to_string();
     let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
         .args(["playbook", "-i", "hosts", "play.yml", "-e", &variables])
+        .args(options)
         .current_dir(folder.path())
         .env("ANSIBLE_ROLES_PATH", root.join("roles"))
         .env("NO_COLOR", "1")
@@ -82,6 +87,22 @@ fn inventory(folder: &TempDir) -> Value {
         .output()
         .unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| json!(text(&output)))
+}
+
+#[test]
+fn login_of_the_command_line_becomes_part_of_the_inventory() {
+    let options = ["-u", "root", "--private-key", "id"];
+    let variables = |given: &str| {
+        let (folder, output) = judge_with(&seen(), given, &options);
+        assert!(output.status.success(), "{}", text(&output));
+        let mut made = inventory(&folder)["_meta"]["hostvars"]["cp1"].take();
+        let key = made["ansible_ssh_private_key_file"].take();
+        assert_eq!(key, folder.path().canonicalize().unwrap().join("id").display().to_string());
+        made["ansible_user"].take()
+    };
+    assert_eq!(variables("10.0.0.1\n10.0.0.2\n"), "root");
+    // As in the run, a variable of the inventory outranks the option.
+    assert_eq!(variables("10.0.0.1 ansible_user=admin\n10.0.0.2 ansible_user=admin\n"), "admin");
 }
 
 #[test]
