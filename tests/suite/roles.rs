@@ -2047,3 +2047,43 @@ fn archive_of_etcd_unpacked_has_the_program_that_restores() {
         assert!(code == Some(0) && text.contains("changed=0 "), "{text}");
     }
 }
+
+#[test]
+fn migration_names_its_nodes_or_that_none_is_to_be_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    fs::create_dir_all(folder.path().join("components")).unwrap();
+    for marker in ["runtime-containerd", "network-bridge"] {
+        fs::write(folder.path().join("components").join(marker), "").unwrap();
+    }
+    let steps = folder.path().join("roles/steps/tasks/migrate");
+    fs::create_dir_all(&steps).unwrap();
+    fs::write(steps.join("due.yml"), "- set_fact: {migrate_network_due: \"{{ inventory_hostname == changes }}\"}\n").unwrap();
+    let backup = folder.path().join("roles/backup/tasks");
+    fs::create_dir_all(&backup).unwrap();
+    fs::write(backup.join("before.yml"), "- debug: {msg: backed up}\n").unwrap();
+    let reported = |role: &str, more: &[&str]| {
+        let playbook = format!(
+            "- hosts: k8s_cluster
+  gather_facts: false
+  tasks:
+    - ansible.builtin.find: {{paths: '{at}/components'}}
+      register: cluster_markers
+    - ansible.builtin.import_role: {{name: {role}, tasks_from: backup}}
+"
+        );
+        let options = ["--check", "-e", "kube_network_plugin=bridge", "-e", "migrate_network_role=steps"];
+        let options = [&options[..], &["-e", "{cluster_silent_nodes: []}"], more].concat();
+        let (code, text) = play(folder.path(), "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n", &playbook, &options);
+        assert_eq!(code, Some(0), "{text}");
+        text
+    };
+    let text = reported("migrate_runtime", &[]);
+    assert!(text.contains("Nothing is to be done: every node already has the runtime") && !text.contains("backed"), "{text}");
+    let text = reported("migrate_runtime", &["-e", "container_manager=crio"]);
+    assert!(text.contains("The runtime changes on cp1, cp2.") && text.contains("backed up"), "{text}");
+    let text = reported("migrate_network", &["-e", "changes=none"]);
+    assert!(text.contains("Nothing is to be done, unless an earlier run was interrupted"), "{text}");
+    let text = reported("migrate_network", &["-e", "changes=cp2"]);
+    assert!(text.contains("The routing changes on cp2."), "{text}");
+}
