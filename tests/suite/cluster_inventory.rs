@@ -69,6 +69,24 @@ fn missing_groups_refused() {
 }
 
 #[test]
+fn run_without_an_inventory_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("playbooks");
+    for name in ["cluster", "upgrade", "rollback", "migrate_runtime", "migrate_network"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .arg("playbook")
+            .arg(playbooks.join(name).with_extension("yml"))
+            .current_dir(folder.path())
+            .env("HOME", folder.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {text}");
+        assert!(text.contains("No host is known: name the inventory with -i."), "{name}: {text}");
+    }
+}
+
+#[test]
 fn even_number_of_etcd_members_refused() {
     let inventory = GROUPS.replace("[etcd]\ncp1", "[etcd]\ncp1\nworker1");
     refused(&inventory, "", "The group `etcd` has 2 hosts (cp1, worker1).");

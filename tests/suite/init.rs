@@ -62,7 +62,7 @@ fn kubernetes_project_passes_its_own_checks_without_the_repository() {
     let next = text(folder.path(), &[&["init", "kubernetes", "prod"], nodes.as_slice()].concat());
     assert!(next.contains("windlass playbook -i inventory playbooks/cluster.yml"), "{next}");
     let project = folder.path().join("prod");
-    let groups = text(&project, &["inventory", "-i", "inventory", "--graph", "etcd"]);
+    let groups = text(&project, &["inventory", "--graph", "etcd"]);
     assert_eq!(groups.trim(), "@etcd:\n  |--a\n  |--b\n  |--c");
     let tasks = text(&project, &["playbook", "-i", "inventory", "playbooks/cluster.yml", "--list-tasks"]);
     assert!(tasks.contains("Join the workers"), "{tasks}");

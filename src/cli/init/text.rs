@@ -21,6 +21,8 @@ pub(super) const PROJECT: &[(&str, &str)] = &[
 
 /// ansible.cfg beside the Kubernetes playbooks.
 pub(super) const KUBERNETES_CONFIG: &str = "[defaults]
+# Without -i, the inventory.
+inventory = inventory
 roles_path = roles
 
 [inventory]
