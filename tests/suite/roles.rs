@@ -298,7 +298,8 @@ fn package_of_a_hostile_host_is_not_locked() {
     }
     // Without a mirror, the reason is a sentence instead of the script.
     let apt = fs::read_to_string(folder.path().join("apt-get")).unwrap();
-    fs::write(folder.path().join("apt-get"), "#!/bin/sh\necho \"E: Could not resolve 'deb.example'\" >&2\nexit 100\n").unwrap();
+    fs::write(folder.path().join("apt-get"), "#!/bin/sh\necho \"E: Could not resolve 'deb.example'\" >&2\nexit 100\n")
+        .unwrap();
     let (code, text) = locked(url, depends, file, &sum);
     let sentence = "Nothing was written. cp1 cannot resolve packages: apt-get update failed\\n  E: Could not resolve 'deb.example'";
     assert!(code == Some(2) && text.contains(sentence), "{text}");
@@ -2058,7 +2059,8 @@ fn migration_names_its_nodes_or_that_none_is_to_be_changed() {
     }
     let steps = folder.path().join("roles/steps/tasks/migrate");
     fs::create_dir_all(&steps).unwrap();
-    fs::write(steps.join("due.yml"), "- set_fact: {migrate_network_due: \"{{ inventory_hostname == changes }}\"}\n").unwrap();
+    fs::write(steps.join("due.yml"), "- set_fact: {migrate_network_due: \"{{ inventory_hostname == changes }}\"}\n")
+        .unwrap();
     let backup = folder.path().join("roles/backup/tasks");
     fs::create_dir_all(&backup).unwrap();
     fs::write(backup.join("before.yml"), "- debug: {msg: backed up}\n").unwrap();
@@ -2079,7 +2081,10 @@ fn migration_names_its_nodes_or_that_none_is_to_be_changed() {
         text
     };
     let text = reported("migrate_runtime", &[]);
-    assert!(text.contains("Nothing is to be done: every node already has the runtime") && !text.contains("backed"), "{text}");
+    assert!(
+        text.contains("Nothing is to be done: every node already has the runtime") && !text.contains("backed"),
+        "{text}"
+    );
     let text = reported("migrate_runtime", &["-e", "container_manager=crio"]);
     assert!(text.contains("The runtime changes on cp1, cp2.") && text.contains("backed up"), "{text}");
     let text = reported("migrate_network", &["-e", "changes=none"]);
