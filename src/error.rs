@@ -220,9 +220,10 @@ pub fn inventory_warning(warning: &Warning, inventory: &Inventory) -> String {
     }
 }
 
-/// Asks for the candidate nearest to a misspelt word; `None` if none is near.
+/// Asks for the candidate nearest to a misspelt word; `None` if none is near. A third of the word may differ: of a
+/// larger part, the candidate is another word.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(word, (word.chars().count() / 3).max(1) + 1, candidates)
+    nearest(word, word.chars().count() / 3, candidates)
 }
 
 /// Like [`did_you_mean`], with at most this number of edits.
@@ -251,5 +252,36 @@ mod tests {
             Some("did you mean `delegate_to`?")
         );
         assert_eq!(did_you_mean("zzzzzz", ["delegate_to", "name"]), None);
+    }
+
+    #[test]
+    fn suggestion_differs_in_a_third_of_the_word_at_most() {
+        let near = |word: &str, candidate: &str| did_you_mean(word, [candidate]).is_some();
+        let misspelt = [
+            ("pign", "ping"),
+            ("hots", "hosts"),
+            ("froks", "forks"),
+            ("becom", "become"),
+            ("servce", "service"),
+            ("templat", "template"),
+            ("kube_pod_subnet", "kube_pods_subnet"),
+            ("ignore_erors", "ignore_errors"),
+        ];
+        for (word, candidate) in misspelt {
+            assert!(near(word, candidate), "{word} -> {candidate}");
+        }
+        let others = [
+            ("marker", "parted"),
+            ("bar", "raw"),
+            ("w1", "w2"),
+            ("ls", "slurp"),
+            ("wget", "pip"),
+            ("greet", "replace"),
+            ("nginx", "find"),
+            ("backup", "setup"),
+        ];
+        for (word, other) in others {
+            assert!(!near(word, other), "{word} -> {other}");
+        }
     }
 }
