@@ -50,7 +50,7 @@ pub(super) struct DefaultOutput {
     custom_stats: bool,
     shows_includes: bool,
     arguments: bool,
-    /// Whether failures are text for a person.
+    /// Whether failures, and lines that `debug` prints, are text for a person.
     is_readable: bool,
     /// Whether a censored loop looks the same as a task without one.
     hides_censored_loops: bool,
@@ -274,9 +274,16 @@ impl DefaultOutput {
     /// A result as text, without parts that are printed elsewhere.
     fn dump(&self, result: &Value, event: &ResultEvent<Shown>) -> String {
         let mut map = self.format.abridged(result);
+        let is_debug = event.task.short_action() == "debug";
         clean_debug(event.task.short_action(), &mut map);
         if self.is_readable && matches!(event.status, Status::Failed { .. } | Status::Unreachable { .. }) {
             return super::failures::text(&map);
+        }
+        if self.is_readable
+            && is_debug
+            && let Some(lines) = super::failures::message_lines(&map)
+        {
+            return lines;
         }
         match self.dialect {
             Dialect::Standard => self.format.text(map, None, always_shown(result)),

@@ -27,6 +27,9 @@ const TEXTS: &[&str] = &["stderr", "stdout", "module_stderr", "module_stdout"];
 const LEFT_OUT: &[&str] = &[
     "ansible_index_var",
     "ansible_loop_var",
+    // The message has the errors of a role's arguments.
+    "argument_errors",
+    "argument_spec_data",
     "censored",
     "changed",
     "delta",
@@ -37,6 +40,7 @@ const LEFT_OUT: &[&str] = &[
     "stderr_lines",
     "stdout_lines",
     "unreachable",
+    "validate_args_context",
 ];
 
 /// A failed result as text: the message, other keys, then the output of programs.
@@ -67,6 +71,21 @@ pub(super) fn text(result: &serde_json::Map<String, Value>) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// The message of `debug` as lines of text: a list of texts, such as a table, or a text of several lines. Without a
+/// message of that form, `None`.
+pub(super) fn message_lines(result: &serde_json::Map<String, Value>) -> Option<String> {
+    let lines: Vec<&str> = match result.get("msg")? {
+        Value::Array(texts) => texts.iter().map(Value::as_str).collect::<Option<_>>()?,
+        Value::String(text) if text.contains('\n') => text.lines().collect(),
+        _ => return None,
+    };
+    // Templates of tables often end with a line feed.
+    let used = lines.iter().rposition(|line| !line.trim().is_empty())? + 1;
+    let indented =
+        lines[..used].iter().flat_map(|line| line.split('\n')).map(|line| format!("    {}", line.trim_end()));
+    Some(indented.fold(String::new(), |text, line| text + "\n" + line.trim_end()))
 }
 
 fn section(key: &str, text: &str, lines: &mut Vec<String>) {
@@ -217,6 +236,17 @@ mod tests {
         let expected = "non-zero return code\n  cmd: ls /x\n  rc: 2\n  stderr:\n    ls: cannot access\n    second";
         assert_eq!(text(result.as_object().unwrap()), expected);
         assert_eq!(first_line(&result), "non-zero return code: ls: cannot access");
+    }
+
+    #[test]
+    fn debug_message_of_lines_becomes_text_and_other_messages_do_not() {
+        let lines = |message: serde_json::Value| message_lines(json!({"msg": message}).as_object().unwrap());
+        let table = json!(["NODE  STATE", "", "  a   \"ok\"  ", ""]);
+        assert_eq!(lines(table).as_deref(), Some("\n    NODE  STATE\n\n      a   \"ok\""));
+        assert_eq!(lines(json!("first\nsecond\n")).as_deref(), Some("\n    first\n    second"));
+        for other in [json!("one line"), json!(["a", 1]), json!([]), json!([""]), json!({"a": ["b"]}), json!(null)] {
+            assert_eq!(lines(other.clone()), None, "{other}");
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct OutputSettings {
     pub why: bool,
     /// Lines of context around a change in diffs.
     pub diff_context: usize,
-    /// Whether failures are shown for a person: as text, and in a list at the end.
+    /// Whether failures are shown for a person, as text and in a list at the end, and lines of `debug` as text.
     pub readable_failures: bool,
     /// Form in which the progress of a run is shown.
     pub progress: Progress,

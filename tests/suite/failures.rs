@@ -117,6 +117,56 @@ fn terminal_shows_failures_as_text_and_lists_them_with_the_resuming_command() {
     assert!(text.contains("resumed: "), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Adds a role with one required argument and a table of lines, and a playbook that chooses one.
+fn with_role(folder: &Path) {
+    for (path, text) in [
+        (
+            "roles/app/meta/argument_specs.yml",
+            "argument_specs: {main: {options: {app_port: {type: int, required: true}}}}",
+        ),
+        ("roles/app/tasks/main.yml", "- debug: {msg: ['NODE   STATE', 'node1  \"ok\"', '']}\n- debug: {msg: one line}"),
+        ("role.yml", "- {hosts: a, gather_facts: false, roles: [app]}"),
+    ] {
+        std::fs::create_dir_all(folder.join(path).parent().unwrap()).unwrap();
+        std::fs::write(folder.join(path), text).unwrap();
+    }
+}
+
+fn of_role(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["playbook", "-i", "hosts", "role.yml", "--no-journal"]).args(words);
+    command.current_dir(folder).env("HOME", folder).env("NO_COLOR", "1").env("TERM", "xterm");
+    command.env_remove("ANSIBLE_CONFIG").env("WINDLASS_PROGRESS", "none");
+    command
+}
+
+#[test]
+fn lines_of_debug_are_text_at_a_terminal_and_json_in_scripts() {
+    let folder = project();
+    with_role(folder.path());
+    let port = ["-e", "app_port=80"];
+    let text = at_terminal(of_role(folder.path(), &port));
+    assert!(text.contains("ok: [a] => \n    NODE   STATE\n    node1  \"ok\"\n\nTASK"), "{text}");
+    assert!(text.contains("\"msg\": \"one line\""), "{text}");
+    let text = String::from_utf8(in_script(of_role(folder.path(), &port)).stdout).unwrap();
+    assert!(text.contains("        \"node1  \\\"ok\\\"\",\n"), "{text}");
+    let text = at_terminal(of_role(folder.path(), &["-e", "app_port=80", "-v"]));
+    assert!(text.contains("        \"NODE   STATE\",\n"), "{text}");
+}
+
+#[test]
+fn refused_argument_of_a_role_shows_its_error_alone_at_a_terminal() {
+    let folder = project();
+    with_role(folder.path());
+    let error = "Validation of arguments failed:\nmissing required arguments: app_port\n";
+    let text = at_terminal(of_role(folder.path(), &[]));
+    assert!(text.contains(error), "{text}");
+    assert!(!text.contains("argument_spec_data") && !text.contains("argument_errors"), "{text}");
+    assert!(!text.contains("validate_args_context"), "{text}");
+    let text = String::from_utf8(in_script(of_role(folder.path(), &[])).stdout).unwrap();
+    assert!(text.contains("\"argument_spec_data\": {"), "{text}");
+}
+
 #[test]
 fn script_sees_only_what_ansible_prints() {
     let folder = project();
