@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use windlass_yaml::{Mapping, Span};
 
 use self::place::Places;
-use super::options::TaskOptions;
+use super::options::{self, TaskOptions};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result};
 use crate::output::{Color, Outputs, Printer};
@@ -25,8 +25,23 @@ use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
 use crate::strategy::explain::{Entered, Listed, unknown_name};
 
+/// Options of runs without an effect: no host is connected to, and nothing runs.
+const WITHOUT_EFFECT: &[&str] = &[
+    "accept_new_host_keys",
+    "ask_become_pass",
+    "ask_pass",
+    "become_password_file",
+    "connection_password_file",
+    "live",
+    "lock",
+    "lock_timeout",
+    "no_stream",
+    "progress",
+];
+
 /// Explain variables, hosts, conditions, tasks and plays without running anything
 #[derive(Debug, Args)]
+#[command(mut_subcommands(|one| options::hide(one, WITHOUT_EFFECT)))]
 #[command(after_help = "Examples:
   windlass explain var -i hosts.yml web1 http_port                   # the value and its place
   windlass explain var -i hosts.yml web1 http_port --playbook site.yml --task 'Install nginx'

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use tokio::task::JoinSet;
 use windlass_ssh::{Connector, Error as SshError, HostKey, Verdict};
 
-use super::options::TaskOptions;
+use super::options::{self, TaskOptions};
 use super::session::{Session, block_on};
 use crate::connection::host_keys::AtTerminal;
 use crate::connection::{Kind, Target, ssh_destination};
@@ -26,8 +26,27 @@ const UNREACHABLE: u8 = 4;
 /// Hosts that a warning about one key lists.
 const LISTED: usize = 5;
 
+/// Options of runs without an effect: no task runs, and no user is switched to.
+const WITHOUT_EFFECT: &[&str] = &[
+    "accept_new_host_keys",
+    "ask_become_pass",
+    "become",
+    "become_method",
+    "become_password_file",
+    "become_user",
+    "check",
+    "diff",
+    "live",
+    "lock",
+    "lock_timeout",
+    "module_path",
+    "no_stream",
+    "progress",
+];
+
 /// Show, pin, verify and replace SSH host keys of an inventory
 #[derive(Debug, Args)]
+#[command(mut_subcommands(|one| options::hide(one, WITHOUT_EFFECT)))]
 #[command(after_help = "Examples:
   windlass hostkeys scan -i hosts.yml          # print keys and fingerprints
   windlass hostkeys pin -i hosts.yml web       # add keys after confirmation

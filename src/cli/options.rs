@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, Command};
 use windlass_template::{Compat, Variable};
 use windlass_vault::Secrets as VaultSecrets;
 use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
@@ -164,6 +164,15 @@ pub(super) struct TaskOptions {
     r#become: BecomeOptions,
     #[command(flatten)]
     vault: VaultOptions,
+}
+
+/// Hides options of [`TaskOptions`] that have no effect on a subcommand. They stay accepted, so that the options of a
+/// run also fit the commands that explain it.
+pub(super) fn hide(command: Command, without_effect: &[&str]) -> Command {
+    command.mut_args(|option| match without_effect.contains(&option.get_id().as_str()) {
+        true => option.hide(true),
+        false => option,
+    })
 }
 
 /// Inputs read before a run: vault passwords, files, and variables of the command line.

@@ -363,3 +363,28 @@ fn help_fits_its_width_and_groups_options_by_subject() {
         }
     }
 }
+
+#[test]
+fn help_of_commands_without_tasks_lists_no_options_of_tasks() {
+    let mut all = Vec::new();
+    commands_below(&windlass::cli::command(), "windlass", &mut all);
+    for (verbs, unused, used) in [
+        ("windlass hostkeys ", &["check", "become", "lock", "progress"][..], &["inventory", "limit", "extra_vars"][..]),
+        (
+            "windlass explain ",
+            &["live", "lock", "ask_pass", "progress"],
+            &["inventory", "check", "become", "remote_user"],
+        ),
+    ] {
+        let (_, one) = all.iter().find(|(name, _)| name.starts_with(verbs)).unwrap();
+        let is_listed = |id: &&str| one.get_arguments().any(|option| option.get_id() == *id && !option.is_hide_set());
+        for (name, command) in all.iter().filter(|(name, _)| name.starts_with(verbs)) {
+            let text = command.clone().render_long_help().to_string();
+            for id in unused {
+                assert!(command.get_arguments().any(|option| option.get_id() == *id), "{name} lost {id}");
+                assert!(!text.contains(&format!("--{}", id.replace('_', "-"))), "{name} lists {id}");
+            }
+        }
+        assert!(used.iter().all(is_listed), "{verbs}");
+    }
+}
