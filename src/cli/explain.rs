@@ -9,6 +9,8 @@ mod value;
 mod var;
 mod when;
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ use windlass_yaml::{Mapping, Span};
 use self::place::Places;
 use super::options::{self, TaskOptions};
 use super::session::{Session, block_on};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, did_you_mean};
 use crate::output::{Color, Outputs, Printer};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
@@ -310,6 +312,8 @@ fn print(explanation: &Explanation, format: Format, printer: &Printer) -> Result
 
 /// Maximum number of tasks to explain at once.
 const MATCHES: usize = 20;
+/// Maximum number of tasks to suggest.
+const SIMILAR: usize = 3;
 
 /// A play with its number in the playbook, from 1.
 type Numbered = (usize, Entered);
@@ -356,7 +360,30 @@ impl Explainer<'_> {
             }
         }
         let all: Vec<String> = listed.iter().flatten().flat_map(names_of).collect();
-        Err(unknown_name("task", wanted, all.iter().map(String::as_str)))
+        let hint = did_you_mean(wanted, all.iter().map(String::as_str)).unwrap_or_else(|| similar_tasks(wanted, &all));
+        Err(unknown_name("task", wanted, []).hint(hint))
+    }
+}
+
+/// Names the tasks that share words with a name that no task has, or the command that lists all.
+fn similar_tasks(wanted: &str, all: &[String]) -> String {
+    let words = |name: &str| -> BTreeSet<String> {
+        let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().count() > 2);
+        words.map(str::to_lowercase).collect()
+    };
+    let wanted = words(wanted);
+    let shared = |name: &String| words(name).intersection(&wanted).count();
+    let mut similar: Vec<(usize, &String)> = Vec::new();
+    for name in all {
+        if shared(name) > 0 && !similar.iter().any(|(_, other)| *other == name) {
+            similar.push((shared(name), name));
+        }
+    }
+    similar.sort_by_key(|(count, _)| Reverse(*count));
+    let shown: Vec<String> = similar.iter().take(SIMILAR).map(|(_, name)| format!("`{name}`")).collect();
+    match shown.is_empty() {
+        true => "`windlass playbook PLAYBOOK --list-tasks` lists the tasks".to_owned(),
+        false => format!("tasks with similar names: {}", shown.join(", ")),
     }
 }
 

@@ -312,6 +312,11 @@ fn misspelt_names_get_suggestions() {
             "the inventory sets it for web1",
         ),
         (&["host", "wbe2"], "there is no host `wbe2`", "did you mean `web2`?"),
+        (
+            &["when", "site.yml", "web1", "Restart nginx service"],
+            "there is no task `Restart nginx service`",
+            "tasks with similar names: `Install nginx`",
+        ),
     ] {
         let error = project.refused(&[words, &["-i", "hosts.yml"]].concat());
         assert!(error.contains(problem) && error.contains(hint), "{words:?}: {error}");
@@ -496,6 +501,22 @@ Guarded (site.yml:10:11)
       ansible_facts = unknown: facts, which a run gathers  (facts of the host)
 ";
     assert_eq!(text, expected);
+}
+
+#[test]
+fn large_magic_variable_is_left_out_without_an_error() {
+    let tasks = "- name: Show\n      debug: {msg: '{{ members }}'}\n      when: groups.web | length > 0\n";
+    let project = Project::new(&[
+        ("hosts.yml", HOSTS),
+        ("group_vars/web.yml", "members: '{{ groups.web }}'\n"),
+        ("site.yml", &format!("- hosts: web\n  gather_facts: false\n  tasks:\n    {tasks}")),
+    ]);
+    let text = project.explain(&["when", "-i", "hosts.yml", "site.yml", "web1", "Show"]);
+    assert!(text.contains("groups = (too large to show)  (set by the engine)\n"), "{text}");
+    let text = project.explain(&["var", "-i", "hosts.yml", "web1", "members"]);
+    assert!(text.contains("groups = (too large to show)  (set by the engine)\n") && !text.contains("fails"), "{text}");
+    let text = project.explain(&["var", "-i", "hosts.yml", "web1", "groups"]);
+    assert!(text.contains("  value     (too large to show)\n"), "{text}");
 }
 
 #[test]

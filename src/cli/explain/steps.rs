@@ -17,8 +17,8 @@ const DEPTH: usize = 30;
 /// Magic variables that are too large to show.
 const LARGE: &[&str] = &["ansible_facts", "groups", "hostvars"];
 
-/// Reason why a large value is left out.
-pub(super) const TOO_LARGE: &str = "it is too large";
+/// Stands for a large value that is left out.
+pub(super) const TOO_LARGE: &str = "(too large to show)";
 
 /// A variable with its value, and the variables that the value is built from.
 #[derive(Debug, Clone)]
@@ -72,11 +72,19 @@ impl Step {
     pub(super) fn lines(&self, places: &Places, indent: usize, lines: &mut Vec<String>) {
         let margin = "  ".repeat(indent);
         for used in &self.uses {
-            let absent = if used.is_defined() { "unknown" } else { "undefined" };
+            let is_large = used.value.as_ref().is_err_and(|reason| reason == TOO_LARGE);
+            let absent = match used.is_defined() {
+                true if is_large => TOO_LARGE,
+                true => "unknown",
+                false => "undefined",
+            };
             let written = used.written.as_ref().map_or_else(|| absent.to_owned(), value::short);
             let at = used.span.as_ref().map(|span| format!(", {}", places.span(span))).unwrap_or_default();
             lines.push(format!("{margin}{} = {written}  ({}{at})", used.name, used.level.0));
             used.lines(places, indent + 1, lines);
+        }
+        if self.uses.is_empty() && self.value.as_ref().is_err_and(|reason| reason == TOO_LARGE) {
+            return;
         }
         let is_result = !self.uses.is_empty() || self.value.as_ref().ok() != self.written.as_ref();
         if is_result {

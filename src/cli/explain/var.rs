@@ -276,7 +276,7 @@ impl Explained {
                 }
             }
             Err(reason) if winner.is_unknown => lines.push(format!("  value     unknown: {reason}")),
-            Err(reason) if reason == TOO_LARGE => lines.push(format!("  value     not shown: {reason}")),
+            Err(reason) if reason == TOO_LARGE => lines.push(format!("  value     {reason}")),
             Err(reason) => lines.push(format!("  value     none: {reason}")),
         }
         if self.is_defined() {

@@ -93,6 +93,11 @@ pub(crate) const CASES: &[Case] = &[
         "`windlass runs` lists all runs",
         &["windlass runs"],
     ),
+    case(
+        "windlass explain when right.yml here 'Deploy it' -i hosts",
+        "`windlass playbook PLAYBOOK --list-tasks` lists the tasks",
+        &["windlass playbook -i hosts right.yml --list-tasks"],
+    ),
     // Repeating.
     case(
         "windlass playbook -i hosts right.yml; mkdir other; cd other; windlass report --format markdown",
