@@ -27,7 +27,7 @@ pub(super) struct JournalOptions {
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     resume: Option<String>,
     /// Resume even if the playbook, inventory or variables have changed
-    #[arg(long, requires = "resume")]
+    #[arg(long)]
     resume_anyway: bool,
     /// Policy for handlers that earlier runs notified but never ran [default: ask]
     #[arg(long, value_name = "WHAT", value_enum)]
@@ -44,6 +44,10 @@ impl JournalOptions {
         settings.journal.enabled &= !self.no_journal;
         if let Some(pending) = self.pending_handlers {
             settings.journal.pending_handlers = pending;
+        }
+        if self.resume_anyway && self.resume.is_none() {
+            return Err(Error::usage("--resume-anyway only changes how --resume works, and no run is resumed")
+                .hint("add --resume, or leave --resume-anyway out"));
         }
         if self.resume.is_some() && settings.check {
             return Err(Error::usage("--resume cannot be used with --check: a dry run has nothing to resume"));

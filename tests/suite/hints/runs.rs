@@ -160,6 +160,11 @@ pub(crate) const CASES: &[Case] = &[
         "run the playbook without --resume, or add --resume-anyway to ignore the differences",
         &["windlass playbook -i hosts gate.yml --resume --resume-anyway", "windlass playbook -i hosts gate.yml"],
     ),
+    case(
+        "windlass playbook -i hosts gate.yml || touch open; windlass playbook -i hosts gate.yml --resume-anyway",
+        "add --resume, or leave --resume-anyway out",
+        &["windlass playbook -i hosts gate.yml --resume --resume-anyway", "windlass playbook -i hosts gate.yml"],
+    ),
     // Plans.
     case(
         "windlass plan -i hosts change.yml --ask",
