@@ -1,6 +1,7 @@
 //! `windlass adhoc`: runs one module on many hosts.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -83,7 +84,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         let module = &arguments.module_name;
         let outcome = if let Resolution::Unknown(reason) = modules.resolve(module, &[]) {
             let error = Error::new(format!("The module {module} was not found."));
-            Err(error.maybe_hint(reason.or_else(|| modules.suggestion(module, []))))
+            let reason = reason.or_else(|| in_library(module)).or_else(|| modules.suggestion(module, []));
+            Err(error.maybe_hint(reason))
         } else {
             if arguments.flush_cache {
                 session.flush_cache();
@@ -94,6 +96,13 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         session.end().await;
         outcome
     })
+}
+
+/// Hint for a module that is in `library` of this directory, which counts only for playbooks beside it.
+fn in_library(module: &str) -> Option<String> {
+    let mut files = std::fs::read_dir("library").ok()?.flatten();
+    let is_module = |file: std::fs::DirEntry| Path::new(&file.file_name()).file_stem() == Some(OsStr::new(module));
+    files.any(is_module).then(|| "this directory has it in `library`; add `-M library`".to_owned())
 }
 
 /// Runs the play, or lists its hosts on `list`, and returns the exit code.

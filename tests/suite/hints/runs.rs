@@ -204,6 +204,13 @@ pub(crate) const CASES: &[Case] = &[
         &["ANSIBLE_STDOUT_CALLBACK=default windlass playbook -i hosts right.yml"],
     ),
     case("windlass adhoc -i hosts -m pign all", "did you mean `ping`?", &["windlass adhoc -i hosts -m ping all"]),
+    Case {
+        setup: &[("library/queue.sh", "#!/bin/sh\necho '{\"changed\": false}'\n")],
+        fails: "windlass adhoc -i hosts -m queue all",
+        says: "this directory has it in `library`; add `-M library`",
+        mended: &[],
+        then: &["windlass adhoc -i hosts -M library -m queue all"],
+    },
     case(
         "windlass adhoc -i hosts -m ping all --playbook-dir nowhere",
         "it is the directory that contains group_vars, host_vars, roles and plugins",
