@@ -332,8 +332,11 @@ impl Reconciler {
             None => "not observed".to_owned(),
             Some((health, drift)) => {
                 let health = if health.healthy { "healthy" } else { "not healthy" };
-                let drift =
-                    drift.count().map_or_else(|| "unknown drift".to_owned(), |count| format!("drift in {count} tasks"));
+                let drift = match drift.count() {
+                    None => "unknown drift".to_owned(),
+                    Some(1) => "drift in 1 task".to_owned(),
+                    Some(count) => format!("drift in {count} tasks"),
+                };
                 format!("{health}, {drift}")
             }
         };

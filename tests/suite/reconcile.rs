@@ -109,7 +109,7 @@ fn drift_is_reported_and_repaired_only_by_policy() {
     let cluster = Cluster::new();
     let (code, output) = cluster.call(&["--once"]);
     assert!(code == Some(2) && !is_written(&cluster), "{output}");
-    assert!(output.contains("healthy, drift in 1 tasks; the policy has no `repair`"), "{output}");
+    assert!(output.contains("healthy, drift in 1 task; the policy has no `repair`"), "{output}");
     assert!(output.contains("would change node1, node2: Write the configuration"), "{output}");
 
     cluster.write("policy.yml", "repair: [drift]\nmetrics: metrics.prom\n");
