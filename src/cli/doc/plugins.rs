@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::output::{CALLBACKS, Callback};
-use crate::pages::pages;
 pub(super) use crate::pages::summary;
+use crate::pages::{example, pages};
 use crate::playbook::keyword::{KEYWORDS, places};
 
 /// Types with pages, other than modules and roles.
@@ -34,6 +34,8 @@ pub(super) struct Plugin {
     pub(super) summary: &'static str,
     /// Other names.
     aliases: Vec<&'static str>,
+    /// An expression with it, and its value as JSON.
+    example: Option<(&'static str, &'static str)>,
     callback: Option<&'static Callback>,
 }
 
@@ -49,6 +51,7 @@ pub(super) fn of_type(kind: &str) -> Vec<Plugin> {
                 name: callback.full_name(),
                 summary: callback.summary,
                 aliases: vec![callback.name],
+                example: None,
                 callback: Some(callback),
             })
             .collect(),
@@ -58,6 +61,7 @@ pub(super) fn of_type(kind: &str) -> Vec<Plugin> {
                 name: (*name).to_owned(),
                 summary: summary(kind, name),
                 aliases: vec![name],
+                example: None,
                 callback: None,
             })
             .collect(),
@@ -86,6 +90,7 @@ fn named(kind: &str, names: &[&'static str]) -> Vec<Plugin> {
         name: if is_collection { (*name).to_owned() } else { format!("ansible.builtin.{name}") },
         summary,
         aliases: names.to_vec(),
+        example: names.iter().find_map(|name| example(kind, name)),
         callback: None,
     })
     .collect()
@@ -114,8 +119,16 @@ impl Plugin {
                 text.push_str(&format!("        type: {}\n", option.kind));
             }
         }
+        if let Some(example) = self.example() {
+            text.push_str(&format!("\nEXAMPLE:\n\n  {}\n", example.replace('\n', "\n  ")));
+        }
         text.push('\n');
         text
+    }
+
+    /// The example as a template, with its value in a comment.
+    fn example(&self) -> Option<String> {
+        self.example.map(|(expression, value)| format!("{{{{ {expression} }}}}\n# -> {value}"))
     }
 
     /// Page of a keyword in the format of `ansible-doc -t keyword`.
@@ -147,7 +160,7 @@ impl Plugin {
                 "description": [self.summary],
                 "options": options,
             },
-            "examples": null,
+            "examples": self.example(),
             "metadata": null,
             "return": null,
         })
@@ -176,6 +189,40 @@ mod tests {
             assert_eq!(find(&filters, name).map(|filter| filter.name.clone()), Some(full));
         }
         assert!(find(&filters, "nosuch").is_none());
+    }
+
+    /// Filters whose value depends on the machine or on chance, or needs a second one.
+    const WITHOUT_EXAMPLE: &[&str] = &[
+        "attr",
+        "expanduser",
+        "expandvars",
+        "fileglob",
+        "from_yaml_all",
+        "password_hash",
+        "random",
+        "realpath",
+        "shuffle",
+        "unvault",
+        "vault",
+    ];
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the table of pages is ours")]
+    fn example_of_every_filter_has_the_value_that_its_page_shows() {
+        let options = windlass_template::Options::default();
+        let variables = indexmap::IndexMap::<std::sync::Arc<str>, windlass_template::Variable>::new();
+        let context = windlass_template::Engine::new(options).scope(std::sync::Arc::new(variables));
+        for filter in of_type("filter").iter().filter(|filter| filter.name.starts_with("ansible.builtin.")) {
+            let Some((expression, value)) = filter.example else {
+                let name = filter.name.trim_start_matches("ansible.builtin.");
+                assert!(WITHOUT_EXAMPLE.contains(&name), "{name} has no example");
+                continue;
+            };
+            let template = format!("{{{{ {expression} }}}}");
+            let node = windlass_yaml::Node::of_project(template, windlass_yaml::Span::none());
+            let found = windlass_template::to_json(&context.render(&node).unwrap());
+            assert_eq!(found, serde_json::from_str::<Value>(value).unwrap(), "{expression}");
+        }
     }
 
     #[test]
