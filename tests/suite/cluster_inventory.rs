@@ -69,21 +69,30 @@ fn missing_groups_refused() {
 }
 
 #[test]
-fn run_without_an_inventory_refused() {
+fn run_without_hosts_of_a_cluster_refused() {
     let folder = tempfile::tempdir().unwrap();
     let playbooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("playbooks");
-    for name in ["cluster", "upgrade", "rollback", "migrate_runtime", "migrate_network"] {
+    let refused = |name: &str, options: &[&str], sentence: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
             .arg("playbook")
             .arg(playbooks.join(name).with_extension("yml"))
+            .args(options)
             .current_dir(folder.path())
             .env("HOME", folder.path())
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{name}: {text}");
-        assert!(text.contains("No host is known: name the inventory with -i."), "{name}: {text}");
+        assert!(text.contains(sentence), "{name}: {text}");
+    };
+    for name in ["cluster", "upgrade", "rollback", "migrate_runtime", "migrate_network"] {
+        refused(name, &[], "No host is known: name the inventory with -i.");
     }
+    for name in ["verify", "cis", "certificates", "conformance", "snapshot"] {
+        refused(name, &[], "No host is known: name the inventory with -i.");
+        refused(name, &["-i", "web1,"], "has no host in the group `kube_control_plane`. Put the hosts that run");
+    }
+    refused("recover", &[], "The inventory needs hosts in the groups `kube_control_plane` and `etcd`.");
 }
 
 #[test]
