@@ -575,6 +575,97 @@ fn login_of_a_chart_repository_is_not_on_a_command_line() {
     assert!(called.contains(expected), "{called}\n{text}");
 }
 
+/// In check mode, so that the resolver of this machine stays.
+#[test]
+fn resolver_of_a_host_configured_where_it_is_managed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  environment: {{PATH: '{at}:/usr/bin:/bin'}}
+  vars: {{dns_mode: manual, manual_dns_server: 10.9.0.1, enable_nodelocaldns: false}}
+  tasks:
+    - ansible.builtin.import_role: {{name: resolver, tasks_from: validate}}
+    - ansible.builtin.import_role: {{name: resolver}}
+    - ansible.builtin.import_role: {{name: resolver, tasks_from: hosts}}
+"
+    );
+    let changed = |manager: &str, mode: &str| {
+        let active = format!("*is-active*{manager}.service*) exit 0 ;;");
+        let shown = "*show*) printf 'LoadState=loaded\\nActiveState=active\\n' ;;";
+        program(folder.path(), "systemctl", &format!("case \"$*\" in {active} {shown} *) exit 3 ;; esac"));
+        let mode = format!("resolvconf_mode={mode}");
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2\n", &playbook, &["--check", "-e", &mode]);
+        assert_eq!(code, Some(0), "{text}");
+        let mut task = "";
+        let mut changed = Vec::new();
+        for line in text.lines() {
+            match line.strip_prefix("TASK [resolver : ") {
+                Some(name) => task = name.split(']').next().unwrap(),
+                None if line.starts_with("changed: ") => changed.push(task.to_owned()),
+                None => {}
+            }
+        }
+        changed
+    };
+    let upstream = "Write the servers for names outside of the cluster";
+    for (manager, tasks) in [
+        ("systemd-resolved", ["Create the folder of systemd-resolved", "Write the settings of systemd-resolved"]),
+        ("NetworkManager", ["Write the settings of NetworkManager", "Reload NetworkManager"]),
+        ("none", ["Back up the host's resolv.conf", "Write the host's resolv.conf"]),
+    ] {
+        let found = changed(manager, "host_resolvconf");
+        assert_eq!(found, [&[upstream][..], &tasks].concat(), "{manager}");
+        assert!(changed(manager, "none").is_empty(), "{manager}");
+    }
+}
+
+#[test]
+fn variables_of_kubelet_csr_approver_reach_its_chart() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let helm = format!(
+        "echo \"$HELM_NAMESPACE: $@\" >> {at}/calls
+case $1 in --version=*) for word; do case $word in -f=*) cat ${{word#-f=}} >> {at}/calls ;; esac; done ;; *) echo '[]' ;; esac"
+    );
+    program(folder.path(), "helm", &helm);
+    fs::write(folder.path().join("admin.conf"), "").unwrap();
+    fs::create_dir(folder.path().join("components")).unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: addon/kubelet_csr_approver, tasks_from: '{{ item }}', public: true}
+      loop: [validate, install]
+";
+    let run = |more: &str| {
+        let _ = fs::remove_file(folder.path().join("calls"));
+        let variables = format!(
+            "{{bin_dir: {at}, cluster_helm: [], kubelet_rotate_server_certificates: true, kubelet_csr_approver_namespace: certs,
+              kubelet_csr_approver_chart_version: 1.2.3, kubelet_csr_approver_values: {{providerRegex: ^node-, replicas: 3}}, {more}}}"
+        );
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &["-e", &variables]);
+        (code, text, fs::read_to_string(folder.path().join("calls")).unwrap_or_default())
+    };
+    let repository =
+        "kubelet_csr_approver_repository_name: own, kubelet_csr_approver_repository_url: 'https://charts.example.com'";
+    let (code, text, calls) = run(repository);
+    assert_eq!(code, Some(0), "{text}");
+    let upgrade = calls.lines().find(|line| line.contains(" upgrade ")).unwrap_or_default();
+    assert!(calls.contains(": repo add own https://charts.example.com\n"), "{calls}");
+    assert!(upgrade.starts_with("certs: --version=1.2.3 upgrade "), "{calls}");
+    assert!(upgrade.ends_with(" kubelet-csr-approver own/kubelet-csr-approver"), "{calls}");
+    assert!(calls.contains(r#"{"providerRegex":"^node-","replicas":3}"#), "{calls}");
+
+    // A chart without a repository.
+    let none = "kubelet_csr_approver_repository_name: '', kubelet_csr_approver_chart_ref: /srv/approver";
+    let (code, text, calls) = run(&format!("{none}, kubelet_csr_approver_repository_url: ''"));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(!calls.contains("repo add") && calls.contains(" kubelet-csr-approver /srv/approver\n"), "{calls}");
+    let (code, text, calls) = run(none);
+    assert!(code == Some(2) && text.contains("but Helm needs both for a repository") && calls.is_empty(), "{text}");
+}
+
 /// Two control planes with files of their own.
 fn control_planes(folder: &Path, files: &[&str]) -> String {
     for name in files {

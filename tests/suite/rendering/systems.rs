@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -55,11 +56,10 @@ const PLAY: &str = "
           files: '{{ artifacts_wanted }}'
 ";
 
-/// Names, paths and files that the roles derive for each host of one cluster.
-fn derived() -> BTreeMap<&'static str, Value> {
-    let folder = tempfile::tempdir().unwrap();
+/// Runs a play with facts of hosts, which are nodes of one cluster, and expects success. Hosts have `variables` too.
+fn run(folder: &Path, systems: &[Facts], variables: &Value, play: &str, more: &[&str]) {
     let mut hosts = serde_json::Map::new();
-    for (number, (name, distribution, family, version, release, manager, machine)) in HOSTS.iter().enumerate() {
+    for (number, (name, distribution, family, version, release, manager, machine)) in systems.iter().enumerate() {
         let facts = json!({
             "ip": format!("10.0.0.{}", number + 1), "ansible_distribution": distribution, "ansible_os_family": family,
             "ansible_distribution_major_version": version.to_string(), "ansible_distribution_release": release,
@@ -67,32 +67,40 @@ fn derived() -> BTreeMap<&'static str, Value> {
         });
         hosts.insert((*name).to_owned(), facts);
     }
-    let members = json!({"hosts": HOSTS.map(|facts| (facts.0, json!({}))).into_iter().collect::<BTreeMap<_, _>>()});
+    let names = |systems: &[Facts]| systems.iter().map(|facts| (facts.0, json!({}))).collect::<BTreeMap<_, _>>();
     let inventory = json!({"all": {
         "hosts": hosts,
-        "vars": {
-            "ansible_connection": "local",
-            "kube_network_plugin": "bridge", "bridge_routing": "bgp", "bridge_asn": 64512,
-            "crun_enabled": true, "youki_enabled": true, "gvisor_enabled": true, "kata_containers_enabled": true,
-            "helm_enabled": true,
-        },
+        "vars": variables,
         "children": {
-            "kube_control_plane": members, "kube_node": members,
-            "etcd": {"hosts": {"debian11": {}, "debian12": {}, "rocky9": {}}},
+            "kube_control_plane": {"hosts": names(systems)}, "kube_node": {"hosts": names(systems)},
+            "etcd": {"hosts": names(&systems[..3])},
             "k8s_cluster": {"children": {"kube_control_plane": {}, "kube_node": {}}},
         },
     }});
-    fs::write(folder.path().join("hosts.yml"), inventory.to_string()).unwrap();
-    fs::write(folder.path().join("play.yml"), PLAY).unwrap();
+    fs::write(folder.join("hosts.yml"), inventory.to_string()).unwrap();
+    fs::write(folder.join("play.yml"), play).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
         .args(["playbook", "-i", "hosts.yml", "play.yml"])
-        .current_dir(folder.path())
+        .args(more)
+        .current_dir(folder)
         .env("ANSIBLE_ROLES_PATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("roles"))
         .env("NO_COLOR", "1")
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{text}");
+}
+
+/// Names, paths and files that the roles derive for each host of one cluster.
+fn derived() -> BTreeMap<&'static str, Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let variables = json!({
+        "ansible_connection": "local",
+        "kube_network_plugin": "bridge", "bridge_routing": "bgp", "bridge_asn": 64512,
+        "crun_enabled": true, "youki_enabled": true, "gvisor_enabled": true, "kata_containers_enabled": true,
+        "helm_enabled": true,
+    });
+    run(folder.path(), &HOSTS, &variables, PLAY, &[]);
     let read = |name: &str| fs::read_to_string(folder.path().join(format!("{name}.json"))).unwrap();
     HOSTS.iter().map(|facts| (facts.0, serde_json::from_str(&read(facts.0)).unwrap())).collect()
 }
@@ -166,5 +174,80 @@ fn names_and_files_follow_the_system_and_the_architecture_of_each_host() {
             assert!(!url.contains(other) && !url.contains(other_machine), "{name}: {url}");
             assert!(known.contains(sum), "{name}: {sum} of {url} is not one for {architecture}");
         }
+    }
+}
+
+/// A manager of packages that has all of them and none installed. It notes its arguments in `calls`.
+const DNF: &str = r#"echo "$@" >>"${0%/*}/calls"
+line=$(printf '=%.0s' $(seq 80))
+printf 'Dependencies resolved.\n%s\n Package Architecture Version Repository Size\n%s\nInstalling:\n' $line $line
+while [ "$1" != install ]; do shift; done; shift
+for word; do echo " $word noarch 1.0-1 repository 6.0 k"; done
+printf '\nTransaction Summary\n%s\nInstall 1 Package\n' $line
+echo 'Operation aborted.' >&2; exit 1"#;
+
+const ZYPPER: &str = r#"stream() { printf "<?xml version='1.0'?>\n<stream>%s</stream>\n" "$1"; }
+case " $* " in *" search "*) stream '<message type="info">No matching items found.</message>'; exit 104 ;; esac
+echo "$@" >>"${0%/*}/calls"
+while [ "$1" != -- ]; do shift; done; shift
+found=
+for word; do
+  found="$found<solvable type=\"package\" name=\"${word#+}\" edition=\"1.0-1\" arch=\"noarch\" repository=\"r\"/>"
+done
+stream "<install-summary><to-install>$found</to-install></install-summary>""#;
+
+/// A program that finds nothing.
+const NONE: &str = "exit 1";
+const SYSTEMD: &str =
+    r#"case "$*" in *show*) printf 'LoadState=not-found\nActiveState=inactive\n' ;; *) exit 3 ;; esac"#;
+
+/// Check mode for hosts whose managers of packages this machine lacks: scripts stand in for them.
+#[test]
+fn check_mode_with_recorded_facts_asks_for_the_packages_of_the_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let systems: Vec<Facts> = HOSTS.into_iter().filter(|facts| facts.2 != "Debian").collect();
+    for (name, ..) in &systems {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        let managers = [("dnf", DNF), ("dnf5", DNF), ("zypper", ZYPPER), ("rpm", NONE)];
+        for (program, script) in managers.into_iter().chain([("systemctl", SYSTEMD), ("modprobe", NONE)]) {
+            let file = folder.path().join(name).join(program);
+            fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    let variables = json!({
+        "ansible_connection": "local", "ansible_package_use": "{{ ansible_pkg_mgr }}",
+        "kube_network_plugin": "cni", "ntp_enabled": true,
+        // These would look at this machine.
+        "override_system_hostname": false, "kubelet_fail_swap_on": false,
+    });
+    let play = "
+- hosts: all
+  gather_facts: false
+  environment: {PATH: '{{ playbook_dir }}/{{ inventory_hostname }}:/usr/sbin:/usr/bin:/sbin:/bin'}
+  tasks:
+    - include_role: {name: host}
+    - include_role: {name: runtime/docker, tasks_from: install}
+      vars: {container_manager: docker}
+";
+    run(folder.path(), &systems, &variables, play, &["--check"]);
+    for (name, distribution, family, ..) in &systems {
+        let calls = fs::read_to_string(folder.path().join(name).join("calls")).unwrap();
+        let installed: Vec<String> = calls
+            .lines()
+            .map(|line| {
+                let simulates = ["--assumeno", "--dry-run"].iter().any(|word| line.contains(word));
+                assert!(simulates, "{name}: check mode ran `{line}`");
+                let names = line.rsplit_once(" -- ").or_else(|| line.rsplit_once(" install ")).unwrap().1;
+                names.replace('+', "")
+            })
+            .collect();
+        let docker = match (*distribution, *family) {
+            ("Fedora", _) => "moby-engine",
+            (_, "Suse") => "docker",
+            _ => "docker-ce docker-ce-cli containerd.io",
+        };
+        let common = "openssl curl ebtables ethtool ipset iptables conntrack-tools socat haproxy";
+        assert_eq!(installed, [common, "chrony", docker], "{name}");
     }
 }
