@@ -242,30 +242,48 @@ fn unfit(value: &Value, kind: &str) -> String {
     match kind {
         "str" | "path" => format!("'{shown}' is not a string and conversion is not allowed"),
         "int" => format!("\"{shown}\" cannot be converted to an int"),
+        "dict" if value.as_str().is_some_and(|text| text.starts_with('{')) => {
+            "unable to evaluate string as dictionary".to_owned()
+        }
         "dict" if value.as_str().is_some() => "dictionary requested, could not parse JSON or key=value".to_owned(),
+        "json" | "jsonarg" => format!("<class '{class}'> cannot be converted to a json string"),
         other => format!("<class '{class}'> cannot be converted to a {other}"),
     }
 }
 
+/// Whether a value can be converted to a type. Any value has a text, so `str` and `path` accept all.
 fn fits(value: &Value, kind: &str) -> bool {
     use minijinja::value::ValueKind::{Bool, Map, Number, Seq, String};
     let found = value.kind();
+    // Python reads `1_000` as a number.
+    let number = || value.as_str().and_then(|text| text.trim().replace('_', "").parse::<f64>().ok());
     match kind {
         "list" => matches!(found, Seq | String | Number | Bool),
-        "dict" => found == Map || value.as_str().is_some_and(|text| text.starts_with('{') || text.contains('=')),
+        "dict" => found == Map || value.as_str().is_some_and(is_dict),
         "bool" => {
             let words = ["true", "false", "yes", "no", "on", "off", "1", "0", "y", "n", "t", "f"];
             found == Bool
-                || value.as_str().is_some_and(|text| words.contains(&text.to_lowercase().as_str()))
+                || value.as_str().is_some_and(|text| words.contains(&text.trim().to_lowercase().as_str()))
                 || matches!(i64::try_from(value.clone()), Ok(0 | 1))
         }
         "int" => {
             i64::try_from(value.clone()).is_ok()
-                || value.as_str().is_some_and(|text| text.trim().parse::<i64>().is_ok())
+                || number().is_some_and(|number| number.is_finite() && number.fract() == 0.0)
         }
-        "float" => found == Number || value.as_str().is_some_and(|text| text.trim().parse::<f64>().is_ok()),
-        "str" | "path" => !matches!(found, Seq | Map),
+        "float" => matches!(found, Number | Bool) || number().is_some(),
+        "json" | "jsonarg" => matches!(found, Seq | Map | String),
         _ => true,
+    }
+}
+
+/// Whether a text is a mapping: JSON, a Python literal, or `key=value` words.
+fn is_dict(text: &str) -> bool {
+    match text.starts_with('{') {
+        true => {
+            serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok()
+                || matches!(windlass_yaml::PythonLiteral::read(text), Some(windlass_yaml::PythonLiteral::Dict(_)))
+        }
+        false => text.contains('='),
     }
 }
 
@@ -280,17 +298,17 @@ mod tests {
         let inner = json!({
             "number": {"type": "int"},
             "one": {"choices": ["a"]},
-            "words": {"type": "list", "elements": "str"},
+            "words": {"type": "list", "elements": "int"},
             "deep": {"type": "dict", "options": {"number": {"type": "int"}}},
         });
         let options = json!({
-            "token": {"type": "str", "no_log": true},
-            "file": {"type": "path", "no_log": true},
+            "token": {"type": "int", "no_log": true},
+            "file": {"type": "float", "no_log": true},
             "number": {"type": "int", "no_log": "yes"},
             "one": {"choices": ["a"], "no_log": true},
             "numbers": {"type": "list", "elements": "int", "no_log": true},
             "outer": {"type": "dict", "no_log": true, "options": inner},
-            "users": {"type": "list", "elements": "dict", "options": {"token": {"type": "str", "no_log": true}}},
+            "users": {"type": "list", "elements": "dict", "options": {"token": {"type": "int", "no_log": true}}},
         });
         let refused =
             json!({"number": "hunter2", "one": "hunter2", "words": [["hunter2"]], "deep": {"number": "hunter2"}});
@@ -311,5 +329,26 @@ mod tests {
                 assert!(error.contains("a secret value") && !error.contains("hunter2"), "{error}");
             }
         }
+    }
+
+    #[test]
+    fn values_fit_the_types_that_ansible_converts_them_to() {
+        let fit = |kind: &str, value: serde_json::Value| fits(&windlass_template::from_json(&value), kind);
+        let accepted = [
+            ("str", json!({"a": 1})),
+            ("path", json!(["a"])),
+            ("int", json!("1.0")),
+            ("int", json!("1_0")),
+            ("int", json!("1e3")),
+            ("float", json!(true)),
+            ("bool", json!(" yes")),
+            ("dict", json!("{'a': 1}")),
+            ("dict", json!("{\"a\": true}")),
+            ("dict", json!("a=1")),
+            ("json", json!([1])),
+        ];
+        accepted.into_iter().for_each(|(kind, value)| assert!(fit(kind, value.clone()), "{kind}: {value}"));
+        let refused = [("int", json!("1.5")), ("dict", json!("{a: 1}")), ("json", json!(5)), ("bool", json!("maybe"))];
+        refused.into_iter().for_each(|(kind, value)| assert!(!fit(kind, value.clone()), "{kind}: {value}"));
     }
 }

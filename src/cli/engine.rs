@@ -142,13 +142,13 @@ impl EngineOptions {
                 .hint("give --engine-image, or set engine_image in [windlass] of ansible.cfg; `make dist` builds one")
         })?;
         let words = own_words()?;
-        check_syntax(&words)?;
         let shown = shown_arguments(words.iter().cloned(), &Secrets::of_process()).join(" ");
-        let (words, inputs) = with_inputs(words)?;
+        let (sent, inputs) = with_inputs(words.clone())?;
+        check_syntax(&words)?;
         warn_of_environment(settings, &printer);
         let client = Client::new(self.engine_namespace.as_deref().unwrap_or(&settings.engine.namespace));
         let folder = std::env::current_dir().map_err(|error| Error::new(format!("no current folder: {error}")))?;
-        let run = client.start(&folder, Request { image, words, shown, shards: settings.shards, inputs })?;
+        let run = client.start(&folder, Request { image, words: sent, shown, shards: settings.shards, inputs })?;
         let attach = format!("windlass engine attach {run}");
         if self.detach {
             printer.line(&run, Color::Plain);

@@ -165,9 +165,12 @@ impl Cluster {
         answer["resources"].as_array().unwrap().clone()
     }
 
-    /// Starts a pod of a run as a kubelet does: with the Secrets as files.
-    fn pod(&self, run: &str, name: &str) -> Killed {
-        let input = self.at(name).join("input");
+    /// Starts a pod of a run as a kubelet does: with the Secrets as files, and nothing of an earlier pod.
+    fn pod(&self, run: &str) -> Killed {
+        let (work, input) = (self.at("work"), self.at("input"));
+        for folder in [&work, &input] {
+            let _ = fs::remove_dir_all(folder);
+        }
         fs::create_dir_all(input.join("project")).unwrap();
         for secret in self.objects("Secret", "v1") {
             let Some(object) = secret["metadata"]["name"].as_str().filter(|name| name.contains(run)) else { continue };
@@ -180,7 +183,6 @@ impl Cluster {
                 fs::write(file, bytes).unwrap();
             }
         }
-        let work = self.at(name).join("work");
         let mut command = self.command(&["__engine", run, "windlass"]);
         command.arg(&work).arg(&input).env("HOME", work.join("home")).stdin(Stdio::null());
         fs::create_dir_all(&work).unwrap();
@@ -198,12 +200,12 @@ fn run_of_a_killed_pod_resumed_by_the_next_one_and_followed_to_its_end() {
     let run = cluster.begin();
     let jobs = cluster.objects("Job", "batch/v1");
     assert!(!jobs[0].to_string().contains("secret-word"), "{}", jobs[0]);
-    let first = cluster.pod(&run, "one");
+    let first = cluster.pod(&run);
     // Every second, the pod stores what it has.
     eventually("the third task runs", || (cluster.lines().len() > 2).then_some(()));
     std::thread::sleep(Duration::from_secs(3));
     drop(first);
-    let mut second = cluster.pod(&run, "two");
+    let mut second = cluster.pod(&run);
     assert!(second.0[0].wait().unwrap().success());
     let lines = cluster.lines();
     let count = |line: &str| lines.iter().filter(|other| *other == line).count();
@@ -226,7 +228,7 @@ fn run_of_a_killed_pod_resumed_by_the_next_one_and_followed_to_its_end() {
 fn cancelled_run_stops_in_order_and_ends_with_99() {
     let Some(cluster) = Cluster::start() else { return };
     let run = cluster.begin();
-    let _pod = cluster.pod(&run, "one");
+    let _pod = cluster.pod(&run);
     eventually("the third task runs", || (cluster.lines().len() > 2).then_some(()));
     assert!(cluster.windlass(&["engine", "cancel", &run]).status.success());
     let attached = cluster.windlass(&["engine", "attach", &run]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_yaml::Mapping;
 
 use super::RoleRequest;
-use crate::error::{Error, Result, did_you_mean};
+use crate::error::{Error, Result, nearest};
 use crate::paths::without_parents;
 use crate::playbook::load::Loader;
 use crate::playbook::model::Role;
@@ -44,11 +44,15 @@ impl Loader {
             }
         }
         let found = folders.iter().map(|folder| without_parents(&folder.join(name))).find(|path| path.is_dir());
+        // A role behind a link is named by its own path, as in Ansible.
+        let found = found.map(|path| path.canonicalize().unwrap_or(path));
         found.ok_or_else(|| {
             let shown: Vec<_> =
                 folders.iter().map(|folder| crate::paths::absolute(folder).display().to_string()).collect();
             let existing: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
-            let hint = did_you_mean(name, existing.iter().map(String::as_str)).map(|hint| format!("{hint} "));
+            // Roles of one author share what stands before the dot.
+            let limit = name.rsplit('.').next().unwrap_or(name).chars().count() / 3;
+            let hint = nearest(name, limit, existing.iter().map(String::as_str)).map(|hint| format!("{hint} "));
             Error::parse(format!("the role '{name}' was not found"), &request.span).generic().hint(format!(
                 "{}searched in {}",
                 hint.unwrap_or_default(),
