@@ -223,14 +223,6 @@ deployment_answers() {
   for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
 }
 
-spread_over() { [ "$(kubectl node1 get pods -l app=hello --no-headers -o custom-columns=N:.spec.nodeName,P:.status.phase | awk '$2 == "Running" {print $1}' | sort -u | wc -l)" = "$1" ]; }
-
-# answers NODE [CONTROL_PLANE]: five requests to the ClusterIP, each answered; a worker has to be told the address
-answers() {
-  local address; address=$(kubectl "${2:-$1}" get service hello -o 'jsonpath={.spec.clusterIP}') || return 1
-  on "$1" "for i in 1 2 3 4 5; do curl -sf -m 3 http://$address/ >/dev/null || exit 1; done"
-}
-
 objects_of_the_cluster() {
   "$windlass" playbook -i "$inventory" tests/lab/objects.yml > "$log/objects.log" 2>&1 || { tail -30 "$log/objects.log"; return 1; }
   eventually 120 spread_over 3
@@ -296,16 +288,6 @@ restart_not_lost() {
 
 upgrade() { "$windlass" playbook -i "$inventory" playbooks/upgrade.yml "$@"; }
 
-# running VERSION: every node and every control plane has that release
-running() {
-  kubectl node1 get nodes -o wide
-  [ "$(kubectl node1 get nodes -o 'jsonpath={.items[*].status.nodeInfo.kubeletVersion}' | tr ' ' '\n' | sort -u)" = "v$1" ] &&
-    [ "$(kubectl node1 get pods -n kube-system -l tier=control-plane -o 'jsonpath={.items[*].spec.containers[0].image}' | tr ' ' '\n' | sed 's/.*://' | sort -u)" = "v$1" ]
-}
-
-# The release that the mirror has besides the one that runs.
-newer_release() { basename "$(find "$cache/artifacts/releases" -name '*.yml' | sort -V | tail -1)" .yml; }
-
 upgrade_planned() {
   local from to; from=$(kubectl node1 version --short | sed -n 's/^Server Version: v//p'); to=$(newer_release)
   [ "$from" != "$to" ] || { echo "the mirror has no release besides $from"; return 1; }
@@ -316,21 +298,6 @@ upgrade_planned() {
   if WINDLASS_LAB_RELEASE=$to play > "$log/upgrade-refused.log" 2>&1; then return 1; fi
   grep -q 'playbooks/upgrade.yml' "$log/upgrade-refused.log"
 }
-
-# load NODE: asks the API by the node's load balancer, and the service hello, five times a second until load_ends
-load() {
-  local address; address=$(kubectl "$1" get service hello -o 'jsonpath={.spec.clusterIP}') || return 1
-  on "$1" "cat > /root/load; systemd-run --quiet --unit=load sh /root/load https://\$(cat /etc/kubernetes/api-endpoint)/readyz http://$address/" <<'LOAD'
-: > /root/load.failed; : > /root/load.asked
-while sleep 0.2; do
-  for url; do
-    echo "$url" >> /root/load.asked
-    curl -skf -m 3 "$url" > /dev/null || echo "$(date +%T) $url" >> /root/load.failed
-  done
-done
-LOAD
-}
-load_ends() { on "$1" 'systemctl stop load; wc -l < /root/load.asked; cat /root/load.failed'; }
 
 # Killed where the first node is out of service, and started again: every node moves, and what runs is served meanwhile.
 upgraded() {
@@ -347,9 +314,7 @@ upgraded() {
   load_ends node3 > "$log/upgrade.load"
   cat "$log/upgrade.load"
   running "$to" && [ "$(kubectl node1 get nodes --no-headers | grep -c SchedulingDisabled)" = 0 ] || return 1
-  # A connection that is open while its end is restarted is lost: how many are depends on the machine, so 3 of 100 may be.
-  local asked lost; asked=$(head -1 "$log/upgrade.load") lost=$(($(wc -l < "$log/upgrade.load") - 1))
-  [ "$asked" -gt 100 ] && [ $((lost * 100)) -le $((asked * 3)) ]
+  few_lost "$log/upgrade.load"
 }
 
 upgraded_again() {
@@ -361,7 +326,7 @@ rollback() { "$windlass" playbook -i "$inventory" playbooks/rollback.yml "$@"; }
 
 # Back to the release and the data of before the upgrade, which was killed and went on.
 rolled_back() {
-  local from node; from=$(basename "$(find "$cache/artifacts/releases" -name '*.yml' | sort -V | head -1)" .yml)
+  local from node; from=$(older_release)
   kubectl node1 create configmap after-upgrade --from-literal=key=value || return 1
   if rollback > "$log/rollback-refused.log" 2>&1; then return 1; fi
   grep -q 'run it again with -e rollback_confirm=true' "$log/rollback-refused.log" || { tail -20 "$log/rollback-refused.log"; return 1; }
@@ -558,22 +523,14 @@ worker_removed() {
   gone node4 node1 && remove_node node4 > "$log/worker-removed-again.log" 2>&1
 }
 
-# with_backups PLAYBOOK OPTION...: with a key of SSH, which age takes too, so that this machine needs no age
+# with_backups PLAYBOOK OPTION...
 with_backups() {
   local playbook=$1; shift
   "$windlass" playbook -i "$inventory" "playbooks/$playbook.yml" -e "@$log/backups.yml" "$@"
 }
 
 backed_up() {
-  ssh-keygen -q -t ed25519 -N '' -C lab -f "$log/backups.key" || return 1
-  printf '%s\n' "backup_age_recipients: ['$(cat "$log/backups.key.pub")']" "backup_age_identity_file: $log/backups.key" \
-    "backup_controller_dir: $log/backups" >"$log/backups.yml"
-  # The hosts have no network, so the role finds the package that it would install.
-  local package=$cache/age; mkdir -p "$package"
-  ls "$package"/age_*.deb >/dev/null 2>&1 ||
-    (cd "$package" && { apt-get download -q age || { apt-get update -q && apt-get download -q age; }; }) || return 1
-  "$windlass" adhoc -i "$inventory" etcd -m copy -a "src=$(ls "$package"/age_*.deb) dest=/root/age.deb" >/dev/null &&
-    "$windlass" adhoc -i "$inventory" etcd -m command -a 'dpkg -i /root/age.deb' >/dev/null || return 1
+  backup_settings >"$log/backups.yml" && age_on node1 node2 node3 || return 1
   # The archive has the keys of the authorities.
   if with_backups backup -e '{"backup_age_recipients": []}' >"$log/refused.log" 2>&1; then return 1; fi
   grep -q 'backup_age_recipients. is empty' "$log/refused.log" || return 1
