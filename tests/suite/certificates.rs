@@ -386,3 +386,29 @@ fn restarts_leave_out_a_program_that_runs() {
         }
     }
 }
+
+/// A rollout counts as complete while former pods still end.
+#[test]
+fn old_pod_that_ends_delays_the_rotation_and_one_that_stays_stops_it() {
+    let Some(host) = Host::new() else { return };
+    fs::create_dir_all(host.path("kubernetes/ssl/rotation")).unwrap();
+    fs::create_dir(host.path("bin")).unwrap();
+    fs::write(host.path("kubernetes/ssl/rotation/.workloads"), "2030-01-01T00:00:10Z\n").unwrap();
+    let kubectl = format!("#!/bin/sh\ncd {}\ncat now\ncp later now\n", host.folder.path().display());
+    fs::write(host.path("bin/kubectl"), kubectl).unwrap();
+    fs::set_permissions(host.path("bin/kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+    let tasks = "    - ansible.builtin.import_role: {name: certificates, tasks_from: pods}\n";
+    let playbook = host.path("pods.yml");
+    fs::write(&playbook, format!("- hosts: cp1\n  gather_facts: false\n  tasks:\n{tasks}")).unwrap();
+    let bin = format!("bin_dir={}", host.path("bin").display());
+    let ends = "2030-01-01T00:00:00Z default/old mirror= ends=2030-01-01T00:00:40Z  default-token-a\n";
+    let stays = "2030-01-01T00:00:00Z default/alone mirror= ends=  default-token-a\n";
+    let new = "2030-01-01T00:00:20Z default/new mirror= ends=  default-token-b\n";
+    for (now, later, code) in [(ends, new, Some(0)), (stays, new, Some(2)), (ends, stays, Some(2))] {
+        fs::write(host.path("now"), now).unwrap();
+        fs::write(host.path("later"), later).unwrap();
+        let (ended, text) = host.play(&playbook, &["-e", &bin]);
+        assert_eq!(ended, code, "{text}");
+        assert_eq!(text.contains("sign nothing yet: default/alone started"), code == Some(2), "{text}");
+    }
+}
