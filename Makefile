@@ -13,13 +13,14 @@ FUZZ_SECONDS ?= 60
 REQUIRED := blkid git ip losetup mkfs.ext4 namespaces openssl parted root rsync ssh-keygen sshd sudo tables wipefs
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help advisories setup build compiled artifacts packages book demo demo-down test check check-fast lints unit lab-test lab-matrix lab-matrix-short compat fuzz bench release dist hostile-release clean
+.PHONY: help advisories setup build compiled artifacts packages book demo demo-down test check check-fast lints unit lab-test lab-matrix lab-matrix-short lab-operations compat fuzz bench release dist hostile-release clean
 
 help:
 	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
 	@echo 'make demo-down  remove the hosts'
 	@echo 'make test       run all checks: format, lints, tests, and a cluster end to end'
 	@echo 'make lab-matrix test a cluster for every pair of components; prints a table, takes hours'
+	@echo 'make lab-operations  test operations of clusters, such as undoing a reset; takes half an hour'
 	@echo 'make advisories look for known vulnerabilities of dependencies; needs cargo-deny and the network'
 	@echo 'make compat     compare recorded answers of ansible-core with those of the real engines'
 	@echo 'make fuzz       run each fuzz target for FUZZ_SECONDS (60); without nightly and cargo-fuzz, only briefly'
@@ -120,6 +121,9 @@ lab-matrix: build artifacts packages
 lab-matrix-short: build artifacts packages
 	@tools/setup python3
 	tests/lab/matrix --short
+
+lab-operations: build artifacts
+	tests/lab/operations
 
 compat:
 	@tools/setup python3-venv python3-apt
