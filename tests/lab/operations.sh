@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(undo)
+operations=(undo conformance)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -115,4 +115,25 @@ operation_undo() {
   holds 'its Deployment answers on every node' answer_everywhere
   holds 'cluster.yml changes nothing' unchanged cluster
   echo two >"$log/cluster"
+}
+
+# ---- conformance ----
+
+conforms() {
+  run conformance.log conformance -e conformance_report="$operation/conformance.json" &&
+    grep -q '"passed": true' "$operation/conformance.json" || { grep -E ' fail ' "$operation/conformance.log"; return 1; }
+}
+
+operation_conformance() {
+  local skipped=objects,watch,definitions,collection,settings,tokens,rbac,daemonset,statefulset,job,cronjob,init,probes
+  skipped+=,clusterip,headless,nodeport,loadbalancer,externalname,quota,eviction,exec,logs,portforward
+  cluster two
+  holds '--check lists the tests and makes nothing' run check.log conformance --check
+  holds 'it left no namespace' not kubectl node1 get namespace windlass-conformance
+  holds 'every test passes' conforms
+  holds 'it left no namespace behind' not kubectl node1 get namespace windlass-conformance
+  holds 'a test that cannot pass is a failure' refused broken.log 'tests failed: deployment' conformance \
+    -e conformance_image=docker.io/windlass/missing:1 -e conformance_timeout=5 -e "{conformance_skip: [$skipped]}" \
+    -e conformance_report="$operation/broken.json"
+  holds 'cluster.yml changes nothing' unchanged cluster
 }
