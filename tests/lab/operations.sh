@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(undo conformance)
+operations=(undo conformance reconcile)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -135,5 +135,46 @@ operation_conformance() {
   holds 'a test that cannot pass is a failure' refused broken.log 'tests failed: deployment' conformance \
     -e conformance_image=docker.io/windlass/missing:1 -e conformance_timeout=5 -e "{conformance_skip: [$skipped]}" \
     -e conformance_report="$operation/broken.json"
+  holds 'cluster.yml changes nothing' unchanged cluster
+}
+
+# ---- reconcile ----
+
+reconcile() { "$windlass" reconcile -i "$inventory" --policy "$log/$1" --once; }
+
+damage() {
+  on node2 'systemctl stop kubelet; sed -i "s/maxPods: .*/maxPods: 7/" /etc/kubernetes/kubelet-config.yaml' && on node1 'chmod 0644 /etc/kubernetes/admin.conf'
+}
+is_damaged() {
+  on node2 '! systemctl is-active -q kubelet && grep -q "maxPods: 7$" /etc/kubernetes/kubelet-config.yaml' && [ "$(on node1 stat -c %a /etc/kubernetes/admin.conf)" = 644 ]
+}
+is_repaired() {
+  on node2 'systemctl is-active -q kubelet && ! grep -q "maxPods: 7$" /etc/kubernetes/kubelet-config.yaml' && [ "$(on node1 stat -c %a /etc/kubernetes/admin.conf)" = 600 ]
+}
+
+# reported POLICY: a round ends with 2 and names the damage
+reported() {
+  reconcile "$1" >"$operation/reported" 2>&1
+  [ $? = 2 ] || { echo 'another exit code than 2'; return 1; }
+  grep 'node.kubelet node2: kubelet does not answer' "$operation/reported" || { grep -v '^ok\|^skipping' "$operation/reported" | tail -40; return 1; }
+}
+
+operation_reconcile() {
+  cluster two
+  printf '{}\n' >"$log/report-policy.yml"
+  printf 'repair: [drift]\nmetrics: %s\n' "$operation/windlass.prom" >"$log/repair-policy.yml"
+  holds 'a healthy cluster has no finding' eventually 120 reconcile report-policy.yml
+  holds 'three files and services are damaged' damage
+  holds 'a round without repairs reports it' reported report-policy.yml
+  holds 'and leaves it' is_damaged
+  holds 'while paused' "$windlass" reconcile -i "$inventory" --policy "$log/repair-policy.yml" --pause
+  holds 'a round reports it' reported repair-policy.yml
+  holds 'and leaves it too' is_damaged
+  holds 'it is not paused any more' "$windlass" reconcile -i "$inventory" --policy "$log/repair-policy.yml" --unpause
+  # Pods may still become ready in this round, so its exit code does not count.
+  reconcile repair-policy.yml >"$operation/repair.log" 2>&1
+  holds 'another round repairs it' is_repaired
+  holds 'and the next one has no finding' eventually 120 reconcile repair-policy.yml
+  holds 'the metrics are written' grep -q '^windlass_' "$operation/windlass.prom"
   holds 'cluster.yml changes nothing' unchanged cluster
 }
