@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(undo conformance reconcile)
+operations=(undo conformance reconcile fleet)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -177,4 +177,45 @@ operation_reconcile() {
   holds 'and the next one has no finding' eventually 120 reconcile repair-policy.yml
   holds 'the metrics are written' grep -q '^windlass_' "$operation/windlass.prom"
   holds 'cluster.yml changes nothing' unchanged cluster
+}
+
+# ---- fleet ----
+
+fleet() { "$windlass" fleet -i "$log/east" -i "$log/west" "$@"; }
+# east and west are node1 and node2
+both_ready() {
+  [ "$(kubectl node1 get nodes --no-headers | awk '{ print $1, $2 }')" = 'node1 Ready' ] &&
+    [ "$(kubectl node2 get nodes --no-headers | awk '{ print $1, $2 }')" = 'node2 Ready' ] &&
+    [ "$(on node1 cat /etc/kubernetes/ssl/ca.crt)" != "$(on node2 cat /etc/kubernetes/ssl/ca.crt)" ]
+}
+made_at_once() {
+  fleet playbook playbooks/cluster.yml >"$operation/fleet.log" 2>&1 || { tail -30 "$operation/fleet.log"; return 1; }
+  # Neither waited for the end of the other.
+  sed -n '/PLAY RECAP/q; s/^\[\(east\|west\)\] TASK.*/\1/p' "$operation/fleet.log" | sort | uniq -c
+  [ "$(sed -n '/PLAY RECAP/q; s/^\[\(east\|west\)\] TASK.*/\1/p' "$operation/fleet.log" | sort -u | wc -l)" = 2 ]
+}
+both_unchanged() {
+  fleet playbook playbooks/cluster.yml >"$operation/again.log" 2>&1 || { tail -30 "$operation/again.log"; return 1; }
+  [ "$(grep -cE '^\[(east|west)\] node[12] +: .*changed=0 +unreachable=0 +failed=0' "$operation/again.log")" = 2 ]
+}
+only_west_fails() {
+  fleet playbook playbooks/verify.yml >"$operation/verify.log" 2>&1
+  [ $? = 2 ] || { echo 'another exit code than 2'; return 1; }
+  tail -3 "$operation/verify.log"
+  grep -qE '^east +ok ' "$operation/verify.log" && grep -qE '^west +exit code 2 ' "$operation/verify.log"
+}
+
+operation_fleet() {
+  local nodes='node1 node2' inventory=$log/east
+  holds '2 hosts start' hosts_up 2
+  grouped "$log/east" node1 node1 node1
+  grouped "$log/west" node2 node2 node2
+  holds 'two clusters are made at once' made_at_once
+  holds 'each is a cluster of its own' eventually 60 both_ready
+  holds 'a second run changes nothing' both_unchanged
+  holds 'both are healthy' eventually 120 fleet --quiet playbook playbooks/verify.yml
+  holds 'one is damaged' on node2 systemctl stop kubelet
+  holds 'only its run fails' only_west_fails
+  holds 'the fleet repairs it' fleet playbook playbooks/cluster.yml
+  holds 'both are healthy again' eventually 120 fleet --quiet playbook playbooks/verify.yml
 }
