@@ -115,8 +115,7 @@ impl<'a, F: Followed> Follow<'a, F> {
             return Err(Error::new(format!("the run {} was deleted", self.run)));
         };
         if let Some(reason) = given_up(&job) {
-            return Err(Error::new(format!("the cluster has given up the run {}: {reason}", self.run))
-                .hint(format!("`kubectl describe job {}` tells about its pods", name_of(self.run))));
+            return Err(Error::new(format!("the cluster has given up the run {}: {reason}", self.run)));
         }
         pods.iter().filter_map(reason).for_each(|reason| self.to.warn(&reason));
         Ok(())

@@ -19,6 +19,8 @@ pub(super) struct Held {
     holder: String,
     /// Version of the object that this pod wrote last. Another version is the work of another pod.
     version: Value,
+    /// Whether this pod was the last one to hold it.
+    pub(super) was_ours: bool,
     /// Start of the last successful renewal.
     renewed: Instant,
 }
@@ -36,13 +38,15 @@ impl Held {
                     Some((known, since)) if *known == version => *since,
                     _ => Instant::now(),
                 };
-                let is_free = lease["spec"]["holderIdentity"].as_str().is_none_or(|other| other == holder);
-                if is_free || since.elapsed() >= EXPIRE {
+                let former = lease["spec"]["holderIdentity"].as_str();
+                let was_ours = former == Some(holder);
+                if former.is_none() || was_ours || since.elapsed() >= EXPIRE {
                     let mut held = Held {
                         namespace: namespace.clone(),
                         run: run.to_owned(),
                         holder: holder.to_owned(),
                         version: version.clone(),
+                        was_ours,
                         renewed: Instant::now(),
                     };
                     if held.renew().await.is_ok() {
@@ -59,7 +63,9 @@ impl Held {
     pub(super) async fn keep(mut self) {
         loop {
             tokio::time::sleep(RENEW).await;
-            if self.renew().await.is_err() && (self.renewed.elapsed() >= GIVE_UP || self.is_taken().await) {
+            let left = GIVE_UP.saturating_sub(self.renewed.elapsed());
+            let is_held = async { self.renew().await.is_ok() || !self.is_taken().await };
+            if !matches!(tokio::time::timeout(left, is_held).await, Ok(true)) {
                 return;
             }
         }

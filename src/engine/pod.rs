@@ -57,22 +57,44 @@ enum Stop {
 ///
 /// If the run has to be resumed in another pod, or the project cannot be unpacked.
 pub(crate) async fn run(place: Place, ended: impl Future<Output = ()>) -> Result<()> {
+    let mut ended = std::pin::pin!(ended);
     let namespace = Namespace::new(&place.namespace);
     let holder = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let held = Held::take(&namespace, &place.run, &holder).await;
+    let mut held = taken(&namespace, &place, &holder, &mut ended).await?;
     let (project, inputs) = (place.work.join("project"), place.work.join("inputs"));
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_else(|| place.work.join("home"));
     project::unpack(&place.input, &project, &inputs, &home)?;
-    let mut store = Store::of(namespace, &place).await?;
-    let lease = tokio::spawn(held.keep());
-    let code = match store.former()? {
-        Former::Ended(code) => code,
-        former => {
-            let child = start(&place, &project, command_line(&inputs)?, former)?;
-            attend(child, &mut store, lease, ended).await?
+    let mut store = Store::of(namespace.clone(), &place).await?;
+    let code = loop {
+        let lease = tokio::spawn(held.keep());
+        let child = match store.former()? {
+            Former::Ended(code) => break code,
+            former => start(&place, &project, command_line(&inputs)?, former)?,
+        };
+        if let Some(code) = attend(child, &mut store, lease, &mut ended).await? {
+            break code;
         }
+        held = taken(&namespace, &place, &holder, &mut ended).await?;
+        if !held.was_ours {
+            return Err(Error::new("another pod has resumed the run"));
+        }
+        // Nobody else has worked, so this pod goes on, and knows more than is stored.
+        store.all().await;
     };
     store.finish(code).await
+}
+
+/// The lease, once no other pod holds it.
+async fn taken(
+    namespace: &Namespace,
+    place: &Place,
+    holder: &str,
+    ended: &mut (impl Future<Output = ()> + Unpin),
+) -> Result<Held> {
+    tokio::select! {
+        held = Held::take(namespace, &place.run, holder) => Ok(held),
+        () = ended => Err(Error::new("the pod has to end: another one runs the playbook")),
+    }
 }
 
 /// Words of the command line, with the paths of the inputs.
@@ -99,28 +121,19 @@ fn start(place: &Place, project: &Path, mut words: Vec<String>, former: Former) 
     command.spawn().map_err(fail)
 }
 
-/// Stores what the run writes until it ends, and returns its exit code.
+/// Stores what the run writes until it ends, and returns its exit code; `None` if the lease was lost.
 async fn attend(
     mut child: Child,
     store: &mut Store,
     mut lease: tokio::task::JoinHandle<()>,
-    ended: impl Future<Output = ()>,
-) -> Result<u8> {
-    let mut ended = std::pin::pin!(ended);
-    let mut looked = Instant::now();
+    ended: &mut (impl Future<Output = ()> + Unpin),
+) -> Result<Option<u8>> {
     let stop = loop {
         tokio::select! {
-            status = child.wait() => return code_of(status),
+            status = child.wait() => return code_of(status).map(Some),
             _ = &mut lease => break Stop::Lost,
-            () = &mut ended => break Stop::Ended,
-            () = tokio::time::sleep(LOOK) => {}
-        }
-        store.look().await;
-        if looked.elapsed() >= RENEW {
-            looked = Instant::now();
-            if store.is_cancelled().await {
-                break Stop::Cancelled;
-            }
+            () = &mut *ended => break Stop::Ended,
+            is_cancelled = store.look() => if is_cancelled { break Stop::Cancelled },
         }
     };
     let signal = if stop == Stop::Cancelled { Signal::INT } else { Signal::TERM };
@@ -135,9 +148,8 @@ async fn attend(
         }
     };
     match stop {
-        Stop::Cancelled => code_of(status),
-        // Another pod may store segments by now.
-        Stop::Lost => Err(Error::new("the lease is lost: another pod resumes the run")),
+        Stop::Cancelled => code_of(status).map(Some),
+        Stop::Lost => Ok(None),
         Stop::Ended => {
             store.all().await;
             Err(Error::new("the pod has to end: another one resumes the run"))
@@ -176,8 +188,10 @@ struct Store {
     journals: BTreeMap<String, u64>,
     begun: Instant,
     last: Instant,
+    /// Time of the last look whether the run is cancelled.
+    looked: Instant,
     /// A segment that the server has not confirmed. It is sent again as it was, since it may have arrived.
-    pending: Option<Value>,
+    pending: Option<Segment>,
 }
 
 impl Store {
@@ -197,11 +211,13 @@ impl Store {
             journals: BTreeMap::new(),
             begun: now,
             last: now,
+            looked: now,
             pending: None,
         };
         while let Some(object) = store.read(Segment::name(&place.run, store.number + 1)).await {
             let segment = Segment::of(&object)?;
-            store.count(&segment);
+            store.number += 1;
+            store.total += segment.size();
             if let Some((file, bytes)) = segment.journal {
                 let mut options = File::options();
                 let mut journal = options.create(true).append(true).open(folder.join(&file)).map_err(fail)?;
@@ -223,12 +239,6 @@ impl Store {
             }
             tokio::time::sleep(LOOK).await;
         }
-    }
-
-    fn count(&mut self, segment: &Segment) {
-        self.number += 1;
-        let journal = segment.journal.as_ref().map_or(0, |(_, bytes)| bytes.len());
-        self.total += (segment.output.len() + journal) as u64;
     }
 
     fn state(&self) -> State {
@@ -257,38 +267,57 @@ impl Store {
         matches!(found, Ok(Some(_)))
     }
 
-    /// Stores a segment if one is due.
-    async fn look(&mut self) {
+    /// Waits for the next look, and stores a segment if one is due. Returns whether the run is cancelled. May be dropped:
+    /// a segment on its way is sent again.
+    async fn look(&mut self) -> bool {
+        tokio::time::sleep(LOOK).await;
         let interval = (self.begun.elapsed() / SHARE).clamp(LOOK, SLOWEST);
         if self.last.elapsed() >= interval {
             let _ = self.one().await;
         }
+        if self.looked.elapsed() < RENEW {
+            return false;
+        }
+        self.looked = Instant::now();
+        self.is_cancelled().await
     }
 
     /// Stores everything, for as long as the server takes.
     async fn all(&mut self) {
-        while self.one().await != Ok(false) {}
+        loop {
+            match self.one().await {
+                Ok(false) => return,
+                Ok(true) => {}
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
     }
 
     /// Stores the next segment. Returns whether there was one; an error if the server did not confirm it.
-    async fn one(&mut self) -> Result<bool, ()> {
+    async fn one(&mut self) -> Result<bool> {
         self.last = Instant::now();
         if self.pending.is_none() {
-            let Some(segment) = self.next() else { return Ok(false) };
-            self.pending = Some(segment.object(&self.namespace, &self.run, self.number + 1));
-            self.count(&segment);
+            self.pending = self.next();
         }
-        let Some(object) = self.pending.clone() else { return Ok(false) };
-        match self.namespace.request(move |namespace| namespace.put(&object)).await {
-            Ok(_) => {
-                self.pending = None;
-                Ok(true)
+        let Some(segment) = &self.pending else { return Ok(false) };
+        let object = segment.object(&self.namespace, &self.run, self.number + 1);
+        let name = Segment::name(&self.run, self.number + 1);
+        let is_stored = self.namespace.request(move |namespace| {
+            match namespace.put(&object) {
+                Ok(_) => Ok(true),
+                // A segment of a lost pod may still have been on its way.
+                Err(error) => match namespace.get(CONFIG_MAP, &name)? {
+                    Some(other) => Ok(other["binaryData"] == object["binaryData"]),
+                    None => Err(error),
+                },
             }
-            Err(_) => {
-                tokio::time::sleep(LOOK).await;
-                Err(())
-            }
+        });
+        let is_stored = is_stored.await?;
+        self.number += 1;
+        if is_stored {
+            self.pending = None;
         }
+        Ok(true)
     }
 
     /// Reads the next piece of the output and of one journal.
@@ -296,7 +325,7 @@ impl Store {
         if self.total >= TOTAL {
             return None;
         }
-        let mut output = piece(&self.work.join("output"), self.output);
+        let output = piece(&self.work.join("output"), self.output);
         self.output += output.len() as u64;
         let mut journal = None;
         for RunFile { path, .. } in self.state().runs() {
@@ -309,13 +338,16 @@ impl Store {
                 break;
             }
         }
-        let size = output.len() + journal.as_ref().map_or(0, |(_, bytes)| bytes.len());
-        if self.total + size as u64 >= TOTAL {
-            output.truncate(PART - TOO_LONG.len());
-            output.extend_from_slice(TOO_LONG);
-            self.total = TOTAL;
+        let mut segment = Segment { output, journal };
+        if segment.size() == 0 {
+            return None;
         }
-        (size > 0).then_some(Segment { output, journal })
+        self.total += segment.size();
+        if self.total >= TOTAL {
+            segment.output.truncate(PART - TOO_LONG.len());
+            segment.output.extend_from_slice(TOO_LONG);
+        }
+        Some(segment)
     }
 
     /// Stores the rest, and the exit code.

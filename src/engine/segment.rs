@@ -27,6 +27,11 @@ pub(super) struct Segment {
 }
 
 impl Segment {
+    /// Size in bytes.
+    pub(super) fn size(&self) -> u64 {
+        (self.output.len() + self.journal.as_ref().map_or(0, |(_, bytes)| bytes.len())) as u64
+    }
+
     /// Name of the object with this number, from 1.
     pub(super) fn name(run: &str, number: u32) -> String {
         format!("{}-{number:06}", name_of(run))

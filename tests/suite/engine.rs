@@ -212,6 +212,8 @@ fn run_of_a_killed_pod_resumed_by_the_next_one_and_followed_to_its_end() {
     // Only a task that was running may run again.
     assert!(["1", "2", "3", "handler"].iter().all(|line| count(line) == 1), "{lines:?}");
     assert!(["4", "5", "6"].iter().all(|line| (1..=2).contains(&count(line))), "{lines:?}");
+    let unknown = cluster.windlass(&["engine", "attach", "20260131-235959-0a1b2c"]);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("`windlass engine list` lists the runs"), "{unknown:?}");
     let attached = cluster.windlass(&["engine", "attach", &run]);
     let text = String::from_utf8_lossy(&attached.stdout);
     assert!(attached.status.success() && text.contains("RUNNING HANDLER [at last]"), "{attached:?}");
@@ -235,6 +237,9 @@ fn cancelled_run_stops_in_order_and_ends_with_99() {
     assert_eq!(attached.status.code(), Some(99), "{attached:?}");
     assert!(String::from_utf8_lossy(&attached.stdout).contains("PLAY RECAP"), "{attached:?}");
     assert!(!cluster.lines().contains(&"6".to_owned()));
+    let foreign = cluster.windlass(&["engine", "uninstall", "-n", "default"]);
+    let error = String::from_utf8_lossy(&foreign.stderr);
+    assert!(error.contains("has not created") && error.contains("`windlass engine delete RUN`"), "{error}");
 }
 
 #[test]
@@ -259,4 +264,7 @@ fn run_for_a_cluster_refused_before_anything_is_created() {
     refused(&with(&["-i", "/etc/hosts", "site.yml"]), "`/etc/hosts` is not in the current folder");
     refused(&with(&["-i", "a,", "bad.yml"]), "'taks' is not a valid attribute for a Play");
     refused(&with(&["-i", "a,", "site.yml"]), "Kubernetes: ");
+    let large = fs::File::create(folder.path().join("large")).unwrap();
+    large.set_len(257 << 20).unwrap();
+    refused(&with(&["-i", "a,", "site.yml"]), "the project is too large");
 }

@@ -34,8 +34,19 @@ pub(crate) struct Case {
     pub(crate) then: &'static [&'static str],
 }
 
+/// Test of hints about runs in a cluster that does not exist.
+const REFUSED: &str = "run_for_a_cluster_refused_before_anything_is_created";
+
 /// Hints that a test elsewhere follows, with its name.
 const ELSEWHERE: &[(&str, &str)] = &[
+    ("`windlass engine list` lists the runs", "run_of_a_killed_pod_resumed_by_the_next_one_and_followed_to_its_end"),
+    ("`windlass engine delete RUN` deletes one run", "cancelled_run_stops_in_order_and_ends_with_99"),
+    ("KUBECONFIG and K8S_AUTH_CONTEXT select the cluster and the user", REFUSED),
+    ("run from a folder with the playbooks, roles and inventory alone", REFUSED),
+    ("add `--engine kubernetes`", REFUSED),
+    ("give --engine-image, or set engine_image in [windlass] of ansible.cfg; `make dist` builds one", REFUSED),
+    ("give passwords by --vault-password-file, --become-password-file, --connection-password-file", REFUSED),
+    ("start from the folder of the project, and name its files by relative paths", REFUSED),
     ("create the bundle again", "file_that_changed_is_refused_until_it_is_taken_in_again"),
     (
         "log in by `docker login`, or put `auths` into ~/.docker/config.json",
