@@ -6,8 +6,8 @@
 //! over a [`connection`]. [`output`] displays events; [`planned`] collects those of a check run into a plan.
 //! [`report`] describes recorded runs. [`lint`] checks a project without a run, and [`lsp`] does so for editors.
 //!
-//! [`serve`] shows runs and inventories as pages. [`reconcile`], [`bundle`] and `engine` work above runs: they start playbooks
-//! as runs of their own.
+//! [`serve`] shows runs and inventories as pages. [`reconcile`], [`bundle`] and `engine` work above runs: they start
+//! playbooks as runs of their own.
 
 pub mod action;
 pub mod bundle;

@@ -1,7 +1,7 @@
 //! The Lease of a run: the pod that holds it runs the playbook, and no other does.
 //!
-//! A challenger waits until it has seen the lease unchanged for [`EXPIRE`] by its own clock, so clocks of nodes need not
-//! agree. The holder stops its run [`GIVE_UP`] after the start of its last successful renewal.
+//! A challenger waits until it has seen the lease unchanged for [`EXPIRE`] by its own clock, so clocks of nodes need
+//! not agree. The holder stops its run [`GIVE_UP`] after the start of its last successful renewal.
 
 use std::time::Instant;
 

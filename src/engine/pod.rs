@@ -267,8 +267,8 @@ impl Store {
         matches!(found, Ok(Some(_)))
     }
 
-    /// Waits for the next look, and stores a segment if one is due. Returns whether the run is cancelled. May be dropped:
-    /// a segment on its way is sent again.
+    /// Waits for the next look, and stores a segment if one is due. Returns whether the run is cancelled. May be
+    /// dropped: a segment on its way is sent again.
     async fn look(&mut self) -> bool {
         tokio::time::sleep(LOOK).await;
         let interval = (self.begun.elapsed() / SHARE).clamp(LOOK, SLOWEST);
