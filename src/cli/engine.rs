@@ -190,14 +190,14 @@ fn follow(client: &Client, run: String, settings: &Settings, printer: &Printer) 
     let state = State::at(&State::of(settings)?.folder("engine")?);
     block_on(async {
         let mut follow = Follow::new(client, &run, &state, Terminal(printer.clone()));
-        let code = match until_signal(follow.to_end()).await {
+        let code = match until_signal(follow.until_end()).await {
             Ok(code) => code?,
             Err((signal, _)) if signal.name == "SIGHUP" => return Ok(signal.code),
             Err((_, _handler)) => {
                 printer
                     .error_line("Stopping the run in the cluster. Once more, and only this program ends.", Color::Warn);
                 follow.cancel().await?;
-                match follow.to_end().await {
+                match follow.until_end().await {
                     Err(_) if follow.is_deleted() => 99,
                     code => code?,
                 }

@@ -52,7 +52,7 @@ impl<'a, F: Followed> Follow<'a, F> {
     ///
     /// If the run was deleted, the cluster has given it up, a segment is no segment, or a journal cannot be stored. An
     /// API server that does not answer is only reported.
-    pub(crate) async fn to_end(&mut self) -> Result<u8> {
+    pub(crate) async fn until_end(&mut self) -> Result<u8> {
         let namespace = &self.client.namespace;
         let mut looks = 0;
         loop {
