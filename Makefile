@@ -106,6 +106,8 @@ advisories:
 # `cargo build` would compile much a second time, with fewer features of the dependencies.
 compiled: setup
 	cargo test --workspace --no-run
+	# Only a release build has the smaller executor.
+	cargo check --package windlass-modules --no-default-features --bin windlass-executor
 
 unit: compiled
 	@tools/programs

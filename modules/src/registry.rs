@@ -169,6 +169,14 @@ pub fn is_common(name: &str) -> bool {
     !OTHER_NAMES.contains(last_word(name))
 }
 
+/// Whether the module of this name, given addresses, needs the HTTP client that only the larger executor has.
+pub fn fetches(name: &str) -> bool {
+    COMMON.iter().any(|module| {
+        let spec = module.spec();
+        spec.options.iter().any(|option| option.address) && spec.answers_to(name)
+    })
+}
+
 fn last_word(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }

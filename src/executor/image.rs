@@ -8,6 +8,7 @@ use std::sync::Arc;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lzma_rust2::XzReader;
+use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use windlass_modules::registry;
@@ -25,6 +26,12 @@ impl Extent {
     /// The smallest set that has this module.
     pub fn of(module: &str) -> Extent {
         if registry::is_common(module) { Extent::Common } else { Extent::All }
+    }
+
+    /// The smallest set that can run this module with these arguments. Package managers download packages at addresses.
+    pub fn of_call(module: &str, args: &impl Serialize) -> Extent {
+        let has_address = || serde_json::to_string(args).is_ok_and(|text| text.contains("://"));
+        if registry::fetches(module) && has_address() { Extent::All } else { Extent::of(module) }
     }
 }
 
@@ -116,6 +123,17 @@ pub(super) static EMBEDDED: &[Image] = include!(concat!(env!("OUT_DIR"), "/execu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_at_addresses_need_the_larger_executor() {
+        let of = |module: &str, name: &str| Extent::of_call(module, &serde_json::json!({ "name": [name] }));
+        for module in ["apt", "ansible.builtin.dnf", "yum", "community.general.zypper", "package"] {
+            assert_eq!(of(module, "https://example.com/a.deb"), Extent::All, "{module}");
+            assert_eq!(of(module, "vim"), Extent::Common, "{module}");
+        }
+        assert_eq!(of("command", "https://example.com"), Extent::Common);
+        assert_eq!(of("uri", "x"), Extent::All);
+    }
 
     #[tokio::test]
     async fn hosts_without_xz_share_one_compression() {

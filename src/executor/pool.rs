@@ -171,7 +171,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     /// parallel. Dropping the future stops the request on the host.
     pub async fn run(&self, target: &Arc<Target>, mut call: Call<V>) -> Result<Completed<V>, Error> {
         let slot = self.slot(target);
-        let extent = Extent::of(&call.request.module);
+        let extent = Extent::of_call(&call.request.module, &call.request.args);
         call.request.lock = self.inner.lock.as_ref().and_then(|lock| lock.locking(target, &call.request));
         let mut sendings = 0;
         let mut connect = Duration::ZERO;
@@ -208,11 +208,10 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
     }
 
-    /// Greeting of the running executor if it can run `module` as `user` without starting anything.
-    pub fn ready(&self, target: &Arc<Target>, module: &str, user: Option<&Become>) -> Option<Hello> {
+    /// Greeting of the running executor if it has these modules and can run as `user` without starting anything.
+    pub fn ready(&self, target: &Arc<Target>, extent: Extent, user: Option<&Become>) -> Option<Hello> {
         let slot = self.slot(target);
         let state = slot.state.try_lock().ok()?;
-        let extent = Extent::of(module);
         let live = state.live.as_ref().filter(|live| live.extent >= extent && live.is_ready(user));
         live.map(|live| live.hello.clone())
     }

@@ -95,16 +95,17 @@ impl Ahead {
         }
         let mut place = self.lane.route.lock().unwrap_or_else(PoisonError::into_inner);
         let follows = place.is_some();
+        let extent = Extent::of_call(module, args);
         if !follows {
             let target = Arc::new(target.clone());
-            let hello = action.pool.ready(&target, module, user.as_ref())?;
+            let hello = action.pool.ready(&target, extent, user.as_ref())?;
             let is_here = hello.boot_id == *BOOT_ID;
             *place = Some(Route { target, user: user.clone(), is_here, changes_project: false });
         }
         let route = place.as_mut().filter(|route| *route.target == *target && route.user == *user)?;
         // The module would need another executor, which does not know the turns of this one.
-        if follows && Extent::of(module) == Extent::All {
-            action.pool.ready(&route.target, module, user.as_ref())?;
+        if follows && extent == Extent::All {
+            action.pool.ready(&route.target, extent, user.as_ref())?;
         }
         if route.changes_project && has_read(|name| name == PROJECT) {
             return None;

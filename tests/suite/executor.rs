@@ -133,7 +133,7 @@ async fn larger_executor_uploaded_for_first_module_that_needs_it() {
         let absent = json!({"name": "none", "state": "absent", "reposdir": sshd.path("").display().to_string()});
         pool.run(&target, call("ping", json!({}))).await.unwrap();
         assert_eq!(executors(&sshd).len(), 1);
-        let is_ready = |module: &str| pool.ready(&target, module, None).is_some();
+        let is_ready = |module: &str| pool.ready(&target, Extent::of(module), None).is_some();
         assert!(is_ready("ping") && !is_ready("yum_repository"));
         // The smaller executor's work continues beside the larger one.
         let slow =
@@ -155,7 +155,7 @@ async fn larger_executor_uploaded_for_first_module_that_needs_it() {
         let pool = Pool::with_images(Limits::default(), two_images());
         pool.expect(["ping", "yum_repository"].into_iter());
         pool.run(&target, call("ping", json!({}))).await.unwrap();
-        assert!(pool.ready(&target, "yum_repository", None).is_some());
+        assert!(pool.ready(&target, Extent::of("yum_repository"), None).is_some());
         pool.close().await;
     }
 }

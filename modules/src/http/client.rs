@@ -15,7 +15,6 @@ use ureq::{
 };
 
 use super::{
-    address::{Address, masked},
     certificates::{self, Trusted},
     credentials,
     exchange::{Payload, Request, Response},
@@ -24,7 +23,12 @@ use super::{
     host_names::HostNames,
     proxy::{self, Way},
 };
-use crate::{Args, Failure, Host, files::way, process::reason};
+use crate::{
+    Args, Failure, Host,
+    files::way,
+    net::address::{Address, masked},
+    process::reason,
+};
 
 /// Maximum number of redirects, as in browsers.
 const MAX_REDIRECTS: usize = 10;

@@ -9,7 +9,7 @@ use std::{
 use flate2::read::MultiGzDecoder;
 use ureq::{Body, Error, http};
 
-use super::address::Address;
+use crate::net::address::Address;
 use crate::{files::way, process::reason};
 
 /// A request, including its redirects.

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use ureq::Error;
 
-use super::address::Address;
+use crate::net::address::Address;
 use crate::process::reason;
 
 /// Whether the connection was refused.

@@ -13,7 +13,6 @@ use jiff::Timestamp;
 
 use self::{download::Download, expected::Expected};
 use super::{
-    address::{Address, masked},
     client::Client,
     exchange::{Request, Response},
     options::*,
@@ -21,6 +20,7 @@ use super::{
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
     files::{attributes::Attributes, info::describe, staged::directory_of, way::Link, write::BACKUP},
+    net::address::{Address, masked},
 };
 
 /// The `get_url` module.
@@ -266,7 +266,8 @@ pub(super) fn file_name_of(header: &str) -> Option<String> {
             key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"').to_owned())
         })
     };
-    let extended = parameter("filename*").and_then(|value| Some(super::address::decode(value.rsplit_once("''")?.1)));
+    let extended =
+        parameter("filename*").and_then(|value| Some(crate::net::address::decode(value.rsplit_once("''")?.1)));
     let name = extended.or_else(|| parameter("filename"))?;
     let name = name.rsplit(['/', '\0']).next().unwrap_or_default();
     (!matches!(name, "" | "." | "..")).then(|| name.to_owned())

@@ -1,6 +1,5 @@
 //! HTTP modules and their client.
 
-pub(crate) mod address;
 pub(crate) mod certificates;
 pub(crate) mod client;
 mod credentials;

@@ -2,8 +2,8 @@
 
 use ureq::Proxy;
 
-use super::address::Address;
 use crate::Host;
+use crate::net::address::Address;
 
 /// Route to a server.
 pub(super) enum Way {
@@ -47,7 +47,7 @@ pub(super) fn way_by(proxy: &str, exempted: &str, address: &Address) -> Result<W
         return Ok(Way::Direct);
     }
     let url = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
-    let bad = || format!("The proxy {} is not the URL of an HTTP proxy", super::address::masked(&url));
+    let bad = || format!("The proxy {} is not the URL of an HTTP proxy", crate::net::address::masked(&url));
     let parsed =
         Address::parse(&url).filter(|proxy| matches!(proxy.scheme.as_str(), "http" | "https")).ok_or_else(bad)?;
     if address.scheme == "http" && parsed.scheme == "http" {

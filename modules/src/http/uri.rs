@@ -9,7 +9,6 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    address::{Address, masked},
     client::Client,
     exchange::{Follow, Payload, Request, Response},
     form,
@@ -25,6 +24,7 @@ use crate::{
         staged::Staged,
         way::Link,
     },
+    net::address::{Address, masked},
     process::reason,
 };
 

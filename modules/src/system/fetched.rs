@@ -1,11 +1,24 @@
 //! Packages at addresses, downloaded by the module itself, as Ansible does. A program would receive the address on its
 //! command line, where every user of the host can read a password in it.
 
+#[cfg(feature = "all")]
+use crate::http::download;
 use crate::{
     Args, Failure, Host,
     files::scratch::{Scratch, spool},
-    http::{address::Address, download},
+    net::address::Address,
 };
+
+/// The smaller executor has no HTTP client. The controller sends the larger one for packages at addresses.
+#[cfg(not(feature = "all"))]
+fn download(
+    _args: &Args,
+    _url: &str,
+    _host: &Host,
+    _take: &mut dyn FnMut(&mut dyn std::io::Read) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    Err(Failure::new("This executor cannot download packages; please report this as a bug."))
+}
 
 /// A downloaded package. Dropping it removes the file.
 pub(super) struct Fetched {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
     files::way::{Link, Place},
-    http::address::Address,
+    net::address::Address,
     process::{Command, Output, reason},
 };
 

@@ -19,10 +19,10 @@ use crate::{
         way::{Link, Place},
     },
     http::{
-        address::{Address, masked},
         client::Client,
         exchange::{Request, Response},
     },
+    net::address::{Address, masked},
     process::reason,
 };
 

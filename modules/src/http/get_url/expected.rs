@@ -6,12 +6,8 @@ use super::{broken, send};
 use crate::{
     Args, Failure, Host,
     files::checksum::{self, ALGORITHMS, Hasher},
-    http::{
-        address::{Address, masked},
-        client::Client,
-        digest_file,
-        exchange::Request,
-    },
+    http::{client::Client, digest_file, exchange::Request},
+    net::address::{Address, masked},
 };
 
 /// The expected checksum.

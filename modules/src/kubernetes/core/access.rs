@@ -8,10 +8,10 @@ use super::kubeconfig;
 use crate::{
     Args, Failure, Host, Kind, Opt,
     http::{
-        address::Address,
         certificates::Trusted,
         client::{Client as Http, Service},
     },
+    net::address::Address,
     process::reason,
 };
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Helm, failed, of_yaml, said, with_program};
-use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, http::address::Address};
+use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, net::address::Address};
 
 /// The `helm_repository` module.
 pub struct HelmRepository;
