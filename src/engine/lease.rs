@@ -64,18 +64,24 @@ impl Held {
         loop {
             tokio::time::sleep(RENEW).await;
             let left = GIVE_UP.saturating_sub(self.renewed.elapsed());
-            let is_held = async { self.renew().await.is_ok() || !self.is_taken().await };
+            let is_held = async { self.renew().await.is_ok() || self.is_ours().await };
             if !matches!(tokio::time::timeout(left, is_held).await, Ok(true)) {
                 return;
             }
         }
     }
 
-    async fn is_taken(&self) -> bool {
+    /// Whether no other pod has taken the lease, as far as the server answers. A renewal may have arrived although its
+    /// answer did not, so its version is learnt.
+    async fn is_ours(&mut self) -> bool {
         let name = name_of(&self.run);
         match self.namespace.request(move |namespace| namespace.get(LEASE, &name)).await {
-            Ok(lease) => lease.is_none_or(|lease| lease["spec"]["holderIdentity"] != self.holder.as_str()),
-            Err(_) => false,
+            Ok(Some(lease)) if lease["spec"]["holderIdentity"] == self.holder.as_str() => {
+                self.version = lease["metadata"]["resourceVersion"].clone();
+                true
+            }
+            Ok(_) => false,
+            Err(_) => true,
         }
     }
 

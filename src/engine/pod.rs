@@ -1,7 +1,7 @@
 //! The pod's side: runs the command line on the unpacked project, and stores what it writes.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -65,14 +65,20 @@ pub(crate) async fn run(place: Place, ended: impl Future<Output = ()>) -> Result
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_else(|| place.work.join("home"));
     project::unpack(&place.input, &project, &inputs, &home)?;
     let mut store = Store::of(namespace.clone(), &place).await?;
-    let code = loop {
-        let lease = tokio::spawn(held.keep());
-        let child = match store.former()? {
-            Former::Ended(code) => break code,
-            former => start(&place, &project, command_line(&inputs)?, former)?,
+    loop {
+        let mut lease = tokio::spawn(held.keep());
+        let code = match store.former()? {
+            Former::Ended(code) => Some(code),
+            former => {
+                let child = start(&place, &project, command_line(&inputs)?, former)?;
+                attend(child, &mut store, &mut lease, &mut ended).await?
+            }
         };
-        if let Some(code) = attend(child, &mut store, lease, &mut ended).await? {
-            break code;
+        if let Some(code) = code {
+            tokio::select! {
+                () = store.finish(code) => return Ok(()),
+                _ = &mut lease => {}
+            }
         }
         held = taken(&namespace, &place, &holder, &mut ended).await?;
         if !held.was_ours {
@@ -80,8 +86,7 @@ pub(crate) async fn run(place: Place, ended: impl Future<Output = ()>) -> Result
         }
         // Nobody else has worked, so this pod goes on, and knows more than is stored.
         store.all().await;
-    };
-    store.finish(code).await
+    }
 }
 
 /// The lease, once no other pod holds it.
@@ -125,13 +130,13 @@ fn start(place: &Place, project: &Path, mut words: Vec<String>, former: Former) 
 async fn attend(
     mut child: Child,
     store: &mut Store,
-    mut lease: tokio::task::JoinHandle<()>,
+    lease: &mut tokio::task::JoinHandle<()>,
     ended: &mut (impl Future<Output = ()> + Unpin),
 ) -> Result<Option<u8>> {
     let stop = loop {
         tokio::select! {
             status = child.wait() => return code_of(status).map(Some),
-            _ = &mut lease => break Stop::Lost,
+            _ = &mut *lease => break Stop::Lost,
             () = &mut *ended => break Stop::Ended,
             is_cancelled = store.look() => if is_cancelled { break Stop::Cancelled },
         }
@@ -225,8 +230,6 @@ impl Store {
                 *store.journals.entry(file).or_default() += bytes.len() as u64;
             }
         }
-        // The output of a pod that was started again on its node is stored as far as it goes.
-        let _ = fs::remove_file(place.work.join("output"));
         Ok(store)
     }
 
@@ -350,14 +353,14 @@ impl Store {
         Some(segment)
     }
 
-    /// Stores the rest, and the exit code.
-    async fn finish(&mut self, code: u8) -> Result<()> {
+    /// Stores the rest, and the exit code, for as long as the server takes.
+    async fn finish(&mut self, code: u8) {
         self.all().await;
         let end = objects::end(&self.namespace, &self.run, code, self.number);
         loop {
             let end = end.clone();
             if self.namespace.request(move |namespace| namespace.put(&end)).await.is_ok() {
-                return Ok(());
+                return;
             }
             tokio::time::sleep(LOOK).await;
         }
