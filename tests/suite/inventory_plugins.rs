@@ -272,7 +272,9 @@ fn plugin_that_fails_is_an_error_at_its_name() {
         ("inventory.groups['all'].vars = ['x']", "`vars` of the group `all` must be a mapping, but this is a list."),
     ];
     for (parse, expected) in cases {
-        let files = [("a.cloud.yml", "plugin: cloud\n"), ("ansible.cfg", "[windlass]\ncommand_timeout = 3\n")];
+        // Only the one that never ends: a busy machine may take seconds to start Python.
+        let config = if parse.starts_with("time") { "[windlass]\ncommand_timeout = 3\n" } else { "" };
+        let files = [("a.cloud.yml", "plugin: cloud\n"), ("ansible.cfg", config)];
         let said = refused(&project(&[("cloud", parse)], &files));
         assert!(said.contains(expected), "{parse}: {said}");
     }
