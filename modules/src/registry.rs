@@ -171,10 +171,7 @@ pub fn is_common(name: &str) -> bool {
 
 /// Whether the module of this name, given addresses, needs the HTTP client that only the larger executor has.
 pub fn fetches(name: &str) -> bool {
-    COMMON.iter().any(|module| {
-        let spec = module.spec();
-        spec.options.iter().any(|option| option.address) && spec.answers_to(name)
-    })
+    find(name).is_some_and(|module| module.spec().options.iter().any(|option| option.address))
 }
 
 fn last_word(name: &str) -> &str {

@@ -219,7 +219,7 @@ fn own_words() -> Result<Vec<String>> {
     while let Some(word) = words.next().transpose()? {
         let name = word.split('=').next().unwrap_or_default();
         match name {
-            "playbook" if std::mem::take(&mut is_first) => {}
+            "playbook" if is_first => {}
             "--detach" => {}
             "--engine" | "--engine-image" | "--engine-namespace" => {
                 if name == word {

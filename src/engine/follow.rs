@@ -155,9 +155,11 @@ struct Lines {
 impl Lines {
     fn take(&mut self, bytes: &[u8], to: &mut impl Followed) {
         self.rest.extend_from_slice(bytes);
-        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
-            to.line(&String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line)));
+        let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let after = self.rest.split_off(end);
+        let complete = std::mem::replace(&mut self.rest, after);
+        for line in complete.split_inclusive(|byte| *byte == b'\n') {
+            to.line(&String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line)));
         }
     }
 

@@ -115,7 +115,7 @@ fn collect(folder: &Path, below: &Path, files: &mut Vec<PathBuf>) -> Result<()> 
     Ok(())
 }
 
-/// Unpacks the mounted project and inputs. Returns the folder of the inputs.
+/// Unpacks the mounted project, and copies the inputs to where the run finds them.
 pub(super) fn unpack(mounted: &Path, project: &Path, inputs: &Path, home: &Path) -> Result<()> {
     let fail = |error: std::io::Error| Error::new(format!("the project cannot be unpacked: {error}"));
     for folder in [project, inputs, &home.join(".ssh")] {
