@@ -283,6 +283,7 @@ impl InventoryOptions {
     pub(super) fn apply(&self, settings: &mut Settings) {
         if !self.inventory.is_empty() {
             settings.inventory.sources = self.inventory.clone();
+            settings.inventory.is_named = true;
         }
         settings.inventory.limit = self.limit.clone().or_else(|| settings.inventory.limit.take());
     }

@@ -100,6 +100,7 @@ fn inventory_by(
     let mut options = LoadOptions {
         directory_filter,
         unparsed_is_error: settings.inventory.any_unparsed_is_failed,
+        missing_is_error: settings.inventory.is_named,
         nothing_is_error: settings.inventory.unparsed_is_failed,
         group_names: settings.inventory.group_names,
         secrets: engine.options().secrets.clone(),

@@ -12,6 +12,8 @@ use crate::error::Result;
 pub struct InventorySettings {
     /// Its sources.
     pub sources: Vec<String>,
+    /// Whether the command line names them, so that one that does not exist is an error.
+    pub is_named: bool,
     /// `--limit`.
     pub limit: Option<String>,
     /// Plugins in the order they are tried; Ansible's list if empty.
@@ -44,6 +46,7 @@ impl InventorySettings {
                 Some(text) if text.contains(',') => vec![text],
                 Some(_) => config.path_of("inventory").iter().map(|path| path.display().to_string()).collect(),
             },
+            is_named: false,
             limit: None,
             plugins: config.list("enable_plugins"),
             ignore_patterns: config.list("ignore_patterns"),

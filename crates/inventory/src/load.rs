@@ -58,6 +58,8 @@ pub struct LoadOptions {
     pub enabled: Vec<String>,
     /// Whether a source that cannot be read is an error rather than a warning (`any_unparsed_is_failed`).
     pub unparsed_is_error: bool,
+    /// Whether a source that does not exist is an error.
+    pub missing_is_error: bool,
     /// Whether it is an error if no source can be read (`unparsed_is_failed`).
     pub nothing_is_error: bool,
     /// Treatment of group names that are not valid variable names (`force_valid_group_names`).
@@ -91,6 +93,7 @@ impl Default for LoadOptions {
             directory_filter: DirectoryFilter::default(),
             enabled: plugin::ENABLED.map(str::to_owned).to_vec(),
             unparsed_is_error: false,
+            missing_is_error: false,
             nothing_is_error: false,
             group_names: GroupNames::default(),
             script_timeout: Some(windlass_bounds::child::DEADLINE),
@@ -258,16 +261,27 @@ impl Loader<'_> {
             return self.candidate(Candidate::new(source, Path::new(source)));
         }
         let path = absolute(Path::new(source));
-        let is_read = self.path(&path)?;
-        // The warning about the source is the last one.
-        if !is_read
-            && !source.contains(['/', '.'])
-            && !path.exists()
-            && let Some(Warning::Unparsed { reasons, .. }) = self.warnings.last_mut()
-        {
-            reasons.push(("", Error::NoComma { name: source.to_owned() }));
+        if path.exists() {
+            return self.path(&path);
         }
-        Ok(is_read)
+        let no_comma = (!source.contains(['/', '.'])).then(|| Error::NoComma { name: source.to_owned() });
+        let is_read = match (self.path(&path), &no_comma) {
+            (Err(Error::Unparsed { reasons }), Some(hint)) => {
+                return Err(Error::Unparsed { reasons: format!("{reasons}\n{hint}") });
+            }
+            (read, _) => read?,
+        };
+        if is_read {
+            return Ok(true);
+        }
+        // The warning about the source is the last one.
+        if let Some(Warning::Unparsed { reasons, .. }) = self.warnings.last_mut() {
+            reasons.extend(no_comma.map(|hint| ("", hint)));
+        }
+        match self.warnings.pop_if(|_| self.options.missing_is_error) {
+            Some(warning) => Err(Error::Unparsed { reasons: warning.to_string() }),
+            None => Ok(false),
+        }
     }
 
     fn path(&mut self, path: &Path) -> Result<bool, Error> {
