@@ -49,6 +49,8 @@ pub enum Unknown {
         /// The unknown thing that it depends on: `the result of 'Ask', which is not run in check mode`.
         on: String,
     },
+    /// The action fails on the host as it is, with this message, and earlier tasks would change the host first.
+    Fails(String),
 }
 
 /// Flags that the controller keeps beside the result's data.

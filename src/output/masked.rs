@@ -57,6 +57,7 @@ impl Shown {
         self.result.unknown().map(|why| match why {
             Unknown::NotRun => Unknown::NotRun,
             Unknown::Depends { part, on } => Unknown::Depends { part, on: self.secrets.mask(on) },
+            Unknown::Fails(message) => Unknown::Fails(self.secrets.mask(message)),
         })
     }
 

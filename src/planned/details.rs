@@ -51,6 +51,10 @@ fn reason(why: &Unknown, event: &ResultEvent<Shown>) -> String {
         }
         Unknown::NotRun => "check mode does not run it".to_owned(),
         Unknown::Depends { part, on } => format!("{part} depends on {on}"),
+        Unknown::Fails(message) => {
+            let now = "it fails on the host as it is, but earlier tasks would change the host";
+            if event.no_log { now.to_owned() } else { format!("{now}: {}", clipped(message, TEXT)) }
+        }
     }
 }
 

@@ -66,7 +66,7 @@ impl TaskOnHost {
             attempt += 1;
             let mut result = self.attempt(action, poll).await?;
             self.weigh(context, action.check, (retries > 0).then_some(attempt), &mut result);
-            if retries == 0 {
+            if retries == 0 || result.unknown().is_some() {
                 return Ok(result);
             }
             let seen = self.with_registered(context, &result);

@@ -20,6 +20,10 @@ use crate::vars::{boolean, given, number, secrecy};
 /// Ansible's reason for a skipped task.
 pub const CONDITION_FALSE: &str = "Conditional result was False";
 
+/// Keywords of a connection that may be templates.
+const CONNECTION: &[&str] =
+    &["become", "become_exe", "become_flags", "become_method", "become_user", "connection", "port", "remote_user"];
+
 /// A task or item ready to run, or skipped.
 enum Prepared {
     Skipped(TaskResult),
@@ -76,6 +80,7 @@ impl TaskOnHost {
             && args.is_none()
             && matches!(&outcome, Err(Failure::Evaluation(error)) if *error.kind() != ErrorKind::Division);
         let mut result = match outcome {
+            Ok(result) if self.fails_early(&result) => unknown::too_early(&result),
             Ok(result) => result,
             Err(failure) => {
                 let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
@@ -156,6 +161,14 @@ impl TaskOnHost {
         }
     }
 
+    /// Whether a plan cannot tell if the task fails: it fails on the host as it is, and earlier tasks would change it.
+    fn fails_early(&self, result: &TaskResult) -> bool {
+        self.shared.run.settings.plans
+            && result.failed()
+            && !action::is_here(self.task.short_action())
+            && self.world.host(&self.host).is_changed
+    }
+
     async fn prepare_and_run(
         &self,
         context: &Context,
@@ -169,7 +182,7 @@ impl TaskOnHost {
                 let sent = self.record_sent(context);
                 let outcome = self.attempts(&action, retries, poll).await;
                 self.await_record(sent, &outcome).await;
-                (outcome, Some(action.args))
+                (outcome.or_else(|failure| self.unknown_part(failure, "an argument")), Some(action.args))
             }
         }
     }
@@ -186,7 +199,10 @@ impl TaskOnHost {
                 let outcome = action::run(&action).await;
                 self.await_record(sent, &outcome).await;
                 match outcome {
-                    Err(failure) => Acted::Failed(failure, Some(action.args)),
+                    Err(failure) => match self.unknown_part(failure, "an argument") {
+                        Ok(skipped) => Acted::Skipped(skipped),
+                        Err(failure) => Acted::Failed(failure, Some(action.args)),
+                    },
                     Ok(result) => Acted::Done { result, check: action.check, args: Some(action.args) },
                 }
             }
@@ -226,7 +242,8 @@ impl TaskOnHost {
         ahead: Option<&Arc<Ahead>>,
     ) -> Result<Prepared, Failure> {
         let start = Instant::now();
-        let prepared = child::until(self.end(context), || self.evaluate(context, delegate, ahead));
+        let prepared = child::until(self.end(context), || self.evaluate(context, delegate, ahead))
+            .or_else(|failure| self.unknown_part(failure, "a keyword").map(Prepared::Skipped));
         if self.shared.run.settings.output.takes_times() {
             let _ = self.events.send(Event::Spent {
                 host: Arc::clone(&self.host),
@@ -270,6 +287,10 @@ impl TaskOnHost {
         let task = &self.task;
         let own = |name: &str| whole(context, name, task.keywords.get(name));
         let settings = &self.shared.run.settings;
+        // The errors of connection variables do not say which value is unknown.
+        for node in CONNECTION.iter().filter(|_| settings.check).filter_map(|name| self.keyword(context, name)) {
+            given(context, node).map(drop).or_else(|error| if error.is_unknown() { Err(error) } else { Ok(()) })?;
+        }
         let connection = self.connection(plain, delegate.as_deref())?;
         let become_password = connection.become_user.iter().filter_map(|user| user.password.as_ref());
         for secret in connection.target.password.iter().chain(become_password) {

@@ -8,6 +8,7 @@ use windlass_yaml::{Mapping, Node, Span};
 use super::execute::{HostOutcome, Shared};
 use super::kept;
 use super::play::Batch;
+use crate::action;
 use crate::error::Result;
 use crate::outcome::{Effect, IncludedVars, InventoryChange, Size, TaskResult, size};
 use crate::output::Event;
@@ -95,6 +96,10 @@ impl Store<'_> {
         host: &Arc<str>,
         world: &mut World,
     ) -> Result<()> {
+        let may_change = outcome.result.unknown().is_some() && !task.changes_nothing();
+        if (outcome.result.changed() || may_change) && !action::is_here(&outcome.action) {
+            world.host_mut(host).is_changed = true;
+        }
         // A failed task only registers its result; facts and variables are dropped, even those of items that succeeded.
         let is_kept = !outcome.result.failed() && !outcome.result.is_unreachable();
         for (result, delegate) in outcome.parts.iter().filter(|_| is_kept) {

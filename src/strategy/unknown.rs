@@ -7,6 +7,7 @@ use minijinja::value::{Enumerator, Object, ObjectRepr};
 use windlass_template::Value;
 
 use crate::outcome::{Effect, SetFacts, TaskResult, Unknown};
+use crate::output::first_line;
 use crate::playbook::{Task, label};
 
 /// Length of a reason in bytes beyond which a chain of unknown results is shortened.
@@ -88,14 +89,23 @@ fn reason(task: &Arc<Task>, why: &Unknown) -> String {
             format!("the result of '{name}', which depends on a long chain of unknown results")
         }
         Unknown::Depends { on, .. } => format!("the result of '{name}', which depends on {on}"),
+        Unknown::Fails(_) => format!("the result of '{name}', which fails on the host as it is"),
     }
+}
+
+/// Result of a task that fails on the host as it is, in place of this failure.
+pub(super) fn too_early(failure: &TaskResult) -> TaskResult {
+    let mut skipped = TaskResult::skipped("not known in check mode: earlier tasks would change the host");
+    skipped.set_predicted();
+    skipped.set_unknown(Unknown::Fails(first_line(&failure.to_json())));
+    skipped
 }
 
 /// Makes the variables of a `set_fact` unknown that a plan cannot evaluate.
 pub(super) fn with_facts(task: &Arc<Task>, result: TaskResult) -> TaskResult {
     let (Some(why), "set_fact") = (result.unknown(), task.short_action()) else { return result };
     let reason = match why {
-        Unknown::NotRun => return result,
+        Unknown::NotRun | Unknown::Fails(_) => return result,
         Unknown::Depends { on, .. } => {
             format!("a variable set by '{}', which depends on {on}", label::of_task(task, None))
         }

@@ -68,6 +68,8 @@ pub struct HostState {
     pub added: Arc<Variables>,
     /// Estimated size of what its tasks registered and set, and of its facts.
     pub kept: Size,
+    /// Whether its tasks have changed it or, in check mode, would have.
+    pub is_changed: bool,
 }
 
 /// State of the running play.

@@ -283,6 +283,70 @@ fn unknown_results_named_with_the_task_that_causes_them() {
     );
 }
 
+#[test]
+fn unknown_value_in_any_part_of_a_task_makes_it_unknown() {
+    let project = Project::new(
+        r#"
+- hosts: node1
+  gather_facts: false
+  tasks:
+    - {name: Ask, command: hostname, register: asked}
+    - {name: Assert, assert: {that: asked.rc == 0}}
+    - {name: Ignored, assert: {that: asked.rc == 0}, ignore_errors: true}
+    - {name: Delegated, ping: , delegate_to: "{{ asked.stdout }}"}
+    - {name: Become, ping: , become: true, become_user: "{{ asked.stdout }}"}
+    - {name: Shown, debug: {var: asked.stdout}}
+    - {name: Until, command: hostname, register: tried, until: tried.stdout == 'x', retries: 2, delay: 0}
+    - {name: Last, ping: }
+"#,
+    );
+    let text = project.plan(0, &[]);
+    let asked = "depends on the result of 'Ask', which is not run in check mode";
+    for (name, reason) in [
+        ("Assert", format!("an argument {asked}")),
+        ("Ignored", format!("an argument {asked}")),
+        ("Delegated", format!("a keyword {asked}")),
+        ("Become", format!("a keyword {asked}")),
+        ("Shown", format!("an argument {asked}")),
+        ("Until", "check mode does not run it".to_owned()),
+    ] {
+        let (_, own) =
+            text.split_once(&format!("  ? {name}  [node1]\n")).unwrap_or_else(|| panic!("no {name}: {text}"));
+        assert!(own.split("\n  ?").next().unwrap().contains(&format!("unknown: {reason}")[..]), "{name}: {own}");
+    }
+    assert!(text.contains("0 to change, 1 unchanged, 7 unknown, 0 failed."), "{text}");
+}
+
+#[test]
+fn failure_after_a_planned_change_is_unknown_and_the_plan_goes_on() {
+    let project = Project::new(
+        r#"
+- hosts: node1,node2
+  gather_facts: false
+  vars: {root: "{{ playbook_dir }}/node/{{ inventory_hostname }}"}
+  tasks:
+    - {name: Create, copy: {dest: "{{ root }}/conf", content: "x"}, when: inventory_hostname == 'node1'}
+    - {name: Protect, file: {path: "{{ root }}/conf", mode: "0600"}, register: protected}
+    - {name: Run, command: "cat {{ root }}/conf", check_mode: false}
+    - {name: Use, debug: {msg: "{{ protected.mode }}"}}
+    - {name: Wrong, fail: {msg: certain}}
+    - {name: Never, ping: }
+"#,
+    );
+    let text = project.plan(2, &[]);
+    let early = "unknown: it fails on the host as it is, but earlier tasks would change the host: ";
+    for (name, message) in [("Protect", "is absent, cannot continue"), ("Run", "No such file or directory")] {
+        let (_, own) =
+            text.split_once(&format!("  ? {name}  [node1]\n")).unwrap_or_else(|| panic!("no {name}: {text}"));
+        let line = own.lines().find(|line| line.contains("unknown:")).unwrap();
+        assert!(line.contains(early) && line.contains(message), "{own}");
+    }
+    assert!(text.contains("the result of 'Protect', which fails on the host as it is\n"), "{text}");
+    // Nothing changes node2 before, and `fail` fails wherever it runs.
+    assert!(text.contains("  ! Protect  [node2]\n") && text.contains("  ! Wrong  [node1]\n"), "{text}");
+    assert!(text.contains("  node1 : change=1 unchanged=0 unknown=3 failed=1 skipped=0\n"), "{text}");
+}
+
 /// Types of fields, by the table in docs/how-to/plan.md.
 fn check_schema(plan: &Value) {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -532,8 +596,23 @@ fn asked(project: &Project, answer: &str) -> String {
 fn missing_inventory_and_misspelt_names_found_before_a_run() {
     let project =
         Project::new(&FILES.replace("      stat: {path: /}\n", "      stat: {path: /}\n      tags: [config]\n"));
-    let (code, _, stderr) = project.windlass(&["plan", "-i", "hosst", "site.yml"]);
-    assert!(code == Some(1) && stderr.contains("hosst"), "{stderr}");
+    for words in [
+        &["plan", "site.yml"][..],
+        &["playbook", "site.yml"],
+        &["adhoc", "all", "-m", "ping"],
+        &["inventory", "--list"],
+    ] {
+        let (code, _, stderr) = project.windlass(&[words, &["-i", "hosst"]].concat());
+        assert!(
+            code == Some(1) && stderr.contains("If `hosst` is a host, write a comma behind it"),
+            "{words:?}: {stderr}"
+        );
+    }
+    // A configured one that is missing causes a warning, as in Ansible: the playbook may need no hosts.
+    project.write("ansible.cfg", "[defaults]\ninventory = hosst\n");
+    let (code, _, stderr) = project.windlass(&["playbook", "site.yml"]);
+    assert!(code == Some(0) && stderr.contains("hosst"), "{stderr}");
+    fs::remove_file(project.path().join("ansible.cfg")).unwrap();
     let (code, _, stderr) = project.windlass(&["plan", "-i", "hosts", "site.yml", "-t", "confg"]);
     assert!(code == Some(0) && stderr.contains("no task has the tag `confg`: did you mean `config`?"), "{stderr}");
     let (_, _, stderr) = project.windlass(&["plan", "-i", "hosts", "site.yml", "-l", "node1,nodee2"]);
