@@ -134,9 +134,12 @@ static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 /// Whether there was such a call.
 static WAS_HANDLED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the running work handles signals itself.
+/// Whether a handler has taken the signal, so that the work ends by itself.
+static WAS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether the running work handles signals itself, or has handled the first one and is ending.
 pub(super) fn is_handled() -> bool {
-    HANDLERS.load(Ordering::Acquire) > 0
+    HANDLERS.load(Ordering::Acquire) > 0 || WAS_TAKEN.load(Ordering::Acquire)
 }
 
 /// Guard that prevents signals from ending the program until their handler is done.
@@ -162,7 +165,10 @@ pub(super) async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, 
     let handler = Handler::new();
     tokio::select! {
         biased;
-        signal = arrived() => Err((signal, handler)),
+        signal = arrived() => {
+            WAS_TAKEN.store(true, Ordering::Release);
+            Err((signal, handler))
+        }
         outcome = work => Ok(outcome),
     }
 }
