@@ -104,10 +104,16 @@ pub(super) fn inputs_of<'s>(playbooks: &[PathBuf], session: &'s Session) -> Inpu
 pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], session: &Session) -> Result<()> {
     let shared = &session.shared;
     let settings = &shared.run.settings;
+    let inputs = || inputs_of(playbooks, session);
     if !settings.journal.enabled {
+        // Without a state directory, nothing is pending.
+        let pending = State::of(settings).map(|state| inputs().pending(&state)).unwrap_or_default();
+        let pending = of_hosts(&session.world.inventory, pending);
+        if !pending.is_empty() {
+            shared.warn(format!("{}\nA run without a journal neither runs nor forgets them.", report(&pending)));
+        }
         return Ok(());
     }
-    let inputs = || inputs_of(playbooks, session);
     let is_resumed = options.resume.is_some();
     let without = |error: Error| match is_resumed {
         true => Err(error),
@@ -139,7 +145,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     let (own, others): (Vec<_>, Vec<_>) =
         pending.into_iter().partition(|one| former.as_ref().is_some_and(|run| *run == one.run));
     recorder.carry(&own);
-    let others = if others.is_empty() { others } else { of_hosts(&session.world.inventory, others) };
+    let others = of_hosts(&session.world.inventory, others);
     if !others.is_empty() {
         left(&others, &recorder, shared).await?;
     }
@@ -163,6 +169,9 @@ fn expect(alike: Alike, state: State, shared: &Shared) {
 
 /// Pending handlers on hosts that this run may reach.
 fn of_hosts(inventory: &Inventory, pending: Vec<Pending>) -> Vec<Pending> {
+    if pending.is_empty() {
+        return pending;
+    }
     let found = inventory.matching("all").map(|found| found.hosts).unwrap_or_default();
     let names: HashSet<&str> = found.iter().map(|name| &**name).collect();
     pending.into_iter().filter(|one| names.contains(&*one.host) || one.host == "localhost").collect()
@@ -189,8 +198,7 @@ fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, share
 /// Reports pending handlers of earlier runs, and applies the policy for them.
 async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Result<()> {
     let settings = &shared.run.settings;
-    let shown: Vec<String> = pending.iter().map(described).collect();
-    let report = format!("Handlers that earlier runs notified have not run:\n  {}", shown.join("\n  "));
+    let report = report(pending);
     let verbose = |text: String| drop(shared.events.send(Event::Verbose { level: 3, text }));
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     match settings.journal.pending_handlers {
@@ -220,6 +228,11 @@ async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Resu
     Ok(())
 }
 
+fn report(pending: &[Pending]) -> String {
+    let shown: Vec<String> = pending.iter().map(described).collect();
+    format!("Handlers that earlier runs notified have not run:\n  {}", shown.join("\n  "))
+}
+
 fn described(pending: &Pending) -> String {
     let Pending { host, play, handler, task, origin, when, certain, .. } = pending;
     let how = if *certain { "notified by" } else { "perhaps notified by" };
@@ -233,7 +246,7 @@ fn described(pending: &Pending) -> String {
 pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(recorder) = shared.journal.get() else { return };
     recorder.end(code, failed);
-    recorder.trouble().into_iter().for_each(|sentence| shared.warn(sentence));
+    recorder.trouble().into_iter().chain(recorder.unreached()).for_each(|sentence| shared.warn(sentence));
     let Some(advice) = recorder.advice() else { return };
     if signals::is_signal(code) {
         shared.warn(advice);

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 use windlass_yaml::Mapping;
 
+use super::ledger::{Ledger, Pending};
 use super::record::{FileRead, Header, VERSION};
+use super::state::{State, project};
 use crate::output::Secrets;
 use crate::playbook::Files;
 use crate::settings::Settings;
@@ -45,6 +47,14 @@ impl Inputs<'_> {
         }
         let name = |source: &String| if source.contains(',') { source.clone() } else { canonical(Path::new(source)) };
         sources.iter().map(name).collect()
+    }
+
+    /// Handlers that earlier runs over these inputs notified and never ran.
+    pub(crate) fn pending(&self, state: &State) -> Vec<Pending> {
+        let project = project(&self.playbook_names(), &self.sources());
+        let runs = state.runs();
+        let is_alive = |name: &str| runs.iter().any(|run| run.run == name && run.is_alive());
+        Ledger::of_project(state, &project).pending(is_alive)
     }
 
     /// Header of a run with this id.

@@ -458,10 +458,16 @@ impl Recorder {
             Step::Again(reason) => {
                 tell(format!("{} on {host} runs again: {}", place.at.task, reason.reason()));
             }
-            Step::Run(true) => tell(format!(
-                "{} on {host} was sent before the run stopped, and may have run already. It runs again.",
-                place.at.task
-            )),
+            Step::Run(true) => {
+                let from = match replay.items_done(&place.at, host) {
+                    0 => String::new(),
+                    done => format!(" from item {} of its loop on", done + 1),
+                };
+                tell(format!(
+                    "{} on {host} was sent before the run stopped, and may have run already. It runs again{from}.",
+                    place.at.task
+                ));
+            }
         }
         Restored::Run
     }
@@ -501,6 +507,24 @@ impl Recorder {
     pub(crate) fn carried(&self, host: &str, play: &str) -> Vec<String> {
         let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
         carried.remove(&(host.to_owned(), play.to_owned())).unwrap_or_default()
+    }
+
+    /// Warning about handlers that the run took over and whose plays it did not reach on their hosts, if there are any.
+    pub(crate) fn unreached(&self) -> Option<String> {
+        let carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = |((host, play), names): (&(String, String), &Vec<String>)| {
+            format!("{host}: '{}' of play '{play}'", self.secrets.mask(&names.join("', '")))
+        };
+        let mut lines: Vec<String> = carried.iter().map(left).collect();
+        lines.sort_unstable();
+        (!lines.is_empty()).then(|| {
+            format!(
+                "These pending handlers have not run, because the run did not reach their plays on these hosts:\n  {}\n\
+                 They stay pending. If a play has another name now, do what its handlers stand for, then discard them \
+                 with --pending-handlers skip.",
+                lines.join("\n  ")
+            )
+        })
     }
 
     /// Records that a notified handler has run on a host.

@@ -130,6 +130,11 @@ impl Replay {
         is_good.then_some(item)
     }
 
+    /// Number of items at the beginning of the loop where the host's replay ended whose outcomes are restored.
+    pub fn items_done(&self, at: &At, host: &str) -> u32 {
+        (0..).take_while(|index| self.item(at, host, *index).is_some()).last().map_or(0, |last| last + 1)
+    }
+
     /// Whether the replay of a host continues.
     pub fn is_replaying(&self, host: &str) -> bool {
         !self.state.lock().unwrap_or_else(PoisonError::into_inner).left.contains_key(host)

@@ -17,7 +17,7 @@ use crate::playbook::Task;
 /// Maximum number of failures to list.
 const LISTED: usize = 50;
 /// Maximum number of lines of a text in a result; of a longer one the last are shown.
-const LINES: usize = 60;
+const LINES: usize = 20;
 /// Maximum length of one listed message, in characters.
 const WIDTH: usize = 160;
 
@@ -101,7 +101,7 @@ fn block(text: &str, lines: &mut Vec<String>) {
     let all: Vec<&str> = text.trim_end().lines().collect();
     let hidden = all.len().saturating_sub(LINES);
     if hidden > 0 {
-        lines.push(format!("    ({hidden} earlier lines; -v shows all)"));
+        lines.push(format!("    ({hidden} earlier lines; -v or `windlass report` shows all)"));
     }
     lines.extend(all.iter().skip(hidden).map(|line| format!("    {}", line.trim_end()).trim_end().to_owned()));
 }

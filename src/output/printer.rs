@@ -269,10 +269,8 @@ pub fn has_failed() -> bool {
 pub(super) fn written(to: &str, outcome: std::io::Result<()>) {
     let Err(error) = outcome else { return };
     if error.kind() != std::io::ErrorKind::BrokenPipe && !FAILED.swap(true, Ordering::AcqRel) {
-        let _ = writeln!(
-            std::io::stderr().lock(),
-            "[ERROR]: {to} cannot be written: {error}. The run continues, but further output may be lost."
-        );
+        let _ =
+            writeln!(std::io::stderr().lock(), "[ERROR]: {to} cannot be written: {error}. Further output may be lost.");
     }
 }
 

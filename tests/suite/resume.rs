@@ -185,7 +185,13 @@ fn interrupted_loop_resumed_continues_at_its_item() {
     project.write("block", "");
     project.killed_at("reached", "-KILL", &[]);
     fs::remove_file(project.path("block")).unwrap();
-    project.play(&["--resume"]).ends(0).has("1-2-3-4 True-True-True-True").lacks("(item=1)").has("(item=3)");
+    project
+        .play(&["--resume"])
+        .ends(0)
+        .has("1-2-3-4 True-True-True-True")
+        .lacks("(item=1)")
+        .has("(item=3)")
+        .has("It runs again from item 3 of its loop on.");
     assert_eq!(project.lines("log"), ["1", "2", "3", "4"]);
 }
 
@@ -354,6 +360,22 @@ fn handlers_of_a_killed_run_are_reported_and_kept_until_they_ran() {
     project.play(&["--pending-handlers", "skip"]).ends(0);
     project.play(&[]).lacks("have not run");
     assert_eq!((count("restart"), count("reload")), (1, 1));
+}
+
+#[test]
+fn pending_handler_whose_play_is_not_reached_is_named_and_kept() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    // A run without a journal can only report them.
+    project.play(&["--no-journal"]).ends(0).has("a: 'restart' of play 'main'").has("A run without a journal");
+    project.write("play.yml", &handlers(NOTIFY, "").replace("name: main", "name: renamed"));
+    let named = "the run did not reach their plays on these hosts:";
+    project.play(&["--pending-handlers", "run"]).ends(0).has(named).has("a: 'restart', 'topic' of play 'main'");
+    assert!(!project.lines("log").iter().any(|line| line.starts_with("restart")));
+    project.play(&["--pending-handlers", "skip"]).ends(0);
+    project.play(&["--pending-handlers", "run"]).ends(0).lacks(named);
 }
 
 #[test]
