@@ -4,8 +4,8 @@
 #   WINDLASS_RELEASE   address or directory of the release's files; by default, where this script lies
 #   WINDLASS_PREFIX    /usr/local for root, otherwise ~/.local
 #
-# The checksum guards against broken downloads. Whoever can replace the files can also replace the checksum: compare
-# SHA256SUMS with the signed one of the release if the place is not trusted.
+# The checksum guards against broken downloads. No release is signed, and whoever can replace the files can also replace
+# the checksum. If the place is not trusted, compare SHA256SUMS with that of your own build (tools/dist).
 set -eu
 
 fail() { echo "install.sh: $*" >&2; exit 1; }
