@@ -9,16 +9,26 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 WINDLASS_CACHE ?= /var/cache/windlass
 export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
-# Tests that need these fail without them; other requirements let a test be ignored.
+# `make host-test` fails without these; other requirements let a test be ignored.
 REQUIRED := blkid git ip losetup mkfs.ext4 namespaces openssl parted root rsync ssh-keygen sshd sudo tables wipefs
+# Test programs that use the host (root, sshd, namespaces, package managers) or take minutes; all others are `make unit`.
+HOST_TESTS := attacks authentication become_user budgets collections connection crypto detached etcd filesystems git \
+	host_key_user host_keys hostile kill repositories suite
+UNIT_TESTS := $(filter-out compat $(HOST_TESTS),$(sort $(basename $(notdir $(patsubst %/main.rs,%.rs, \
+	$(wildcard tests/*.rs tests/*/main.rs modules/tests/*.rs modules/tests/*/main.rs crates/*/tests/*.rs))))))
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help advisories setup build compiled artifacts packages book demo demo-down test check check-fast lints unit lab-test lab-matrix lab-matrix-short lab-operations compat fuzz bench release dist hostile-release clean
+.PHONY: help advisories setup build compiled artifacts packages book demo demo-down test check check-fast lints unit compat-test host-test lab-test lab-matrix lab-matrix-short lab-operations compat fuzz bench release dist hostile-release clean
 
 help:
 	@echo 'make demo       start three hosts on this machine and a Kubernetes cluster on them'
 	@echo 'make demo-down  remove the hosts'
-	@echo 'make test       run all checks: format, lints, tests, and a cluster end to end'
+	@echo 'make check      check format, lints, the catalog and prose'
+	@echo 'make unit       run the tests that need no root'
+	@echo 'make compat-test  compare with recorded answers of ansible-core'
+	@echo 'make host-test  run the tests that need root, sshd and other programs of this machine'
+	@echo 'make lab-test   run modules on real hosts, and a cluster end to end'
+	@echo 'make test       run all of these'
 	@echo 'make lab-matrix test a cluster for every pair of components; prints a table, takes hours'
 	@echo 'make lab-operations  test operations of clusters, such as undoing a reset; takes half an hour'
 	@echo 'make advisories look for known vulnerabilities of dependencies; needs cargo-deny and the network'
@@ -70,7 +80,7 @@ demo-down:
 # The lab takes longest and mostly waits for Kubernetes, so everything else that takes long runs beside it; its output
 # follows theirs. Some tests need the API server in the artifacts. `make` by its variable would run this recipe even with
 # `make -n`.
-BESIDE ?= lints unit hostile-release
+BESIDE ?= lints unit compat-test host-test hostile-release
 LAB_OPTIONS ?=
 test: check-fast compiled artifacts
 	@tests/lab/run $(LAB_OPTIONS) > target/lab-test.log 2>&1 & lab=$$!; \
@@ -109,9 +119,17 @@ compiled: setup
 	# Only a release build has the smaller executor.
 	cargo check --package windlass-modules --no-default-features --bin windlass-executor
 
-unit: compiled
+unit: setup
+	cargo test --workspace --no-fail-fast --lib $(UNIT_TESTS:%=--test %)
+
+# Without root, tables of modules are ignored; as root, they must run.
+compat-test: setup
 	@tools/programs
-	WINDLASS_REQUIRE='$(REQUIRED)' cargo test --workspace --no-fail-fast
+	$(if $(filter 0,$(shell id -u)),WINDLASS_REQUIRE='$(REQUIRED)') cargo test --workspace --no-fail-fast --test compat
+
+host-test: compiled
+	@tools/programs
+	WINDLASS_REQUIRE='$(REQUIRED)' cargo test --workspace --no-fail-fast $(HOST_TESTS:%=--test %)
 
 lab-test: compiled artifacts
 	tests/lab/run

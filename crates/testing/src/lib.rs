@@ -1,8 +1,8 @@
 //! Requirements of tests that a machine may lack: privileges, programs and servers.
 //!
 //! A test without its requirements does nothing and reports that on standard error, past the harness that hides the
-//! output of tests. `WINDLASS_REQUIRE` lists requirements, separated by blanks, whose lack is a failure: `make test`
-//! lists all that it installs.
+//! output of tests. `WINDLASS_REQUIRE` lists requirements, separated by blanks, whose lack is a failure: `make
+//! host-test` lists what `make setup` installs.
 
 use std::io::Write;
 use std::path::PathBuf;
