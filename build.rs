@@ -57,7 +57,7 @@ fn targets() -> Result<Vec<String>, Box<dyn Error>> {
     Ok(targets)
 }
 
-/// Runs cargo for the executor alone. Its target folder lies beside those of the controllers, which the outer cargo has
+/// Runs cargo for the executor alone. Its target folder lies beside the controllers' folders, which the outer cargo has
 /// locked; controllers for several targets share it.
 fn build(target: &str, extent: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let own = out.ancestors().nth(4).ok_or("OUT_DIR is not inside of a target folder")?;

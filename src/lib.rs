@@ -3,7 +3,7 @@
 //! Stages of a run: [`settings`] resolves the command line, environment and ansible.cfg. [`playbook`] parses the
 //! project. [`plan`] gives every host a cursor over it, and [`strategy`] selects the next step for all hosts. [`vars`]
 //! and the template engine evaluate it. [`action`] does the controller's half and sends the rest through [`executor`]
-//! over a [`connection`]. [`output`] displays events; [`planned`] collects those of a check run into a plan.
+//! over a [`connection`]. [`output`] displays events; [`planned`] collects a check run's events into a plan.
 //! [`report`] describes recorded runs. [`lint`] checks a project without a run, and [`lsp`] does so for editors.
 //!
 //! [`serve`] shows runs and inventories as pages. [`reconcile`], [`bundle`] and `engine` work above runs: they start

@@ -126,7 +126,7 @@ fn lie(word: &str) {
                 std::thread::sleep(Duration::from_secs(60));
             },
             "slow" => {
-                // Answers pings and nothing else for a while.
+                // Answers only pings at first.
                 for _ in 0..6 {
                     if let Ok(Some((ToExecutor::<Value>::Ping { id }, _))) = read_frame(&mut input) {
                         send(&Reply::Pong { id }, &[]);

@@ -1,4 +1,4 @@
-//! Compares the output and exit code of playbooks with those of ansible-core (`tests/playbooks/record`), line by line.
+//! Compares the output and exit code of playbooks with ansible-core's (`tests/playbooks/record`), line by line.
 //! Each folder of `tests/playbooks` is a test of its own.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]

@@ -72,7 +72,7 @@ kubelet_shutdown_grace_period_critical_pods: ""
 EOF
 }
 
-# debian_archives VERSION: all images but those of another Kubernetes.
+# debian_archives VERSION: all images but another Kubernetes' images.
 debian_archives() {
     local archive
     for archive in "$IMAGES"/*.tar; do

@@ -80,7 +80,7 @@ images_haproxy() {
         "$DOCKER_REPOSITORY/library/haproxy:$HAPROXY_VERSION"
 }
 
-# Its libraries are those of haproxy, and one that every Debian has.
+# It needs haproxy's libraries, and one that every Debian has.
 images_nginx() {
     local root=$WORK/images/nginx package=$WORK/tree/nginx libraries=$WORK/tree/haproxy/haproxy-$HAPROXY_VERSION-linux-amd64/lib file
     file=$(image_file nginx "$NGINX_VERSION")

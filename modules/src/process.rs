@@ -175,7 +175,7 @@ impl Command {
     }
 }
 
-/// Starts a program, even one that was written a moment ago. A process that another thread is starting may still have
+/// Starts a program, even one that was written shortly before. A process that another thread is starting may still have
 /// the file open for writing, and the kernel refuses to run such a file, so the start is retried.
 fn start(command: &mut std::process::Command) -> io::Result<Child> {
     const TRIES: u32 = 10;
@@ -337,7 +337,7 @@ mod tests {
         canceller.join().unwrap();
         assert!(failure.message.contains("cancelled"), "{}", failure.message);
         let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-        // The kernel ends a killed process when it is scheduled next, which takes a while on a busy machine.
+        // The kernel ends a killed process when it is scheduled next, which a busy machine delays.
         let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let has_ended = |state: &str| state.is_empty() || state.contains(") Z");
         let deadline = std::time::Instant::now() + Duration::from_secs(20);

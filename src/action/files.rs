@@ -141,7 +141,7 @@ pub(super) fn walk(
             vec![("mode", Value::from(mode(folder).map_err(|error| fail(folder, error))?))],
         ));
     }
-    // The files of a folder precede those of its subfolders.
+    // The files of a folder precede its subfolders' files.
     let mut children: Vec<(bool, PathBuf)> = std::fs::read_dir(folder)
         .map_err(|error| fail(folder, error))?
         .flatten()

@@ -15,7 +15,7 @@ use crate::outcome::TaskResult;
 use crate::vars::ConnectionVariables;
 
 const MODULE: &str = "ansible.posix.synchronize";
-/// Deadlines of the `ssh` that rsync starts on another host, as those of Windlass' own connections.
+/// Deadlines of the `ssh` that rsync starts on another host, as for Windlass' own connections.
 const ALIVE: &[&str] = &["ConnectTimeout=10", "ServerAliveInterval=15", "ServerAliveCountMax=4"];
 
 /// Selects the machine that runs rsync and its way to the other side.

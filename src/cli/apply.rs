@@ -94,7 +94,7 @@ struct Repeated {
     lock: Option<String>,
 }
 
-/// Parses the words of a request like those of `windlass playbook`.
+/// Parses the words of a request like the arguments of `windlass playbook`.
 #[derive(Debug, Parser)]
 #[command(name = "windlass playbook")]
 struct Words {
@@ -157,7 +157,7 @@ fn introduce(document: &Document, printer: &Printer) {
     printer.line(&text, Color::Plain);
 }
 
-/// Extra variables whose values differ from those of the plan.
+/// Extra variables whose values differ from the plan's.
 fn variables(request: &Request, new: &Document) -> Vec<String> {
     let names = request.vars.keys().chain(new.request.vars.keys().filter(|name| !request.vars.contains_key(*name)));
     let differing = names.filter(|name| request.vars.get(*name) != new.request.vars.get(*name));

@@ -341,7 +341,7 @@ fn warn_of_environment(settings: &Settings, printer: &Printer) {
     if let Some(file) = settings.config_file.as_ref().filter(|file| !crate::paths::absolute(file).starts_with(&here)) {
         printer.warning(&format!("{} has no effect in the cluster: it is not in the project", file.display()));
     }
-    // Those of the client itself, and of the lab.
+    // Variables of the client itself, and of the lab.
     let own = [
         "ANSIBLE_CONFIG",
         "WINDLASS_CACHE",

@@ -24,7 +24,7 @@ pub(super) fn read() -> Result<Given> {
     Ok(given)
 }
 
-/// Adds the variables to those of the command line.
+/// Adds the variables to the command line's.
 pub(super) fn add(given: &Given, inputs: &mut Inputs) {
     let span = Span::synthetic("form");
     let mut variables: Mapping = (*inputs.extra_vars).clone();

@@ -360,7 +360,7 @@ pub fn command() -> clap::Command {
     command
 }
 
-/// Gives subcommands without examples those of the command above that call them.
+/// Gives subcommands without examples the examples of the command above that call them.
 fn share_examples(command: &mut clap::Command, words: &str) {
     let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     for subcommand in command.get_subcommands_mut() {

@@ -257,7 +257,7 @@ impl TaskOptions {
         request.repeat.extend(repeated.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_owned()));
     }
 
-    /// Adds options given as `-o` to those of `--ssh-option`.
+    /// Adds options given as `-o` to the options of `--ssh-option`.
     pub(super) fn add_ssh_options(&mut self, options: Vec<String>) {
         self.connect.ssh_option.extend(options);
     }

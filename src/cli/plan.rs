@@ -291,7 +291,7 @@ fn carried(text: &str, shared: &crate::strategy::Shared) -> Option<ExtraVars> {
     values.iter().all(is_open).then_some(ExtraVars::Values(values))
 }
 
-/// Extra variables of a plan file, overridden by those of the command line.
+/// Extra variables of a plan file, overridden by the command line's.
 pub(super) fn with_carried(carried: &[ExtraVars], inputs: &Inputs) -> Result<Arc<Mapping>> {
     let mut vars = Mapping::new();
     let mut add = |found: &Mapping| {

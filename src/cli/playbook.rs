@@ -253,7 +253,7 @@ impl Selection {
     }
 }
 
-/// Finds the playbooks, also those of collections, and names the run after them.
+/// Finds the playbooks, also in collections, and names the run after them.
 pub(super) fn find_playbooks(playbooks: &mut [PathBuf], settings: &mut Settings) -> Result<()> {
     for playbook in playbooks.iter_mut() {
         let name = playbook.display().to_string();
@@ -425,7 +425,7 @@ fn list(
     }
     let mut tags = shared.run.settings.tags.clone();
     if arguments.list_tags && arguments.selection.tags.is_empty() && arguments.selection.skip_tags.is_empty() {
-        // The list of tags includes those of tasks tagged `never`.
+        // The list of tags includes the tags of tasks tagged `never`.
         tags.push("never".to_owned());
     }
     let filter = TagFilter::new(&tags, &shared.run.settings.skip_tags);

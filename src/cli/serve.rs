@@ -50,7 +50,7 @@ pub(super) struct Arguments {
     /// Loopback address and port; port 0 takes any that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]
     listen: SocketAddr,
-    /// Show all recorded runs, and not only those of this directory
+    /// Show all recorded runs, and not only runs of this directory
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -153,7 +153,7 @@ fn serve(arguments: &Arguments) -> Result<u8> {
     })
 }
 
-/// Fails if a run would ask for a password: nobody is there to answer.
+/// Fails if a run would ask for a password: nobody could answer.
 fn refuse_prompts(vault: &super::options::VaultOptions, settings: &Settings, config: &Config) -> Result<()> {
     let mut ids = settings.vault.ids.iter().chain(&vault.vault_id);
     let has_source = ids.clone().next().is_some() || !vault.vault_password_file.is_empty();
@@ -208,7 +208,7 @@ fn scope(all: bool) -> Result<Scope> {
     here.map(Scope::Directory).map_err(|error| Error::new(format!("the current directory cannot be found: {error}")))
 }
 
-/// The inventories of the command line, each as a cluster of its own, or else those of the settings as one; and the
+/// The inventories of the command line, each as a cluster of its own, or else the settings' inventories as one; and the
 /// passwords of vaults.
 fn clusters(arguments: &Arguments, settings: Settings) -> Result<(Vec<Cluster>, VaultSecrets)> {
     let masked = Secrets::of_process();

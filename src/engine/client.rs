@@ -62,7 +62,7 @@ impl Client {
         Ok(run)
     }
 
-    /// Creates the namespace if it does not exist. Pods there may have no more rights than those of runs have.
+    /// Creates the namespace if it does not exist. Pods there may have no more rights than pods of runs.
     fn ensure_namespace(&self) -> Result<()> {
         // Whoever may only work inside the namespace cannot read it.
         if !matches!(self.namespace.get(NAMESPACE, self.namespace.name()), Ok(None)) {

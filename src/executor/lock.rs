@@ -42,7 +42,7 @@ pub struct Lock {
     local: bool,
 }
 
-/// Modules that only read a host, so that an ad-hoc run of one needs just a shared lock.
+/// Modules that only read a host, so that an ad-hoc run of one needs only a shared lock.
 const READING: &[&str] = &[
     "ping",
     "setup",

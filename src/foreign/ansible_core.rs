@@ -34,7 +34,7 @@ impl AnsibleCore {
         })
     }
 
-    /// Searches beside `ansible` on PATH, in the active virtual environment, in those of pipx and uv, and in the
+    /// Searches beside `ansible` on PATH, in the active virtual environment, in environments of pipx and uv, and in the
     /// system's Python. Starts no program.
     pub fn find() -> Option<AnsibleCore> {
         places().iter().find_map(|place| AnsibleCore::at(place))

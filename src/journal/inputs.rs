@@ -1,4 +1,4 @@
-//! Inputs of a run, compared with those of the run that resumes it.
+//! Inputs of a run, compared with the inputs of the run that resumes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ impl Inputs<'_> {
         vars.map(|(key, node)| (key.to_text(), hashed(format!("{}={}", key.to_text(), node.to_json())))).collect()
     }
 
-    /// Files of the inventory, the configuration, and those of the project that have been read.
+    /// Files of the inventory, of the configuration, and of the project that have been read.
     pub(crate) fn files(&self, files: &Files) -> Vec<FileRead> {
         let mut found: BTreeMap<String, FileRead> = BTreeMap::new();
         let mut add = |path: String, sha256: String, inventory: bool| {

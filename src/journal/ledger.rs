@@ -138,7 +138,7 @@ impl Ledger {
         }
     }
 
-    /// Outstanding handlers, except those of runs that are still active.
+    /// Outstanding handlers, except handlers of runs that are still active.
     pub fn pending(&self, is_alive: impl Fn(&str) -> bool) -> Vec<Pending> {
         let found = self.handlers.values().filter_map(|outstanding| {
             let possible = outstanding.possible.values().next_back().map(|entry| (entry, false));

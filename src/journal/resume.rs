@@ -62,7 +62,7 @@ fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
     Ok(())
 }
 
-/// Describes each input that differs from those of a run.
+/// Describes each input that differs from a run's.
 pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let old = &journal.header;

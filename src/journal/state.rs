@@ -48,7 +48,7 @@ impl RunFile {
         File::open(&self.path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Whether the run is active and stays so for two seconds. After a run was killed, a child that it had just forked
+    /// Whether the run is active and stays so for two seconds. After a run was killed, a child that it forked last
     /// shares the lock until it executes its program.
     pub fn stays_alive(&self) -> bool {
         for _ in 0..LOOKS {

@@ -63,7 +63,7 @@ impl Workspace {
 
     pub(super) fn keep(&mut self, path: &Path, metadata: &Metadata, file: &SourceFile) {
         let Ok(modified) = metadata.modified() else { return };
-        // Clocks of file systems are coarse: a file changed just now may change again within the same tick.
+        // Clocks of file systems are coarse: a changed file may change again within the same tick.
         let is_settled = modified.elapsed().is_ok_and(|age| age.as_secs() >= 2);
         if self.is_lasting() && is_settled {
             let kept = Kept { modified, length: metadata.len(), file: file.clone() };

@@ -273,7 +273,7 @@ impl Found {
         self.names(names.roles.keys(), CompletionItemKind::MODULE, "role");
     }
 
-    /// Files of a kind below the document's directory, without those of other roles.
+    /// Files of a kind below the document's directory, without files of other roles.
     fn files(&mut self, names: &Names, document: &Document, kind: Kind) {
         let Some(path) = document.path.as_deref() else { return };
         let Some((folder, index)) = path.parent().zip(names.of(Some(path))) else { return };

@@ -26,7 +26,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Replaces the names of projects, or if they are incomplete, adds those of projects that have none.
+    /// Replaces the names of projects, or if they are incomplete, adds the names of projects that have none.
     pub(super) fn update(&mut self, indexes: Vec<(PathBuf, Index)>, are_complete: bool) {
         for (root, index) in indexes {
             if are_complete || !self.indexes.contains_key(&root) {

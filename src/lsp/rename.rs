@@ -97,7 +97,7 @@ pub(super) fn rename(
     #[expect(clippy::mutable_key_type, reason = "the protocol's type; an address is not changed")]
     let mut changes: HashMap<Uri, Vec<TextEdit>> = HashMap::new();
     for spot in definitions.iter().chain(uses) {
-        let refuse = || format!("{}:{} has changed: try again in a moment", spot.path.display(), spot.line + 1);
+        let refuse = || format!("{}:{} has changed: try again after its check", spot.path.display(), spot.line + 1);
         if !texts.contains_key(spot.path.as_path()) {
             texts.insert(&spot.path, text_of(&spot.path, documents).ok_or_else(refuse)?);
         }

@@ -209,7 +209,7 @@ impl Server {
                 let wanted = params::<RenameParams>(request.params)?;
                 let refuse = |message: String| (ErrorCode::RequestFailed, message);
                 if self.documents.values().any(|document| document.checked != Some(document.version)) {
-                    return Err(refuse("the last change is not checked yet: try again in a moment".to_owned()));
+                    return Err(refuse("the last change is not checked yet: try again after its check".to_owned()));
                 }
                 let edit = rename::rename(&self.documents, &self.names, &wanted).map_err(refuse)?;
                 serde_json::to_value(edit).map_err(|error| (ErrorCode::InternalError, error.to_string()))

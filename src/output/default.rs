@@ -158,7 +158,7 @@ impl DefaultOutput {
     }
 
     fn result(&mut self, event: &ResultEvent<Shown>, masked: &Masked) {
-        // `json` renders the whole result, so it is called only where needed: most results just show if something
+        // `json` renders the whole result, so it is called only where needed: most results only show if something
         // changed.
         let result = &event.result;
         let changed = event.result.is_marked_changed();

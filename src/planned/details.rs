@@ -13,7 +13,7 @@ const BYTES: usize = 64 << 10;
 /// Maximum length of a command or attribute, in characters.
 const TEXT: usize = 4096;
 
-/// Describes a result. `arguments` are those of the task, for a change that nothing else describes.
+/// Describes a result. `arguments` are the task's, for a change that nothing else describes.
 pub(super) fn part(event: &ResultEvent<Shown>, status: Status, arguments: impl Fn() -> String) -> Part {
     let mut part = Part {
         item: event.item.clone(),

@@ -46,7 +46,7 @@ pub struct Request {
     pub playbooks: Vec<String>,
     /// Current directory, which configuration and relative paths depend on.
     pub directory: String,
-    /// Inventory sources (`-i`); empty for those of the configuration.
+    /// Inventory sources (`-i`); empty for the configured ones.
     pub inventory: Vec<String>,
     /// Options with one value, by name without dashes: `limit`, `user`.
     pub options: BTreeMap<String, String>,

@@ -48,7 +48,7 @@ pub struct TaskFile<'a> {
 pub struct Imported {
     /// The roles in the order they were read.
     pub roles: Vec<Arc<Role>>,
-    /// Their handlers, including those of their dependencies.
+    /// Their handlers, including their dependencies' handlers.
     pub handlers: Vec<Item>,
 }
 
@@ -282,7 +282,7 @@ fn rename_user(keywords: &mut Keywords) -> Result<()> {
     Ok(())
 }
 
-/// Keywords of a play, with those of `import_playbook` and the collection of the playbook.
+/// Keywords of a play, with the keywords of `import_playbook` and the collection of the playbook.
 fn with_inherited(keywords: &Keywords, inherited: &Keywords, dir: &Path, span: &Span) -> Keywords {
     let mut own = keywords.clone();
     for name in

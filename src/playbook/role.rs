@@ -39,7 +39,7 @@ pub struct RoleRequest {
     pub validate: bool,
     /// Whether the request comes from `include_role` or `import_role` instead of an entry of `roles:`.
     pub from_include: bool,
-    /// Variables of the include, including those of its loop.
+    /// Variables of the include, including its loop's.
     pub include_vars: Arc<Mapping>,
     /// Whether the whole play sees its defaults and variables.
     pub public: Option<bool>,
@@ -55,7 +55,7 @@ pub struct RoleRequest {
 pub struct LoadedRole {
     /// The role.
     pub role: Arc<Role>,
-    /// Its tasks as one block, preceded by those of its dependencies.
+    /// Its tasks as one block, preceded by its dependencies' tasks.
     pub tasks: Item,
     /// Handlers of its dependencies and its own.
     pub handlers: Vec<Item>,

@@ -1,4 +1,4 @@
-//! Collects tags, rendered and with those of enclosing objects.
+//! Collects tags, rendered and with the tags of enclosing objects.
 
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ pub struct Setup {
     pub config: PathBuf,
     /// Directory of the project, in which runs start.
     pub directory: PathBuf,
-    /// Folders with roles, beside those of the playbooks.
+    /// Folders with roles, beside the playbooks' own.
     pub roles: Vec<PathBuf>,
     /// Options of each run, such as those for passwords of vaults.
     pub options: Vec<OsString>,
@@ -187,7 +187,7 @@ impl Control {
         self.audit.add(record).map(|()| true)
     }
 
-    /// Fields of a playbook's form: its own, then those of roles.
+    /// Fields of a playbook's form: its own, then its roles' fields.
     pub(super) fn fields(&self, startable: &Startable) -> Result<Vec<Field>> {
         let mut fields = startable.fields.clone();
         let files = Files::new(self.vault.clone(), self.duplicate_keys);

@@ -13,7 +13,7 @@ const PREFIX: &str = "sha256:";
 /// Rule for names of users.
 pub(super) const NAMES: &str = "use up to 64 letters, digits, `.`, `_`, `@` and `-`, and no name of a role";
 
-/// Rights of a user. Each role has those of the roles before it.
+/// Rights of a user. Each role has the rights of the roles before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Role {
     /// Reads the pages.
@@ -90,7 +90,7 @@ pub(super) fn hash_of(text: &str) -> Option<[u8; 32]> {
     hex::decode(text.strip_prefix(PREFIX)?).ok()?.try_into().ok()
 }
 
-/// The user with a token. Compares it with those of all users, in a time that depends on no token.
+/// The user with a token. Compares it with all users' tokens, in a time that depends on no token.
 pub(super) fn holder<'a>(users: &'a [User], token: &str) -> Option<&'a User> {
     let given = hash(token);
     users.iter().fold(None, |found, user| if bool::from(user.hash.ct_eq(&given)) { Some(user) } else { found })

@@ -100,13 +100,13 @@ const EFFECTIVE: &[&str] = &[
     "verbosity",
 ];
 
-/// Plugin settings with an effect: for connections those of `ssh`, and those of the shell.
+/// Plugin settings with an effect: for connections `ssh`'s, and the shell's.
 const OF_PLUGINS: &[(&str, &[&str])] = &[
     ("ssh", &["host_key_checking", "reconnection_retries", "ssh_args", "ssh_common_args", "ssh_extra_args", "timeout"]),
     ("sh", &["async_dir", "remote_tmp"]),
 ];
 
-/// Settings of Windlass itself, and those of ansible-core that have additional sources here.
+/// Settings of Windlass itself, and settings of ansible-core that have additional sources here.
 const OTHERS: &[(&str, Places)] = &[
     ("accept_new_host_keys", (&["WINDLASS_ACCEPT_NEW_HOST_KEYS"], &[("windlass", "accept_new_host_keys")])),
     ("ansible_managed", (&["ANSIBLE_MANAGED"], &[("defaults", "ansible_managed")])),
@@ -212,7 +212,7 @@ pub(crate) fn others() -> impl Iterator<Item = (&'static str, &'static str)> {
     OTHERS.iter().flat_map(|(_, (_, ini))| ini.iter().copied())
 }
 
-/// Sections and keys of ansible.cfg with an effect, without those of callbacks.
+/// Sections and keys of ansible.cfg with an effect, without the callbacks' own.
 pub(super) fn with_effect() -> impl Iterator<Item = (&'static str, &'static str)> {
     index().values().flat_map(|(_, ini)| ini.iter().copied())
 }

@@ -247,8 +247,8 @@ impl Hub {
         }
     }
 
-    /// Leaves all workers out, because a value has no form in which it reaches them unchanged. They complete those of
-    /// their tasks that cannot be repeated.
+    /// Leaves all workers out, because a value has no form in which it reaches them unchanged. They complete
+    /// their own tasks that cannot be repeated.
     pub(crate) fn leave_all_out(&self, events: &Events) {
         if self.workers.iter().any(|worker| !worker.is_lost()) {
             let _ = events.send(Event::Warning(

@@ -69,7 +69,7 @@ impl TaskOnHost {
         let short = crate::playbook::short_name(lookup);
         let loops_over_keys = short == "items" && self.shared.run.settings.compat.loops_over_keys();
         let rendered = match short {
-            // `first_found` skips terms that are undefined, just as it skips files that do not exist.
+            // `first_found` skips terms that are undefined, as it skips files that do not exist.
             "first_found" => context.render_defined(terms)?,
             _ => crate::vars::render(context, terms)?,
         };

@@ -100,7 +100,7 @@ impl Store<'_> {
         if (outcome.result.changed() || may_change) && !action::is_here(&outcome.action) {
             world.host_mut(host).is_changed = true;
         }
-        // A failed task only registers its result; facts and variables are dropped, even those of items that succeeded.
+        // A failed task only registers its result; facts and variables are dropped, even of items that succeeded.
         let is_kept = !outcome.result.failed() && !outcome.result.is_unreachable();
         for (result, delegate) in outcome.parts.iter().filter(|_| is_kept) {
             let delegate = delegate.as_deref().map(Arc::<str>::from);

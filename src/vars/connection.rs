@@ -145,7 +145,7 @@ fn resolved(resolver: &Resolver<'_>, settings: &Settings) -> Result<ConnectionVa
     Ok(ConnectionVariables { target, become_user, async_dir })
 }
 
-/// Options for SSH: those of the command line, and the words of all SSH arguments.
+/// Options for SSH: the command line's, and the words of all SSH arguments.
 fn ssh_arguments(resolver: &Resolver<'_>, settings: &Settings) -> Result<Vec<String>> {
     let host = resolver.host;
     let options = settings.connect.ssh_options.iter();

@@ -35,7 +35,7 @@ impl InventoryExpressions {
     }
 }
 
-/// Keeps the project's text if the expression is just a variable, an entry of one, or either with an unused default.
+/// Keeps the project's text if the expression is only a variable, an entry of one, or either with an unused default.
 /// Text that is a template is not kept.
 fn passed_through(expression: &str, variables: &Mapping) -> Option<Node> {
     let (name, filter) = expression.split_once('|').unwrap_or((expression, "default"));

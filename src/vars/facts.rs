@@ -113,7 +113,7 @@ impl Facts {
         self.namespaced = OnceLock::new();
     }
 
-    /// Adds facts that a host reported, replacing those of the same name.
+    /// Adds facts that a host reported, replacing facts of the same name.
     pub fn extend(&mut self, facts: &HostFacts) {
         for (name, value) in &facts.kept {
             if !facts.free.contains(name) {

@@ -356,8 +356,7 @@ impl<'w> Layers<'w> {
         }
     }
 
-    /// Variables of the role: those of its entry, `vars/`, those exported by dependencies, and those of enclosing
-    /// roles.
+    /// Variables of the role: from its entry, `vars/`, exports of dependencies, and enclosing roles.
     fn role_variables(&mut self, frame: &Arc<Frame>) {
         for frame in frame.chain() {
             match &frame.kind {

@@ -209,7 +209,7 @@ impl World {
         if !self.hosts.contains_key(name) {
             self.hosts.insert_mut(Arc::clone(name), Arc::default());
         }
-        Arc::make_mut(self.hosts.get_mut(name).expect("it has just been put there"))
+        Arc::make_mut(self.hosts.get_mut(name).expect("it was put there above"))
     }
 
     /// The inventory, for changes.

@@ -68,7 +68,7 @@ backup_settings() {
     "backup_age_identity_file: $log/backups.key" "backup_controller_dir: $log/backups"
 }
 
-# answers NODE [CONTROL_PLANE]: five requests to the ClusterIP, each answered; a worker has to be told the address
+# answers NODE [CONTROL_PLANE]: five requests to the ClusterIP, each answered; a worker needs the address
 answers() {
   local address; address=$(kubectl "${2:-$1}" get service hello -o 'jsonpath={.spec.clusterIP}') || return 1
   on "$1" "for i in 1 2 3 4 5; do curl -sf -m 3 http://$address/ >/dev/null || exit 1; done"

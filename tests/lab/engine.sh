@@ -61,7 +61,7 @@ run_in_a_pod() {
   engine attach "$run" > "$log/attached.out" 2> "$log/attached.err" || { tail "$log/attached.out" "$log/attached.err"; return 1; }
   grep -q 'RUNNING HANDLER \[at last\]' "$log/attached.out" && recap "$log/attached.out" 'failed=0 ' || return
   for node in node1 node2; do
-    # A task that was running when its pod was killed may run twice, and so may those of the last second.
+    # A task that was running when its pod was killed may run twice, and so may tasks of the last second.
     count=$(on "$node" 'grep -x "[0-9]*" /tmp/engine-lines | sort -u | wc -l'); [ "$count" = 20 ] || { echo "$node ran $count of 20"; return 1; }
     [ "$(engine_lines "$node")" -le 23 ] && [ "$(engine_lines "$node" handler)" = 1 ] || { on "$node" cat /tmp/engine-lines; return 1; }
     on "$node" rm /tmp/engine-lines

@@ -1,5 +1,5 @@
 //! `playbooks/certificates.yml` on a host with files of a control plane: its report, and the phases of a rotation.
-//! Renewal on hosts with programs that stand in for those of a cluster.
+//! Renewal on hosts with programs that stand in for a cluster's.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

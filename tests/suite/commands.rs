@@ -254,7 +254,7 @@ fn collection_is_installed_only_with_enough_valid_signatures() {
     assert!(install("./plain-1.0.0", &[], &strict).1.contains("it is no built archive"));
     assert!(install("me.signed", &["mine"], &[]).1.contains("no keyring that could verify them"));
 
-    // Signatures of the server, and those of an installed collection.
+    // Signatures of the server, and of an installed collection.
     let details = served.path().join("api/v3/collections/me/signed/versions/1.0.0/index.html");
     let sign = |name: &str| {
         let mut answer: serde_json::Value = serde_json::from_slice(&fs::read(&details).unwrap()).unwrap();
@@ -351,7 +351,7 @@ fn help_fits_its_width_and_groups_options_by_subject() {
     assert!(all.len() > 60, "{}", all.len());
     for (name, command) in &all {
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        // Those of collections and roles are deeper.
+        // Commands for collections and roles are deeper.
         assert!(name.split(' ').count() > 3 || !examples.is_empty(), "{name} has no examples");
         for line in examples.lines() {
             // Longer lines are broken, and their rest begins without an indent.

@@ -1,6 +1,6 @@
 //! Two runs on one host over a real sshd: the second waits for the first, fails, or ignores the lock.
 //!
-//! Root's locks are in `/run` and those of other users in `/dev/shm`, which the whole machine shares. Each test
+//! Root's locks are in `/run` and other users' in `/dev/shm`, which the whole machine shares. Each test
 //! therefore runs in a mount namespace with its own of both, where it cannot meet other runs.
 
 use std::fs;

@@ -346,7 +346,7 @@ fn password_shown_before_any_task_becomes_is_in_no_sink() {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         }
-        // Those of the inventory and the command line; the others become known by the tasks that follow.
+        // Secrets of the inventory and the command line; the others become known by the tasks that follow.
         fs::write(path.join("everything"), BEFORE[..8].join("\n") + "\n31415\n").unwrap();
         fs::write(path.join("become"), "oF-a-password-file\n").unwrap();
         let more = ["-e", "ansible_become_password=oF-the-command-line", "--become-password-file", "become"];

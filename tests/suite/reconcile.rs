@@ -1,4 +1,4 @@
-//! `windlass reconcile` with playbooks that stand for those of a cluster: what it reads, decides, runs and reports.
+//! `windlass reconcile` with playbooks that stand for a cluster's: what it reads, decides, runs and reports.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

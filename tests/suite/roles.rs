@@ -931,7 +931,7 @@ fn networks_and_addresses_of_a_running_cluster_stay() {
     assert_eq!(code, Some(0), "{text}");
 }
 
-/// Static pods and those of users keep running; a marker of an interrupted run makes it happen again.
+/// Static pods and pods of users keep running; a marker of an interrupted run makes it happen again.
 #[test]
 fn node_that_moved_restarts_pods_of_daemon_sets_in_its_network() {
     let folder = tempfile::tempdir().unwrap();
@@ -1348,7 +1348,7 @@ fn registry_servers_have_an_order_of_each_host() {
     }
 }
 
-/// Otherwise the namespace of probes that `verify` has just deleted appears, and is a change in the next snapshot.
+/// Otherwise the namespace of probes that `verify` has deleted appears, and is a change in the next snapshot.
 #[test]
 fn objects_that_are_being_deleted_not_in_snapshot() {
     let folder = tempfile::tempdir().unwrap();
@@ -1400,7 +1400,7 @@ fn certificates_settings_valid_on_a_worker() {
     assert!(code == Some(0) && text.contains(" 03:10:00"), "{text}");
 }
 
-/// Its manifests may have other settings. A control plane that has just joined has those of this run.
+/// Its manifests may have other settings. A control plane that joins has this run's.
 #[test]
 fn joined_control_plane_without_a_record_gets_the_settings_of_this_run_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -1886,7 +1886,7 @@ fn lost_certificates_of_a_member_in_a_pod_are_issued_by_the_authority_of_the_oth
     );
     assert_eq!(found["refused"], serde_json::json!([]), "{found}");
 
-    // Those of all members end on the same day.
+    // Certificates of all members end on the same day.
     let ended = "{etcd.process: active, etcd.data: 'yes', etcd-certificates.ended: etcd/server etcd/peer}";
     let found = recovery(&format!("cp1: {ended}, cp2: {ended}, cp3: {ended}"));
     assert_eq!(found["keys"], serde_json::json!(["cp1", "cp2", "cp3"]), "{found}");

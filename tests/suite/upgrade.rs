@@ -567,7 +567,7 @@ fn node_whose_upgrade_fails_is_put_back() {
     }
     let folder = tempfile::tempdir().unwrap();
     let uncordoned = "It has its old programs and static pods back, is ready, and gets pods.";
-    // The simulation begins when the file is there, so the failure is chosen before the node exists.
+    // The simulation begins when the file exists, so the failure is chosen before the node exists.
     for (fails, reason) in [
         ("kubeadm-fails", "the upgrade fails"),
         ("unready-1.21.0", "the last answer was `True vnone containerd://1.6.20~ds1`"),

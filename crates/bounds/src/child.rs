@@ -257,7 +257,7 @@ mod tests {
         let error = shell(&text, Limits::within(Some(Duration::from_secs(2)))).unwrap_err();
         assert_eq!(error.to_string(), "it did not end within 2 s and was killed");
         let pid: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-        // A killed process remains visible for a moment.
+        // A killed process remains visible until its parent has read its status.
         let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let is_gone = || state().is_empty() || state().contains(") Z");
         let end = Instant::now() + Duration::from_secs(10);

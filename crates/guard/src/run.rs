@@ -91,7 +91,7 @@ fn stop(entries: BTreeSet<Entry>) {
     let (mut groups, mut programs) = (Vec::new(), Vec::new());
     for entry in entries {
         match entry {
-            // The numbers 0 and 1 stand for other processes than those of a task.
+            // The numbers 0 and 1 stand for processes that belong to no task.
             Entry::Group(group) => groups.extend(Some(group).filter(|group| *group > 1).and_then(Pid::from_raw)),
             Entry::Tree(root) => programs.push(root),
         }

@@ -65,7 +65,7 @@ impl VariableFiles {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning.into());
     }
 
-    /// Variables of a group or host beside an inventory or playbook. Those of vars plugins come before its files:
+    /// Variables of a group or host beside an inventory or playbook. Variables of vars plugins come before its files:
     /// `NAME`, otherwise `NAME.yml`, `NAME.yaml` or `NAME.json`. For a directory, all files in it.
     pub(crate) fn find(&self, base: &Path, kind: Kind, name: &str) -> Result<Vec<File>, Error> {
         // Names may come from a host (`group_by` over facts) and must not escape the directory.

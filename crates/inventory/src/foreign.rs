@@ -1,4 +1,4 @@
-//! Inventory plugins beyond those of this crate, such as the plugins of clouds, and vars plugins.
+//! Inventory plugins outside of this crate, such as the plugins of clouds, and vars plugins.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};

@@ -45,7 +45,7 @@ pub(crate) fn lock(path: &Path, what: &str, seconds: u64) -> Result<File, Error>
             std::fs::create_dir_all(directory).map_err(Error::io("create", directory))?;
         }
         let file = match File::create(path) {
-            // The previous holder has just removed the directory with the lab.
+            // The previous holder has removed the directory with the lab.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 deadline.pause(String::new)?;
                 continue;

@@ -79,7 +79,7 @@ impl Handler for Client {
 
     async fn disconnected(&mut self, reason: DisconnectReason<Failure>) -> Result<(), Failure> {
         let text = match &reason {
-            DisconnectReason::ReceivedDisconnect(info) => format!("the server said: {}", info.message.trim()),
+            DisconnectReason::ReceivedDisconnect(info) => format!("the server reported: {}", info.message.trim()),
             DisconnectReason::Error(Failure::Russh(error)) => lost_reason(error),
             DisconnectReason::Error(Failure::HostKey(error)) => error.to_string(),
         };

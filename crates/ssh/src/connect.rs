@@ -375,7 +375,7 @@ async fn explain_command(resolved: &Resolved, error: Error, complaints: Option<J
     };
     let (Route::Command(command), Some(complaints)) = (&resolved.route, complaints) else { return error };
     let said = complaints.await.unwrap_or_default();
-    let reason = if said.trim().is_empty() { "it ended or said nothing" } else { said.trim() };
+    let reason = if said.trim().is_empty() { "it ended or printed nothing" } else { said.trim() };
     Error::ProxyCommand { command: command.clone(), peer: peer.clone(), reason: reason.to_owned() }
 }
 

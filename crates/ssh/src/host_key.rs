@@ -95,7 +95,7 @@ impl HostKeyPolicy {
         }
         // A key under the bare name vouches for `[host]:port`, but a different key there proves nothing about this
         // port. A key of an algorithm other than the known ones is as suspicious as a changed key, because an impostor
-        // would offer just that.
+        // would offer one.
         let same_algorithm =
             self.known.of(Marker::Host).find(|entry| entry.exact && entry.key.algorithm() == key.algorithm());
         match same_algorithm.or_else(|| self.known.of(Marker::Host).find(|entry| entry.exact)) {

@@ -48,7 +48,7 @@ pub fn now() -> Value {
     time::now(Clock::Local)
 }
 
-/// Expands the setting `ansible_managed`. Times are those of the template's last change; `{file}`, `{host}` and `{uid}`
+/// Expands the setting `ansible_managed`. Times refer to the template's last change; `{file}`, `{host}` and `{uid}`
 /// are variables of the template; a doubled brace stands for a single one.
 fn managed(setting: &str, path: &Path) -> String {
     let variables =

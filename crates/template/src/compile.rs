@@ -163,7 +163,7 @@ fn environment() -> &'static Environment<'static> {
             environment.set_syntax(syntax);
         }
         environment.set_auto_escape_callback(|_| AutoEscape::None);
-        // Our undefined values are marks; those of minijinja itself must reach us.
+        // Our undefined values are marks; minijinja's own must reach us.
         environment.set_undefined_behavior(UndefinedBehavior::Chainable);
         environment.set_unknown_method_callback(methods::call);
         environment.set_formatter(emission::format);

@@ -37,7 +37,7 @@ pub struct Context(Arc<Inner>);
 pub(crate) struct Inner {
     engine: Engine,
     variables: Arc<dyn Scope>,
-    /// Variables that shadow those of another context, and that context.
+    /// Variables that shadow another context's variables, and that context.
     layer: Option<Layer>,
     rendered: Mutex<RenderedMap>,
 }

@@ -12,7 +12,7 @@ use crate::{Node, Span, Value};
 
 /// A mapping key: a scalar and its position.
 ///
-/// Keys compare like those of a Python dict: text equals text; `1`, `1.0` and `true` are one key; so are two spellings
+/// Keys compare like a Python dict's keys: text equals text; `1`, `1.0` and `true` are one key; so are two spellings
 /// of one moment.
 #[derive(Clone, Debug)]
 pub struct Key {

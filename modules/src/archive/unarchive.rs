@@ -262,7 +262,7 @@ fn plan(args: &Args, src: &str, dest: &str, host: &Host) -> Result<Plan, Failure
     Ok(warnings.into_iter().fold(plan.with_all(data), Plan::with_warning))
 }
 
-/// Provides the archive on the host, if it is not there yet.
+/// Provides the archive on the host, if it is missing there.
 fn archive(args: &Args, src: &str, host: &Host) -> Result<Archive, Failure> {
     let content = args.int("_content").map(|index| usize::try_from(index).unwrap_or(usize::MAX));
     let remote = args.bool("remote_src") || args.maybe_bool("copy") == Some(false);

@@ -155,7 +155,7 @@ impl Users {
     fn each(&self, action: impl Fn(&Elevated)) {
         let slots: Vec<_> = lock(&self.slots).values().cloned().collect();
         for slot in slots {
-            // A locked slot is just starting its executor, whose input is closed when this process ends.
+            // A locked slot is starting its executor, whose input is closed when this process ends.
             if let Ok(slot) = slot.try_lock()
                 && let Slot::Running(elevated) = &*slot
             {

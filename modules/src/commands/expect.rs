@@ -222,7 +222,7 @@ impl Dialogue {
                 Failure::new(format!("No remaining responses for '{}', output was '{said}'", rule.question))
             })?,
         };
-        // The command may have just ended; its exit status shows that.
+        // The command may have ended; its exit status shows that.
         let _ = self.control.write_all(text.as_bytes());
         Ok(())
     }

@@ -30,7 +30,7 @@ static SPEC: Spec = Spec {
         ),
         Opt::new("fail_key", Kind::Bool, "Fail if the entry does not exist.").default("true"),
     ],
-    examples: "- name: Is there such a user?\n  ansible.builtin.getent:\n    database: passwd\n    key: app\n    fail_key: false\n",
+    examples: "- name: Check whether the user exists\n  ansible.builtin.getent:\n    database: passwd\n    key: app\n    fail_key: false\n",
     returns: &[Return { name: "ansible_facts", kind: "dict", when: "success", doc: "Fact `getent_<database>`." }],
     ..Spec::EMPTY
 };

@@ -226,7 +226,7 @@ impl Wanted {
         })
     }
 
-    /// Enough of the content for a diff. A large content is not fetched from the controller just for that.
+    /// Enough of the content for a diff. A large content is not fetched from the controller for that alone.
     fn excerpt(&self, host: &Host) -> Result<Vec<u8>, Failure> {
         let limit = host.max_diff();
         if let Source::Controller(index) = self.source

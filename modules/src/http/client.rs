@@ -256,7 +256,7 @@ impl Client {
             }
         };
         let mut answer = send()?;
-        // A local service that has just been started may not listen yet. Ansible is slow enough to hide that; here a
+        // A local service may not listen yet shortly after its start. Ansible is slow enough to hide that; here a
         // task may arrive earlier.
         let patience = Instant::now() + UNTIL_IT_LISTENS.min(self.timeout);
         while through.is_none() && address.is_loopback() && is_refused(&answer) && Instant::now() < patience {

@@ -61,7 +61,7 @@ pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Resu
     });
     match result {
         Err(_) if over.load(Ordering::Relaxed) => Err(Failure::new(format!(
-            "{shown} did not end within {} seconds and was stopped. The end of what it said: {}",
+            "{shown} did not end within {} seconds and was stopped. The end of its output: {}",
             limit.as_secs(),
             latest.text()
         ))),

@@ -5,13 +5,13 @@ export LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/bin:/opt/bin"
 
 # say KEY: its value from standard input, up to 256 KiB
 say() { printf '%s %s\n' "$1" "$(head -c 262144 | base64 | tr -d '\n')"; }
-# arguments PROGRAM: those of its oldest process, one a line
+# arguments PROGRAM: arguments of its oldest process, one a line
 arguments() { pid=$(pgrep -x -o "$1") && tr '\0' '\n' <"/proc/$pid/cmdline"; }
 # flag NAME: its value among arguments, one a line
 flag() { sed -n "s/^--$1=//p" | head -n 1; }
 # version COMMAND...: the first version in what it prints
 version() { "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1; }
-# limits SERVICE: the limits in its unit, without those of drop-ins
+# limits SERVICE: the limits in its unit, without limits of drop-ins
 limits() {
     unit=$(systemctl show --property=FragmentPath --value "$1" 2>/dev/null)
     [ ! -f "$unit" ] || grep -E '^(Slice|Memory(Max|High|Limit)|(Block)?IOWeight|CPU(Quota|Weight|Shares))=' "$unit"

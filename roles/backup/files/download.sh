@@ -1,5 +1,5 @@
 #!/bin/sh
-# download.sh: takes an archive from the folder BACKUP_S3_URL of a bucket into BACKUP_DIR, unless the same one is there,
+# download.sh: takes an archive from the folder BACKUP_S3_URL of a bucket into BACKUP_DIR, unless the same one exists,
 # and prints `archive NAME`. BACKUP_ARCHIVE is its name, or `latest` for the newest one of the cluster BACKUP_NAME. The
 # checksum that backup.sh has put beside it is compared. The server is not trusted: names, sizes and times are limited.
 set -eu

@@ -20,7 +20,7 @@ cd content
 sha256sum --quiet --strict -c SHA256SUMS >&2 || fail "a checksum differs."
 find . -type f ! -path ./SHA256SUMS | sort >../files
 sed 's/^[0-9a-f]*  //' SHA256SUMS | sort | cmp -s - ../files || fail "it has other files than its list of checksums."
-# Another host made it, so it cannot replace what is there already.
+# Another host made it, so it cannot replace existing files.
 if [ -f control-plane.tar.gz ] && [ ! -e pki ]; then
     rm -rf ../control-plane
     unpack control-plane.tar.gz ../control-plane

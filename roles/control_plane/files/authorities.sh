@@ -5,7 +5,7 @@ set -eu
 umask 077
 
 mkdir -p "$3"
-# The authority of etcd is there if its members run in pods.
+# The authority of etcd exists if its members run in pods.
 for name in ca.crt ca.key front-proxy-ca.crt front-proxy-ca.key sa.key sa.pub etcd/ca.crt etcd/ca.key; do
     [ -f "$1/pki/$name" ] || continue
     mode=0600

@@ -87,7 +87,7 @@ pod_certificates() {
     authorities "$ca.crt" "$ca.key"
 }
 
-# pod_log NAME STARTS: the log of the last starts of a static pod. Older logs are those of another failure.
+# pod_log NAME STARTS: the log of the last starts of a static pod. Older logs belong to another failure.
 pod_log() {
     find /var/log/pods -path "*/kube-system_$1-*/$1/*.log" -mmin -10 -printf '%T@ %p\n' 2>/dev/null |
         sort -n | tail -n "$2" | cut -d' ' -f2 | while read -r log; do tail -n 400 "$log"; done |

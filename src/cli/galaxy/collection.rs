@@ -234,7 +234,7 @@ fn wanted(words: &[String], file: Option<&Path>, signatures: &[String], galaxy: 
     Ok(super::requirement::read(&path, &galaxy.files)?.collections)
 }
 
-/// Directories of namespaces: those of the option, then the configured ones.
+/// Directories of namespaces: the option's, then the configured ones.
 fn roots(given: &[String], galaxy: &Galaxy) -> Vec<PathBuf> {
     let given = given.iter().flat_map(|text| text.split(':')).filter(|part| !part.is_empty());
     let given = given.map(crate::settings::expand_home);
@@ -265,7 +265,7 @@ fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
     };
     let collections = installer.install(&wanted)?;
     if arguments.lock {
-        // The entries of roles are those of another command.
+        // The entries of roles belong to another command.
         let roles = if lock_path.is_file() { Lock::read(&lock_path, &galaxy.files)?.roles } else { Vec::new() };
         Lock { roles, collections }.write(&lock_path)?;
     }

@@ -154,8 +154,8 @@ fn root(folder: &Path) -> Result<PathBuf> {
     Err(Error::new("this role does not appear to have a meta/main.yml file."))
 }
 
-/// Moves a complete directory to its place. One that is there is exchanged in one step, where the file system can do
-/// so; otherwise it is at `old` for a moment.
+/// Moves a complete directory to its place. An existing one is exchanged in one step, where the file system can do
+/// so; otherwise it is briefly at `old`.
 pub(super) fn put_in_place(new: &Path, target: &Path, old: &Path) -> std::io::Result<()> {
     if target.symlink_metadata().is_err() {
         return std::fs::rename(new, target);

@@ -18,7 +18,7 @@ pub(super) struct Requirement {
     pub(super) src: String,
     /// `git` for a repository.
     pub(super) scm: Option<String>,
-    /// A branch, tag or commit; for an archive just a label.
+    /// A branch, tag or commit; for an archive a mere label.
     pub(super) version: Option<String>,
 }
 

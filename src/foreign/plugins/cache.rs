@@ -97,7 +97,7 @@ impl PythonPlugins {
         failures.sentences(&self.cache.name, effect).chain(failed).collect()
     }
 
-    /// Stores the facts of hosts, and removes those of hosts without any. Returns problems as warnings.
+    /// Stores the facts of hosts, and removes the entries of hosts without any. Returns problems as warnings.
     pub(crate) fn write_facts(&self, entries: &mut dyn Iterator<Item = (Arc<str>, Option<Json>)>) -> Vec<String> {
         let mut failures = Failures::default();
         let mut failed = None;

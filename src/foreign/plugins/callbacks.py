@@ -13,7 +13,7 @@ class Printed:
             file = os.memfd_create(name)
             fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
             os.dup2(file, number)
-            # Both streams of Python write through, so that their texts stand before those of later programs.
+            # Both streams of Python write through, so that their texts stand before the output of later programs.
             stream = os.fdopen(os.dup(number), 'w', encoding='utf-8', errors='replace', buffering=1)
             setattr(sys, 'std' + name, stream)
             self.streams.append([name, file, 0, stream])

@@ -441,7 +441,7 @@ pub(crate) fn answer_to(question: &Json, context: &Context) -> Result<Json, Stri
     Ok(context.names().iter().map(|name| Json::from(&**name)).collect())
 }
 
-/// A context with the variables that a plugin has changed. They are data: no template of a host comes to be rendered.
+/// A context with the variables that a plugin has changed. They are data: no template of a host is rendered.
 pub(crate) fn with_changes(context: &Context, question: &Json) -> Context {
     let changed = question.get("vars").map(unpacked).unwrap_or_default();
     let changed = changed.try_iter().into_iter().flatten().filter_map(|name| {

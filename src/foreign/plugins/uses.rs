@@ -36,7 +36,7 @@ pub fn unusable(plugins: &PythonPlugins, plays: &[Play]) -> Vec<String> {
         if files.is_empty() {
             continue;
         }
-        // Checked only if plugins exist, because finding Python takes a moment.
+        // Checked only if plugins exist, because finding Python searches many folders.
         let Some(problem) = plugins.problem() else { return Vec::new() };
         let tasks: Vec<&Arc<Task>> = plays.iter().flat_map(Play::all_tasks).collect();
         for file in files {

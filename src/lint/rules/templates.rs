@@ -67,7 +67,7 @@ fn plugin(context: &Context<'_>, parsed: &Parsed<'_>, found: &Use, findings: &mu
     };
     let name = found.name.strip_prefix("ansible.builtin.").or_else(|| found.name.strip_prefix("ansible.legacy."));
     let name = name.unwrap_or(&found.name);
-    // A plugin of the project has its name as a text in a Python file. Those of collections need Python to be found.
+    // A plugin of the project has its name as a text in a Python file. Plugins of collections need Python to be found.
     if name.contains('.') || uses::is_known(kind, name) || context.names.python.contains(name) {
         return;
     }

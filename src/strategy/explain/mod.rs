@@ -123,7 +123,7 @@ impl Entered {
         Ok(())
     }
 
-    /// Variables of a task on a host; without a task, those of a task at the end of the play.
+    /// Variables of a task on a host; without a task, the variables of a task at the end of the play.
     pub fn scope(&self, host: &Arc<str>, task: Option<&Arc<Task>>) -> Arc<TaskScope> {
         let task = task.cloned().unwrap_or_else(|| self.any_task());
         Arc::new(TaskScope::of_task(&self.world, host, &task))

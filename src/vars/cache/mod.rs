@@ -38,7 +38,7 @@ impl Store<'_> {
         }
     }
 
-    /// Stores the facts of hosts, and removes those of hosts without any. Returns problems as warnings.
+    /// Stores the facts of hosts, and removes the entries of hosts without any. Returns problems as warnings.
     fn write(&self, entries: &mut dyn Iterator<Item = (Arc<str>, Option<Json>)>) -> Vec<String> {
         match self {
             Store::Files(files) => files.write(entries),

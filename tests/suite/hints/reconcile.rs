@@ -1,4 +1,4 @@
-//! Hints of `windlass reconcile`, with playbooks that stand for those of a cluster.
+//! Hints of `windlass reconcile`, with playbooks that stand for a cluster's.
 
 use super::Case;
 

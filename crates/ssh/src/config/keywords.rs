@@ -1,7 +1,7 @@
 //! Keywords of ssh_config that this client does not use. Any other keyword is a mistake, as for ssh.
 
-/// Keywords of ssh_config(5) up to OpenSSH 10.2, those that older releases had, and those of Apple's, Debian's,
-/// Fedora's, FreeBSD's and HPN-SSH's builds, in lower case. A configuration that one of them reads must not fail here.
+/// Keywords of ssh_config(5) up to OpenSSH 10.2, of older releases, and of Apple's, Debian's, Fedora's,
+/// FreeBSD's and HPN-SSH's builds, in lower case. A configuration that one of them reads must not fail here.
 const UNUSED: &[&str] = &[
     "addkeystoagent",
     "afstokenpassing",

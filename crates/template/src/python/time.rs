@@ -182,7 +182,7 @@ fn formatted(format: &str, time: &BrokenDownTime) -> Result<String, String> {
     Ok(out)
 }
 
-/// Rewrites directives with another meaning in Python: those of the C locale, and `%f`, which always has six digits.
+/// Rewrites directives that Python reads in another way: the C locale's, and `%f`, which always has six digits.
 fn prepared(format: &str) -> String {
     let mut out = String::with_capacity(format.len());
     let mut rest = format;

@@ -123,7 +123,7 @@ pub(super) fn from_json(text: &str, warnings: &mut Vec<String>) -> Vec<Event> {
             Ok(message) if message.is_object() => events.extend(one_of_json(&message)),
             _ => match line.strip_prefix("Warning: ") {
                 Some(said) => events.push(unknown("Warning", said)),
-                None => warnings.push(format!("Docker Compose said something that is not a message: {line}")),
+                None => warnings.push(format!("Docker Compose printed something that is not a message: {line}")),
             },
         }
     }
@@ -258,7 +258,7 @@ pub(super) fn from_words(text: &str, dry_run: bool, failed: bool, warnings: &mut
             in_error = true;
             events.push(Event { id: Some(String::new()), ..unknown("Error", line) });
         } else {
-            warnings.push(format!("Docker Compose said something that is not a message: {line}"));
+            warnings.push(format!("Docker Compose printed something that is not a message: {line}"));
         }
     }
     events

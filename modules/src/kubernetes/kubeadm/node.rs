@@ -128,8 +128,8 @@ pub(super) fn ask(tool: &Tool, host: &Host) -> Result<Api, Failure> {
     Ok(Api::Answers(cluster))
 }
 
-/// Queries until the API server answers or [`Tool::api_limit`] is over, because a node that has just booted has no API
-/// server yet.
+/// Queries until the API server answers or [`Tool::api_limit`] is over, because a node has no API server
+/// shortly after its boot.
 pub(super) fn ask_patiently(tool: &Tool, host: &Host) -> Result<Api, Failure> {
     let deadline = Instant::now() + tool.api_limit;
     loop {

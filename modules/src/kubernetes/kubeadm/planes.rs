@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Args, Failure, Host, Plan};
 
-/// Attempts to reach an API server: a load balancer may briefly still route to one that was just stopped.
+/// Attempts to reach an API server: a load balancer may briefly still route to a stopped one.
 const ATTEMPTS: u32 = 3;
 
 /// A change of control planes.

@@ -348,7 +348,7 @@ subjects:
     fn invalid_table_fails_with_reason() {
         let fault = |text: &str| Table::read("table.yml", text).unwrap_err().message;
         assert!(fault("unset: {}\nsubjects: [{subject: x, suported: [a]}]").contains("suported"));
-        assert!(fault("unset: {}\nsubjects: [{subject: x, supported: [a, a]}]").contains("a is there twice"));
+        assert!(fault("unset: {}\nsubjects: [{subject: x, supported: [a, a]}]").contains("a occurs twice"));
         assert!(fault("[").contains("table.yml"));
     }
 }

@@ -89,7 +89,7 @@ impl Table {
             rows.extend(table.rows(subject.not_supported, State::NotSupported));
             for (variable, state) in rows {
                 if table.states.contains_key(&variable) {
-                    return Err(wrong(format!("{variable} is there twice.")));
+                    return Err(wrong(format!("{variable} occurs twice.")));
                 }
                 table.states.insert(variable, state);
             }

@@ -23,7 +23,7 @@ pub(super) struct Resolution<'a> {
     pub(super) wanted: Vec<(Name, Range)>,
     /// Server for a collection whose requirement names one.
     pub(super) sources: HashMap<Name, Servers>,
-    /// Archives and directories, of which there is just one version.
+    /// Archives and directories, each with its only version.
     pub(super) given: HashMap<Name, (Version, Vec<(Name, Range)>)>,
     /// Installed collections, preferred over newer ones.
     pub(super) installed: BTreeMap<Name, (Version, Vec<(Name, Range)>)>,
