@@ -364,6 +364,25 @@ fn test_named_in_table_exists() {
 }
 
 #[test]
+fn dependency_of_controller_is_explained() {
+    let manifest = fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).unwrap();
+    let page = fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).unwrap();
+    let explained: BTreeSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .flat_map(|crates| crates.split(", "))
+        .collect();
+    let section = manifest.split("\n[dependencies]\n").nth(1).unwrap().split("\n[").next().unwrap();
+    let missing: Vec<String> = section
+        .lines()
+        .filter_map(|line| line.split(['.', ' ']).next())
+        .filter(|name| !name.is_empty() && !name.starts_with("windlass-") && !explained.contains(name))
+        .map(ToOwned::to_owned)
+        .collect();
+    check(&missing, "dependencies without a row in ARCHITECTURE.md");
+}
+
+#[test]
 fn the_site_describes_every_module_keyword_and_setting() {
     let folder = tempfile::tempdir().unwrap();
     let site = folder.path().join("site");
