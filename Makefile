@@ -102,7 +102,7 @@ lints: setup
 	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --offline check bans licenses sources; \
 	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi
-	@if mdbook --version > /dev/null 2>&1; then $(MAKE) book; else echo 'check: mdbook is not installed; the book was not built'; fi
+	@if mdbook --version > /dev/null 2>&1; then $(MAKE) book; else echo 'check: mdbook is not installed; the book was not built (tests/suite/docs.rs checks its links)'; fi
 
 # The documentation site, in target/book.
 book: build
