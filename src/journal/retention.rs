@@ -43,4 +43,21 @@ mod tests {
         let left: Vec<String> = state.runs().into_iter().map(|run| run.run).collect();
         assert_eq!(left, ["20260101-000003-abcdef", "20260101-000004-abcdef"]);
     }
+
+    #[test]
+    fn journals_older_than_the_age_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::at(folder.path());
+        std::fs::create_dir_all(state.runs_dir()).unwrap();
+        for (second, days) in [(0, 1), (1, 3)] {
+            let path = state.runs_dir().join(format!("20260101-00000{second}-abcdef.p.jsonl"));
+            let time = SystemTime::now() - Duration::from_secs(days * 86_400);
+            std::fs::File::create(path).unwrap().set_modified(time).unwrap();
+        }
+        expire(&state, 0, 0);
+        assert_eq!(state.runs().len(), 2);
+        expire(&state, 0, 2);
+        let left: Vec<String> = state.runs().into_iter().map(|run| run.run).collect();
+        assert_eq!(left, ["20260101-000000-abcdef"]);
+    }
 }
