@@ -212,3 +212,71 @@ fn package_address_without_a_password_is_downloaded_as_by_ansible() {
     assert_eq!(absent["msg"], "Cannot remove paths -- please specify package name.");
     assert_eq!(server.asked().len(), 1);
 }
+
+/// A helm with its plugin diff and a release, which records its command lines. It keeps a chart that is a file, and the
+/// configuration of repositories.
+fn helm() -> Bench {
+    let update = "directory=${HELM_REPOSITORY_CONFIG%/*}; cat $HELM_REPOSITORY_CONFIG > $ROOT/config\n\
+                  stat -c %a $directory > $ROOT/mode; [ -e $ROOT/refused ] && echo 401 Unauthorized && exit\n\
+                  mkdir $HELM_REPOSITORY_CACHE; touch $HELM_REPOSITORY_CACHE/${directory##*/.}-index.yaml\n";
+    let script = "case \" $* \" in\n\
+                  *' list --output'*) echo '- {name: x, status: deployed, chart: x-1}';;\n\
+                  *' plugin list '*) printf 'diff\\t3.9.12\\n';;\n\
+                  *' diff upgrade '*) echo differs;;\n\
+                  *' show chart '*|*' upgrade -i '*) for last; do :; done; [ ! -e $last ] || ";
+    let script = format!("{RECORD}{script}{{ {KEEP}}}\necho 'name: x';;\n*' repo update '*) {update};;\nesac\n");
+    let bench = Bench::new().program("helm", &script);
+    bench.write("words", "");
+    bench
+}
+
+#[test]
+fn password_of_a_chart_reaches_the_server_and_no_program() {
+    let bench = helm();
+    let server = guarded("the chart");
+    let args = json!({"name": "x", "namespace": "n", "chart_ref": with_password(&server, "/a%20b.tgz?x=1")});
+    let predicted = bench.run_as_it_is("helm", &args, true);
+    let shown = server.url("/a%20b.tgz?x=1").replace("://", "://me:********@");
+    let program = bench.path("programs/helm");
+    assert_eq!(predicted["command"], format!("{} upgrade -i --reset-values x '{shown}'", program.display()));
+    let words = run(&bench, "helm", &args);
+    assert_eq!((bench.read("package").as_str(), bench.read("mode").trim()), ("the chart", "700"));
+    for command in [" show chart /", " diff upgrade x /", " upgrade -i --reset-values x /"] {
+        assert!(words.contains(command) && !words.contains("://"), "{words}");
+    }
+    let asked = server.asked();
+    assert!(asked.iter().all(|asked| asked.path == "/a%20b.tgz?x=1") && asked.len() == 2, "{asked:?}");
+    for directory in directories(&words) {
+        assert!(!std::path::Path::new(directory).exists(), "{directory} was left");
+    }
+    let wrong = json!({"name": "x", "namespace": "n", "chart_ref": args["chart_ref"].as_str().unwrap().replace("word", "w0rd")});
+    let refused = bench.run_as_it_is("helm", &wrong, false);
+    assert!(refused["msg"].as_str().unwrap().contains("401") && !refused.to_string().contains("p%40ss"), "{refused}");
+}
+
+#[test]
+fn password_of_a_chart_repository_reaches_helm_by_a_private_file() {
+    let bench = helm();
+    let url = "https://me:p%40ss-word@charts.example.org/";
+    let args = json!({"name": "x", "namespace": "n", "chart_ref": "x", "chart_version": "1", "chart_repo_url": url});
+    let predicted = bench.run_as_it_is("helm", &args, true);
+    let program = bench.path("programs/helm").display().to_string();
+    let options = "--version=1 --repo=https://me:********@charts.example.org/";
+    assert_eq!(predicted["command"], format!("{program} {options} upgrade -i --reset-values x 'x'"));
+    assert!(!bench.read("words").contains("upgrade -i"), "{}", bench.read("words"));
+    let words = run(&bench, "helm", &args);
+    let config: Value = serde_json::from_str(&bench.read("config")).unwrap();
+    let repository = &config["repositories"][0];
+    assert_eq!((&repository["url"], &repository["password"]), (&url.into(), &"p@ss-word".into()), "{config}");
+    let name = repository["name"].as_str().unwrap();
+    for command in ["--version=1 show chart ", "diff upgrade x ", "--version=1 upgrade -i --reset-values x "] {
+        assert!(words.contains(&format!("{command}{name}/x")) && !words.contains("--repo"), "{words}");
+    }
+    assert_eq!(bench.read("mode").trim(), "700");
+    let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().contains(name)));
+    bench.write("refused", "").write("words", "");
+    let refused = bench.run_as_it_is("helm", &args, false);
+    assert!(refused["msg"].as_str().unwrap().contains("401 Unauthorized"), "{refused}");
+    assert!(!bench.read("words").contains(" show chart "), "{}", bench.read("words"));
+}

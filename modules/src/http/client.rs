@@ -149,6 +149,12 @@ impl Client {
         self
     }
 
+    /// The same client, keeping compressed content as it is.
+    pub(crate) fn without_decompression(mut self) -> Client {
+        self.decompress = false;
+        self
+    }
+
     /// Sends a request and follows redirects. The error is a message without its final part.
     pub(crate) fn send(&self, request: &Request, host: &Host) -> Result<Response, String> {
         let mut address =

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Helm;
+use super::{Helm, chart::Chart};
 use crate::{Args, Failure, Host, kubernetes::configuration::Secret};
 
 /// A command as it runs, and as results show it.
@@ -19,15 +19,24 @@ impl Line {
 
     pub(super) fn add(&mut self, word: impl Into<String>) {
         let word = word.into();
-        self.shown.push(' ');
-        self.shown.push_str(&word);
-        self.words.push(word);
+        self.add_as(Some(&word), &word);
     }
 
     /// Adds a word that may contain blanks.
     pub(super) fn quoted(&mut self, word: &str) {
-        self.shown.push_str(&format!(" '{word}'"));
-        self.words.push(word.to_owned());
+        self.add_as(Some(word), &format!("'{word}'"));
+    }
+
+    /// Adds a word that results show otherwise, or a word for results only.
+    pub(super) fn add_as(&mut self, word: Option<&str>, shown: &str) {
+        self.shown.push(' ');
+        self.shown.push_str(shown);
+        self.words.extend(word.map(str::to_owned));
+    }
+
+    /// Adds the chart as the last word of a subcommand.
+    pub(super) fn chart(&mut self, chart: &Chart) {
+        self.add_as(Some(&chart.reference), &format!("'{}'", chart.shown));
     }
 
     fn timeout(&mut self, given: Option<&str>) {
@@ -90,6 +99,8 @@ pub(super) struct Installation<'a> {
     pub(super) upgrade: bool,
     /// The command itself fetches the chart's dependencies.
     pub(super) fetch: bool,
+    /// The chart to install.
+    pub(super) chart: &'a Chart,
     /// The file with the task's values.
     pub(super) file: Option<&'a Secret>,
 }
@@ -147,7 +158,7 @@ pub(super) fn deploy(
     add_single_values(line, args, helm, host)?;
     line.flag(args.bool("skip_schema_validation"), "--skip-schema-validation");
     line.add(args.required("release_name")?);
-    line.quoted(args.str("chart_ref").unwrap_or_default());
+    line.chart(how.chart);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Helm: its program on the host, and code common to its modules.
 
+mod chart;
 mod deploy;
 pub mod release;
 pub mod repository;
@@ -10,6 +11,7 @@ use super::{access::unusable, documents};
 use crate::{
     Args, Failure, Host, Kind, Map, Opt,
     args::{expand_path, is_true},
+    files::scratch::Scratch,
     kubernetes::configuration::Secret,
     process::{self, Command, Output},
 };
@@ -51,6 +53,8 @@ struct Helm {
     environment: Vec<(&'static str, String)>,
     /// A temporary kubeconfig for the program.
     _kubeconfig: Option<Secret>,
+    /// The downloaded chart, or the configuration of its repository.
+    files: Option<Scratch>,
 }
 
 impl Helm {
@@ -62,7 +66,7 @@ impl Helm {
                 Failure::new("Failed to find required executable \"helm\" on the host: install Helm, or name it with binary_path.")
             })?,
         };
-        let mut helm = Helm { program, environment: Vec::new(), _kubeconfig: None };
+        let mut helm = Helm { program, environment: Vec::new(), _kubeconfig: None, files: None };
         let text = |name: &str, variable: &str| {
             given(name).or_else(|| host.variable(variable).filter(|text| !text.is_empty()))
         };

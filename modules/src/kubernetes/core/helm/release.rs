@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Helm,
+    chart::Chart,
     deploy::{self, Installation, Line},
     numbers, of_yaml, said, with_program,
 };
@@ -53,7 +54,8 @@ pub static SPEC: Spec = Spec {
         Opt::new(
             "set_values",
             Kind::List(&Kind::Dict),
-            "Single values: `value` is `key=value`, `value_type` is `raw`, `string`, `json` or `file`.",
+            "Single values: `value` is `key=value`, `value_type` is `raw`, `string`, `json` or `file`. Every user of the \
+             host can read them on Helm's command line: pass secrets by `release_values`, which is a private file.",
         ),
         Opt::new("update_repo_cache", Kind::Bool, "Update the repository caches first.").default("false"),
         Opt::new("disable_hook", Kind::Bool, "Skip the hooks of the chart.").default("false"),
@@ -135,7 +137,7 @@ impl Module for HelmRelease {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let helm = Helm::of(args, host)?;
+        let mut helm = Helm::of(args, host)?;
         let name = args.required("release_name")?.to_owned();
         if args.bool("update_repo_cache") {
             let words = ["repo", "update"].map(str::to_owned);
@@ -151,7 +153,8 @@ impl Module for HelmRelease {
         let mut decision = if absent {
             removal(&helm, args, release.as_ref(), host)?
         } else {
-            installation(&helm, args, release.as_ref(), host)?
+            let chart = Chart::of(&mut helm, args, host)?;
+            installation(&helm, args, &chart, release.as_ref(), host)?
         };
         let mut plan = if decision.changes {
             let (line, file) = (decision.line.clone(), decision.file.take());
@@ -223,24 +226,28 @@ fn removal(helm: &Helm, args: &Args, release: Option<&Value>, host: &Host) -> Re
     Ok(decision)
 }
 
-fn installation(helm: &Helm, args: &Args, release: Option<&Value>, host: &Host) -> Result<Decision, Failure> {
+fn installation(
+    helm: &Helm,
+    args: &Args,
+    chart: &Chart,
+    release: Option<&Value>,
+    host: &Host,
+) -> Result<Decision, Failure> {
     let file = deploy::values_file(args)?;
     let mut decision =
         Decision { line: Line::of(&helm.program), changes: true, warnings: Vec::new(), diff: None, file: None };
     if let Some(version) = args.str("chart_version") {
         decision.line.add(format!("--version={version}"));
     }
-    if let Some(url) = args.str("chart_repo_url") {
-        decision.line.add(format!("--repo={url}"));
-    }
-    let chart = chart(helm, &decision.line, args, host)?;
-    let fetch = args.bool("dependency_update") && dependencies(helm, args, &chart, &mut decision, host)?;
+    chart.add_repository(&mut decision.line, args);
+    let metadata = metadata(helm, &decision.line, args, chart, host)?;
+    let fetch = args.bool("dependency_update") && dependencies(helm, args, &metadata, &mut decision, host)?;
     if let Some(release) = release {
         decision.changes =
-            differs(helm, args, release, &chart, file.as_ref(), &mut decision, host)? || args.bool("force");
+            differs(helm, args, release, (chart, &metadata), file.as_ref(), &mut decision, host)? || args.bool("force");
     }
     if decision.changes {
-        let how = Installation { upgrade: release.is_some(), fetch, file: file.as_ref() };
+        let how = Installation { upgrade: release.is_some(), fetch, chart, file: file.as_ref() };
         deploy::deploy(&mut decision.line, args, &how, helm, host)?;
     }
     decision.file = file;
@@ -248,11 +255,11 @@ fn installation(helm: &Helm, args: &Args, release: Option<&Value>, host: &Host) 
 }
 
 /// The metadata of the chart.
-fn chart(helm: &Helm, line: &Line, args: &Args, host: &Host) -> Result<Value, Failure> {
+fn metadata(helm: &Helm, line: &Line, args: &Args, chart: &Chart, host: &Host) -> Result<Value, Failure> {
     let mut line = line.clone();
     line.add("show");
     line.add("chart");
-    line.quoted(args.str("chart_ref").unwrap_or_default());
+    line.chart(chart);
     for (option, flag) in [("insecure_skip_tls_verify", "--insecure-skip-tls-verify"), ("plain_http", "--plain-http")] {
         if args.bool(option) {
             line.add(flag);
@@ -265,11 +272,11 @@ fn chart(helm: &Helm, line: &Line, args: &Args, host: &Host) -> Result<Value, Fa
 fn dependencies(
     helm: &Helm,
     args: &Args,
-    chart: &Value,
+    metadata: &Value,
     decision: &mut Decision,
     host: &Host,
 ) -> Result<bool, Failure> {
-    if chart["dependencies"].as_array().is_none_or(Vec::is_empty) {
+    if metadata["dependencies"].as_array().is_none_or(Vec::is_empty) {
         decision.warnings.push(
             "There is no dependencies block defined in Chart.yaml. Dependency update will not be performed. Please consider add dependencies block or disable dependency_update to remove this warning."
                 .into(),
@@ -296,7 +303,7 @@ fn differs(
     helm: &Helm,
     args: &Args,
     release: &Value,
-    chart: &Value,
+    (chart, metadata): (&Chart, &Value),
     file: Option<&Secret>,
     decision: &mut Decision,
     host: &Host,
@@ -304,7 +311,7 @@ fn differs(
     let plugin =
         plugin(helm, "diff", host)?.filter(|version| args.str("chart_repo_url").is_none() || *version >= [3, 4, 1]);
     if let Some(version) = plugin {
-        let line = diff_line(helm, args, version, file, host)?;
+        let line = diff_line(helm, args, chart, version, file, host)?;
         let shown = helm.run(&line.words, &line.shown, host)?.stdout_text().trim().to_owned();
         let changes = !shown.is_empty();
         decision.diff = Some(shown).filter(|_| changes);
@@ -319,20 +326,27 @@ fn differs(
     };
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let version = |value: &Value| Some(text(value)).filter(|text| !value.is_null() && !text.is_empty());
-    let same_app = version(&chart["appVersion"]) == version(&release["app_version"]);
-    let name = format!("{}-{}", text(&chart["name"]), text(&chart["version"]));
+    let same_app = version(&metadata["appVersion"]) == version(&release["app_version"]);
+    let name = format!("{}-{}", text(&metadata["name"]), text(&metadata["version"]));
     Ok(release["values"] != wanted || release["chart"] != name.as_str() || !same_app)
 }
 
-fn diff_line(helm: &Helm, args: &Args, plugin: [u32; 3], file: Option<&Secret>, host: &Host) -> Result<Line, Failure> {
+fn diff_line(
+    helm: &Helm,
+    args: &Args,
+    chart: &Chart,
+    plugin: [u32; 3],
+    file: Option<&Secret>,
+    host: &Host,
+) -> Result<Line, Failure> {
     let mut line = Line::of(&helm.program);
-    for word in ["diff", "upgrade", args.required("release_name")?, args.str("chart_ref").unwrap_or_default()] {
+    for word in ["diff", "upgrade", args.required("release_name")?] {
         line.add(word);
     }
-    for (option, flag) in [("chart_repo_url", "--repo"), ("chart_version", "--version")] {
-        if let Some(value) = args.str(option) {
-            line.add(format!("{flag}={value}"));
-        }
+    line.add_as(Some(&chart.reference), &chart.shown);
+    chart.add_repository(&mut line, args);
+    if let Some(version) = args.str("chart_version") {
+        line.add(format!("--version={version}"));
     }
     if !args.bool("replace") {
         line.add(format!("--reset-values={}", args.bool("reset_values")));
