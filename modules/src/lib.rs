@@ -59,6 +59,7 @@ pub use invocation::{has_secrets, invocation, secret_values};
 pub use module::{Diff, Failure, Module, Outcome, Plan};
 pub use privacy::refuse_inspection;
 pub use run::run;
+pub use secrets::is_token;
 pub use serve::{ServeError, serve};
 pub use spec::{Check, Form, Kind, Opt, Return, Spec};
 

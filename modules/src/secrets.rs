@@ -10,6 +10,8 @@ pub(crate) const SECRET: &str = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER";
 const STARS: &str = "********";
 /// Shorter secrets are masked only as a whole text: inside other texts they would match by chance.
 const SHORTEST: usize = 4;
+/// Minimum length of a token in place of a user, in bytes.
+const TOKEN: usize = 20;
 
 /// Secret texts among a task's arguments: values of secret options, and passwords in addresses.
 #[derive(Debug, Default)]
@@ -80,6 +82,14 @@ fn leaves(value: &Value, visit: &mut dyn FnMut(&str)) {
     }
 }
 
+/// Whether the user of a URL without a password is a token, which has letters and digits and is longer than names are.
+pub fn is_token(user: &[u8]) -> bool {
+    user.len() >= TOKEN
+        && user.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte))
+        && user.iter().any(u8::is_ascii_digit)
+        && user.iter().any(u8::is_ascii_alphabetic)
+}
+
 /// The passwords of all addresses in a text, both encoded and decoded.
 fn passwords(text: &str) -> Vec<String> {
     let written = ranges(text).into_iter().filter_map(|range| text.get(range));
@@ -95,7 +105,7 @@ pub(crate) fn without_passwords(text: &str) -> String {
     masked
 }
 
-/// Ranges of passwords in `scheme://user:password@server`.
+/// Ranges of passwords in `scheme://user:password@server`, and of tokens in `scheme://token@server`.
 fn ranges(text: &str) -> Vec<std::ops::Range<usize>> {
     let mut ranges = Vec::new();
     let mut from = 0;
@@ -105,12 +115,12 @@ fn ranges(text: &str) -> Vec<std::ops::Range<usize>> {
         let ends =
             |character: char| matches!(character, '/' | '?' | '#' | '"' | '\'' | ']') || character.is_whitespace();
         let authority = rest.split(ends).next().unwrap_or_default();
-        if let Some((info, _)) = authority.rsplit_once('@')
-            && let Some((user, password)) = info.split_once(':')
-            && !password.is_empty()
-        {
-            let begin = start + user.len() + 1;
-            ranges.push(begin..begin + password.len());
+        if let Some((info, _)) = authority.rsplit_once('@') {
+            match info.find(':') {
+                Some(colon) if colon + 1 < info.len() => ranges.push(start + colon + 1..start + info.len()),
+                None if is_token(info.as_bytes()) => ranges.push(start..start + info.len()),
+                _ => {}
+            }
         }
         from = start + authority.len();
     }
@@ -179,6 +189,11 @@ mod tests {
             json!({ "cmd": "git clone https://me:********@h:1/x", "stderr": "bad ********", "url": "http://h2/a:b@c" });
         assert_eq!(masked(given, result), expected);
         assert_eq!(without_passwords("a https://u:p@h/x, ftp://h"), "a https://u:********@h/x, ftp://h");
+        assert_eq!(without_passwords("https://ghp_0123456789abcdefABCD@h/x"), "https://********@h/x");
+        for user in ["git", "user-with-a-very-long-name", "u:"] {
+            let url = format!("https://{user}@h/x");
+            assert_eq!(without_passwords(&url), url);
+        }
     }
 
     /// Names that resemble secrets but are harmless.

@@ -200,10 +200,10 @@ fn words_that_git_would_take_for_options_are_refused() {
     });
 }
 
-/// A server with the repository that accepts user `me` with password `p@ss-word`, by git's dumb HTTP protocol.
-fn guarded(folder: std::path::PathBuf) -> Server {
+/// A server with the repository that accepts this user and password, by git's dumb HTTP protocol.
+fn guarded(folder: std::path::PathBuf, login: &str) -> Server {
     git(&folder, &["update-server-info"]);
-    let expected = format!("Basic {}", BASE64_STANDARD.encode("me:p@ss-word"));
+    let expected = format!("Basic {}", BASE64_STANDARD.encode(login));
     Server::start(move |asked| {
         if asked.header("authorization") != expected {
             return Answer::of(401, "").with("WWW-Authenticate", "Basic realm=\"git\"");
@@ -218,6 +218,16 @@ fn guarded(folder: std::path::PathBuf) -> Server {
 
 #[test]
 fn password_in_an_address_reaches_the_server_and_nothing_else() {
+    reaches_only_the_server("me:p%40ss-word", "me:p@ss-word", &["p%40ss", "p@ss"]);
+}
+
+#[test]
+fn token_in_an_address_reaches_the_server_and_nothing_else() {
+    reaches_only_the_server("glpat-word0123456789", "glpat-word0123456789:", &["glpat"]);
+}
+
+/// Clones by an address with credentials, and expects their secrets neither on command lines nor in files or results.
+fn reaches_only_the_server(given: &str, login: &str, secrets: &[&str]) {
     if !windlass_testing::has("git") {
         return;
     }
@@ -225,8 +235,8 @@ fn password_in_an_address_reaches_the_server_and_nothing_else() {
     let real = String::from_utf8(real).unwrap();
     let bench =
         Bench::new().program("git", &format!("printf '%s\\n' \"$*\" >> $ROOT/words; exec {} \"$@\"\n", real.trim()));
-    let server = guarded(origin(&bench));
-    let address = server.url("/app.git").replace("://", "://me:p%40ss-word@");
+    let server = guarded(origin(&bench), login);
+    let address = server.url("/app.git").replace("://", &format!("://{given}@"));
     let args = json!({"repo": address, "dest": bench.path("clone")});
     let result = bench.run_as_it_is("git", &args, false);
     assert!(changed(&result), "{result}");
@@ -246,7 +256,7 @@ fn password_in_an_address_reaches_the_server_and_nothing_else() {
         ("result", result.to_string()),
         ("failure", bad.to_string()),
     ] {
-        for secret in ["p%40ss", "p@ss"] {
+        for secret in secrets {
             assert!(!text.contains(secret), "{name} has the password: {text}");
         }
     }

@@ -82,12 +82,13 @@ fn passwords_of_packages_and_indexes_reach_pip_beside_its_command_line() {
         "name": ["plain", package],
         "executable": "pip3",
         "extra_args": "--find-links https://me:p%40ss-word@a/ --proxy=http://me:p%40ss-word@b:3128 \
-                       -i https://me:p%40ss-word@c/",
+                       -i https://me:p%40ss-word@c/ --extra-index-url https://token-0123456789-word@d/",
     });
     let words = run(&bench, "pip", &args);
     assert!(words.contains("install plain -r "), "{words}");
     assert_eq!(bench.read("packages"), format!("{package}\n"));
     let environment = bench.read("environment");
+    assert!(!words.contains("token-") && environment.contains("PIP_EXTRA_INDEX_URL=https://token-0"), "{environment}");
     for name in ["PIP_FIND_LINKS=https", "PIP_PROXY=http", "PIP_INDEX_URL=https"] {
         assert!(environment.contains(&format!("{name}://me:p%40ss-word@")), "{environment}");
     }

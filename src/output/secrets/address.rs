@@ -4,9 +4,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use memchr::memmem;
-
-/// Minimum length of a user name in a URL without a password to be taken for a token, in bytes.
-const TOKEN: usize = 20;
+use windlass_modules::is_token;
 
 /// Length of the shortest URL with a credential, `a://b:c@`, in bytes.
 const SHORTEST: usize = 8;
@@ -56,14 +54,6 @@ pub(super) fn passwords(text: &[u8]) -> Vec<Range<usize>> {
         found.extend(of_query(text, from + authority.len()));
     }
     found
-}
-
-/// Whether a user name is a token, which has letters and digits and is longer than names are.
-fn is_token(user: &[u8]) -> bool {
-    user.len() >= TOKEN
-        && user.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte))
-        && user.iter().any(u8::is_ascii_digit)
-        && user.iter().any(u8::is_ascii_alphabetic)
 }
 
 /// Ranges of the credentials in the query of a URL whose path begins at `from`.

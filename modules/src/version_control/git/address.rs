@@ -1,6 +1,9 @@
 //! Repository URLs: forms that git must not receive, and embedded credentials.
 
-use crate::{Failure, secrets::decoded};
+use crate::{
+    Failure,
+    secrets::{decoded, is_token},
+};
 
 /// A repository URL without its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +49,12 @@ impl Address {
             )));
         }
         let is_web = matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https" | "ftp" | "ftps");
-        let Some((user, password)) = info.filter(|_| is_web).and_then(|info| info.split_once(':')) else {
-            return Ok(plain());
-        };
+        let login = info.filter(|_| is_web).and_then(|info| match info.split_once(':') {
+            // Other users without a password have one in a credential helper of the host.
+            None => is_token(info.as_bytes()).then_some((info, "")),
+            login => login,
+        });
+        let Some((user, password)) = login else { return Ok(plain()) };
         let server = format!("{scheme}://{server}");
         let login = Login { server: server.clone(), user: decoded(user), password: decoded(password) };
         Ok(Address { plain: format!("{server}{path}"), login: Some(login) })
@@ -82,6 +88,14 @@ mod tests {
         assert_eq!(login.server, "https://git.example.org:8443");
         assert_eq!((login.user.as_str(), login.password.as_str()), ("me", "p@ss:word"));
         assert!(!format!("{login:?}").contains("word"));
+    }
+
+    #[test]
+    fn url_with_token_loses_token() {
+        let address = Address::of("https://ghp_0123456789abcdefABCD@git.example.org/app.git").unwrap();
+        assert_eq!(address.plain, "https://git.example.org/app.git");
+        let login = address.login.unwrap();
+        assert_eq!((login.user.as_str(), login.password.as_str()), ("ghp_0123456789abcdefABCD", ""));
     }
 
     #[test]
