@@ -82,7 +82,7 @@ fn leaves(value: &Value, visit: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Whether the user of a URL without a password is a token, which has letters and digits and is longer than names are.
+/// Whether the user of a URL is a token, which has letters and digits and is longer than names are.
 pub fn is_token(user: &[u8]) -> bool {
     user.len() >= TOKEN
         && user.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte))
@@ -116,10 +116,12 @@ fn ranges(text: &str) -> Vec<std::ops::Range<usize>> {
             |character: char| matches!(character, '/' | '?' | '#' | '"' | '\'' | ']') || character.is_whitespace();
         let authority = rest.split(ends).next().unwrap_or_default();
         if let Some((info, _)) = authority.rsplit_once('@') {
-            match info.find(':') {
-                Some(colon) if colon + 1 < info.len() => ranges.push(start + colon + 1..start + info.len()),
-                None if is_token(info.as_bytes()) => ranges.push(start..start + info.len()),
-                _ => {}
+            let (user, password) = info.split_once(':').unwrap_or((info, ""));
+            if is_token(user.as_bytes()) {
+                ranges.push(start..start + user.len());
+            }
+            if !password.is_empty() {
+                ranges.push(start + info.len() - password.len()..start + info.len());
             }
         }
         from = start + authority.len();
@@ -190,6 +192,10 @@ mod tests {
         assert_eq!(masked(given, result), expected);
         assert_eq!(without_passwords("a https://u:p@h/x, ftp://h"), "a https://u:********@h/x, ftp://h");
         assert_eq!(without_passwords("https://ghp_0123456789abcdefABCD@h/x"), "https://********@h/x");
+        assert_eq!(
+            without_passwords("https://ghp_0123456789abcdefABCD:x-oauth-basic@h/x"),
+            "https://********:********@h/x"
+        );
         for user in ["git", "user-with-a-very-long-name", "u:"] {
             let url = format!("https://{user}@h/x");
             assert_eq!(without_passwords(&url), url);

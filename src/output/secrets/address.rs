@@ -45,10 +45,12 @@ pub(super) fn passwords(text: &[u8]) -> Vec<Range<usize>> {
             continue;
         }
         if let Some(at) = authority.iter().rposition(|byte| *byte == b'@') {
-            match authority.iter().take(at).position(|byte| *byte == b':') {
-                Some(colon) if colon + 1 < at => found.push(from + colon + 1..from + at),
-                None if authority.get(..at).is_some_and(is_token) => found.push(from..from + at),
-                _ => {}
+            let colon = authority.iter().take(at).position(|byte| *byte == b':').unwrap_or(at);
+            if authority.get(..colon).is_some_and(is_token) {
+                found.push(from..from + colon);
+            }
+            if colon + 1 < at {
+                found.push(from + colon + 1..from + at);
             }
         }
         found.extend(of_query(text, from + authority.len()));
@@ -86,7 +88,12 @@ mod tests {
 
     #[test]
     fn tokens_of_a_url_are_found_in_place_of_a_user_and_in_the_query() {
-        assert_eq!(found("clone https://ghp_0123456789abcdefABCD@host/x"), ["ghp_0123456789abcdefABCD"]);
+        let token = "ghp_0123456789abcdefABCD";
+        for url in [format!("clone https://{token}@host/x"), format!("https://{token}:@host")] {
+            assert_eq!(found(&url), [token]);
+        }
+        // GitHub's way to say that the user is a token.
+        assert_eq!(found(&format!("https://{token}:x-oauth-basic@host")), [token, "x-oauth-basic"]);
         assert_eq!(found("https://h/x?a=1&access_token=s3cr&b=2#c, ftp://h?Token=t"), ["s3cr", "t"]);
         assert!(found("ssh://git@host https://user-with-a-very-long-name@host https://h/?tokens=1&token=").is_empty());
     }
