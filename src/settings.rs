@@ -1,6 +1,7 @@
 //! Settings: the command line, environment and ansible.cfg resolved into one value.
 
 mod base;
+pub(crate) mod callbacks;
 mod choice;
 mod code;
 mod config;
@@ -9,8 +10,8 @@ mod engine;
 mod facts;
 mod inventory;
 mod journal;
-mod lookup;
 mod output;
+mod palette;
 mod places;
 mod plugins;
 mod rejected;
@@ -21,7 +22,9 @@ use std::time::Duration;
 
 use windlass_template::Compat;
 
+pub(crate) use base::of_variable;
 pub use base::{Setting, base, base_value, value_of};
+pub use callbacks::CallbackOption;
 pub use choice::{PendingHandlers, Progress, Show};
 pub use code::CodeSettings;
 pub use config::{Config, Origin};
@@ -30,8 +33,8 @@ pub use engine::EngineSettings;
 pub use facts::{FactCaching, FactSettings};
 pub use inventory::{InventorySettings, VaultSettings};
 pub use journal::{JournalSettings, LockSettings};
-pub(crate) use lookup::BaseSettings;
-pub use output::OutputSettings;
+pub use output::{EventsTo, OutputSettings};
+pub use palette::{Color, Palette};
 pub(crate) use places::others;
 pub use plugins::{PluginSetting, of_plugins};
 pub use rejected::Rejected;

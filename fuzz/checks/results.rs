@@ -1,7 +1,6 @@
 //! Results of hosts: JSON becomes data of the controller, and only facts have an effect.
 
-use windlass::outcome::{Effect, HostResult, TaskResult};
-use windlass::vars::FactNames;
+use windlass::outcome::{Effect, FactNames, HostResult, TaskResult};
 use windlass_template::Value;
 
 /// Feeds one answer.

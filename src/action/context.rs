@@ -12,15 +12,15 @@ use windlass_modules::{has_secrets, invocation, secret_values};
 use windlass_protocol::{Delivery, Detached, Request};
 use windlass_template::{Compat, Context, Value, from_json, to_json};
 
+use super::ahead::Ahead;
 use super::hashes::{self, Hashes, Senders};
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
 use crate::foreign::{Modules, PythonPlugins};
-use crate::outcome::{HostResult, TaskResult};
+use crate::outcome::{FactNames, HostResult, TaskResult};
 use crate::output::{Event, Events, Secrets, Spending};
 use crate::playbook::{Files, Task};
-use crate::strategy::Ahead;
-use crate::vars::{ConnectionVariables, FactNames, World};
+use crate::vars::{ConnectionVariables, World};
 
 /// Reason why an action has no ordinary result.
 #[derive(Debug)]
@@ -213,7 +213,7 @@ impl ActionContext {
 
     /// Argument as a boolean.
     pub fn flag(&self, name: &str) -> Option<bool> {
-        self.arg(name).map(crate::vars::truth)
+        self.arg(name).map(crate::outcome::truth)
     }
 
     /// Runs a module on the host with these arguments.
@@ -303,11 +303,12 @@ impl ActionContext {
                 Some((turn, follows)) => (Some(turn), follows),
             },
         };
-        if let Some(spec) = super::spec(name).filter(|spec| has_secrets(spec)) {
+        if let Some(spec) = crate::builtin::spec(name).filter(|spec| has_secrets(spec)) {
             secret_values(spec, &to_json(&args), &mut |text| self.secrets.reveal(text.as_bytes()));
         }
         let is_told = self.world.run.settings.verbosity > 2;
-        let invocation = is_told.then(|| super::spec(name)).flatten().map(|spec| invocation(spec, &to_json(&args)));
+        let invocation =
+            is_told.then(|| crate::builtin::spec(name)).flatten().map(|spec| invocation(spec, &to_json(&args)));
         let request = Request { turn, detached, ..self.request(connection, name, args, descriptions) };
         let target = Arc::new(connection.target.clone());
         let departure = ahead.map(|ahead| ahead.departure());

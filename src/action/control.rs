@@ -1,72 +1,11 @@
 //! `debug`, `fail`, `assert`: actions that never leave the controller.
 
 use minijinja::value::ValueKind;
-use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 use windlass_yaml::{Node, Value as Yaml};
 
 use super::{ActionContext, Failure};
 use crate::outcome::TaskResult;
-
-pub(super) static DEBUG: Spec = Spec {
-    name: "debug",
-    summary: "Print a message or a variable",
-    description: &["Runs only on the controller. Without `msg` and `var` it prints `Hello world!`."],
-    options: &[
-        Opt::new("msg", Kind::Raw, "Message to print: a text, a list or a mapping.").default("\"Hello world!\""),
-        Opt::new(
-            "var",
-            Kind::Str,
-            "Name of a variable, or an expression without braces. An undefined variable is reported without failing \
-             the task.",
-        ),
-        Opt::new("verbosity", Kind::Int, "Minimum verbosity at which to print, as the number of `-v`.").default("0"),
-    ],
-    examples: "- name: Show the host's address\n  ansible.builtin.debug:\n    msg: \"{{ inventory_hostname }} is at {{ ansible_host }}\"\n\n\
-               - name: Show all variables of the host, only with -vv\n  ansible.builtin.debug:\n    var: hostvars[inventory_hostname]\n    verbosity: 2\n",
-    mutually_exclusive: &[&["msg", "var"]],
-    returns: &[
-        Return { name: "msg", kind: "raw", when: "without `var`", doc: "The message." },
-        Return { name: "(the name in `var`)", kind: "raw", when: "with `var`", doc: "The value." },
-    ],
-    ..Spec::EMPTY
-};
-
-pub(super) static FAIL: Spec = Spec {
-    name: "fail",
-    lists_unknown: true,
-    summary: "Fail with a message",
-    description: &["Fails on every host that reaches it. With `when`, it stops hosts in an unsupported state."],
-    options: &[Opt::new("msg", Kind::Raw, "Why.").default("\"Failed as requested from task\"")],
-    examples: "- name: Reject unsupported releases\n  ansible.builtin.fail:\n    msg: \"{{ ansible_distribution_release }} is too old\"\n  \
-               when: ansible_distribution_major_version is version('11', '<')\n",
-    returns: &[Return { name: "msg", kind: "raw", when: "always", doc: "The message." }],
-    ..Spec::EMPTY
-};
-
-pub(super) static ASSERT: Spec = Spec {
-    name: "assert",
-    summary: "Fail unless conditions hold",
-    description: &[
-        "Conditions are expressions as in `when`. The first false one fails the task and is part of the result.",
-    ],
-    options: &[
-        Opt::required("that", Kind::Raw, "A condition, or a list of conditions which must all hold."),
-        Opt::new("fail_msg", Kind::Raw, "Message if a condition is false.")
-            .aliases(&["msg"])
-            .default("\"Assertion failed\""),
-        Opt::new("success_msg", Kind::Raw, "Message if all conditions hold.").default("\"All assertions passed\""),
-        Opt::new("quiet", Kind::Bool, "Print no result without `-v`.").default("false"),
-    ],
-    examples: "- name: Check that the number of etcd members is odd\n  ansible.builtin.assert:\n    that:\n      - groups['etcd'] | length is odd\n      \
-               - etcd_version is defined\n    fail_msg: etcd needs one, three or five members\n",
-    returns: &[
-        Return { name: "assertion", kind: "str", when: "failure", doc: "The false condition." },
-        Return { name: "evaluated_to", kind: "bool", when: "failure", doc: "Its value, `false`." },
-        Return { name: "msg", kind: "raw", when: "always", doc: "`fail_msg` or `success_msg`." },
-    ],
-    ..Spec::EMPTY
-};
 
 /// Message of an action: a text, or a list of texts.
 fn message(context: &ActionContext, name: &str) -> Result<Option<Value>, Failure> {

@@ -8,10 +8,8 @@ use windlass_yaml::Node;
 
 use super::{ActionContext, Failure};
 use crate::foreign::Modules;
+use crate::outcome::Arguments;
 use crate::playbook::{Task, short_name};
-
-/// Rendered arguments of an action.
-pub type Arguments = IndexMap<Arc<str>, Value>;
 
 /// Rendered defaults that apply to a module.
 pub fn module_defaults(

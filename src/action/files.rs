@@ -8,8 +8,8 @@ use minijinja::value::ValueKind;
 use windlass_modules::files::checksum::Hasher;
 use windlass_template::Value;
 
-use super::{ActionContext, Arguments, Content, Failure};
-use crate::outcome::TaskResult;
+use super::{ActionContext, Content, Failure};
+use crate::outcome::{Arguments, TaskResult};
 
 /// Fails if `copy` has neither source nor content. Ansible checks this before anything else.
 pub(super) fn refuse_nothing(args: &Arguments) -> Result<(), Failure> {

@@ -7,8 +7,7 @@ use windlass_template::{Context, Value};
 
 use super::{ActionContext, Content, Failure};
 use crate::foreign::{ForeignModule, Package, Style};
-use crate::outcome::{Effect, TaskResult};
-use crate::vars::is_protected;
+use crate::outcome::{Effect, TaskResult, is_protected};
 
 /// Filesystems without SELinux contexts; modules receive this list.
 const SPECIAL_FILESYSTEMS: &[&str] = &["fuse", "nfs", "vboxsf", "ramfs", "9p", "vfat"];

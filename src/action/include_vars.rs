@@ -3,68 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::{Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::{ActionContext, Arguments, Failure};
-use crate::outcome::{Effect, IncludedVars, TaskResult, size_of_json};
+use super::{ActionContext, Failure};
+use crate::outcome::{Arguments, Effect, IncludedVars, TaskResult, size_of_json};
 use crate::vars::secrecy;
-
-pub(super) static SPEC: Spec = Spec {
-    name: "include_vars",
-    summary: "Read variables from files of the project",
-    description: &[
-        "Files are YAML or JSON, and may be encrypted with vault. They are searched in `vars` of the role, beside the \
-         file that contains the task, and in `vars` of the playbook's directory. The variables belong to the host \
-         from the next task on.",
-    ],
-    options: &[
-        Opt::new("_raw_params", Kind::Str, "Path of the file, as free text."),
-        Opt::new("file", Kind::Str, "The file."),
-        Opt::new(
-            "dir",
-            Kind::Str,
-            "A directory. All its files are read in the order of their names, including subdirectories.",
-        ),
-        Opt::new("name", Kind::Str, "Store everything in one variable with this name."),
-        Opt::new("depth", Kind::Int, "Number of levels of `dir` to read; 0 reads all.").default("0"),
-        Opt::new("files_matching", Kind::Str, "Read only files of `dir` whose names match this regular expression."),
-        Opt::new("ignore_files", Kind::List(&Kind::Str), "Names of files in `dir` to skip.").default("[]"),
-        Opt::new("extensions", Kind::List(&Kind::Str), "File extensions to accept in `dir`.")
-            .default("[\"json\", \"yaml\", \"yml\"]"),
-        Opt::new(
-            "ignore_unknown_extensions",
-            Kind::Bool,
-            "Skip files of `dir` with other extensions instead of failing.",
-        )
-        .default("false"),
-        Opt::new(
-            "hash_behaviour",
-            Kind::Str,
-            "Handling of an existing dictionary: replace it, or merge the new one into it at every level.",
-        )
-        .choices(&["replace", "merge"])
-        .default("\"replace\""),
-    ],
-    mutually_exclusive: &[
-        &["_raw_params", "file"],
-        &["file", "dir"],
-        &["_raw_params", "dir"],
-        &["file", "depth"],
-        &["file", "files_matching"],
-        &["file", "ignore_files"],
-        &["file", "extensions"],
-    ],
-    free_form: Some("_raw_params"),
-    examples: "- name: Read variables of the distribution\n  ansible.builtin.include_vars: \"{{ ansible_os_family | lower }}.yml\"\n\n\
-               - name: Read all settings of the site into one variable\n  ansible.builtin.include_vars:\n    dir: site\n    name: site\n",
-    returns: &[
-        Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The variables." },
-        Return { name: "ansible_included_var_files", kind: "list", when: "success", doc: "Files that were read." },
-    ],
-    ..Spec::EMPTY
-};
 
 /// Fails like Ansible on unknown arguments, and on a mix of arguments for files and folders.
 pub(super) fn refuse(args: &Arguments) -> Result<(), Failure> {

@@ -1,51 +1,11 @@
 //! `add_host` and `group_by`, which change the inventory of the run.
 
-use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 use windlass_yaml::{Node, Span};
 
 use super::{ActionContext, Failure};
+use crate::builtin::ADD_HOST;
 use crate::outcome::{Effect, InventoryChange, NewGroup, NewHost, TaskResult};
-
-pub(super) static ADD_HOST: Spec = Spec {
-    name: "add_host",
-    summary: "Add a host to the inventory of this run",
-    description: &[
-        "Later plays can name the host and its groups. The task runs once for all hosts of the play, with the \
-         variables of the first. A loop adds one host per item.",
-    ],
-    options: &[
-        Opt::new("name", Kind::Str, "Name of the host. Required.").aliases(&["host", "hostname"]),
-        Opt::new(
-            "groups",
-            Kind::Raw,
-            "Groups of the host, as a list or separated by commas. Missing groups are created.",
-        )
-        .aliases(&["group", "groupname"]),
-    ],
-    others: Some("A variable of the host with its value."),
-    examples: "- name: Add the new machine\n  ansible.builtin.add_host:\n    name: \"{{ machine.name }}\"\n    groups: [new_nodes]\n    \
-               ansible_host: \"{{ machine.address }}\"\n",
-    returns: &[Return { name: "add_host", kind: "dict", when: "success", doc: "Name, groups and variables." }],
-    ..Spec::EMPTY
-};
-
-pub(super) static GROUP_BY: Spec = Spec {
-    name: "group_by",
-    lists_unknown: true,
-    summary: "Group hosts by their variables",
-    description: &["Later plays can name the groups. Blanks in names become hyphens."],
-    options: &[
-        Opt::required("key", Kind::Str, "Group to add the host to."),
-        Opt::new("parents", Kind::Raw, "Parents of that group, as a list or separated by commas.").default("\"all\""),
-    ],
-    examples: "- name: Group hosts by distribution\n  ansible.builtin.group_by:\n    key: \"os_{{ ansible_distribution | lower }}\"\n",
-    returns: &[
-        Return { name: "add_group", kind: "str", when: "success", doc: "The group." },
-        Return { name: "parent_groups", kind: "list", when: "success", doc: "Parent groups." },
-    ],
-    ..Spec::EMPTY
-};
 
 /// `add_host`: adds a host to the inventory of the run.
 pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Failure> {

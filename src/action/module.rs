@@ -1,33 +1,9 @@
 //! Actions that only choose a module: `gather_facts`, `package`, `service`, and modules without a part on the
 //! controller.
 
-use windlass_modules::facts::setup;
-use windlass_modules::{Kind, Opt, Return, Spec};
-
 use super::files::value_of;
-use super::{ActionContext, Arguments, Failure};
-use crate::outcome::TaskResult;
-
-pub(super) static GATHER_FACTS: Spec = Spec {
-    name: "gather_facts",
-    summary: "Gather facts about a host",
-    description: &["Plays start with this task unless `gather_facts` is false. It runs `setup`."],
-    options: &[
-        setup::GATHER_SUBSET,
-        setup::FILTER,
-        setup::FACT_PATH,
-        setup::GATHER_TIMEOUT,
-        Opt::new("parallel", Kind::Bool, "Accepted for compatibility; only one facts module runs."),
-    ],
-    examples: "- name: Update network facts after a change\n  ansible.builtin.gather_facts:\n    gather_subset: [\"!all\", network]\n",
-    returns: &[Return {
-        name: "ansible_facts",
-        kind: "dict",
-        when: "success",
-        doc: "The facts; their names start with `ansible_`.",
-    }],
-    ..Spec::EMPTY
-};
+use super::{ActionContext, Failure};
+use crate::outcome::{Arguments, TaskResult};
 
 /// Runs a module that has no part on the controller.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {

@@ -3,38 +3,9 @@
 use std::io::{BufRead as _, IsTerminal as _};
 use std::time::{Duration, Instant};
 
-use windlass_modules::{Kind, Opt, Return, Spec};
-
 use super::{ActionContext, Failure};
 use crate::outcome::TaskResult;
 use crate::output::{Event, Question};
-
-pub(super) static SPEC: Spec = Spec {
-    name: "pause",
-    summary: "Wait for a time or for the user",
-    description: &[
-        "Runs once for all hosts. Without a time it waits for Enter. Without a terminal it continues at once with a \
-         warning.",
-    ],
-    options: &[
-        Opt::new("minutes", Kind::Int, "Minutes to wait."),
-        Opt::new("seconds", Kind::Int, "Seconds to wait, at least 1."),
-        Opt::new("prompt", Kind::Str, "Prompt to print."),
-        Opt::new("echo", Kind::Bool, "Echo the user's input.").default("true"),
-    ],
-    mutually_exclusive: &[&["minutes", "seconds"]],
-    examples: "- name: Wait for the load balancers to notice\n  ansible.builtin.pause:\n    seconds: 20\n\n\
-               - name: Ask before draining the node\n  ansible.builtin.pause:\n    prompt: Press Enter to drain the node\n",
-    returns: &[
-        Return { name: "user_input", kind: "str", when: "no time is set", doc: "Input of the user." },
-        Return { name: "stdout", kind: "str", when: "always", doc: "Duration as a sentence." },
-        Return { name: "delta", kind: "int", when: "always", doc: "Duration in seconds." },
-        Return { name: "start", kind: "str", when: "always", doc: "Start time." },
-        Return { name: "stop", kind: "str", when: "always", doc: "End time." },
-        Return { name: "echo", kind: "bool", when: "always", doc: "Whether the input was echoed." },
-    ],
-    ..Spec::EMPTY
-};
 
 /// `pause`: waits for a time, or until the user answers.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {

@@ -11,10 +11,10 @@ use tokio::runtime::Handle;
 use windlass_template::Value;
 
 use super::files::{value_of, written};
-use super::{ActionContext, Arguments, Failure, foreign};
+use super::{ActionContext, Failure, foreign};
 use crate::executor::RawCommand;
 use crate::foreign::{ActionCall, ForeignModule, Print, Resolution, answer_to, packed, unpacked, with_changes};
-use crate::outcome::TaskResult;
+use crate::outcome::{Arguments, TaskResult};
 use crate::output::Event;
 use crate::playbook::short_name;
 
@@ -72,7 +72,7 @@ fn call(context: &ActionContext, module: &ForeignModule, plugin: &Path) -> Actio
         play,
         options,
         search_paths: context.context.search_paths(),
-        native: super::controller_actions().collect(),
+        native: crate::builtin::controller_actions().collect(),
     }
 }
 
@@ -87,7 +87,7 @@ async fn answer(context: &ActionContext, question: &Json) -> Result<Json, String
         }
         let mut asked = asked(context, name, question)?;
         let is_lenient = question.get("lenient").and_then(Json::as_bool).unwrap_or(false);
-        if let Some(spec) = super::spec(short_name(name)).filter(|_| is_lenient) {
+        if let Some(spec) = crate::builtin::spec(short_name(name)).filter(|_| is_lenient) {
             asked.args.retain(|name, _| spec.option(name).is_some());
         }
         run_module(&asked, name, &resolution).await
@@ -149,7 +149,7 @@ async fn run_module(context: &ActionContext, name: &str, resolution: &Resolution
         Resolution::Foreign(module) if module.has_file() => foreign::run_module(context, module).await,
         Resolution::Foreign(_) => Err(format!("{name} is an action without a module").into()),
         _ => {
-            let name = super::spec(short_name(name))
+            let name = crate::builtin::spec(short_name(name))
                 .map_or_else(|| name.to_owned(), |spec| format!("{}.{}", spec.collection, spec.name));
             let mut args = context.args.clone();
             // ansible-core's module `copy` works on a file that is on the host already.

@@ -1,39 +1,12 @@
 //! `raw`: a command for the login shell of hosts that cannot run the executor.
 
 use windlass_modules::process::KEEP;
-use windlass_modules::{Check, Kind, Opt, Return, Spec};
 
 use tokio::sync::mpsc;
 
 use super::{ActionContext, Failure};
 use crate::executor::{RawCommand, RawOutput, TaskEvent};
 use crate::outcome::TaskResult;
-
-pub(super) static SPEC: Spec = Spec {
-    name: "raw",
-    summary: "Run a command without the executor",
-    description: &[
-        "The text goes unchanged to the login shell of the connection. Nothing is copied to the host, so it works on \
-         appliances and on machines that cannot run the executor. Elsewhere prefer `command` and `shell`, which \
-         report more and are safer.",
-    ],
-    options: &[
-        Opt::new("_raw_params", Kind::Str, "The command."),
-        Opt::new("executable", Kind::Str, "Absolute path of the shell to run it with."),
-    ],
-    free_form: Some("_raw_params"),
-    others: Some("Accepted for compatibility, without effect."),
-    check: Check::None,
-    examples: "- name: Query a switch\n  ansible.builtin.raw: show version\n  changed_when: false\n",
-    returns: &[
-        Return { name: "rc", kind: "int", when: "always", doc: "Exit status." },
-        Return { name: "stdout", kind: "str", when: "always", doc: "Standard output." },
-        Return { name: "stderr", kind: "str", when: "always", doc: "Standard error." },
-        Return { name: "stdout_lines", kind: "list", when: "always", doc: "Standard output in lines." },
-        Return { name: "stderr_lines", kind: "list", when: "always", doc: "Standard error in lines." },
-    ],
-    ..Spec::EMPTY
-};
 
 /// Bytes kept of a stream that exceeds the limit.
 const SHOWN: usize = 8 << 10;

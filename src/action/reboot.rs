@@ -3,85 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_modules::{Check, Kind, Opt, Return, Spec};
 use windlass_template::Value;
 
 use super::{ActionContext, Failure};
-use crate::connection::Kind as ConnectionKind;
+use crate::connection::Kind;
 use crate::outcome::TaskResult;
-
-pub(super) static WAIT_FOR_CONNECTION: Spec = Spec {
-    name: "wait_for_connection",
-    lists_unknown: true,
-    summary: "Wait until a host is reachable",
-    description: &[
-        "Retries until the host answers. Use it at the start of a play on newly created machines, with `gather_facts: \
-         false`.",
-    ],
-    options: &[
-        Opt::new("delay", Kind::Int, "Seconds to wait before the first attempt.").default("0"),
-        Opt::new("sleep", Kind::Int, "Seconds to wait between attempts.").default("1"),
-        Opt::new("timeout", Kind::Int, "Seconds after which to give up.").default("600"),
-        Opt::new(
-            "connect_timeout",
-            Kind::Int,
-            "Accepted for compatibility; `timeout` of the connection limits each attempt.",
-        )
-        .default("5"),
-    ],
-    check: Check::None,
-    examples: "- name: Wait for the new machines\n  ansible.builtin.wait_for_connection:\n    timeout: 300\n",
-    returns: &[Return { name: "elapsed", kind: "int", when: "always", doc: "Duration in seconds." }],
-    ..Spec::EMPTY
-};
-
-pub(super) static REBOOT: Spec = Spec {
-    name: "reboot",
-    lists_unknown: true,
-    summary: "Restart a host and wait until it is back",
-    description: &[
-        "The host counts as back when it answers with a new boot id, so a restart that never happened is detected. \
-         The controller itself is never restarted.",
-    ],
-    options: &[
-        Opt::new("pre_reboot_delay", Kind::Int, "Seconds to wait before the restart.")
-            .aliases(&["pre_reboot_delay_sec"])
-            .default("0"),
-        Opt::new("post_reboot_delay", Kind::Int, "Seconds to wait before checking for the host.")
-            .aliases(&["post_reboot_delay_sec"])
-            .default("0"),
-        Opt::new("reboot_timeout", Kind::Int, "Seconds after which to give up.")
-            .aliases(&["reboot_timeout_sec"])
-            .default("600"),
-        Opt::new(
-            "connect_timeout",
-            Kind::Int,
-            "Accepted for compatibility; `timeout` of the connection limits each attempt.",
-        )
-        .aliases(&["connect_timeout_sec"]),
-        Opt::new("test_command", Kind::Str, "Command that must succeed after the restart."),
-        Opt::new("msg", Kind::Str, "Message to logged-in users before the restart.")
-            .default("\"Reboot initiated by Ansible\""),
-        Opt::new("boot_time_command", Kind::Str, "Command whose output changes with a restart.")
-            .default("\"cat /proc/sys/kernel/random/boot_id\""),
-        Opt::new(
-            "reboot_command",
-            Kind::Str,
-            "Command that restarts the host; by default systemd's, or else `shutdown`.",
-        ),
-        Opt::new(
-            "search_paths",
-            Kind::List(&Kind::Str),
-            "Accepted for compatibility; commands are searched in the user's PATH on the host.",
-        ),
-    ],
-    examples: "- name: Boot the new kernel\n  ansible.builtin.reboot:\n    reboot_timeout: 900\n  when: kernel_updated is changed\n",
-    returns: &[
-        Return { name: "rebooted", kind: "bool", when: "always", doc: "Whether the host was restarted." },
-        Return { name: "elapsed", kind: "int", when: "always", doc: "Duration in seconds." },
-    ],
-    ..Spec::EMPTY
-};
 
 /// `wait_for_connection`: waits until the host answers a module.
 pub(super) async fn wait_for_connection(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -98,11 +24,11 @@ pub(super) async fn wait_for_connection(context: &ActionContext) -> Result<TaskR
 
 /// `reboot`: restarts the host; a new boot id proves the restart.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
-    if context.connection.target.kind == ConnectionKind::Local {
+    if context.connection.target.kind == Kind::Local {
         let refused = TaskResult::failure("Running reboot with local connection would reboot the control node.");
         return Ok(refused.with("elapsed", 0).with("rebooted", false));
     }
-    if context.connection.target.kind == ConnectionKind::Exec {
+    if context.connection.target.kind == Kind::Exec {
         return Err("a container has no system of its own to restart; restart it with the program that runs it".into());
     }
     if context.check {

@@ -2,30 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::{Origin, Value};
 use windlass_yaml::Node;
 
 use super::{ActionContext, Failure};
 use crate::outcome::{Effect, SetFacts, TaskResult};
-
-pub(super) static SPEC: Spec = Spec {
-    name: "set_fact",
-    summary: "Set variables of a host",
-    description: &[
-        "The variables belong to the host from the next task on, for the rest of the run. They outrank variables of \
-         the inventory, plays and roles, but not parameters of roles and includes, nor `-e`.",
-        "Their values are computed once, when the task runs, not when they are used.",
-    ],
-    options: &[
-        Opt::new("cacheable", Kind::Bool, "Store the variables as facts too, in `ansible_facts`.").default("false")
-    ],
-    others: Some("A variable with its value."),
-    examples: "- name: Compute the address once\n  ansible.builtin.set_fact:\n    node_address: \"{{ ip | default(ansible_default_ipv4.address) }}\"\n    \
-               is_first: \"{{ inventory_hostname == groups['etcd'] | first }}\"\n",
-    returns: &[Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The variables." }],
-    ..Spec::EMPTY
-};
 
 /// `set_fact`: sets variables of the host.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -70,7 +51,7 @@ fn origins(context: &ActionContext, facts: &[(Arc<str>, Value)]) -> Vec<(Arc<str
 
 /// Fails if a name is not valid for a variable.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
-    if crate::vars::is_identifier(name) {
+    if crate::playbook::is_identifier(name) {
         return Ok(());
     }
     Err(format!(

@@ -1,31 +1,9 @@
 //! `set_stats`: statistics for the end of a run. They leave as an [`Effect`], because an action cannot change the run.
 
-use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 
 use super::{ActionContext, Failure};
 use crate::outcome::{Effect, StatsUpdate, TaskResult};
-
-pub(super) static SPEC: Spec = Spec {
-    name: "set_stats",
-    lists_unknown: true,
-    summary: "Collect custom statistics of a run",
-    description: &["They are printed at the end of the run if `show_custom_stats` is set in ansible.cfg, or \
-         ANSIBLE_SHOW_CUSTOM_STATS in the environment."],
-    options: &[
-        Opt::new("data", Kind::Raw, "A mapping of names to values."),
-        Opt::new("per_host", Kind::Raw, "Keep separate values for each host.").default("false"),
-        Opt::new("aggregate", Kind::Raw, "Add to an existing value instead of replacing it.").default("true"),
-    ],
-    examples: "- name: Count the packages\n  ansible.builtin.set_stats:\n    data:\n      packages: \"{{ ansible_facts.packages | length }}\"\n",
-    returns: &[Return {
-        name: "ansible_stats",
-        kind: "dict",
-        when: "success",
-        doc: "The statistics, and how they were stored.",
-    }],
-    ..Spec::EMPTY
-};
 
 /// Statistics under their rendered names.
 fn with_names(context: &ActionContext, data: &Value) -> Result<Value, Failure> {
@@ -43,7 +21,7 @@ fn with_names(context: &ActionContext, data: &Value) -> Result<Value, Failure> {
 
 /// `set_stats`: sets statistics of the run or of the host.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
-    let flag = |name: &str, usual: bool| context.arg(name).map_or(usual, crate::vars::truth);
+    let flag = |name: &str, usual: bool| context.arg(name).map_or(usual, crate::outcome::truth);
     let data = match context.arg("data") {
         None => Value::from_pairs(std::iter::empty::<(Value, Value)>()),
         Some(data) if data.kind() == minijinja::value::ValueKind::Map => with_names(context, data)?,

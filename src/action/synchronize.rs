@@ -8,10 +8,10 @@ use tokio::net::UnixListener;
 use windlass_template::Value;
 
 use super::files::{Reading, file_name, value_of, walk};
-use super::{ActionContext, Arguments, Failure};
+use super::{ActionContext, Failure};
 use crate::connection::{Kind, Target, relay};
 use crate::executor::{Opened, RawCommand};
-use crate::outcome::TaskResult;
+use crate::outcome::{Arguments, TaskResult};
 use crate::vars::ConnectionVariables;
 
 const MODULE: &str = "ansible.posix.synchronize";

@@ -2,8 +2,6 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use windlass_modules::files::write::{BACKUP, VALIDATE};
-use windlass_modules::{Kind, Opt, Return, Spec, with_attributes};
 use windlass_template::{TemplateOptions, Value, about};
 use windlass_yaml::Text;
 
@@ -25,69 +23,6 @@ const OWN: [&str; 11] = [
     "lstrip_blocks",
     "output_encoding",
 ];
-
-pub(super) static SPEC: Spec = Spec {
-    name: "template",
-    summary: "Render a template and write it to a host",
-    description: &[
-        "The template is a Jinja file of the project. It is searched in `templates` of the role, beside the file that \
-         contains the task, and in `templates` of the playbook's directory. It is rendered on the controller, so an \
-         error in it leaves the host unchanged.",
-        "In addition to the host's variables, it sees `ansible_managed`, `template_host`, `template_path`, `template_fullpath`, `template_destpath`, \
-         `template_uid`, `template_mtime` and `template_run_date`. A file that already has this content stays unchanged.",
-    ],
-    options: with_attributes![
-        Opt::required("src", Kind::Str, "The template."),
-        Opt::required(
-            "dest",
-            Kind::Path,
-            "Path of the file on the host. In a directory, the file gets the template's name."
-        ),
-        BACKUP,
-        Opt::new("force", Kind::Bool, "Replace an existing file that has other content.").default("true"),
-        Opt::new("follow", Kind::Bool, "If `dest` is a link, replace its target.").default("false"),
-        VALIDATE,
-        Opt::new("newline_sequence", Kind::Str, r"Line ending of the result: `\n`, `\r` or `\r\n`.")
-            .default(r#""\n""#),
-        Opt::new("block_start_string", Kind::Str, "Start of a statement.").default(r#""{%""#),
-        Opt::new("block_end_string", Kind::Str, "End of a statement.").default(r#""%}""#),
-        Opt::new("variable_start_string", Kind::Str, "Start of an expression.").default(r#""{{""#),
-        Opt::new("variable_end_string", Kind::Str, "End of an expression.").default(r#""}}""#),
-        Opt::new("comment_start_string", Kind::Str, "Start of a comment.").default(r##""{#""##),
-        Opt::new("comment_end_string", Kind::Str, "End of a comment.").default(r##""#}""##),
-        Opt::new("trim_blocks", Kind::Bool, "Remove the line break after a statement.")
-            .default("true"),
-        Opt::new(
-            "lstrip_blocks",
-            Kind::Bool,
-            "Remove blanks at the start of a line before a statement."
-        )
-        .default("false"),
-        Opt::new(
-            "output_encoding",
-            Kind::Str,
-            "Encoding of the file: `utf-8`, `utf-8-sig`, `utf-16`, `utf-32`, `ascii`, `latin-1`, `iso-8859-15` or `windows-1252`.",
-        )
-        .default(r#""utf-8""#),
-    ],
-    examples: "- name: Write the configuration\n  ansible.builtin.template:\n    src: app.conf.j2\n    dest: /etc/app.conf\n    owner: root\n    group: app\n    \
-               mode: '0640'\n    validate: app --check %s\n  notify: Restart app\n",
-    returns: &[
-        Return { name: "dest", kind: "str", when: "success", doc: "The file." },
-        Return { name: "checksum", kind: "str", when: "always", doc: "SHA-1 of the result." },
-        Return { name: "md5sum", kind: "str", when: "changed", doc: "MD5 of the result." },
-        Return { name: "src", kind: "str", when: "changed", doc: "Source of the copy to the host." },
-        Return { name: "size", kind: "int", when: "success", doc: "Size of the file in bytes." },
-        Return { name: "owner", kind: "str", when: "success", doc: "Its owner." },
-        Return { name: "group", kind: "str", when: "success", doc: "Its group." },
-        Return { name: "uid", kind: "int", when: "success", doc: "User id of its owner." },
-        Return { name: "gid", kind: "int", when: "success", doc: "Id of its group." },
-        Return { name: "mode", kind: "str", when: "success", doc: "Permission bits in octal." },
-        Return { name: "backup_file", kind: "str", when: "a backup was created", doc: "Path of the backup." },
-    ],
-    missing: Some("src and dest are required"),
-    ..Spec::EMPTY
-};
 
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let (src, dest) = (context.text("src").unwrap_or_default(), context.text("dest").unwrap_or_default());
@@ -129,7 +64,7 @@ pub(super) fn options_of(option: &dyn Fn(&str) -> Option<Value>) -> TemplateOpti
     let text = |name: &str, usual: &str| {
         option(name).map_or_else(|| usual.to_owned(), |value| windlass_template::text(&value))
     };
-    let flag = |name: &str| option(name).map(|value| crate::vars::truth(&value));
+    let flag = |name: &str| option(name).map(|value| crate::outcome::truth(&value));
     TemplateOptions {
         trim_blocks: flag("trim_blocks").unwrap_or(true),
         lstrip_blocks: flag("lstrip_blocks").unwrap_or(false),

@@ -1,36 +1,10 @@
 //! `validate_argument_spec`: checks variables against a role's argument specification.
 
-use windlass_modules::{Kind, Opt, Return, SECRET, Spec};
+use windlass_modules::SECRET;
 use windlass_template::{Compat, Value};
 
 use super::{ActionContext, Failure};
 use crate::outcome::TaskResult;
-
-pub(super) static SPEC: Spec = Spec {
-    name: "validate_argument_spec",
-    summary: "Check variables against a specification",
-    description: &[
-        "The specification maps names to `type`, `required`, `choices`, `elements` and `options`, like `options` in a \
-         role's `meta/argument_specs.yml`. A role with such a file is checked before its first task.",
-    ],
-    options: &[
-        Opt::required("argument_spec", Kind::Raw, "The specification."),
-        Opt::new(
-            "provided_arguments",
-            Kind::Raw,
-            "A mapping of values to check. Absent ones are taken from the host's variables.",
-        ),
-        Opt::new("validate_args_context", Kind::Raw, "Description of the check, for the result."),
-    ],
-    examples: "- name: Check the settings\n  ansible.builtin.validate_argument_spec:\n    argument_spec:\n      app_port: {type: int, required: true}\n      \
-               app_scheme: {choices: [http, https]}\n    provided_arguments: \"{{ app }}\"\n",
-    returns: &[
-        Return { name: "argument_errors", kind: "list", when: "failure", doc: "Errors, one sentence each." },
-        Return { name: "argument_spec_data", kind: "dict", when: "failure", doc: "The specification." },
-        Return { name: "validate_args_context", kind: "dict", when: "always", doc: "Description of the check." },
-    ],
-    ..Spec::EMPTY
-};
 
 /// Checks the variables that the specification names.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -152,7 +126,7 @@ fn check(options: &Value, place: Place<'_>, found: &mut Found, compat: Compat, l
                 continue;
             }
         };
-        let truth = |key: &str| field(&option, key).is_some_and(|value| crate::vars::truth(&value));
+        let truth = |key: &str| field(&option, key).is_some_and(|value| crate::outcome::truth(&value));
         let (required, is_secret) = (truth("required"), place.is_secret || truth("no_log"));
         let kind = field(&option, "type").map_or_else(|| "str".to_owned(), |kind| windlass_template::text(&kind));
         match value {

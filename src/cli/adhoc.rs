@@ -9,13 +9,13 @@ use windlass_yaml::{Mapping, Node, Span};
 
 use super::options::{TaskOptions, module_arguments, playbook_folder, whole};
 use super::session::{Session, block_on};
-use super::signals::until_signal;
 use crate::error::{Error, Result};
 use crate::executor::LockPolicy;
 use crate::foreign::Resolution;
-use crate::output::{Color, Event, EventsTo, Outputs, Printer};
+use crate::output::{Event, Outputs, Printer};
 use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task, check_end_role};
-use crate::settings::{Config, Settings};
+use crate::settings::{Color, Config, EventsTo, Settings};
+use crate::signals::until_signal;
 use crate::strategy::PlaybookRun;
 
 /// Run one module on hosts

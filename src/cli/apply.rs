@@ -9,8 +9,9 @@ use clap::{Args, Parser};
 
 use super::{plan, playbook};
 use crate::error::{Error, Result};
-use crate::output::{Color, Printer};
+use crate::output::Printer;
 use crate::planned::{self, Document, ExtraVars, Request};
+use crate::settings::Color;
 
 /// Options with a value that a plan file may set.
 const OPTIONS: &[&str] = &[
@@ -119,7 +120,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     introduce(&document, &printer);
     let again = arguments.words(request)?;
     let made = plan::make(&again.playbooks, &again.selection, Some(&document))?;
-    if super::signals::is_signal(made.code) {
+    if crate::signals::is_signal(made.code) {
         return Ok(made.code);
     }
     let mut differences = variables(request, &made.document);

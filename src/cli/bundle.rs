@@ -14,8 +14,8 @@ use super::{secrets, session};
 use crate::bundle::{self, Bundle, Digest, Signature, Trust};
 use crate::error::{Error, Result};
 use crate::http::server;
-use crate::output::{Color, Printer};
-use crate::settings::{Config, Settings};
+use crate::output::Printer;
+use crate::settings::{Color, Config, Settings};
 
 /// Create, verify and unpack bundles of everything that a cluster needs.
 ///

@@ -119,7 +119,7 @@ fn tags(current: &OsStr) -> Vec<CompletionCandidate> {
 /// Modules by their short names, or by their full ones after the first dot.
 fn modules(current: &OsStr) -> Vec<CompletionCandidate> {
     let has_dot = current.to_string_lossy().contains('.');
-    let names = crate::action::specs().flat_map(|spec| {
+    let names = crate::builtin::specs().flat_map(|spec| {
         let names: Vec<String> = if has_dot { spec.full_names().collect() } else { vec![spec.name.to_owned()] };
         names.into_iter().map(|name| (name, spec.summary))
     });

@@ -6,9 +6,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::output::{CALLBACKS, Callback, CallbackOption};
+use crate::output::{CALLBACKS, Callback};
 use crate::settings::{
-    Config, GalaxyServer, PluginSetting, ServerOption, Setting, base, base_value, galaxy_servers, of_plugins,
+    CallbackOption, Config, GalaxyServer, PluginSetting, ServerOption, Setting, base, base_value, galaxy_servers,
+    of_plugins,
 };
 
 mod dump;

@@ -17,9 +17,9 @@ use super::session::{Session, block_on};
 use crate::error::{Error, Result};
 use crate::executor::LockPolicy;
 use crate::foreign::Resolution;
-use crate::output::{Color, Event, Outputs, Printer};
+use crate::output::{Event, Outputs, Printer};
 use crate::playbook::Keywords;
-use crate::settings::{Config, Settings};
+use crate::settings::{Color, Config, Settings};
 use crate::strategy::{Echo, PlaybookRun, ask, tell};
 
 /// Run modules on hosts interactively

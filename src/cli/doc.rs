@@ -12,11 +12,11 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use windlass_modules::{Check, Kind, Opt, Spec};
 
-use crate::action;
+use crate::builtin;
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::{Color, Printer, Secrets};
+use crate::output::{Printer, Secrets};
 use crate::playbook::Files;
-use crate::settings::{Config, Settings};
+use crate::settings::{Color, Config, Settings};
 
 /// Show documentation of modules, plugins, roles and keywords
 #[derive(Debug, Args)]
@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     }
     if arguments.list || arguments.list_files {
         let mut lines: Vec<(String, &str)> =
-            action::specs().flat_map(|spec| spec.full_names().map(|name| (name, spec.summary))).collect();
+            builtin::specs().flat_map(|spec| spec.full_names().map(|name| (name, spec.summary))).collect();
         lines.sort();
         return list(arguments, lines.into_iter());
     }
@@ -97,8 +97,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     }
     let mut all = Map::new();
     for wanted in &arguments.names {
-        let Some(spec) = action::spec(wanted) else {
-            not_found(wanted, did_you_mean(wanted, action::names()));
+        let Some(spec) = builtin::spec(wanted) else {
+            not_found(wanted, did_you_mean(wanted, builtin::names()));
             continue;
         };
         if arguments.json {
@@ -230,7 +230,7 @@ fn role_pages(arguments: &Arguments) -> Result<u8> {
 fn metadata() -> Result<u8> {
     let mut all = Map::new();
     let pages: Map<String, Value> =
-        action::specs().flat_map(|spec| spec.full_names().map(|name| (name, as_json(spec)))).collect();
+        builtin::specs().flat_map(|spec| spec.full_names().map(|name| (name, as_json(spec)))).collect();
     all.insert("module".into(), pages.into());
     for kind in plugins::TYPES {
         let pages: Map<String, Value> =
@@ -340,7 +340,7 @@ fn as_json(spec: &Spec) -> Value {
             "author": ["Windlass"],
             "collection": spec.collection,
             "description": spec.description,
-            "has_action": action::is_action(spec),
+            "has_action": builtin::is_action(spec),
             "module": spec.name,
             "options": options_json(shown(spec)),
             "plugin_name": format!("{}.{}", spec.collection, spec.name),
@@ -407,11 +407,11 @@ mod tests {
     #[test]
     fn every_action_name_has_a_page() {
         let mut pages = 0;
-        for spec in action::specs() {
+        for spec in builtin::specs() {
             for name in spec.full_names().chain([spec.name.to_owned()]) {
-                assert!(action::is_known(&name), "{name} is not accepted");
+                assert!(builtin::is_known(&name), "{name} is not accepted");
                 assert!(
-                    action::spec(&name).is_some_and(|found| std::ptr::eq(found, spec)),
+                    builtin::spec(&name).is_some_and(|found| std::ptr::eq(found, spec)),
                     "{name} has another's page"
                 );
             }
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn examples_are_yaml_that_names_the_module() {
-        for spec in action::specs() {
+        for spec in builtin::specs() {
             let source = windlass_yaml::Source::new(spec.name, spec.examples);
             let tasks = windlass_yaml::load_one(source, &windlass_yaml::Options::default()).unwrap();
             let named = |task: &windlass_yaml::Node| spec.full_names().any(|name| task.get(&name).is_some());
@@ -453,19 +453,19 @@ mod tests {
 
     #[test]
     fn json_has_the_shape_of_ansible_doc() {
-        let page = as_json(action::spec("debug").unwrap());
+        let page = as_json(builtin::spec("debug").unwrap());
         assert_eq!(page["doc"]["options"]["verbosity"]["default"], json!(0));
         assert_eq!(page["doc"]["options"]["var"].get("default"), None);
         assert_eq!(page["doc"]["plugin_name"], "ansible.builtin.debug");
         assert_eq!(page["doc"]["has_action"], json!(true));
-        let command = as_json(action::spec("ansible.legacy.command").unwrap());
+        let command = as_json(builtin::spec("ansible.legacy.command").unwrap());
         assert_eq!(command["doc"]["options"]["free_form"]["type"], "str");
         assert_eq!(command["return"]["rc"]["type"], "int");
     }
 
     #[test]
     fn snippet_contains_all_options() {
-        let snippet = as_snippet(action::spec("assert").unwrap());
+        let snippet = as_snippet(builtin::spec("assert").unwrap());
         assert!(snippet.starts_with("- name: Fail unless conditions hold\n  assert:\n"), "{snippet}");
         assert!(snippet.contains("      that:                  # (required) A condition"), "{snippet}");
     }

@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::executor::Image;
 use crate::foreign::AnsibleCore;
 use crate::journal::State;
-use crate::output::{Color, Printer};
-use crate::settings::{Config, Settings};
+use crate::output::Printer;
+use crate::settings::{Color, Config, Settings};
 
 /// Check this machine and this project: settings, inventory, keys, journal, Python, the lab.
 ///

@@ -7,12 +7,12 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::secrets::secret_file;
 use super::session::{self, block_on};
-use super::signals::until_signal;
 use crate::engine::{self, Client, Follow, Followed, Input, PLACE, Place, Request};
 use crate::error::{Error, Result};
 use crate::journal::{State, looks_like_run, shown_arguments};
-use crate::output::{Color, Printer, Secrets, table};
-use crate::settings::{Config, Settings, expand_home};
+use crate::output::{Printer, Secrets, table};
+use crate::settings::{Color, Config, Settings, expand_home};
+use crate::signals::until_signal;
 
 /// Maximum size of all files beside the project, in bytes. They are one Secret.
 const INPUTS: usize = 896 << 10;

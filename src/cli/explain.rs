@@ -22,8 +22,8 @@ use self::place::Places;
 use super::options::{self, TaskOptions};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::{Color, Outputs, Printer};
-use crate::settings::{Config, Settings};
+use crate::output::{Outputs, Printer};
+use crate::settings::{Color, Config, Settings};
 use crate::strategy::PlaybookRun;
 use crate::strategy::explain::{Entered, Listed, unknown_name};
 
@@ -252,7 +252,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
 
 /// Path of a playbook file, which may be in a collection.
 fn existing(path: &Path, settings: &Settings) -> Result<PathBuf> {
-    let found = crate::playbook::collection_playbook(&path.display().to_string(), &settings.code.collections_path);
+    let found = crate::loader::collection_playbook(&path.display().to_string(), &settings.code.collections_path);
     let path = found.map_or_else(|| path.to_owned(), |path| crate::paths::absolute(&path));
     if !path.is_file() {
         return Err(Error::new(format!("the playbook: {} could not be found", path.display())));

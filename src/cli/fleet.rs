@@ -17,11 +17,11 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::session::{self, block_on};
-use super::signals::{self, until_signal};
 use crate::error::{Error, Result};
-use crate::output::{Color, Printer, table};
+use crate::output::{Printer, table};
 use crate::own_program::SESSION;
-use crate::settings::{Config, Settings};
+use crate::settings::{Color, Config, Settings};
+use crate::signals::{self, until_signal};
 
 /// Maximum length of a line that is printed as one, in bytes.
 const LINE: u64 = 64 << 10;

@@ -11,11 +11,10 @@ use windlass_ssh::{Connector, Error as SshError, HostKey, Verdict};
 
 use super::options::{self, TaskOptions};
 use super::session::{Session, block_on};
-use crate::connection::host_keys::AtTerminal;
 use crate::connection::{Kind, Target, ssh_destination};
 use crate::error::{Error, Result};
-use crate::output::{Color, Outputs, Printer};
-use crate::settings::{Config, Settings};
+use crate::output::{AtTerminal, Outputs, Printer};
+use crate::settings::{Color, Config, Settings};
 use crate::vars::connection_variables;
 
 /// Exit code if a key is unknown or differs from the known one.

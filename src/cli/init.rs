@@ -12,8 +12,8 @@ use clap::{Args, Subcommand};
 use self::hosts::{Host, Login};
 use super::secrets;
 use crate::error::{Error, Result};
-use crate::output::{Color, Printer};
-use crate::settings::{Config, Settings};
+use crate::output::Printer;
+use crate::settings::{Color, Config, Settings};
 
 /// Write a project, an inventory, a role, a module, or the Kubernetes playbooks.
 ///

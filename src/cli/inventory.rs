@@ -214,7 +214,7 @@ fn print(mut arguments: Arguments) -> crate::error::Result<u8> {
     });
     let printer = crate::output::Printer::plain(crate::output::Secrets::default());
     let mut warn =
-        |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
+        |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::settings::Color::Plain);
     if let Some(folder) = arguments.playbook_dir.as_ref().filter(|folder| !folder.is_dir()) {
         warn(format!("Ignoring --playbook-dir: '{}' is not a directory", folder.display()));
     }

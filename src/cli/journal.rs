@@ -9,7 +9,6 @@ use clap::Args;
 use windlass_inventory::Inventory;
 
 use super::session::Session;
-use super::signals;
 use crate::error::{Error, Result};
 use crate::journal::{
     Alike, Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, read_file,
@@ -17,6 +16,7 @@ use crate::journal::{
 };
 use crate::output::Event;
 use crate::settings::{PendingHandlers, Settings};
+use crate::signals;
 use crate::strategy::{Echo, Shared, ask};
 
 /// Options of the journal.

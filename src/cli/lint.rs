@@ -9,9 +9,9 @@ use windlass_inventory::Problem;
 use crate::error::{Error, Result};
 use crate::foreign::Modules;
 use crate::lint::{self, Format, Inventoried, RULES, Rule, Severity};
-use crate::output::{Color, Printer, Secrets};
+use crate::output::{Printer, Secrets};
 use crate::playbook::Files;
-use crate::settings::{Config, Settings};
+use crate::settings::{Color, Config, Settings};
 
 /// Check playbooks, roles, variables and templates without running anything
 #[derive(Debug, Args)]

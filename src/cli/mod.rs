@@ -35,7 +35,6 @@ mod secrets;
 mod serve;
 mod session;
 mod shards;
-mod signals;
 mod stdout;
 mod vault;
 
@@ -48,8 +47,8 @@ use windlass_template::Compat;
 
 use crate::engine::Place;
 use crate::error::{Error, Result};
-use crate::output::{Color, Printer, Secrets};
-use crate::settings::{Config, Settings};
+use crate::output::{Printer, Secrets};
+use crate::settings::{Color, Config, Settings};
 
 /// Greatest width of a help text, in columns.
 const WIDEST_HELP: usize = 100;
@@ -167,8 +166,6 @@ const ANSIBLE_NAMES: &[AnsibleName] = &[
     ("ansible-pull", "pull", |found| FromArgMatches::from_arg_matches(found).map(Verb::Pull)),
     ("ansible-vault", "vault", |found| FromArgMatches::from_arg_matches(found).map(Verb::Vault)),
 ];
-
-pub(crate) use signals::is_signal;
 
 /// Runs a command line and returns the exit code.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use super::signals::{Signal, Signals};
 use crate::error::{Error, Result};
+use crate::signals::{Signal, Signals};
 
 /// Beginning of the names of directories.
 const PREFIX: &str = "windlass-vault-";

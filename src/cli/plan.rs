@@ -14,11 +14,11 @@ use super::playbook::{self, Selection};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result};
 use crate::journal::{FileRead, Inputs as Sources, new_salt};
-use crate::output::{Color, Outputs, Printer, Secrets};
+use crate::output::{Outputs, Printer, Secrets};
 use crate::planned::{
     self, Collected, Collector, Document, ExtraVars, Layout, Request, SCHEMA, VERSION, carriable, fingerprints,
 };
-use crate::settings::{Config, Settings};
+use crate::settings::{Color, Config, Settings};
 use crate::strategy::PlaybookRun;
 
 /// Exit code of `--detailed-exitcode` for changes. Terraform's 2 is Ansible's code for failed hosts.

@@ -11,14 +11,14 @@ use super::journal::{self, JournalOptions};
 use super::options::{Inputs, TaskOptions};
 use super::session::{Session, block_on};
 use super::shards;
-use super::signals::until_signal;
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::{Color, Event, EventsTo, Output, Outputs};
+use crate::output::{Event, Output, Outputs};
 use crate::plan::TagFilter;
 use crate::planned::{ExtraVars, Request};
 use crate::playbook::{Item, Play};
-use crate::settings::{Config, Settings, Show};
+use crate::settings::{Color, Config, EventsTo, Settings, Show};
 use crate::shards::{Shards, ToLead};
+use crate::signals::until_signal;
 use crate::strategy::PlaybookRun;
 
 /// Tasks, hosts and connections of a run, for every subcommand that runs playbooks.
@@ -257,7 +257,7 @@ impl Selection {
 pub(super) fn find_playbooks(playbooks: &mut [PathBuf], settings: &mut Settings) -> Result<()> {
     for playbook in playbooks.iter_mut() {
         let name = playbook.display().to_string();
-        if let Some(path) = crate::playbook::collection_playbook(&name, &settings.code.collections_path) {
+        if let Some(path) = crate::loader::collection_playbook(&name, &settings.code.collections_path) {
             *playbook = crate::paths::absolute(&path);
         }
         if !playbook.exists() {

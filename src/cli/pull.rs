@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use crate::error::{Error, Result};
-use crate::output::{Color, Printer};
-use crate::settings::{Config, Settings, expand_home};
+use crate::output::Printer;
+use crate::settings::{Color, Config, Settings, expand_home};
 
 /// Fetch a repository and run its playbook on this machine
 #[derive(Debug, Args)]

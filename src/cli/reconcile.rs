@@ -10,16 +10,16 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, Command};
 
 use super::session::{self, block_on};
-use super::signals::until_signal;
 use crate::error::{Error, Result};
 use crate::http::Http;
 use crate::journal::State;
-use crate::output::{Color, Printer, table};
+use crate::output::{Printer, table};
 use crate::planned::Document;
 use crate::reconcile::{
     Decision, Drift, Finding, Health, Memory, Now, Policy, Repair, Store, decide, machines, metrics,
 };
-use crate::settings::{Config, Settings};
+use crate::settings::{Color, Config, Settings};
+use crate::signals::until_signal;
 
 /// Maximum size of a captured output, in bytes.
 const OUTPUT: u64 = 128 << 20;

@@ -12,9 +12,9 @@ use clap::{Args, Subcommand};
 use super::session;
 use crate::error::{Error, Result};
 use crate::journal::{Journal, Ledger, Pending, RunFile, State, read_file, read_header};
-use crate::output::{Color, Printer, table};
+use crate::output::{Printer, table};
 use crate::report::{Kind, to_second};
-use crate::settings::{Config, Settings};
+use crate::settings::{Color, Config, Settings};
 
 /// List recorded runs; show, compare, repeat and remove them
 #[derive(Debug, Args)]

@@ -207,5 +207,5 @@ fn secret(label: &str, source: &str, prompt: Prompt, earlier: &Secrets) -> std::
 
 fn warn(sentence: &str) {
     let printer = crate::output::Printer::plain(crate::output::Secrets::default());
-    printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
+    printer.error_line(&format!("[WARNING]: {sentence}"), crate::settings::Color::Plain);
 }

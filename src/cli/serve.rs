@@ -13,13 +13,13 @@ use windlass_vault::Secrets as VaultSecrets;
 
 use super::fleet;
 use super::session::{self, block_on};
-use super::signals::until_signal;
 use crate::error::{Error, Result};
 use crate::journal::State;
-use crate::output::{Color, Secrets};
+use crate::output::Secrets;
 use crate::playbook::Files;
 use crate::serve::{Cluster, Pages, Role, Scope, Setup};
-use crate::settings::{Config, Settings};
+use crate::settings::{Color, Config, Settings};
+use crate::signals::until_signal;
 
 /// Show runs, hosts and inventories in a browser on this machine, and start playbooks from forms
 ///

@@ -13,18 +13,21 @@ use windlass_template::{Engine, Variable};
 use windlass_yaml::Mapping;
 
 use super::options::Inputs;
-use super::signals::{self, Signal, Signals};
-use crate::connection::host_keys::AtTerminal;
 use crate::error::{Error, Result};
 use crate::executor::{Heartbeat, Limits, Lock, Pool, raw_is_under_way};
 use crate::foreign::{Modules, ModulesOptions, Print, PythonPlugins};
 use crate::journal::State;
-use crate::output::{Color, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, tell_details};
-use crate::playbook::{Files, Loader};
-use crate::settings::{BaseSettings, FactCaching, Settings};
+use crate::loader::Loader;
+use crate::outcome::Kept;
+use crate::output::{
+    AtTerminal, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, tell_details,
+};
+use crate::playbook::Files;
+use crate::settings::{Color, FactCaching, Settings};
 use crate::shards::Shards;
-use crate::strategy::{Kept, PlaybookRun, Reload, Shared};
-use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World, secrecy};
+use crate::signals::{self, Signal, Signals};
+use crate::strategy::{PlaybookRun, Reload, Shared};
+use crate::vars::{BaseSettings, FactCache, FindPython, InventoryExpressions, Run, World, secrecy};
 
 /// Time for hosts to close their connections after a signal.
 const CLOSING: Duration = Duration::from_secs(10);

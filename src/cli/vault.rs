@@ -15,9 +15,9 @@ use zeroize::Zeroizing;
 use super::options::VaultOptions;
 use super::plaintext::{self, Edited};
 use super::secrets::{self, Prompt, ask_twice};
-use super::signals::Signal;
 use crate::error::{Error, Result};
 use crate::settings::{Config, Settings};
+use crate::signals::Signal;
 
 /// Encrypt and decrypt files and values
 #[derive(Debug, Args)]
@@ -535,5 +535,5 @@ fn note(text: &str) {
 }
 
 fn note_always(text: &str) {
-    crate::output::Printer::plain(crate::output::Secrets::default()).error_line(text, crate::output::Color::Plain);
+    crate::output::Printer::plain(crate::output::Secrets::default()).error_line(text, crate::settings::Color::Plain);
 }

@@ -3,7 +3,6 @@
 
 mod duplex;
 mod exec;
-pub mod host_keys;
 mod local;
 pub(crate) mod open_files;
 pub mod relay;

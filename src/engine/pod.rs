@@ -256,7 +256,7 @@ impl Store {
         for file in self.state().runs().into_iter().rev().filter(|file| !file.is_empty()) {
             let journal = read_file(&file.path)?;
             match &journal.end {
-                Some(end) if !crate::cli::is_signal(end.code) => return Ok(Former::Ended(end.code)),
+                Some(end) if !crate::signals::is_signal(end.code) => return Ok(Former::Ended(end.code)),
                 _ if has_begun(&journal) => return Ok(Former::Begun(file.run)),
                 _ => {}
             }

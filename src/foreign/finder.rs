@@ -124,7 +124,7 @@ impl Modules {
         }
         for file in plugins::python_files(&folder.join("action_plugins")) {
             let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            if crate::action::is_known(name) {
+            if crate::builtin::is_known(name) {
                 self.files.warn(format!("{} has no effect: `{name}` is built in", file.display()));
             }
         }
@@ -231,14 +231,14 @@ impl Modules {
             .chain(&self.options.library)
             .chain(&self.options.actions)
             .flat_map(|folder| self.listings.names(folder));
-        own.chain(crate::action::names().map(str::to_owned)).collect()
+        own.chain(crate::builtin::names().map(str::to_owned)).collect()
     }
 
     /// Suggests the module, or word of `other`, closest to a misspelt name.
     pub fn suggestion(&self, name: &str, other: impl IntoIterator<Item = &'static str>) -> Option<String> {
         if let Some((collection, short)) = name.rsplit_once('.') {
             // The collection is right, so only the last part may differ.
-            let specs = crate::action::specs().filter(|spec| spec.collection == collection);
+            let specs = crate::builtin::specs().filter(|spec| spec.collection == collection);
             let full: Vec<String> = specs.map(|spec| format!("{collection}.{}", spec.name)).collect();
             return nearest(name, (short.chars().count() / 3).max(1), full.iter().map(String::as_str));
         }

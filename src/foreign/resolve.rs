@@ -37,10 +37,10 @@ impl Modules {
                 file.display()
             )));
         }
-        if crate::action::is_engine(name) {
+        if crate::builtin::is_engine(name) {
             return Resolution::Native;
         }
-        let in_builtin = |short: &str| match crate::action::is_known(short) {
+        let in_builtin = |short: &str| match crate::builtin::is_known(short) {
             true => Some(Resolution::Native),
             false => self.core_module(short),
         };
@@ -48,7 +48,7 @@ impl Modules {
             return in_builtin(short).unwrap_or_else(|| self.moved("ansible.builtin", short));
         }
         if short_name(name).contains('.') {
-            return match crate::action::is_known(name) {
+            return match crate::builtin::is_known(name) {
                 true => Resolution::Native,
                 false => self.qualified(name),
             };

@@ -1,10 +1,9 @@
-//! Durations of an earlier run, from which the remaining time of a similar one is estimated.
+//! Reads the times of an earlier run, from which the remaining time of a similar one is estimated.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
-use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -12,22 +11,13 @@ use super::inputs::Inputs;
 use super::reader::read_header;
 use super::record::{At, End, Header};
 use super::state::{State, project};
+use crate::output::Forecast;
 
 /// Maximum length of a line and of a journal that is read, in bytes.
 const LINE: u64 = 8 << 20;
 const FILE: u64 = 256 << 20;
 /// Maximum number of journals to look at.
 const RUNS: usize = 20;
-
-/// Times of an earlier run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Forecast {
-    /// Duration in milliseconds.
-    total: u64,
-    /// Starts in milliseconds since the run's, by play, batch and task. A task that is included several times has
-    /// several starts.
-    starts: HashMap<(u32, u32, String), Vec<u64>>,
-}
 
 /// The choice of an earlier run: equal playbooks, inventory, hosts and tasks.
 #[derive(Debug, Clone)]
@@ -120,30 +110,14 @@ fn read(path: &Path) -> Option<Forecast> {
     if code != Some(0) || last < first {
         return None;
     }
-    let mut forecast = Forecast { total: last - first, starts: HashMap::new() };
-    for ((play, batch, task, _), start) in starts {
-        forecast.starts.entry((play, batch, task)).or_default().push(start - first);
-    }
-    forecast.starts.values_mut().for_each(|starts| starts.sort_unstable());
-    Some(forecast)
-}
-
-impl Forecast {
-    /// Duration of the whole run.
-    pub fn total(&self) -> Duration {
-        Duration::from_millis(self.total)
-    }
-
-    /// Time from a task's start to the end of the run. `times` is the number of times that the task has started before.
-    pub fn remaining(&self, place: &(u32, u32, String), times: usize) -> Option<Duration> {
-        let starts = self.starts.get(place)?;
-        let start = starts.get(times).or(starts.last())?;
-        Some(Duration::from_millis(self.total - start))
-    }
+    let starts = starts.into_iter().map(|((play, batch, task, _), start)| ((play, batch, task), start - first));
+    Some(Forecast::new(last - first, starts))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const HEADER: &str = "{\"t\":\"run\",\"version\":1,\"run\":\"r\"}\n";
@@ -189,7 +163,7 @@ mod tests {
             format!("{HEADER}{}{end}", done("a", "0", "h1", u64::MAX, u64::MAX)),
         ] {
             let forecast = written(&text);
-            assert!(forecast.is_none_or(|forecast| forecast.total == 0), "{text}");
+            assert!(forecast.is_none_or(|forecast| forecast.total().is_zero()), "{text}");
         }
     }
 }

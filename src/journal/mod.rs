@@ -36,7 +36,7 @@ mod retention;
 mod state;
 
 pub use follow::Follower;
-pub use forecast::{Alike, Forecast};
+pub use forecast::Alike;
 pub use inputs::Inputs;
 pub(crate) use inputs::new_salt;
 pub(crate) use inputs::shown_arguments;

@@ -17,10 +17,9 @@ use super::record::{At, Done, End, FileRead, ItemDone, PlayStart, Record, Sent, 
 use super::replay::{Replay, Restored, Step};
 use super::state::{RunFile, State, project};
 use crate::error::{Error, Result};
-use crate::outcome::TaskResult;
+use crate::outcome::{HostOutcome, TaskResult};
 use crate::output::Secrets;
 use crate::playbook::Files;
-use crate::strategy::HostOutcome;
 
 /// Maximum size of a result's texts in the journal, in bytes.
 const RESULT: usize = 1 << 20;
@@ -428,7 +427,7 @@ impl Recorder {
             ignored,
         };
         let withheld = |reason| (String::new(), Some(reason), status);
-        if crate::action::is_repeated_on_resume(action) || result.is_predicted() {
+        if crate::builtin::is_repeated_on_resume(action) || result.is_predicted() {
             return withheld(Withheld::Again);
         }
         if no_log || result.is_secret() {

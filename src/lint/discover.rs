@@ -181,7 +181,7 @@ fn kind_by_content(node: &Node) -> Kind {
     if maps().count() == items.len() && maps().any(|map| map.keys().filter_map(|key| key.as_str()).any(is_play)) {
         return Kind::Playbook;
     }
-    let is_task = |key: &str| key == "block" || (crate::action::is_known(key) && key != "user");
+    let is_task = |key: &str| key == "block" || (crate::builtin::is_known(key) && key != "user");
     let is_task_list = maps().count() == items.len()
         && maps().all(|map| {
             map.keys().filter_map(|key| key.as_str()).any(is_task)

@@ -7,8 +7,9 @@ use windlass_yaml::{Key, Mapping, Node, Span};
 
 use super::source::{Kind, SourceFile};
 use crate::foreign::{Modules, Resolution};
+use crate::loader::split_action;
 use crate::playbook::keyword::is_keyword;
-use crate::playbook::{On, arguments, short_name, split_action};
+use crate::playbook::{On, arguments, short_name};
 
 /// A play, a block or an import of a playbook.
 pub(super) struct Entry<'p> {

@@ -16,7 +16,7 @@ use super::names::Names;
 use super::outline::{At, Cursor};
 use super::scope::{LOOP_CONTROL, Scope, module_of};
 use super::text::Lines;
-use crate::action;
+use crate::builtin;
 use crate::lint::{Kind, likely_kind};
 use crate::playbook::On;
 use crate::playbook::keyword::{BOOLEANS, KEYWORDS, is_keyword};
@@ -173,12 +173,12 @@ impl Found {
     }
 
     fn modules(&mut self, names: &Names) {
-        for spec in action::specs() {
+        for spec in builtin::specs() {
             for name in spec.full_names().chain([spec.name.to_owned()]) {
                 self.add(name, CompletionItemKind::FUNCTION, spec.summary, None);
             }
         }
-        let own = names.modules.iter().filter(|name| !action::is_known(name));
+        let own = names.modules.iter().filter(|name| !builtin::is_known(name));
         self.names(own, CompletionItemKind::FUNCTION, "module of the project");
     }
 

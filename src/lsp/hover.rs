@@ -11,7 +11,7 @@ use super::names::Names;
 use super::outline::{At, Cursor};
 use super::scope::{LOOP_CONTROL, Scope};
 use super::text::Lines;
-use crate::action;
+use crate::builtin;
 use crate::lint::{Index, Kind, likely_kind};
 use crate::playbook::On;
 
@@ -76,7 +76,7 @@ fn of_structure(
     }
     let word = cursor.word();
     let keyword = || docs::keyword(word);
-    let module = || action::spec(word).map(docs::module);
+    let module = || builtin::spec(word).map(docs::module);
     let text = match Scope::of(kind, lines, cursor) {
         Scope::Options(spec, options) => {
             options.iter().find(|option| option.is_called(word)).map(|option| docs::option(spec, option))

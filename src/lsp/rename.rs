@@ -117,7 +117,7 @@ fn accept(symbol: Symbol<'_>, new: &str, index: &Index, names: &Names) -> Result
     let old = symbol.name();
     match symbol {
         Symbol::Variable(_) => {
-            if !crate::vars::is_identifier(new) {
+            if !crate::playbook::is_identifier(new) {
                 return Err(format!("`{new}` is not a variable name: those have letters, digits and underscores"));
             }
             if index.variables.contains_key(new)

@@ -4,7 +4,7 @@ use windlass_modules::{Opt, Spec};
 
 use super::outline::{Cursor, Step, entries};
 use super::text::Lines;
-use crate::action;
+use crate::builtin;
 use crate::lint::Kind;
 use crate::playbook::On;
 
@@ -101,7 +101,7 @@ impl<'t> Scope<'t> {
                 scope => scope,
             },
             Scope::Meta if key == "dependencies" => Scope::Roles,
-            Scope::Defaults => action::spec(key).map_or(Scope::Other, |spec| Scope::Options(spec, spec.options)),
+            Scope::Defaults => builtin::spec(key).map_or(Scope::Other, |spec| Scope::Options(spec, spec.options)),
             Scope::Options(spec, options) => {
                 let option = options.iter().find(|option| option.is_called(key));
                 option.map_or(Scope::Other, |option| Scope::Options(spec, option.options))
@@ -134,12 +134,12 @@ fn of_task<'t>(key: &'t str, on: On, neighbours: impl Fn() -> Vec<(&'t str, &'t 
 
 /// The module that a key of a task names. Keywords are none, although a module may have the same name.
 fn as_module(key: &str) -> Option<&'static Spec> {
-    action::spec(key).filter(|_| !crate::playbook::keyword::is_keyword(key, On::Task))
+    builtin::spec(key).filter(|_| !crate::playbook::keyword::is_keyword(key, On::Task))
 }
 
 /// The module of a task with these keys.
 pub(super) fn module_of(entries: &[(&str, &str)]) -> Option<&'static Spec> {
     let named = entries.iter().find(|(key, _)| matches!(*key, "action" | "local_action"));
     let word = named.and_then(|(_, value)| value.split_whitespace().next());
-    word.and_then(action::spec).or_else(|| entries.iter().find_map(|(key, _)| as_module(key)))
+    word.and_then(builtin::spec).or_else(|| entries.iter().find_map(|(key, _)| as_module(key)))
 }

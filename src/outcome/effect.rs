@@ -8,8 +8,8 @@ use serde_json::{Map, Value as Json};
 use windlass_template::{Origin, Value};
 use windlass_yaml::Mapping;
 
+use super::HostFacts;
 use crate::connection::Kind;
-use crate::vars::HostFacts;
 
 /// A change of the run that a task makes in addition to its registered result.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use minijinja::value::ValueKind;
 use windlass_protocol::INTERRUPTED;
 use windlass_template::Value;
 
-use crate::vars::{FactNames, HostFacts};
+use super::{FactNames, HostFacts};
 
 /// Keys with which Ansible's own actions change a run. In the result of a module they have no effect.
 const OF_ACTIONS: &[&str] = &["add_host", "add_group", "ansible_included_var_files", "ansible_stats", "parent_groups"];

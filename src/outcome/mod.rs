@@ -6,7 +6,10 @@
 
 mod custom_stats;
 mod effect;
+mod host_facts;
+mod host_outcome;
 mod host_result;
+pub(crate) mod kept;
 mod lines;
 mod result;
 mod size;
@@ -14,8 +17,13 @@ mod spill;
 
 pub use custom_stats::CustomStats;
 pub use effect::{Effect, IncludedVars, InventoryChange, NewGroup, NewHost, SetFacts, StatsUpdate};
+pub use host_facts::{FactNames, HostFacts};
+pub(crate) use host_facts::{GATHERED, is_gathered_name, is_protected};
+pub use host_outcome::HostOutcome;
 pub use host_result::HostResult;
-pub use result::{TaskResult, Unknown};
+pub use kept::Kept;
+pub(crate) use result::truth;
+pub use result::{Arguments, TaskResult, Unknown};
 pub use size::Size;
 pub(crate) use size::{VALUE, size, size_of_json};
 pub use spill::SpillFile;

@@ -11,7 +11,17 @@ use super::lines::Lines;
 use super::size::{Size, VALUE, size};
 use super::spill::{SpillFile, Spilled};
 use super::{Effect, HostResult};
-use crate::action::Arguments;
+
+/// Rendered arguments of an action.
+pub type Arguments = IndexMap<Arc<str>, Value>;
+
+/// Converts a value for a boolean keyword.
+pub(crate) fn truth(value: &Value) -> bool {
+    match value.as_str() {
+        Some(text) => matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "y" | "t"),
+        None => value.is_true(),
+    }
+}
 
 /// A task's result: Ansible's keys in the order they were set.
 #[derive(Debug, Clone, Default)]
@@ -281,7 +291,7 @@ impl TaskResult {
 
     /// Whether a key is present and true.
     pub fn is(&self, key: &str) -> bool {
-        self.get(key).is_some_and(crate::vars::truth)
+        self.get(key).is_some_and(truth)
     }
 
     /// Whether the task changed something.

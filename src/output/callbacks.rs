@@ -7,7 +7,7 @@ use super::Output;
 use super::default::{DefaultOutput, Dialect};
 use super::document::Document;
 use super::durations::Durations;
-use super::event_lines::{EventLines, EventsTo};
+use super::event_lines::EventLines;
 use super::failures::Failures;
 use super::json_lines::JsonLines;
 use super::junit::Junit;
@@ -25,7 +25,8 @@ use super::tree::Tree;
 use crate::error::{Error, Result};
 use crate::foreign::PythonPlugins;
 use crate::playbook::Task;
-use crate::settings::{Config, Progress, Settings};
+use crate::settings::callbacks as options;
+use crate::settings::{CallbackOption, Config, EventsTo, Progress, Settings};
 
 /// Role of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,23 +35,6 @@ pub enum Role {
     Stdout,
     /// Runs in addition to it (`callbacks_enabled`).
     Beside,
-}
-
-/// A setting of a callback.
-#[derive(Debug)]
-pub struct CallbackOption {
-    /// Its name.
-    pub name: &'static str,
-    /// `bool`, `int`, `path` or `str`.
-    pub kind: &'static str,
-    /// Default value as text.
-    pub default: Option<&'static str>,
-    /// Environment variables that set it.
-    pub env: &'static [&'static str],
-    /// Sections and keys of ansible.cfg that set it.
-    pub ini: &'static [(&'static str, &'static str)],
-    /// Description.
-    pub doc: &'static str,
 }
 
 /// A callback.
@@ -80,100 +64,6 @@ impl Callback {
     }
 }
 
-const fn flag(
-    name: &'static str,
-    env: &'static [&'static str],
-    ini: &'static [(&'static str, &'static str)],
-    default: &'static str,
-    doc: &'static str,
-) -> CallbackOption {
-    CallbackOption { name, kind: "bool", default: Some(default), env, ini, doc }
-}
-
-/// Options shared by callbacks that derive from the default one.
-const DEFAULT_OPTIONS: &[CallbackOption] = &[
-    flag(
-        "display_skipped_hosts",
-        &["ANSIBLE_DISPLAY_SKIPPED_HOSTS"],
-        &[("defaults", "display_skipped_hosts")],
-        "true",
-        "Show hosts on which a task is skipped.",
-    ),
-    flag(
-        "display_ok_hosts",
-        &["ANSIBLE_DISPLAY_OK_HOSTS"],
-        &[("defaults", "display_ok_hosts")],
-        "true",
-        "Show hosts on which a task changed nothing.",
-    ),
-    flag(
-        "display_failed_stderr",
-        &["ANSIBLE_DISPLAY_FAILED_STDERR"],
-        &[("defaults", "display_failed_stderr")],
-        "false",
-        "Print failures on standard error.",
-    ),
-    flag(
-        "show_per_host_start",
-        &["ANSIBLE_SHOW_PER_HOST_START"],
-        &[("defaults", "show_per_host_start")],
-        "false",
-        "Report when a task starts on a host.",
-    ),
-    flag(
-        "check_mode_markers",
-        &["ANSIBLE_CHECK_MODE_MARKERS"],
-        &[("defaults", "check_mode_markers")],
-        "false",
-        "Mark plays and tasks in check mode, and print a banner at the start and end of a dry run.",
-    ),
-    flag(
-        "show_task_path_on_failure",
-        &["ANSIBLE_SHOW_TASK_PATH_ON_FAILURE"],
-        &[("defaults", "show_task_path_on_failure")],
-        "false",
-        "Show the file and line of failed tasks.",
-    ),
-];
-
-const SHOW_CUSTOM_STATS: &[CallbackOption] = &[flag(
-    "show_custom_stats",
-    &["ANSIBLE_SHOW_CUSTOM_STATS"],
-    &[("defaults", "show_custom_stats")],
-    "false",
-    "Show statistics of set_stats after the recap.",
-)];
-
-const RESULT_FORMAT: &[CallbackOption] = &[
-    CallbackOption {
-        name: "result_format",
-        kind: "str",
-        default: Some("json"),
-        env: &["ANSIBLE_CALLBACK_RESULT_FORMAT"],
-        ini: &[("defaults", "callback_result_format")],
-        doc: "Format of results: json or yaml.",
-    },
-    CallbackOption {
-        name: "pretty_results",
-        kind: "bool",
-        default: None,
-        env: &["ANSIBLE_CALLBACK_FORMAT_PRETTY"],
-        ini: &[("defaults", "callback_format_pretty")],
-        doc: "Print results over several lines, and YAML in a readable rather than exact form.",
-    },
-];
-
-const fn json_indent(default: &'static str) -> CallbackOption {
-    CallbackOption {
-        name: "json_indent",
-        kind: "int",
-        default: Some(default),
-        env: &["ANSIBLE_JSON_INDENT"],
-        ini: &[("defaults", "json_indent")],
-        doc: "Number of blanks per level; 0 prints one line.",
-    }
-}
-
 /// All callbacks.
 pub const CALLBACKS: &[Callback] = &[
     Callback {
@@ -181,7 +71,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.posix",
         role: Role::Stdout,
         summary: "The default, with the output of commands unescaped",
-        options: &[DEFAULT_OPTIONS, SHOW_CUSTOM_STATS, RESULT_FORMAT],
+        options: &[options::DEFAULT, options::SHOW_CUSTOM_STATS, options::RESULT_FORMAT],
         make: |setup| Ok(Box::new(DefaultOutput::new(setup, Dialect::Debug)?)),
     },
     Callback {
@@ -189,7 +79,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.builtin",
         role: Role::Stdout,
         summary: "The output of ansible-playbook",
-        options: &[DEFAULT_OPTIONS, SHOW_CUSTOM_STATS, RESULT_FORMAT],
+        options: &[options::DEFAULT, options::SHOW_CUSTOM_STATS, options::RESULT_FORMAT],
         make: |setup| Ok(Box::new(DefaultOutput::new(setup, Dialect::Standard)?)),
     },
     Callback {
@@ -197,7 +87,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.posix",
         role: Role::Stdout,
         summary: "One JSON document at the end",
-        options: &[SHOW_CUSTOM_STATS, &[json_indent("4")]],
+        options: &[options::SHOW_CUSTOM_STATS, options::JSON],
         make: |setup| Ok(Box::new(Document::new(setup)?)),
     },
     Callback {
@@ -205,7 +95,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.posix",
         role: Role::Stdout,
         summary: "One line of JSON for each event",
-        options: &[SHOW_CUSTOM_STATS, &[json_indent("0")]],
+        options: &[options::SHOW_CUSTOM_STATS, options::JSONL],
         make: |setup| Ok(Box::new(JsonLines::new(setup)?)),
     },
     Callback {
@@ -213,7 +103,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.builtin",
         role: Role::Beside,
         summary: "A JUnit file of all tasks",
-        options: &[super::junit::OPTIONS],
+        options: &[options::JUNIT],
         make: |setup| Ok(Box::new(Junit::new(setup)?)),
     },
     Callback {
@@ -221,7 +111,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.builtin",
         role: Role::Stdout,
         summary: "The output of ansible: only results",
-        options: &[RESULT_FORMAT],
+        options: &[options::RESULT_FORMAT],
         make: |setup| Ok(Box::new(MinimalOutput::new(setup)?)),
     },
     Callback {
@@ -245,7 +135,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.posix",
         role: Role::Beside,
         summary: "Duration of each role",
-        options: &[super::profile::ROLES_OPTIONS],
+        options: &[options::PROFILE_ROLES],
         make: |setup| Ok(Box::new(ProfileRoles::new(setup))),
     },
     Callback {
@@ -253,7 +143,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.posix",
         role: Role::Beside,
         summary: "Duration of each task",
-        options: &[super::profile::TASKS_OPTIONS],
+        options: &[options::PROFILE_TASKS],
         make: |setup| Ok(Box::new(ProfileTasks::new(setup)?)),
     },
     Callback {
@@ -269,7 +159,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "ansible.builtin",
         role: Role::Beside,
         summary: "The last result of each host, in a file with its name",
-        options: &[super::tree::OPTIONS],
+        options: &[options::TREE],
         make: |setup| Ok(Box::new(Tree::new(setup))),
     },
     Callback {
@@ -277,7 +167,7 @@ pub const CALLBACKS: &[Callback] = &[
         collection: "community.general",
         role: Role::Stdout,
         summary: "The default, with results in YAML",
-        options: &[DEFAULT_OPTIONS, SHOW_CUSTOM_STATS],
+        options: &[options::DEFAULT, options::SHOW_CUSTOM_STATS],
         make: |setup| Ok(Box::new(DefaultOutput::new(setup, Dialect::Yaml)?)),
     },
 ];
@@ -497,5 +387,11 @@ mod tests {
         assert!(find_callback("ansible.builtin.yaml").is_none());
         let names: Vec<_> = CALLBACKS.iter().map(|callback| callback.name).collect();
         assert!(names.is_sorted(), "ansible-doc --list shows them in this order");
+    }
+    #[test]
+    fn settings_of_callbacks_are_known_to_ansible_cfg() {
+        let keys: Vec<_> = options::keys().collect();
+        let used = CALLBACKS.iter().flat_map(Callback::all_options).flat_map(|option| option.ini);
+        assert!(used.into_iter().all(|key| keys.contains(key)));
     }
 }

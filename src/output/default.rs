@@ -9,7 +9,6 @@ use super::event::path_of;
 use super::footer::Stream;
 use super::json::spaced_json;
 use super::masked::{Masked, Shown};
-use super::palette::Color;
 use super::printable::printable;
 use super::printer::{Printer, banner};
 use super::shown::{Format, always_shown, clean_debug, omit_lines};
@@ -17,7 +16,7 @@ use super::{Event, JobState, Output, Recap, ResultEvent, Stats, Status};
 use crate::error::Result;
 use crate::outcome::CustomStats;
 use crate::playbook::Task;
-use crate::settings::Show;
+use crate::settings::{Color, Show};
 
 /// Format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use windlass_template::unified_diff;
 
-use super::palette::Color;
 use super::shown::Format;
+use crate::settings::Color;
 
 /// Diffs of a result as text; empty if it has none.
 pub(super) fn shown(diff: &Value, format: &Format) -> String {

@@ -7,10 +7,10 @@ use super::callbacks::{Ids, Setup};
 use super::event::path_of;
 use super::json::indented_json;
 use super::masked::Masked;
-use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output, Recap, ResultEvent, Shown, Status};
 use crate::error::Result;
+use crate::settings::Color;
 
 /// Keys that are internal or already expressed by the status.
 const HIDDEN: &[&str] = &["_ansible_facts_cacheable", "failed", "skipped"];

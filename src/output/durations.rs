@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::footer::duration;
 use super::masked::Masked;
-use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
+use crate::settings::Color;
 
 /// Shortest play to list, and maximum number of plays.
 const SHORTEST: Duration = Duration::from_secs(1);

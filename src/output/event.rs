@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use super::forecast::Forecast;
 use crate::executor::Cost;
-use crate::journal::Forecast;
 use crate::outcome::{CustomStats, TaskResult};
 use crate::playbook::Task;
 
@@ -312,7 +312,7 @@ pub(super) fn path_of(task: &Task) -> Option<String> {
 
 /// Arguments of a task as written: `name=value, name=value`. `target` is the rendered path of its change, if known.
 pub(super) fn arguments_of(task: &Task, target: Option<&str>) -> String {
-    let name = target.and_then(|_| crate::action::target(task.short_action(), |name| task.args.contains_key(name)));
+    let name = target.and_then(|_| crate::builtin::target(task.short_action(), |name| task.args.contains_key(name)));
     let shown = task.args.iter().map(|(key, node)| match target.filter(|_| key.as_str() == name) {
         Some(path) => format!("{}={path}", key.to_text()),
         None => format!("{}={}", key.to_text(), windlass_yaml::python_str(node)),

@@ -15,28 +15,12 @@ use super::masked::{Masked, Shown};
 use super::printer::written;
 use super::{Event, JobState, Output, ResultEvent, Status};
 use crate::error::{Error, Result};
+use crate::settings::EventsTo;
 
 /// Version of the format.
 pub const EVENTS_VERSION: u32 = 1;
 
-/// Destination of events.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EventsTo {
-    /// A file, which is replaced.
-    File(PathBuf),
-    /// A descriptor that the program inherited.
-    Descriptor(u32),
-}
-
 impl EventsTo {
-    /// A number is a descriptor; everything else, also `./3`, is a file.
-    pub fn of(text: &str) -> EventsTo {
-        match text.parse() {
-            Ok(number) if text.bytes().all(|byte| byte.is_ascii_digit()) => EventsTo::Descriptor(number),
-            _ => EventsTo::File(PathBuf::from(text)),
-        }
-    }
-
     /// Opens the destination. `None` if nobody reads it any more.
     fn open(&self) -> Result<Option<Box<dyn Write + Send>>> {
         let (path, options) = match self {

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::event::path_of;
 use super::masked::{Masked, Shown};
-use super::palette::Color;
 use super::printable::clipped;
 use super::printer::Printer;
 use super::{Event, Output, ResultEvent, Status};
 use crate::playbook::Task;
+use crate::settings::Color;
 
 /// Maximum number of failures to list.
 const LISTED: usize = 50;

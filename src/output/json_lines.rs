@@ -10,10 +10,10 @@ use super::document::{about, end, in_ascii, now, statistics, value_of};
 use super::event::path_of;
 use super::json::dense_json;
 use super::masked::{Masked, Shown};
-use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output, ResultEvent, Status};
 use crate::error::Result;
+use crate::settings::Color;
 
 /// Prints the events of a run.
 pub(super) struct JsonLines {

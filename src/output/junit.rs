@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use indexmap::IndexMap;
 
-use super::callbacks::{CallbackOption, Setup};
+use super::callbacks::Setup;
 use super::event::path_of;
 use super::junit_xml::{Outcome, TestCase, xml};
 use super::masked::Masked;
@@ -13,58 +13,6 @@ use super::printer::written;
 use super::shown::Format;
 use super::{Event, Output, Status};
 use crate::error::{Error, Result};
-
-const fn option(
-    name: &'static str,
-    kind: &'static str,
-    default: Option<&'static str>,
-    env: &'static [&'static str],
-    doc: &'static str,
-) -> CallbackOption {
-    CallbackOption { name, kind, default, env, ini: &[], doc }
-}
-
-pub(super) const OPTIONS: &[CallbackOption] = &[
-    option("output_dir", "path", Some("~/.ansible.log"), &["JUNIT_OUTPUT_DIR"], "Directory of the files."),
-    option("task_class", "bool", Some("false"), &["JUNIT_TASK_CLASS"], "Use one class for each task file."),
-    option(
-        "task_relative_path",
-        "path",
-        None,
-        &["JUNIT_TASK_RELATIVE_PATH"],
-        "Directory that paths of tasks are relative to.",
-    ),
-    option(
-        "replace_out_of_tree_path",
-        "path",
-        None,
-        &["JUNIT_REPLACE_OUT_OF_TREE_PATH"],
-        "Replacement for the directory of tasks outside of task_relative_path.",
-    ),
-    option("fail_on_change", "bool", Some("false"), &["JUNIT_FAIL_ON_CHANGE"], "Report changed tasks as failed."),
-    option("fail_on_ignore", "bool", Some("false"), &["JUNIT_FAIL_ON_IGNORE"], "Report ignored failures as failures."),
-    option(
-        "include_setup_tasks_in_report",
-        "bool",
-        Some("true"),
-        &["JUNIT_INCLUDE_SETUP_TASKS_IN_REPORT"],
-        "Include tasks that gather facts.",
-    ),
-    option(
-        "hide_task_arguments",
-        "bool",
-        Some("false"),
-        &["JUNIT_HIDE_TASK_ARGUMENTS"],
-        "Omit arguments from task names.",
-    ),
-    option(
-        "test_case_prefix",
-        "str",
-        Some(""),
-        &["JUNIT_TEST_CASE_PREFIX"],
-        "Include only tasks whose names start with this text, and failed tasks.",
-    ),
-];
 
 /// Collects results, and writes the file at the end of the playbook.
 pub(super) struct Junit {

@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::callbacks::Setup;
 use super::footer::Stream;
 use super::masked::{Masked, Shown};
-use super::palette::Color;
 use super::printer::Printer;
 use super::shown::{Format, clean_debug};
 use super::{Event, Output, ResultEvent, Status};
 use crate::error::Result;
+use crate::settings::Color;
 
 /// Prints only results.
 pub(super) struct MinimalOutput {

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::callbacks::Setup;
 use super::masked::{Masked, Shown};
 use super::minimal::{code, is_command, word};
-use super::palette::Color;
 use super::printer::Printer;
 use super::shown::Format;
 use super::{Event, Output, ResultEvent, Status};
+use crate::settings::Color;
 
 /// Prints one line per result.
 pub(super) struct OneLineOutput {

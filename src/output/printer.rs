@@ -13,9 +13,9 @@ use unicode_width::UnicodeWidthChar;
 
 use super::footer::{self, Stream};
 use super::log::Log;
-use super::palette::{Color, Palette, code_of_host};
 use super::printable::printable;
 use super::secrets::Secrets;
+use crate::settings::{Color, Palette};
 
 /// Number of messages remembered. Hosts choose messages, so there may be any number of them.
 const REMEMBERED: usize = 1 << 16;
@@ -288,4 +288,24 @@ fn show(stream: Stream, text: &str) {
         Stream::Stderr => "standard error",
     };
     written(name, footer::write(stream, text));
+}
+
+/// Terminal codes for names of hosts. Red stays for failures.
+const HOSTS: [&str; 6] = ["0;36", "0;35", "0;33", "0;32", "1;34", "1;36"];
+
+/// Terminal code for the name of a host, the same in every run. Consecutive numbers differ.
+fn code_of_host(name: &str) -> &'static str {
+    let hash = name.bytes().fold(0usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    HOSTS[hash % HOSTS.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_hosts_have_different_colours() {
+        let names: Vec<String> = (1..40).map(|number| format!("node{number}")).collect();
+        assert!(names.windows(2).all(|pair| code_of_host(&pair[0]) != code_of_host(&pair[1])));
+    }
 }

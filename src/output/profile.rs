@@ -4,49 +4,13 @@ use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 
-use super::callbacks::{CallbackOption, Setup};
+use super::callbacks::Setup;
 use super::event::path_of;
 use super::masked::Masked;
-use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
 use crate::error::{Error, Result};
-
-pub(super) const TASKS_OPTIONS: &[CallbackOption] = &[
-    CallbackOption {
-        name: "output_limit",
-        kind: "str",
-        default: Some("20"),
-        env: &["PROFILE_TASKS_TASK_OUTPUT_LIMIT"],
-        ini: &[("callback_profile_tasks", "task_output_limit")],
-        doc: "Number of tasks in the summary, or `all`.",
-    },
-    CallbackOption {
-        name: "sort_order",
-        kind: "str",
-        default: Some("descending"),
-        env: &["PROFILE_TASKS_SORT_ORDER"],
-        ini: &[("callback_profile_tasks", "sort_order")],
-        doc: "Order of the summary: descending, ascending or none.",
-    },
-    CallbackOption {
-        name: "summary_only",
-        kind: "bool",
-        default: Some("false"),
-        env: &["PROFILE_TASKS_SUMMARY_ONLY"],
-        ini: &[("callback_profile_tasks", "summary_only")],
-        doc: "Show only the summary.",
-    },
-];
-
-pub(super) const ROLES_OPTIONS: &[CallbackOption] = &[CallbackOption {
-    name: "summary_only",
-    kind: "bool",
-    default: Some("false"),
-    env: &["PROFILE_ROLES_SUMMARY_ONLY"],
-    ini: &[("callback_profile_roles", "summary_only")],
-    doc: "Show only the summary.",
-}];
+use crate::settings::Color;
 
 /// Measures the time since the start, and since the last line.
 struct Clock {

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use super::footer::{self, Follow, Progress};
 use super::masked::Masked;
-use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
-use crate::settings::{Progress as Shown, Settings};
+use crate::settings::{Color, Progress as Shown, Settings};
 
 /// Interval at which the silence of a run is measured.
 const WATCH: Duration = Duration::from_secs(1);

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use super::callbacks::Setup;
 use super::masked::Masked;
-use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
+use crate::settings::Color;
 
 /// Prints the duration at the end.
 pub(super) struct Timer {

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use indexmap::IndexMap;
 
 use super::masked::Masked;
-use super::palette::Color;
 use super::printer::Printer;
 use super::python::Costs;
 use super::{Event, Output, Spending};
 use crate::error::Result;
 use crate::executor::Cost;
 use crate::foreign::PythonPlugins;
+use crate::settings::Color;
 
 const HEADINGS: [&str; 10] =
     ["connect", "template", "wire", "module", "wait", "trips", "sent", "received", "total", "task"];

@@ -2,20 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::callbacks::{CallbackOption, Setup};
+use super::callbacks::Setup;
 use super::masked::Masked;
 use super::printer::written;
 use super::shown::Format;
 use super::{Event, Output, Status};
-
-pub(super) const OPTIONS: &[CallbackOption] = &[CallbackOption {
-    name: "directory",
-    kind: "path",
-    default: Some("~/.ansible/tree"),
-    env: &["ANSIBLE_CALLBACK_TREE_DIR"],
-    ini: &[("callback_tree", "directory")],
-    doc: "Directory of the files.",
-}];
 
 /// Writes the files.
 pub(super) struct Tree {

@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::document::{Attribute, Difference, Document, Part, Planned, Status};
-use crate::output::{Color, Printer, clipped};
+use crate::output::{Printer, clipped};
+use crate::settings::Color;
 
 /// Number of lines of a difference before the rest is folded.
 const LINES: usize = 20;

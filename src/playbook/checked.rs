@@ -4,7 +4,6 @@ use windlass_yaml::{Mapping, Node};
 
 use super::keyword::{Keywords, On};
 use super::model::{FrameKind, Task};
-use super::task::is_variable_name;
 use crate::error::{Error, Result, did_you_mean};
 
 /// Keywords whose value is a text.
@@ -33,6 +32,21 @@ const OF_LOOP_CONTROL: &[&str] =
 /// Keys allowed in an entry of `vars_prompt`.
 const OF_PROMPTS: &[&str] =
     &["name", "prompt", "default", "private", "confirm", "encrypt", "salt_size", "salt", "unsafe"];
+
+/// Whether a text has the form of a variable's name: letters, digits and underscores, and no digit first.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Words that cannot name a variable, because expressions give them another meaning.
+const RESERVED: &[&str] = &["False", "None", "True", "false", "none", "not", "true"];
+
+/// Whether a text is a valid name of a variable.
+pub(crate) fn is_variable_name(text: &str) -> bool {
+    is_identifier(text) && !RESERVED.contains(&text)
+}
 
 /// Fails for values that no variable can make valid.
 pub(super) fn check(keywords: &Keywords, on: On) -> Result<()> {
@@ -76,7 +90,7 @@ fn play(keywords: &Keywords) -> Result<()> {
 }
 
 /// Checks the `hosts` of a play: a text, or a list of texts.
-pub(super) fn hosts(node: &Node) -> Result<()> {
+pub(crate) fn hosts(node: &Node) -> Result<()> {
     let items = match node.as_list() {
         Some(items) => items,
         None => std::slice::from_ref(node),
@@ -101,7 +115,7 @@ pub(super) fn hosts(node: &Node) -> Result<()> {
 }
 
 /// Fails if the tasks, handlers or roles of a play are not lists.
-pub(super) fn sections(keywords: &Keywords) -> Result<()> {
+pub(crate) fn sections(keywords: &Keywords) -> Result<()> {
     let malformed = |name| keywords.get(name).filter(|node: &&Node| node.as_list().is_none());
     for name in ["tasks", "pre_tasks", "post_tasks", "handlers"] {
         let Some(node) = malformed(name).filter(|node| !node.is_null()) else { continue };

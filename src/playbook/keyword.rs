@@ -170,7 +170,7 @@ pub fn unknown(word: &str, on: On, node: &Node) -> Error {
     match word {
         "sudo" | "su" => error.hint("use `become`"),
         "sudo_user" | "su_user" => error.hint("use `become_user`"),
-        _ if matches!(on, On::Play) && crate::action::is_known(word) => {
+        _ if matches!(on, On::Play) && crate::builtin::is_known(word) => {
             error.hint(format!("`{word}` is a module: put it into a task of the list `tasks`"))
         }
         _ => error.maybe_hint(did_you_mean(word, names)),

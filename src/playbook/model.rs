@@ -194,12 +194,12 @@ impl Role {
 }
 
 /// Collection that contains a role's directory, `namespace.name`.
-pub(super) fn collection_of(path: &Path) -> Option<String> {
+pub(crate) fn collection_of(path: &Path) -> Option<String> {
     collection_with(path, "roles")
 }
 
 /// Collection with a directory `kind` (`roles`, `playbooks`) that contains the path, as `namespace.name`.
-pub(super) fn collection_with(path: &Path, kind: &str) -> Option<String> {
+pub(crate) fn collection_with(path: &Path, kind: &str) -> Option<String> {
     let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
     let start = parts.iter().rposition(|part| *part == "ansible_collections")?;
     match parts.get(start + 1..)? {
@@ -315,7 +315,7 @@ impl Task {
 
     /// Collections in which its short name is searched.
     pub fn collections(&self) -> Vec<String> {
-        super::task::collections_of(&self.keywords, &self.frame)
+        collections_of(&self.keywords, &self.frame)
     }
 
     /// All values of a keyword: the task's own, then those it inherits, nearest first.
@@ -327,6 +327,15 @@ impl Task {
     pub fn short_action(&self) -> &str {
         short_name(&self.action)
     }
+}
+
+/// Collections in which short names are searched: the role's own, then `collections`.
+pub(crate) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<String> {
+    let own = frame.role().and_then(|role| role.collection());
+    let named = keywords.get("collections").or_else(|| frame.keyword("collections"));
+    let named =
+        named.map(|node| node.as_list().map_or_else(|| vec![node.clone()], <[Node]>::to_vec)).unwrap_or_default();
+    own.into_iter().chain(named.iter().filter_map(Node::scalar_text)).collect()
 }
 
 /// Strips `ansible.builtin.` and `ansible.legacy.`; other collections keep their prefix.

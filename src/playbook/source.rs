@@ -200,6 +200,6 @@ impl VarsFile {
 }
 
 /// Directory of the file that contains a value, or the current one.
-pub(super) fn folder_of(span: &Span) -> PathBuf {
+pub(crate) fn folder_of(span: &Span) -> PathBuf {
     Path::new(&span.source.name).parent().map(Path::to_path_buf).unwrap_or_default()
 }

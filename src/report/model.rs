@@ -168,7 +168,7 @@ pub(crate) fn result_of_ended(code: Option<u8>) -> &'static str {
 pub(crate) fn result_of(code: Option<u8>, is_alive: bool) -> &'static str {
     match code {
         Some(0) => "ok",
-        Some(code) if crate::cli::is_signal(code) => "interrupted",
+        Some(code) if crate::signals::is_signal(code) => "interrupted",
         Some(_) => "failed",
         None if is_alive => "running",
         None => "killed",

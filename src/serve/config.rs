@@ -12,7 +12,8 @@ use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source};
 use super::fields::{Field, Origin};
 use super::users::{NAMES, Role, User, hash_of, is_name};
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::{Color, Printer, Secrets};
+use crate::output::{Printer, Secrets};
+use crate::settings::Color;
 
 const KEYS: &[&str] = &["playbooks", "runs", "users"];
 const USER: &[&str] = &["name", "role", "token"];

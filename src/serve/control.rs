@@ -22,8 +22,9 @@ use super::users::{self, Role, User};
 use crate::error::{Error, Result};
 use crate::http::server::{Answer, Request};
 use crate::journal::State;
+use crate::loader::argument_specs;
 use crate::output::clipped;
-use crate::playbook::{Files, argument_specs};
+use crate::playbook::Files;
 
 /// Period in which refusals of one user, or of strangers, are counted.
 const WINDOW: Duration = Duration::from_secs(60);

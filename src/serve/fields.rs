@@ -8,7 +8,8 @@ use windlass_yaml::Node;
 
 use crate::action::argument_problems;
 use crate::error::{Error, Result, did_you_mean};
-use crate::vars::{is_identifier, is_protected};
+use crate::outcome::is_protected;
+use crate::playbook::is_identifier;
 
 /// Keys of a specification.
 const KEYS: &[&str] = &["choices", "default", "description", "elements", "no_log", "options", "required", "type"];

@@ -133,7 +133,7 @@ pub(super) fn set_value(setting: &Setting, config: &Config) -> Result<Option<(Va
 }
 
 /// Value of a setting given by a variable of a play.
-pub(super) fn of_variable(setting: &Setting, text: &str) -> Option<Value> {
+pub(crate) fn of_variable(setting: &Setting, text: &str) -> Option<Value> {
     typed(setting.kind, text, None)
 }
 

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::base::{Setting, base, set_value, value_of};
-use super::places::{WITHOUT_MEANING, has_effect, keys_with_effect, of_callbacks, places};
+use super::callbacks;
+use super::places::{WITHOUT_MEANING, has_effect, keys_with_effect, places};
 use super::{boolean, expand_home};
 use crate::error::{Error, Result, did_you_mean};
 
@@ -176,7 +177,7 @@ impl Config {
             WITHOUT_MEANING.contains(&key)
                 || has_effect(section, key)
                 || (section == "defaults" && key.starts_with("fact_caching_") && has_cache_plugin)
-                || of_callbacks().any(|ini| ini == (section, key))
+                || callbacks::keys().any(|ini| ini == (section, key))
         };
         let is_default = |setting: &Setting| value_of(setting, self).is_ok_and(|(value, _)| value == setting.default());
         const SECTIONS: &[&str] = &[
@@ -318,7 +319,7 @@ mod tests {
 
     #[test]
     fn setting_with_effect_is_never_reported_as_without() {
-        let places: Vec<_> = super::super::places::with_effect().chain(of_callbacks()).collect();
+        let places: Vec<_> = super::super::places::with_effect().chain(callbacks::keys()).collect();
         assert!(places.contains(&("ssh_connection", "ssh_args")) && places.contains(&("windlass", "shards")));
         let value = |(section, key): &(&str, &str)| (((*section).to_owned(), (*key).to_owned()), "other".to_owned());
         let config = Config { values: places.iter().map(value).collect(), ..Config::default() };

@@ -4,9 +4,28 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::choice::chosen;
+use super::palette::Palette;
 use super::{Config, Progress, Show, seconds};
 use crate::error::{Error, Result};
-use crate::output::{EventsTo, Palette};
+
+/// Destination of events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventsTo {
+    /// A file, which is replaced.
+    File(PathBuf),
+    /// A descriptor that the program inherited.
+    Descriptor(u32),
+}
+
+impl EventsTo {
+    /// A number is a descriptor; everything else, also `./3`, is a file.
+    pub fn of(text: &str) -> EventsTo {
+        match text.parse() {
+            Ok(number) if text.bytes().all(|byte| byte.is_ascii_digit()) => EventsTo::Descriptor(number),
+            _ => EventsTo::File(PathBuf::from(text)),
+        }
+    }
+}
 
 /// Settings of the output.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::base::{Setting, base};
+use super::callbacks;
 use super::plugins::of_plugins;
 
 /// Environment variables, and sections and keys of ansible.cfg. Of several that are set the last one counts.
@@ -217,16 +218,10 @@ pub(super) fn with_effect() -> impl Iterator<Item = (&'static str, &'static str)
     index().values().flat_map(|(_, ini)| ini.iter().copied())
 }
 
-/// Sections and keys of ansible.cfg that callbacks read.
-pub(super) fn of_callbacks() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let options = crate::output::CALLBACKS.iter().flat_map(|callback| callback.all_options());
-    options.flat_map(|option| option.ini.iter().copied())
-}
-
 /// Sections of ansible.cfg that any setting names, with or without an effect.
 pub(super) fn sections() -> HashSet<&'static str> {
     let base = base().iter().chain(of_plugins().iter().map(|entry| &entry.setting));
-    let all = base.flat_map(|setting| setting.ini.iter().copied()).chain(others()).chain(of_callbacks());
+    let all = base.flat_map(|setting| setting.ini.iter().copied()).chain(others()).chain(callbacks::keys());
     all.map(|(section, _)| section).collect()
 }
 

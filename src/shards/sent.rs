@@ -9,11 +9,11 @@ use windlass_template::{Origin, Value, from_json, to_json};
 use windlass_yaml::{Node, Span};
 
 use crate::connection::Kind;
-use crate::outcome::{Effect, IncludedVars, InventoryChange, NewGroup, NewHost, SetFacts, StatsUpdate, TaskResult};
+use crate::outcome::{
+    Effect, HostFacts, HostOutcome, IncludedVars, InventoryChange, NewGroup, NewHost, SetFacts, StatsUpdate, TaskResult,
+};
 use crate::output::{Event, JobState, ResultEvent, Status};
 use crate::playbook::Task;
-use crate::strategy::HostOutcome;
-use crate::vars::HostFacts;
 
 /// Key of a mapping whose own keys are not all texts: `{KEYED: [[key, value], ...]}`.
 const KEYED: &str = "\u{0}keyed";

@@ -7,7 +7,8 @@ use windlass_template::{Context, Value};
 use windlass_yaml::{Mapping, Node};
 
 use super::execute::TaskOnHost;
-use crate::action::{Arguments, Failure, module_defaults};
+use crate::action::{Failure, module_defaults};
+use crate::outcome::Arguments;
 use crate::vars::{given, unless_omitted};
 
 impl TaskOnHost {

@@ -9,6 +9,7 @@ use windlass_template::{Context, ErrorKind, Value, Variable, Variables};
 use super::execute::TaskOnHost;
 use super::item::censored;
 use crate::action::{self, ActionContext, Failure};
+use crate::builtin;
 use crate::outcome::{TaskResult, Unknown};
 use crate::output::Event;
 use crate::vars::given;
@@ -22,7 +23,7 @@ impl TaskOnHost {
             0 => running.as_mut().await?,
             // The executor enforces the timeout of its modules; the controller gives up a little later.
             seconds => {
-                let margin = if action::is_here(&action.action) { 0 } else { 5 };
+                let margin = if builtin::is_here(&action.action) { 0 } else { 5 };
                 match tokio::time::timeout(Duration::from_secs(seconds + margin), running.as_mut()).await {
                     Ok(result) => result?,
                     Err(_) => return Ok(timed_out(&action.action, seconds)),

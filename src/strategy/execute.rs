@@ -9,7 +9,6 @@ use windlass_yaml::{Key, Node};
 
 use super::item::{ItemOutcome, censored};
 use super::items::Items;
-use super::kept::{self, Counted, Kept};
 use super::looping::Loop;
 use super::shard::Reporter;
 use crate::action::Failure;
@@ -17,11 +16,13 @@ use crate::error::Result;
 use crate::executor::Pool;
 use crate::foreign::{PythonPlugins, Resolution};
 use crate::journal::{Place, Recorder};
-use crate::outcome::{Size, TaskResult};
+use crate::loader::Loader;
+use crate::outcome::kept::{self, Counted, Kept};
+use crate::outcome::{HostOutcome, Size, TaskResult, truth};
 use crate::output::{Event, Events, ResultEvent, Secrets, Status};
-use crate::playbook::{Files, Loader, Task, label};
+use crate::playbook::{Files, Task, label};
 use crate::shards::Shards;
-use crate::vars::{Run, TaskScope, World, given, is_boolean, truth};
+use crate::vars::{Run, TaskScope, World, given, is_boolean};
 
 /// State that all tasks of a run share.
 pub struct Shared {
@@ -76,29 +77,6 @@ pub(super) const CENSORED: &str = "(censored due to no_log)";
 
 /// Reads the inventory again (`meta: refresh_inventory`).
 pub type Reload = Box<dyn Fn() -> Result<Inventory> + Send + Sync>;
-
-/// Result of a task on one host.
-#[derive(Debug)]
-pub struct HostOutcome {
-    /// Name of the host.
-    pub host: Arc<str>,
-    /// The result, uncensored.
-    pub result: TaskResult,
-    /// `ignore_errors` or `ignore_unreachable` applied to the failure.
-    pub ignored: bool,
-    /// Results of the items (or of the task itself), each with the host it was delegated to.
-    pub parts: Vec<(TaskResult, Option<String>)>,
-    /// Names of handlers to notify.
-    pub notify: Vec<String>,
-    /// Facts belong to the host the task was delegated to (`delegate_facts`).
-    pub delegate_facts: bool,
-    /// Short name of the action, rendered if it was a template.
-    pub action: String,
-    /// The executor skipped the tasks that were sent ahead behind this one.
-    pub stopped: bool,
-    /// Its size until it is stored.
-    pub(super) _counted: Option<Counted>,
-}
 
 /// A task being run on one host.
 pub(super) struct TaskOnHost {
@@ -471,10 +449,10 @@ impl TaskOnHost {
     /// Advice about the first option that the built-in action does not have.
     fn misspelt_option(&self) -> Option<String> {
         let resolution = self.shared.loader.modules.resolve(&self.task.action, &self.task.collections());
-        let spec = crate::action::spec(&self.task.action).filter(|_| matches!(resolution, Resolution::Native))?;
+        let spec = crate::builtin::spec(&self.task.action).filter(|_| matches!(resolution, Resolution::Native))?;
         let mut names = self.task.args.keys().map(Key::to_text).filter(|name| name != "_raw_params");
         let name = names.find(|name| spec.option(name).is_none())?;
-        let hint = crate::action::closest_option(spec.options, &name)?;
+        let hint = crate::builtin::closest_option(spec.options, &name)?;
         Some(format!("`{}` has no option `{name}`; {hint}", spec.name))
     }
 

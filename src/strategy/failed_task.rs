@@ -3,7 +3,7 @@
 use windlass_template::{Context, Value, from_json};
 use windlass_yaml::Node;
 
-use crate::action::Arguments;
+use crate::outcome::Arguments;
 use crate::playbook::Task;
 use crate::settings::Settings;
 use crate::vars::given;

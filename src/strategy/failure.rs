@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use windlass_yaml::Node;
 
-use super::execute::{HostOutcome, TaskOnHost};
+use super::execute::TaskOnHost;
 use super::failed_task;
 use super::play::{Batch, Gone, HostRun};
+use crate::outcome::HostOutcome;
 use crate::output::Event;
 use crate::playbook::Task;
 use crate::vars::{float, given};

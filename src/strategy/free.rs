@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::execute::{HostOutcome, TaskOnHost};
+use super::execute::TaskOnHost;
 use super::play::{Batch, Gone, Strategy};
 use super::task::Started;
 use crate::error::Result;
+use crate::outcome::HostOutcome;
 use crate::output::Event;
 use crate::playbook::Task;
 

@@ -11,11 +11,13 @@ use windlass_yaml::{Key, Node};
 use super::execute::{CENSORED, Part, Shared, TaskOnHost};
 use super::items;
 use super::looping::Loop;
-use crate::action::{Failure, INCLUDE_TASKS};
+use crate::action::Failure;
+use crate::builtin::INCLUDE_TASKS;
 use crate::error::{Error, Result, did_you_mean};
+use crate::loader::{RoleRequest, TaskFile};
 use crate::outcome::TaskResult;
 use crate::output::{Event, Status};
-use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, RoleRequest, Task, TaskFile};
+use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, Task};
 use crate::vars::unless_omitted;
 
 /// Maximum nesting of frames; every include adds one or two.

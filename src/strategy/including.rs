@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
-use super::execute::{HostOutcome, Part, TaskOnHost};
+use super::execute::{Part, TaskOnHost};
 use super::include::{self, Asked, Included, Loaded, Wanted};
 use super::play::Batch;
 use super::store::registered;
 use crate::error::{Error, Result};
-use crate::outcome::TaskResult;
+use crate::outcome::{HostOutcome, TaskResult};
 use crate::playbook::{Block, Item, Task};
 use crate::vars::PlayState;
 

@@ -7,12 +7,12 @@ use windlass_bounds::child;
 use windlass_template::{Context, ErrorKind, Value, Variable, Variables};
 use windlass_yaml::Node;
 
-use super::ahead::Ahead;
 use super::attempts::depends;
 use super::execute::{Shared, TaskOnHost};
 use super::unknown;
-use crate::action::{self, ActionContext, Arguments, Failure};
-use crate::outcome::TaskResult;
+use crate::action::{self, ActionContext, Ahead, Failure};
+use crate::builtin;
+use crate::outcome::{Arguments, TaskResult};
 use crate::output::{Event, Spending};
 use crate::playbook::keyword::TASK_BOOLEANS;
 use crate::vars::{boolean, given, number, secrecy};
@@ -100,13 +100,13 @@ impl TaskOnHost {
                 result
             }
         };
-        let is_left_out = result.is_skipped() && action::skips_bare(self.task.short_action());
+        let is_left_out = result.is_skipped() && builtin::skips_bare(self.task.short_action());
         let is_judged = result.get("skip_reason").is_none() && !result.is_given_up() && !is_left_out;
         if is_judged && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);
         }
         if let Some(args) = args.as_ref().filter(|_| result.changed()) {
-            let target = action::target(self.task.short_action(), |name| args.contains_key(name));
+            let target = builtin::target(self.task.short_action(), |name| args.contains_key(name));
             result = result.with_target(target.and_then(|name| args.get(name)?.as_str()));
         }
         if result.failed() {
@@ -298,7 +298,7 @@ impl TaskOnHost {
         }
         let check = self.flag(context, "check_mode")?.unwrap_or(settings.check);
         let detach = own("async")?.unwrap_or(0);
-        if detach > 0 && !action::supports_async(task.short_action()) {
+        if detach > 0 && !builtin::supports_async(task.short_action()) {
             return Err(Failure::Failed(format!("This action ({}) does not support async.", task.action)));
         }
         let action = ActionContext {

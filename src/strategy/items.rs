@@ -6,12 +6,12 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use windlass_template::{Context, Dependencies, Value, Variable, Variables};
 
-use super::ahead::{Ahead, Lane, departed};
 use super::execute::{Part, TaskOnHost, Whole};
 use super::item::ItemOutcome;
-use super::kept::{self, Counted};
 use super::looping::Loop;
 use super::store::registered;
+use crate::action::{Ahead, Lane, departed};
+use crate::outcome::kept::{self, Counted};
 use crate::outcome::{Effect, InventoryChange, NewHost, TaskResult};
 
 /// Maximum number of items under way at once.

@@ -7,7 +7,8 @@ use windlass_yaml::Node;
 
 use super::execute::TaskOnHost;
 use crate::action::Failure;
-use crate::vars::{float, given, truth};
+use crate::outcome::truth;
+use crate::vars::{float, given};
 
 /// A loop with its items and `loop_control` evaluated.
 pub(super) struct Loop {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::execute::{Shared, TaskOnHost};
 use super::play::{Batch, Gone};
-use crate::action::META_ACTIONS;
+use crate::builtin::META_ACTIONS;
 use crate::error::{Error, Result, did_you_mean};
 use crate::outcome::{InventoryChange, TaskResult};
 use crate::output::Event;

@@ -1,6 +1,5 @@
 //! Runs plays: which hosts run which task next, and the consequences of results.
 
-mod ahead;
 mod arguments;
 mod ask;
 mod attempts;
@@ -17,7 +16,6 @@ mod including;
 mod item;
 mod items;
 mod job;
-mod kept;
 mod linear;
 mod looping;
 mod meta;
@@ -34,9 +32,7 @@ mod tally;
 mod task;
 mod unknown;
 
-pub use ahead::Ahead;
 pub(crate) use ask::{Echo, ask, tell};
-pub use execute::{HostOutcome, Reload, Shared};
+pub use execute::{Reload, Shared};
 pub use item::CONDITION_FALSE;
-pub use kept::Kept;
 pub use run::{PlaybookRun, Summary};

@@ -9,9 +9,9 @@ use windlass_yaml::{Mapping, Node, Span};
 use super::ask::{Echo, ask};
 use super::execute::Shared;
 use crate::error::{Error, Result};
+use crate::outcome::truth;
 use crate::output::{Event, leaves};
 use crate::playbook::Play;
-use crate::vars::truth;
 
 /// Asks for the play's prompted variables that the command line does not set. Without a terminal, defaults apply.
 pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> Result<Arc<Mapping>> {

@@ -6,16 +6,17 @@ use indexmap::IndexSet;
 use serde_json::{Map, Value as Json};
 use windlass_template::{Context, Value};
 
-use super::execute::{HostOutcome, Shared, TaskOnHost};
+use super::execute::{Shared, TaskOnHost};
 use super::item::ItemOutcome;
 use super::play::Batch;
-use crate::action::{self, Failure};
+use crate::action::Failure;
+use crate::builtin;
 use crate::journal::{At, Done, ItemDone, Place, Recorder, Restored, Status, Traits};
-use crate::outcome::{Effect, HostResult, SetFacts, TaskResult};
+use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
 use crate::plan::Position;
 use crate::playbook::{Task, label};
-use crate::vars::{FactNames, given};
+use crate::vars::given;
 
 /// A task on a host as the journal identifies it.
 #[derive(Default)]
@@ -159,7 +160,7 @@ impl TaskOnHost {
             return None;
         }
         // An immediate action is never in flight, so it is not announced.
-        if action::is_immediate(self.task.short_action()) {
+        if builtin::is_immediate(self.task.short_action()) {
             return None;
         }
         let mut names = Vec::new();

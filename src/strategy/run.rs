@@ -11,17 +11,16 @@ use windlass_yaml::{Mapping, Node};
 use super::batch::batches;
 use super::execute::Shared;
 use super::handlers::Handlers;
-use super::kept;
 use super::play::{Batch, Gone, HostRun, Strategy};
 use super::tally::{LeftBehind, Tally};
 use crate::connection::open_files;
 use crate::error::{Error, Result};
-use crate::outcome::Size;
+use crate::outcome::{HostFacts, Size, kept, truth};
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter, UNSELECTED};
 use crate::playbook::{Block, Item, Play, Role, Task, VarsFile};
 use crate::shards::Shards;
-use crate::vars::{FactCache, Facts, HostFacts, PlayState, TaskScope, World, given, truth, unless_omitted};
+use crate::vars::{FactCache, Facts, PlayState, TaskScope, World, given, unless_omitted};
 
 /// Result of a run.
 #[derive(Debug, Default)]

@@ -3,11 +3,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::execute::{HostOutcome, Part, TaskOnHost, Whole};
-use super::kept::{self, Counted};
+use super::execute::{Part, TaskOnHost, Whole};
 use super::play::Batch;
-use crate::action;
-use crate::outcome::{Effect, Size, TaskResult};
+use crate::builtin;
+use crate::outcome::kept::{self, Counted};
+use crate::outcome::{Effect, HostOutcome, Size, TaskResult};
 use crate::output::{Event, EventQueue, held_events};
 use crate::playbook::{Task, label};
 use crate::shards::{Answer, Hub, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead, is_exact};
@@ -86,7 +86,7 @@ impl TaskOnHost {
         let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else {
             return self.run_in_lead(&hub).await;
         };
-        let is_repeatable = action::is_immediate(self.task.short_action());
+        let is_repeatable = builtin::is_immediate(self.task.short_action());
         let mut last = self.record_sent(&self.scope());
         let Some(mut answers) = hub.give(&slot, worker, is_repeatable) else { return self.run_in_lead(&hub).await };
         self.begin();
@@ -218,7 +218,7 @@ fn is_inexact(task: &Task, outcome: &HostOutcome) -> bool {
         result.effects().iter().all(of_facts)
             && (task.register.is_none() || result.registered().all(|(_, value)| is_exact(value)))
     };
-    action::is_immediate(task.short_action()) && !outcome.parts.iter().all(|(part, _)| is_fine(part))
+    builtin::is_immediate(task.short_action()) && !outcome.parts.iter().all(|(part, _)| is_fine(part))
 }
 
 /// Passes the events of a task to the lead, up to [`Event::End`].

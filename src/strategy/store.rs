@@ -5,15 +5,14 @@ use std::sync::Arc;
 use windlass_template::{Origin, Scope, Value, Variable, Variables};
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::execute::{HostOutcome, Shared};
-use super::kept;
+use super::execute::Shared;
 use super::play::Batch;
 use crate::action;
 use crate::error::Result;
-use crate::outcome::{Effect, IncludedVars, InventoryChange, Size, TaskResult, size};
+use crate::outcome::{Effect, HostFacts, HostOutcome, IncludedVars, InventoryChange, Size, TaskResult, kept, size};
 use crate::output::Event;
 use crate::playbook::{Task, label};
-use crate::vars::{HostFacts, HostState, Level, TaskScope, World, reserved};
+use crate::vars::{HostState, Level, TaskScope, World, reserved};
 
 /// Maximum number of facts that a warning lists.
 const LISTED: usize = 10;

@@ -16,15 +16,15 @@ use tokio::task::AbortHandle;
 use windlass_template::Dependencies;
 use windlass_yaml::Node;
 
-use super::ahead::{Ahead, Lane, departed};
-use super::execute::{HostOutcome, Shared, TaskOnHost};
+use super::execute::{Shared, TaskOnHost};
 use super::item::Acted;
 use super::play::{Batch, Strategy};
-use crate::action;
+use crate::action::{Ahead, Lane, departed};
+use crate::builtin;
 use crate::executor::Departure;
 use crate::foreign::Resolution;
 use crate::journal::Place;
-use crate::outcome::TaskResult;
+use crate::outcome::{HostOutcome, TaskResult};
 use crate::output::{EventQueue, held_events};
 use crate::plan::{Selection, Step};
 use crate::playbook::{Task, label};
@@ -209,7 +209,7 @@ impl Batch {
                 pending.extend(ALWAYS_PENDING.iter().map(|name| Arc::from(*name)));
             }
             pending.extend(task.register.iter().cloned());
-            if action::sets_arguments(task.short_action()) {
+            if builtin::sets_arguments(task.short_action()) {
                 pending.extend(task.args.string_entries().map(|(name, _)| Arc::from(name)));
                 pending.insert(Arc::from("ansible_facts"));
             }
@@ -250,9 +250,9 @@ impl Batch {
     fn may_go_ahead(&self, task: &Arc<Task>) -> bool {
         let action = task.short_action();
         let is_literal = |node: &Node| node.as_str().is_none_or(|text| !text.contains("{{"));
-        let does_nothing_else = match action::sets_arguments(action) {
+        let does_nothing_else = match builtin::sets_arguments(action) {
             true => task.args_template.is_none() && task.args.iter().all(|(key, _)| is_literal(&key.as_node())),
-            false => action::only_reports(action) || self.shared.is_one_request(task),
+            false => builtin::only_reports(action) || self.shared.is_one_request(task),
         };
         does_nothing_else
             && !task.handler
@@ -304,8 +304,8 @@ impl TaskOnHost {
 impl Shared {
     /// Whether a task is one request to a built-in module, so that others may be sent behind it.
     pub(super) fn is_one_request(&self, task: &Task) -> bool {
-        action::is_one_request(task.short_action())
-            && !action::sets_facts(task.short_action())
+        builtin::is_one_request(task.short_action())
+            && !builtin::sets_facts(task.short_action())
             && matches!(self.loader.modules.resolve(&task.action, &task.collections()), Resolution::Native)
     }
 }

@@ -7,15 +7,16 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass_template::Context;
 
-use super::execute::{HostOutcome, TaskOnHost};
+use super::execute::TaskOnHost;
 use super::play::{Batch, Gone};
 use super::shard::ShardStep;
 use super::store::Store;
-use crate::action;
+use crate::builtin;
 use crate::error::{Error, Result, did_you_mean};
+use crate::outcome::{HostOutcome, truth};
 use crate::output::{Event, held_events};
 use crate::playbook::{Task, label};
-use crate::vars::{given, number, truth};
+use crate::vars::{given, number};
 
 /// A started task.
 pub(super) struct Started {
@@ -61,7 +62,7 @@ impl Batch {
             }
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
             work.place = recorded.place;
-            if action::is_immediate(task.short_action()) {
+            if builtin::is_immediate(task.short_action()) {
                 // Immediate actions wait for nothing, so their results can be reported in the order of the hosts.
                 let (sender, receiver) = held_events();
                 work.events = sender;
@@ -191,7 +192,7 @@ impl Batch {
 
     /// Whether one host runs the task for all.
     pub(super) fn runs_once(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<bool> {
-        let by_nature = action::runs_once(task.short_action());
+        let by_nature = builtin::runs_once(task.short_action());
         let once = self.is_told_once(task, context)?;
         if !self.strategy.is_free() {
             return Ok(once || by_nature);

@@ -13,8 +13,8 @@ use super::{exec, secrecy};
 use crate::connection::{HostKeyChecking, Kind, Secret, Target};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::outcome::{is_protected, truth};
 use crate::settings::Settings;
-use crate::vars::is_protected;
 
 /// Connection of a task to its host.
 #[derive(Debug, Clone)]
@@ -309,14 +309,6 @@ pub(crate) fn unless_omitted(context: &Context, node: &Node) -> Result<Option<Va
 /// Evaluates a keyword; `omit` and null count as absent.
 pub(crate) fn given(context: &Context, node: &Node) -> Result<Option<Value>, windlass_template::Error> {
     Ok(unless_omitted(context, node)?.filter(|value| !value.is_none()))
-}
-
-/// Converts a value for a boolean keyword.
-pub(crate) fn truth(value: &Value) -> bool {
-    match value.as_str() {
-        Some(text) => matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "y" | "t"),
-        None => value.is_true(),
-    }
 }
 
 /// Like [`truth`], but fails for texts that mean neither true nor false.

@@ -4,6 +4,7 @@
 //! successor with the changed hosts. So a running task keeps seeing the state it started with, and no lock is held
 //! while templates run.
 
+mod base_settings;
 mod cache;
 mod connection;
 mod exec;
@@ -18,16 +19,15 @@ mod scope;
 pub(crate) mod secrecy;
 mod world;
 
+pub(crate) use base_settings::BaseSettings;
 pub use cache::FactCache;
 pub use connection::{Choice, ConnectionVariables, Source, connection_choices, connection_variables};
-pub(crate) use connection::{boolean, float, given, is_boolean, number, render, seconds, truth, unless_omitted};
+pub(crate) use connection::{boolean, float, given, is_boolean, number, render, seconds, unless_omitted};
 pub use expressions::InventoryExpressions;
-pub(crate) use facts::is_protected;
-pub use facts::{FactNames, Facts, HostFacts};
+pub use facts::Facts;
 pub(crate) use hostvars::variables_of;
 pub(crate) use magic::ANSIBLE_VERSION;
 pub(crate) use merge::all as merged;
-pub(crate) use reserved::is_identifier;
 pub use scope::{Definition, Level, TaskScope};
 pub(crate) use world::world_knows;
 pub use world::{FindPython, Given, HostList, HostState, PlayState, Run, Values, World};

@@ -6,13 +6,6 @@ use windlass_yaml::{Key, Span};
 
 use crate::playbook::keyword::is_keyword_anywhere;
 
-/// Whether a text has the form of a variable's name: letters, digits and underscores, and no digit first.
-pub(crate) fn is_identifier(text: &str) -> bool {
-    let mut characters = text.chars();
-    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
 /// Names that Ansible also reserves: a function that Windlass lacks, and internal names of keywords.
 const OTHERS: &[&str] = &["async_val", "lipsum", "loop_with", "with_"];
 

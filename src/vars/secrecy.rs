@@ -69,7 +69,7 @@ pub(crate) fn learn_value(secrets: &Secrets, password: &Value) {
 /// Name of the variable if a template is `{{ NAME }}`.
 fn lone_variable(template: &str) -> Option<&str> {
     let name = template.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim();
-    super::is_identifier(name).then_some(name)
+    crate::playbook::is_identifier(name).then_some(name)
 }
 
 /// Reason why a definition is secret.

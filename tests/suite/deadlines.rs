@@ -227,7 +227,7 @@ const DOCUMENTED: &[Row] = &[
     (
         "Answer to the question about a host key",
         "300 s",
-        &[("src/connection/host_keys.rs", "const ANSWER_DEADLINE: Duration = Duration::from_secs(300);")],
+        &[("src/output/host_keys.rs", "const ANSWER_DEADLINE: Duration = Duration::from_secs(300);")],
     ),
     (
         "Name lookup on a host",
@@ -465,7 +465,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("src/output/durations.rs", "SHORTEST", "shorter plays are not listed"),
     ("src/executor/pool.rs", "REFUSED_PAUSE", "a refused login is not repeated earlier, and fails at once meanwhile"),
     (
-        "src/connection/host_keys.rs",
+        "src/output/host_keys.rs",
         "SHOWN_DEADLINE",
         "output and not an answer is awaited; the warning is dropped afterwards",
     ),

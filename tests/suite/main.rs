@@ -64,6 +64,7 @@ mod init;
 mod inventory;
 mod inventory_plugins;
 mod kubespray_variables;
+mod layers;
 mod limits;
 mod lint;
 mod lsp;

@@ -5,7 +5,8 @@ use serde_json::json;
 use super::{line, short};
 use crate::bundle::{Bundle, Encoding, File, difference};
 use crate::error::{Error, Result};
-use crate::output::{Color, Printer};
+use crate::output::Printer;
+use crate::settings::Color;
 
 /// Prints the files of a bundle, and what it leaves out.
 pub(super) fn list(bundle: &Bundle, as_json: bool, printer: &Printer) -> Result<()> {

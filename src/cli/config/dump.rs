@@ -5,8 +5,8 @@ use windlass_template::Compat;
 
 use super::{Dump, Which, default_of, to_yaml};
 use crate::error::Result;
-use crate::output::{Color, Printer, Secrets};
-use crate::settings::{Config, GalaxyServer, Origin, ServerOption, base, galaxy_servers, value_of};
+use crate::output::{Printer, Secrets};
+use crate::settings::{Color, Config, GalaxyServer, Origin, ServerOption, base, galaxy_servers, value_of};
 
 /// A setting with its value.
 struct Entry {

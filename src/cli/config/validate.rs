@@ -3,8 +3,8 @@
 use super::{Described, Validate, Which};
 use crate::cli::stdout::print;
 use crate::error::Result;
-use crate::output::{Color, Printer, Secrets};
-use crate::settings::{base, galaxy_servers, others};
+use crate::output::{Printer, Secrets};
+use crate::settings::{Color, base, galaxy_servers, others};
 
 /// Runs the subcommand. Returns the exit code.
 pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {

@@ -157,7 +157,7 @@ pub(super) fn help(topic: &str) -> String {
     if let Some(command) = COMMANDS.iter().find(|(name, ..)| *name == topic) {
         return line(command);
     }
-    let Some(spec) = crate::action::spec(topic) else { return format!("*** No help on {topic}") };
+    let Some(spec) = crate::builtin::spec(topic) else { return format!("*** No help on {topic}") };
     let options = spec.options.iter().map(|option| format!("  {} {}", option.name, option.doc));
     let head = [spec.summary.to_owned(), "Parameters:".to_owned()];
     head.into_iter().chain(options).collect::<Vec<_>>().join("\n")

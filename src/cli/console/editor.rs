@@ -86,7 +86,7 @@ impl Names {
             "list" => (start, matching(["groups".to_owned()], &line[start..])),
             "become" | "check" | "diff" => (start, matching(["yes", "no"].map(str::to_owned), &line[start..])),
             module => {
-                let options = crate::action::spec(module).map(|spec| spec.options).unwrap_or_default();
+                let options = crate::builtin::spec(module).map(|spec| spec.options).unwrap_or_default();
                 (start, matching(options.iter().map(|option| format!("{}=", option.name)), &line[start..]))
             }
         }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::playbook::{Files, argument_specs};
+use crate::loader::argument_specs;
+use crate::playbook::Files;
 
 /// A role with argument specs.
 pub(super) struct RoleDoc {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use windlass_modules::Spec;
 
 use self::keywords::{keyword, reference};
-use crate::action;
+use crate::builtin;
 use crate::playbook::keyword::{KEYWORDS, On};
 
 /// Type of file that the schema describes.
@@ -35,7 +35,7 @@ pub(super) fn schema(file: File, others: &[String]) -> Value {
         File::Tasks => ("Tasks or handlers", reference("tasks")),
     };
     let mut definitions = Map::new();
-    for spec in action::specs() {
+    for spec in builtin::specs() {
         definitions.insert(name_of(spec), options::arguments(spec));
     }
     definitions.extend(keywords::shapes());
@@ -62,7 +62,7 @@ pub(super) fn modules_in(folders: &[PathBuf]) -> Vec<String> {
     let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let stems = files.map(|entry| entry.path()).filter(|path| path.is_file()).filter_map(|path| {
         let name = path.file_stem()?.to_string_lossy().into_owned();
-        (!name.starts_with(['.', '_']) && action::spec(&name).is_none()).then_some(name)
+        (!name.starts_with(['.', '_']) && builtin::spec(&name).is_none()).then_some(name)
     });
     let mut names: Vec<String> = stems.collect();
     names.sort();
@@ -115,7 +115,7 @@ fn role() -> Value {
 /// A task or handler: keywords and a module that is built in, of the project or of a collection.
 fn task(others: &[String]) -> Value {
     let mut names = Map::new();
-    for spec in action::specs() {
+    for spec in builtin::specs() {
         let shown = json!({"description": spec.summary, "allOf": [reference(&name_of(spec))]});
         let short = std::iter::once(&spec.name).chain(spec.aliases).map(|name| (*name).to_owned());
         // Old name of `ansible.builtin`.

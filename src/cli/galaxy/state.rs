@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::server::{Server, Servers};
 use crate::cli::options::whole;
 use crate::error::{Error, Result};
-use crate::output::{Color, Printer};
+use crate::output::Printer;
 use crate::playbook::Files;
-use crate::settings::{Config, GalaxyServer, Settings, base_value, galaxy_servers};
+use crate::settings::{Color, Config, GalaxyServer, Settings, base_value, galaxy_servers};
 
 /// Options of every subcommand.
 #[derive(Debug, Clone, Default, Args)]

@@ -5,8 +5,9 @@ use clap::{Args, ValueEnum};
 use super::find;
 use crate::error::Result;
 use crate::journal::{State, read_file};
-use crate::output::{Color, Printer, nice_json, table};
+use crate::output::{Printer, nice_json, table};
 use crate::report::{Comparison, Kind, compare};
+use crate::settings::Color;
 
 /// Compare two runs: inputs, and tasks with another result on a host
 ///

@@ -7,8 +7,8 @@ use clap::Args;
 use crate::cli::options::whole;
 use crate::error::{Error, Result};
 use crate::journal::{State, expired};
-use crate::output::{Color, Printer};
-use crate::settings::Settings;
+use crate::output::Printer;
+use crate::settings::{Color, Settings};
 
 /// Remove old journals
 ///

@@ -13,7 +13,8 @@ use clap::Args;
 use super::find;
 use crate::error::{Error, Result};
 use crate::journal::{Journal, RunFile, State, read_file};
-use crate::output::{Color, Printer, Secrets};
+use crate::output::{Printer, Secrets};
+use crate::settings::Color;
 
 /// Maximum size of `--limit`, in bytes. Linux allows 128 KiB for an argument.
 const LIMIT: usize = 100 << 10;

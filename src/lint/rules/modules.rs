@@ -66,7 +66,7 @@ fn one(
         findings.push(Finding::new(&UNKNOWN_KEYWORD, task.file, place, message).help(hint).within(task.line()));
         return;
     }
-    let hint = nearest(short, limit, crate::action::names());
+    let hint = nearest(short, limit, crate::builtin::names());
     let is_certain = hint.is_some() || name.starts_with("ansible.builtin.");
     let severity = if is_certain { Severity::Error } else { Severity::Warning };
     let other = "if it belongs to a collection, install that, or write the module's full name".to_owned();

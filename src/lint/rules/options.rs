@@ -19,7 +19,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         let Some(action) = &task.action else { continue };
         // A module of the project may have replaced the built-in one.
         let is_native = matches!(context.modules.resolve(&action.name, &[]), Resolution::Native);
-        let Some(spec) = crate::action::spec(&action.name).filter(|_| is_native) else { continue };
+        let Some(spec) = crate::builtin::spec(&action.name).filter(|_| is_native) else { continue };
         let has_defaults = defaults.iter().any(|name| spec.answers_to(name) || name.starts_with("group/"));
         let mut check = Options { task, spec, findings };
         check.names(action);
@@ -78,7 +78,7 @@ impl Options<'_, '_> {
             }
             let Some(option) = options.iter().find(|option| option.is_called(&name)) else {
                 if !takes_others {
-                    let hint = crate::action::closest_option(options, &name);
+                    let hint = crate::builtin::closest_option(options, &name);
                     let message = format!("`{}` has no option `{path}{name}`", self.spec.name);
                     self.report(&key.span, message, hint);
                 }

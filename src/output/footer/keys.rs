@@ -14,7 +14,7 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tc
 use tokio::sync::watch;
 
 use super::{IS_ACTIVE, Progress, QUESTIONS, end_footer, locked, redraw};
-use crate::output::palette::Color;
+use crate::settings::Color;
 
 /// Interval at which the state of the terminal is compared with what it should be.
 const WATCH: Duration = Duration::from_millis(100);

@@ -2,8 +2,8 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::output::palette::Color;
 use crate::output::printable::printable;
+use crate::settings::Color;
 
 /// Blanks between parts.
 const GAP: &str = "  ";

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::follow::Follow;
 use super::line::{Parts, Waiting};
-use crate::journal::Forecast;
 use crate::output::masked::Masked;
-use crate::output::{Event, Status};
+use crate::output::{Event, Forecast, Status};
 use crate::playbook::Task;
 
 /// Duration after which the host that has worked longest is named.

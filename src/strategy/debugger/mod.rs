@@ -9,9 +9,10 @@ use windlass_template::{Context, Value, Variable, Variables};
 use windlass_yaml::{Node, Span};
 
 use super::ask::{Echo, ask};
-use super::execute::{HostOutcome, TaskOnHost};
+use super::execute::TaskOnHost;
 use super::play::{Batch, Strategy};
 use crate::error::{Error, Result};
+use crate::outcome::HostOutcome;
 use crate::output::Event;
 use crate::playbook::{Task, label};
 use crate::vars::given;

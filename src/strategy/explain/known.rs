@@ -9,10 +9,10 @@ use windlass_yaml::Node;
 use super::{Entered, Listed};
 use crate::error::Result;
 use crate::journal::{At, Done, ItemDone, Journal, Record};
+use crate::outcome::truth;
 use crate::playbook::{Play, Task, label};
 use crate::strategy::recording;
 use crate::strategy::store::Store;
-use crate::vars::truth;
 
 /// Makes variables of earlier tasks unknown, then restores those that the journal has.
 pub(super) fn assume(

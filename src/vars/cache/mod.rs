@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use self::files::Files;
-use super::{FactNames, Facts, HostFacts, World};
+use super::{Facts, World};
 use crate::foreign::PythonPlugins;
+use crate::outcome::{FactNames, HostFacts};
 use crate::settings::{FactCaching, Settings};
 
 /// Key that lists the facts which yield to variables of the project. Without it, ansible-core wrote the facts, or all
@@ -142,8 +143,7 @@ fn plain(value: Json) -> Option<Json> {
 mod tests {
     use serde_json::json;
 
-    use super::{FREE, Facts, HostFacts, plain, stored};
-    use crate::vars::FactNames;
+    use super::{FREE, FactNames, Facts, HostFacts, plain, stored};
 
     #[test]
     fn free_facts_named_like_those_of_built_in_modules_stay_free() {

@@ -38,7 +38,7 @@ fn every_reference_resolves() {
 fn task_accepts_every_name_of_every_module() {
     let schema = schema(File::Tasks, &["site_module".to_owned()]);
     let properties = &schema["definitions"]["task"]["properties"];
-    for spec in action::specs() {
+    for spec in builtin::specs() {
         for name in spec.full_names().chain([spec.name.to_owned()]) {
             assert!(properties.get(&name).is_some(), "{name} is missing");
         }

@@ -7,9 +7,9 @@ use windlass_yaml::Mapping;
 
 use super::RoleRequest;
 use crate::error::{Error, Result, nearest};
+use crate::loader::load::Loader;
 use crate::paths::without_parents;
-use crate::playbook::load::Loader;
-use crate::playbook::model::Role;
+use crate::playbook::Role;
 
 impl Loader {
     /// Directory of a role. It is searched in its named collection, in the given `collections`, and in the search path

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use windlass_template::Context;
 use windlass_yaml::{Mapping, Node};
 
-use super::keyword::Keywords;
 use super::load::Loader;
-use super::model::Frame;
 use crate::error::Result;
+use crate::playbook::{Frame, Keywords};
 
 impl Loader {
     /// Tags of an object inside a frame.

@@ -7,9 +7,8 @@ use windlass_yaml::{Mapping, Node};
 
 use super::RoleRequest;
 use crate::error::Result;
-use crate::playbook::Files;
-use crate::playbook::load::Loader;
-use crate::playbook::model::{Frame, Task};
+use crate::loader::load::Loader;
+use crate::playbook::{Files, Frame, Task};
 
 /// Argument specifications of a role by entry point, from their own file or from its metadata.
 pub(crate) fn argument_specs(role: &Path, files: &Files) -> Result<Option<Node>> {

@@ -7,11 +7,9 @@ use windlass_template::{Context, Value, text};
 use windlass_yaml::{Mapping, Node};
 
 use super::load::Loader;
-use super::model::{Frame, FrameKind, Role};
-use super::source::VarsFile;
-use super::task::is_variable_name;
 use crate::error::{Error, Result};
 use crate::paths::absolute;
+use crate::playbook::{Frame, FrameKind, Role, VarsFile, is_variable_name};
 use crate::vars::TaskScope;
 
 impl Loader {

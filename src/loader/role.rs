@@ -8,11 +8,9 @@ use std::sync::Arc;
 
 use windlass_yaml::{Key, Mapping, Node, Span};
 
-use super::keyword::{Keywords, On};
 use super::load::{Loader, TaskFile};
-use super::model::{Block, Dependent, Frame, FrameKind, Item, Role};
-use super::task::collections_of;
 use crate::error::{Error, Result, did_you_mean};
+use crate::playbook::{Block, Dependent, Frame, FrameKind, Item, Keywords, On, Role, collections_of};
 use files::{is_inside, main_file};
 pub(crate) use validation::argument_specs;
 
@@ -93,7 +91,7 @@ impl RoleRequest {
                 "apply" => {}
                 "_raw_params" => return Err(Error::parse("'name' is a required field for include_role.", span)),
                 other => {
-                    let known = crate::action::INCLUDE_ROLE.options.iter().map(|option| option.name);
+                    let known = crate::builtin::INCLUDE_ROLE.options.iter().map(|option| option.name);
                     return Err(Error::parse(format!("Invalid options for include_role: {other}"), span)
                         .maybe_hint(did_you_mean(other, known)));
                 }
@@ -346,7 +344,7 @@ impl Loader {
 
 /// Name of a role as requested, qualified by its collection.
 fn full_name(asked: &str, path: &Path) -> String {
-    match super::model::collection_of(path) {
+    match crate::playbook::collection_of(path) {
         Some(collection) => format!("{collection}.{}", asked.rsplit('.').next().unwrap_or(asked)),
         None => asked.to_owned(),
     }

@@ -5,13 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_yaml::{Key, Mapping, Node, Span};
 
-use super::checked;
-use super::keyword::{Keywords, On, unknown};
-use super::model::{BeforeHosts, Block, Frame, FrameKind, Item, Play, Role};
-use super::source::Files;
 use super::tags::tags_of_play;
 use crate::error::{Error, Result};
 use crate::foreign::Modules;
+use crate::playbook::keyword::unknown;
+use crate::playbook::{BeforeHosts, Block, Files, Frame, FrameKind, Item, Keywords, On, Play, Role, checked};
 use crate::vars::World;
 
 /// Loads playbooks, task files and roles of one project.
@@ -293,7 +291,7 @@ fn with_inherited(keywords: &Keywords, inherited: &Keywords, dir: &Path, span: &
         }
     }
     // Short names are searched first in the collection that contains the playbook.
-    if let Some(collection) = super::model::collection_with(&crate::paths::absolute(dir), "playbooks") {
+    if let Some(collection) = crate::playbook::collection_with(&crate::paths::absolute(dir), "playbooks") {
         let names = [Node::literal(collection, span.clone())].into_iter().chain(own.list("collections"));
         own.set("collections", Node::list(names.collect(), span.clone()));
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use windlass_template::{PluginKind, Variable};
 use windlass_yaml::{Mapping, Node, Value};
 
-use super::keyword::{Keywords, On, is_keyword, unknown};
+use super::inclusion;
 use super::load::{Loader, TaskFile};
-use super::model::{Frame, Item, Task};
-use super::{arguments, checked, inclusion};
 use crate::error::{Error, Result, did_you_mean};
 use crate::foreign::Resolution;
-use crate::vars::{is_identifier, secrecy};
+use crate::playbook::keyword::unknown;
+use crate::playbook::{Item, Keywords, On, Task, arguments, checked, collections_of, is_keyword, is_variable_name};
+use crate::vars::secrecy;
 
 /// The words of a task, by their kind.
 struct Words {
@@ -125,7 +125,7 @@ impl Loader {
 
     /// Fails if the lookup of `with_...` is unknown. Lookups of collections are searched when they are used.
     fn check_lookup(&self, lookup: &str, on: On, node: &Node) -> Result<()> {
-        let short = super::model::short_name(lookup);
+        let short = crate::playbook::short_name(lookup);
         let names = || windlass_template::lookups::LOOKUPS.iter().flat_map(|lookup| lookup.names()).copied();
         let is_ours = names().any(|name| name == short);
         let is_theirs = || match &self.world.run.engine.options().plugins {
@@ -176,7 +176,7 @@ impl Loader {
             return Ok((name, node));
         }
         if let Resolution::Unknown(reason) = self.modules.resolve(&name, collections) {
-            if super::model::short_name(&name) == "include" {
+            if crate::playbook::short_name(&name) == "include" {
                 return Err(Error::parse("the action 'include' was removed from Ansible", &node.span)
                     .hint(
                         "use import_tasks to read the file before the play runs, include_tasks to read it during \
@@ -185,7 +185,8 @@ impl Loader {
                     .generic());
             }
             let error = Error::parse(format!("there is no module or action '{name}'"), &node.span);
-            let keyword = super::keyword::KEYWORDS.iter().map(|(word, _)| *word).filter(|word| is_keyword(word, on));
+            let keyword =
+                crate::playbook::keyword::KEYWORDS.iter().map(|(word, _)| *word).filter(|word| is_keyword(word, on));
             return Err(error.maybe_hint(reason.or_else(|| self.modules.suggestion(&name, keyword))));
         }
         Ok((name, node))
@@ -194,16 +195,7 @@ impl Loader {
 
 /// Whether a built-in module has an option of this name.
 fn has_option(module: &str, option: &str) -> bool {
-    crate::action::spec(module).is_some_and(|spec| spec.options.iter().any(|known| known.name == option))
-}
-
-/// Collections in which short names are searched: the role's own, then `collections`.
-pub(super) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<String> {
-    let own = frame.role().and_then(|role| role.collection());
-    let named = keywords.get("collections").or_else(|| frame.keyword("collections"));
-    let named =
-        named.map(|node| node.as_list().map_or_else(|| vec![node.clone()], <[Node]>::to_vec)).unwrap_or_default();
-    own.into_iter().chain(named.iter().filter_map(Node::scalar_text)).collect()
+    crate::builtin::spec(module).is_some_and(|spec| spec.options.iter().any(|known| known.name == option))
 }
 
 /// Splits `action: module arguments` or `action: {module: ..., ...}`.
@@ -260,14 +252,6 @@ fn split_name(text: &str) -> (&str, &str) {
     let template = if text.starts_with("{{") { text.find("}}").map_or(0, |end| end + 2) } else { 0 };
     let end = text.get(template..).and_then(|rest| rest.find(char::is_whitespace)).map(|end| template + end);
     text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""))
-}
-
-/// Words that cannot name a variable, because expressions give them another meaning.
-const RESERVED: &[&str] = &["False", "None", "True", "false", "none", "not", "true"];
-
-/// Whether a text is a valid name of a variable.
-pub(super) fn is_variable_name(text: &str) -> bool {
-    is_identifier(text) && !RESERVED.contains(&text)
 }
 
 /// Checks the name of a variable.

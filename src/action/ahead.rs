@@ -13,13 +13,13 @@ use tokio::sync::watch;
 use windlass_protocol::{Become, Turn};
 use windlass_template::{Dependencies, PROJECT, Value, has_read};
 
-use crate::action::ActionContext;
+use super::ActionContext;
 use crate::connection::{Kind, Target};
 use crate::executor::{Departure, Extent};
 
 /// Ordered stream of requests sent ahead to one host. All go to the same executor; otherwise they could overtake each
 /// other.
-pub(super) struct Lane {
+pub(crate) struct Lane {
     sequence: u64,
     route: Mutex<Option<Route>>,
 }
@@ -35,14 +35,14 @@ struct Route {
 }
 
 impl Lane {
-    pub(super) fn new() -> Arc<Lane> {
+    pub(crate) fn new() -> Arc<Lane> {
         static SEQUENCES: AtomicU64 = AtomicU64::new(1);
         Arc::new(Lane { sequence: SEQUENCES.fetch_add(1, Ordering::Relaxed), route: Mutex::default() })
     }
 
     /// Reserves a place for a request of task `step`. It must not read `pending`, and the host skips it if an earlier
     /// step has failed.
-    pub(super) fn ahead(self: &Arc<Lane>, pending: Dependencies, step: u32) -> Arc<Ahead> {
+    pub(crate) fn ahead(self: &Arc<Lane>, pending: Dependencies, step: u32) -> Arc<Ahead> {
         let departure = watch::Sender::new(Departure::Undecided);
         Arc::new(Ahead { lane: Arc::clone(self), step, pending, departure })
     }
@@ -125,12 +125,12 @@ impl Ahead {
     }
 
     /// Whether the request has left.
-    pub(super) fn is_sent(&self) -> bool {
+    pub(crate) fn is_sent(&self) -> bool {
         *self.departure.borrow() == Departure::Left
     }
 
     /// Waits for the decision; returns true if the request has left.
-    pub(super) async fn has_left(&self) -> bool {
+    pub(crate) async fn has_left(&self) -> bool {
         let mut departure = self.departure.subscribe();
         // `wait_for` fails only when the sender is dropped, and `self` holds it.
         let end = departure.wait_for(|departure| *departure != Departure::Undecided).await;
@@ -143,7 +143,7 @@ impl Ahead {
     }
 
     /// Records the decision unless one was made before.
-    pub(super) fn settle(&self, as_: Departure) {
+    pub(crate) fn settle(&self, as_: Departure) {
         self.departure.send_if_modified(|departure| {
             let open = *departure == Departure::Undecided;
             if open {
@@ -154,7 +154,7 @@ impl Ahead {
     }
 
     /// Runs a task or item. Returns `None` if it has to be repeated in its turn.
-    pub(super) async fn watch<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn watch<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         let outcome = std::future::poll_fn(|context| {
             let (poll, read) = windlass_template::reading(|| work.as_mut().poll(context));
@@ -172,7 +172,7 @@ impl Ahead {
 }
 
 /// Waits until `ahead` is decided; returns true if it has left or if nothing is being prepared.
-pub(super) async fn departed(ahead: Option<&Ahead>) -> bool {
+pub(crate) async fn departed(ahead: Option<&Ahead>) -> bool {
     match ahead {
         None => true,
         Some(ahead) => ahead.has_left().await,

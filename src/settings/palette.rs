@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::{Config, base, value_of};
 use crate::error::{Error, Result};
-use crate::settings::{Config, base, value_of};
 
 /// Category of a text, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,18 +103,9 @@ impl Palette {
     }
 
     /// Terminal code of a colour.
-    pub(super) fn code(&self, color: Color) -> &str {
+    pub(crate) fn code(&self, color: Color) -> &str {
         self.0.get(color as usize).map_or("", String::as_str)
     }
-}
-
-/// Terminal codes for names of hosts. Red stays for failures.
-const HOSTS: [&str; 6] = ["0;36", "0;35", "0;33", "0;32", "1;34", "1;36"];
-
-/// Terminal code for the name of a host, the same in every run. Consecutive numbers differ.
-pub(super) fn code_of_host(name: &str) -> &'static str {
-    let hash = name.bytes().fold(0usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-    HOSTS[hash % HOSTS.len()]
 }
 
 /// Code of a named or numbered colour: `color12`, `rgb255`, `gray7`.
@@ -146,12 +137,6 @@ mod tests {
         assert_eq!(code_of("rgb520").as_deref(), Some("38;5;208"));
         assert_eq!(code_of("gray3").as_deref(), Some("38;5;235"));
         assert_eq!(code_of("mauve"), None);
-    }
-
-    #[test]
-    fn neighbouring_hosts_have_different_colours() {
-        let names: Vec<String> = (1..40).map(|number| format!("node{number}")).collect();
-        assert!(names.windows(2).all(|pair| code_of_host(&pair[0]) != code_of_host(&pair[1])));
     }
 
     #[test]

@@ -6,11 +6,10 @@ use std::sync::{Arc, PoisonError};
 use windlass_yaml::{Mapping, Node, Value};
 
 use super::before_hosts::collection_playbook;
-use super::keyword::{Keywords, On, unknown};
 use super::load::{Loader, TaskFile};
-use super::model::{Block, Frame, FrameKind, Item, Play, Task};
-use super::source::folder_of;
 use crate::error::{Error, Result};
+use crate::playbook::keyword::unknown;
+use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Play, Task, folder_of};
 
 impl Loader {
     pub(super) fn import_playbook(

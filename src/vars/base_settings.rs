@@ -4,10 +4,8 @@ use std::sync::OnceLock;
 
 use windlass_template::Value;
 
-use super::base::{Setting, of_variable};
-use super::plugins::of_plugins;
-use super::{Config, base, value_of};
 use crate::output::{Event, Events};
+use crate::settings::{Config, Setting, base, of_plugins, of_variable, value_of};
 
 /// Base settings, read on first use.
 #[derive(Debug)]

@@ -14,16 +14,16 @@ use crate::output::Question;
 
 /// A signal that ends a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Signal {
+pub(crate) struct Signal {
     /// Name with its prefix, such as `SIGTERM`.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Exit code of a run ended by it: Ansible's 99 for SIGINT, otherwise the one a shell reports.
-    pub(super) code: u8,
+    pub(crate) code: u8,
 }
 
 impl Signal {
     /// Signal that ended a process, if it is one of those handled here.
-    pub(super) fn of(status: ExitStatus) -> Option<Signal> {
+    pub(crate) fn of(status: ExitStatus) -> Option<Signal> {
         let number = status.signal()?;
         ALL.into_iter().chain([QUIT]).find(|(_, kind)| kind.as_raw_value() == number).map(|(signal, _)| signal)
     }
@@ -43,16 +43,16 @@ pub(crate) fn is_signal(code: u8) -> bool {
 }
 
 /// Stream of signals. Signals ignored since the start of the program (`nohup`) stay ignored.
-pub(super) struct Signals(Vec<(Signal, Stream)>);
+pub(crate) struct Signals(Vec<(Signal, Stream)>);
 
 impl Signals {
     /// Starts listening. Must be called within the runtime.
-    pub(super) fn listen() -> Signals {
+    pub(crate) fn listen() -> Signals {
         Signals::to(ALL)
     }
 
     /// Like [`Signals::listen`], also to SIGQUIT, for work that must clean up whatever ends it.
-    pub(super) fn listen_with_quit() -> Signals {
+    pub(crate) fn listen_with_quit() -> Signals {
         Signals::to(ALL.into_iter().chain([QUIT]))
     }
 
@@ -63,7 +63,7 @@ impl Signals {
     }
 
     /// Waits for the first signal of the program, and notes it.
-    pub(super) async fn first(&mut self) -> Signal {
+    pub(crate) async fn first(&mut self) -> Signal {
         let first = self.next().await;
         ARRIVED.send_replace(Some(first));
         windlass_bounds::interrupt();
@@ -71,7 +71,7 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    pub(super) async fn next(&mut self) -> Signal {
+    pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             let arrived =
                 |(signal, stream): &mut (Signal, Stream)| stream.poll_recv(context).is_ready().then_some(*signal);
@@ -83,7 +83,7 @@ impl Signals {
 
 /// Keeps the footer away while the program is stopped (Ctrl-Z), when the terminal belongs to a shell. Must be called
 /// within the runtime.
-pub(super) fn hide_footer_while_stopped() {
+pub(crate) fn hide_footer_while_stopped() {
     let number = rustix::process::Signal::TSTP.as_raw();
     if !crate::output::has_footer() || ignored() >> (number - 1) & 1 == 1 {
         return;
@@ -111,7 +111,7 @@ fn ignored() -> u64 {
 static ARRIVED: LazyLock<watch::Sender<Option<Signal>>> = LazyLock::new(|| watch::Sender::new(None));
 
 /// Waits for the first signal, unless it has arrived.
-pub(super) async fn arrived() -> Signal {
+pub(crate) async fn arrived() -> Signal {
     let mut arrived = ARRIVED.subscribe();
     match arrived.wait_for(Option::is_some).await.map(|signal| *signal) {
         Ok(Some(signal)) => signal,
@@ -120,12 +120,12 @@ pub(super) async fn arrived() -> Signal {
 }
 
 /// The first signal, if one has arrived.
-pub(super) fn first() -> Option<Signal> {
+pub(crate) fn first() -> Option<Signal> {
     *ARRIVED.borrow()
 }
 
 /// A signal that arrived before any work could handle it.
-pub(super) fn missed() -> Option<Signal> {
+pub(crate) fn missed() -> Option<Signal> {
     first().filter(|_| !WAS_HANDLED.load(Ordering::Acquire))
 }
 
@@ -138,12 +138,12 @@ static WAS_HANDLED: AtomicBool = AtomicBool::new(false);
 static WAS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether the running work handles signals itself, or has handled the first one and is ending.
-pub(super) fn is_handled() -> bool {
+pub(crate) fn is_handled() -> bool {
     HANDLERS.load(Ordering::Acquire) > 0 || WAS_TAKEN.load(Ordering::Acquire)
 }
 
 /// Guard that prevents signals from ending the program until their handler is done.
-pub(super) struct Handler(());
+pub(crate) struct Handler(());
 
 impl Handler {
     fn new() -> Handler {
@@ -161,7 +161,7 @@ impl Drop for Handler {
 
 /// Runs work until it is done or a signal arrives, which drops it. Work does not start after a signal. The caller keeps
 /// the handler during cleanup.
-pub(super) async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, (Signal, Handler)> {
+pub(crate) async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, (Signal, Handler)> {
     let handler = Handler::new();
     tokio::select! {
         biased;

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use windlass_template::Variable;
 
-use crate::outcome::{
-    Effect, IncludedVars, InventoryChange, Size, SpillFile, StatsUpdate, TaskResult, VALUE, size, size_of_json,
+use super::{
+    Effect, HostFacts, IncludedVars, InventoryChange, Size, SpillFile, StatsUpdate, TaskResult, VALUE, size,
+    size_of_json,
 };
-use crate::vars::HostFacts;
 
 /// Limit for what the tasks of one host leave behind, in bytes of memory: registered results, facts, also cached ones,
 /// variables of `set_fact` and `include_vars`, hosts of `add_host` and statistics of `set_stats`.
@@ -51,13 +51,13 @@ impl Kept {
     }
 
     /// Replaces the counted size of a registered result, a fact, a variable, a host or a statistic.
-    pub(super) fn replace(&self, old: Size, new: Size) {
+    pub(crate) fn replace(&self, old: Size, new: Size) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         *total = *total + new - old;
     }
 
     /// Counts files of variables, unless another host has read them before.
-    pub(super) fn include(&self, read: &IncludedVars) {
+    pub(crate) fn include(&self, read: &IncludedVars) {
         let mut included = self.included.lock().unwrap_or_else(PoisonError::into_inner);
         if included.insert(read.files.clone()) {
             self.replace(Size::default(), Size::in_memory(read.size));
@@ -68,7 +68,7 @@ impl Kept {
     /// memory is scarce and tasks will read it (`is_registered`).
     ///
     /// `of_host` is the present total of its host. Explains why the result exceeds the share of its host or of the run.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         self: &Arc<Self>,
         result: &mut TaskResult,
         is_registered: bool,
@@ -135,14 +135,14 @@ impl Kept {
 
 /// Size of a result that is not stored yet. Dropping it takes the size from the total.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     kept: Arc<Kept>,
     size: Size,
 }
 
 impl Counted {
     /// Both sizes as one.
-    pub(super) fn and(mut self, other: Option<Counted>) -> Counted {
+    pub(crate) fn and(mut self, other: Option<Counted>) -> Counted {
         if let Some(mut other) = other {
             self.size = self.size + std::mem::take(&mut other.size);
         }
@@ -150,7 +150,7 @@ impl Counted {
     }
 
     /// The size itself.
-    pub(super) fn size(&self) -> Size {
+    pub(crate) fn size(&self) -> Size {
         self.size
     }
 }
@@ -162,12 +162,12 @@ impl Drop for Counted {
 }
 
 /// Frees large values of a result that has been reported.
-pub(super) fn shed(result: &mut TaskResult) {
+pub(crate) fn shed(result: &mut TaskResult) {
     result.shed(LARGE);
 }
 
 /// The failure that replaces a result. It keeps whether the task changed something.
-pub(super) fn dropped(result: &TaskResult, refusal: String) -> TaskResult {
+pub(crate) fn dropped(result: &TaskResult, refusal: String) -> TaskResult {
     let mut failure = TaskResult::failure(refusal).interrupted();
     failure.set("changed", result.changed());
     failure
@@ -185,7 +185,7 @@ fn size_of_result(result: &TaskResult, is_registered: bool) -> Size {
 
 /// Estimated size of what an effect leaves behind, apart from facts: variables that `set_fact` sets or `include_vars`
 /// reads, a host of `add_host`, statistics of `set_stats`.
-pub(super) fn size_of_effect(effect: &Effect) -> Size {
+pub(crate) fn size_of_effect(effect: &Effect) -> Size {
     let memory = match effect {
         Effect::SetFacts(set) => {
             return set.vars.iter().map(|(name, value)| Size::in_memory(name.len()) + size(value)).sum();
@@ -201,13 +201,13 @@ pub(super) fn size_of_effect(effect: &Effect) -> Size {
 }
 
 /// Estimated size of a host that `add_host` adds.
-pub(super) fn size_of_change(change: &InventoryChange) -> Size {
+pub(crate) fn size_of_change(change: &InventoryChange) -> Size {
     let InventoryChange::Host(host) = change else { return Size::default() };
     Size::in_memory(host.vars.values().map(|value| size_of_json(&value.to_json())).sum())
 }
 
 /// Estimated size of a variable.
-pub(super) fn size_of_variable(variable: &Variable) -> Size {
+pub(crate) fn size_of_variable(variable: &Variable) -> Size {
     match variable {
         Variable::Text(node) => Size::in_memory(size_of_json(&node.to_json())),
         Variable::Data(value) => size(value),
@@ -215,7 +215,7 @@ pub(super) fn size_of_variable(variable: &Variable) -> Size {
 }
 
 /// Estimated size of a host's facts.
-pub(super) fn size_of_facts(facts: &HostFacts) -> Size {
+pub(crate) fn size_of_facts(facts: &HostFacts) -> Size {
     facts.iter().map(|(name, value)| Size::in_memory(name.len()) + size(value)).sum()
 }
 

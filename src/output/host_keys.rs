@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 use windlass_ssh::{HostKeyUser, Pending, PresentedKey};
 
-use crate::output::{Event, Events, Question};
+use super::{Event, Events, Question};
 
 /// Time to answer a question; after that the host is refused.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(300);
@@ -17,13 +17,13 @@ const SHOWN_DEADLINE: Duration = Duration::from_secs(10);
 const LONGEST_ANSWER: usize = 1024;
 
 /// Asks at the process's terminal, even if the standard streams are redirected.
-pub struct AtTerminal {
+pub(crate) struct AtTerminal {
     events: Events,
 }
 
 impl AtTerminal {
     /// Sends warnings to `events`.
-    pub fn new(events: Events) -> Self {
+    pub(crate) fn new(events: Events) -> Self {
         Self { events }
     }
 

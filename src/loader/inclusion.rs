@@ -2,9 +2,9 @@
 
 use windlass_yaml::Node;
 
-use super::keyword::KEYWORDS;
-use super::model::Task;
 use crate::error::{Error, Result, did_you_mean};
+use crate::playbook::Task;
+use crate::playbook::keyword::KEYWORDS;
 
 /// Keywords allowed on a dynamic include.
 const BESIDE_INCLUDES: &[&str] = &[
