@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use windlass_template::{Context, Engine, Options, Variable};
+use windlass_template::{Context, Engine, LIBRARY, Options, Variable};
 use windlass_yaml::{Node, Source, Span, load_one};
 
 const VARIABLES: &str = "{a: 1, b: two, c: [1, 2.5, x, null], d: {k: v, l: [1]}, e: '{{ a }}', f: '{{ f }}', t: true}";
@@ -14,7 +14,7 @@ thread_local! {
         let entries = node.as_map().unwrap().string_entries();
         let variables: IndexMap<Arc<str>, Variable> =
             entries.map(|(name, node)| (Arc::from(name), Variable::Text(node.clone()))).collect();
-        Engine::new(Options::default()).scope(Arc::new(variables))
+        Engine::new(&LIBRARY, Options::default()).scope(Arc::new(variables))
     };
 }
 

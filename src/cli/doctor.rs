@@ -162,12 +162,15 @@ fn inventory(settings: &Settings) -> Finding {
     unasked.vault.ask_pass = false;
     unasked.vault.ids.retain(|id| !id.rsplit('@').next().is_some_and(|source| source.starts_with("prompt")));
     let secrets = VaultOptions::default().secrets(&unasked).unwrap_or_default();
-    let engine = windlass_template::Engine::new(windlass_template::Options {
-        compat: settings.compat,
-        playbook_dir: settings.playbook_dir.clone(),
-        secrets,
-        ..windlass_template::Options::default()
-    });
+    let engine = windlass_template::Engine::new(
+        &windlass_template::LIBRARY,
+        windlass_template::Options {
+            compat: settings.compat,
+            playbook_dir: settings.playbook_dir.clone(),
+            secrets,
+            ..windlass_template::Options::default()
+        },
+    );
     let files = crate::playbook::Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys);
     let plugins = session::plugins_without_tasks(settings, files);
     let mut warnings = Vec::new();

@@ -206,12 +206,15 @@ fn print(mut arguments: Arguments) -> crate::error::Result<u8> {
     let secrets = arguments.vault.secrets(&settings)?;
     let files = crate::playbook::Files::new(secrets.clone(), settings.duplicate_keys);
     let extra_vars = super::options::extra_vars(&arguments.extra_vars, &files)?;
-    let engine = windlass_template::Engine::new(windlass_template::Options {
-        compat: settings.compat,
-        playbook_dir: settings.playbook_dir.clone(),
-        secrets,
-        ..windlass_template::Options::default()
-    });
+    let engine = windlass_template::Engine::new(
+        &windlass_template::LIBRARY,
+        windlass_template::Options {
+            compat: settings.compat,
+            playbook_dir: settings.playbook_dir.clone(),
+            secrets,
+            ..windlass_template::Options::default()
+        },
+    );
     let printer = crate::output::Printer::plain(crate::output::Secrets::default());
     let mut warn =
         |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::settings::Color::Plain);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
-use windlass_template::Engine;
+use windlass_template::{Engine, LIBRARY};
 use windlass_vault::Secrets as VaultSecrets;
 
 use super::fleet;
@@ -239,12 +239,15 @@ fn cluster(name: String, sources: Vec<String>, inputs: &Inputs) -> Cluster {
     let mut settings = inputs.settings.clone();
     (settings.inventory.sources, settings.inventory.limit) = (sources.clone(), None);
     let names = Arc::clone(&inputs.names);
-    let engine = Engine::new(windlass_template::Options {
-        compat: settings.compat,
-        playbook_dir: settings.playbook_dir.clone(),
-        secrets: inputs.vault.clone(),
-        ..windlass_template::Options::default()
-    });
+    let engine = Engine::new(
+        &LIBRARY,
+        windlass_template::Options {
+            compat: settings.compat,
+            playbook_dir: settings.playbook_dir.clone(),
+            secrets: inputs.vault.clone(),
+            ..windlass_template::Options::default()
+        },
+    );
     let files = Files::new(inputs.vault.clone(), settings.duplicate_keys);
     let plugins = session::plugins_without_tasks(&settings, files);
     let read = move || {

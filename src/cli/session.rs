@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
-use windlass_template::{Engine, Variable};
+use windlass_template::{Engine, LIBRARY, Variable};
 use windlass_yaml::Mapping;
 
 use super::options::Inputs;
@@ -177,19 +177,22 @@ pub(super) fn modules(settings: &Settings, files: Arc<Files>) -> Arc<Modules> {
 
 /// The template engine of a run.
 fn engine(settings: &Settings, vault: windlass_vault::Secrets, plugins: Arc<PythonPlugins>, events: &Events) -> Engine {
-    Engine::new(windlass_template::Options {
-        compat: settings.compat,
-        allow_broken_conditionals: settings.allow_broken_conditionals,
-        jinja2_native: settings.jinja2_native,
-        playbook_dir: settings.playbook_dir.clone(),
-        secrets: vault,
-        revealed: windlass_template::Revealed::default(),
-        plugins: Some(plugins),
-        settings: Some(Arc::new(BaseSettings::new(events.clone()))),
-        commands: windlass_bounds::child::Limits::within(settings.command_timeout),
-        managed: settings.ansible_managed.clone(),
-        passive: settings.explains,
-    })
+    Engine::new(
+        &LIBRARY,
+        windlass_template::Options {
+            compat: settings.compat,
+            allow_broken_conditionals: settings.allow_broken_conditionals,
+            jinja2_native: settings.jinja2_native,
+            playbook_dir: settings.playbook_dir.clone(),
+            secrets: vault,
+            revealed: windlass_template::Revealed::default(),
+            plugins: Some(plugins),
+            settings: Some(Arc::new(BaseSettings::new(events.clone()))),
+            commands: windlass_bounds::child::Limits::within(settings.command_timeout),
+            managed: settings.ansible_managed.clone(),
+            passive: settings.explains,
+        },
+    )
 }
 
 /// The connections of a run.

@@ -294,8 +294,8 @@ impl Found {
         };
         use windlass_template::PluginKind;
         match expression.word {
-            Word::Filter => functions(self, "filter", windlass_template::uses::names(PluginKind::Filter)),
-            Word::Test => functions(self, "test", windlass_template::uses::names(PluginKind::Test)),
+            Word::Filter => functions(self, "filter", windlass_template::LIBRARY.names(PluginKind::Filter)),
+            Word::Test => functions(self, "test", windlass_template::LIBRARY.names(PluginKind::Test)),
             Word::Lookup => {
                 for (_, name, doc) in crate::pages::pages().filter(|(kind, ..)| *kind == "lookup") {
                     self.add(name, CompletionItemKind::METHOD, doc, None);

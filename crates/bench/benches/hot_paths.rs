@@ -15,7 +15,7 @@ use windlass::settings::{Config, Settings};
 use windlass::vars::{Run, TaskScope, World};
 use windlass_inventory::{Inventory, LoadOptions};
 use windlass_protocol::{FrameDecoder, Reply, encode};
-use windlass_template::{Engine, Options, Scope as _, Value, Variable};
+use windlass_template::{Engine, LIBRARY, Options, Scope as _, Value, Variable};
 use windlass_yaml::{Node, Source, Span, load_one};
 
 fn yaml(criterion: &mut Criterion) {
@@ -42,7 +42,7 @@ fn templates(criterion: &mut Criterion) {
     let variables = variables.as_map().unwrap().string_entries();
     let variables: IndexMap<Arc<str>, Variable> =
         variables.map(|(name, node)| (Arc::from(name), Variable::Text(node.clone()))).collect();
-    let (engine, variables) = (Engine::new(Options::default()), Arc::new(variables));
+    let (engine, variables) = (Engine::new(&LIBRARY, Options::default()), Arc::new(variables));
     let text = |text: &str| Node::of_project(text, Span::none());
     let mut count = 0;
     criterion.bench_function("template, compiled and evaluated", |bencher| {
@@ -88,7 +88,7 @@ fn inventory(criterion: &mut Criterion) {
     });
     let run = Run {
         settings: Arc::new(Settings::from_config(&Config::default()).unwrap()),
-        engine: Engine::new(Options { playbook_dir: PathBuf::from("."), ..Options::default() }),
+        engine: Engine::new(&LIBRARY, Options { playbook_dir: PathBuf::from("."), ..Options::default() }),
         extra_vars: Arc::default(),
         secrets: Secrets::default(),
         python: LazyLock::new(Box::new(String::new)),

@@ -20,7 +20,7 @@ pub fn of_template(context: &Context, path: &Path, asked: &str, destination: Opt
         ("template_host", Value::from(host.trim())),
         ("template_path", Value::from(asked)),
         ("template_fullpath", Value::from(path.to_string_lossy())),
-        ("template_uid", Value::from(crate::lookups::files::name_of("/etc/passwd", owner))),
+        ("template_uid", Value::from(name_of("/etc/passwd", owner))),
         ("template_mtime", time::from_seconds(seconds, nanos)),
         ("template_run_date", time::now(Clock::Local)),
         ("template_destpath", Value::from(destination)),
@@ -69,4 +69,12 @@ fn managed(setting: &str, path: &Path) -> String {
     text.push_str(rest);
     let changed = path.metadata().map(|found| found.mtime() as f64).ok();
     time::format_seconds(&text, changed, Clock::Local).unwrap_or(text)
+}
+
+/// The name for a numeric id in a table such as /etc/passwd, or the number.
+pub(crate) fn name_of(table: &str, id: u32) -> String {
+    let id = id.to_string();
+    let content = windlass_bounds::read_text(table).unwrap_or_default();
+    let line = content.lines().find(|line| line.split(':').nth(2) == Some(&id));
+    line.and_then(|line| line.split(':').next()).map_or(id.clone(), str::to_owned)
 }

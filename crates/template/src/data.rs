@@ -57,7 +57,7 @@ mod tests {
     use windlass_yaml::{Node, Span};
 
     use super::*;
-    use crate::{Engine, Options, Variable};
+    use crate::{Engine, LIBRARY, Options, Variable};
 
     #[derive(Debug)]
     struct Lines;
@@ -92,7 +92,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "the template is the test's own")]
     fn rendered(template: &str) -> Value {
         let variables: IndexMap<Arc<str>, Variable> = IndexMap::from([("r".into(), Variable::Data(data(Result)))]);
-        Engine::new(Options::default())
+        Engine::new(&LIBRARY, Options::default())
             .scope(Arc::new(variables))
             .render(&Node::of_project(template, Span::none()))
             .unwrap()

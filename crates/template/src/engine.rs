@@ -12,6 +12,7 @@ use crate::compat::Compat;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::plugins::Plugins;
+use crate::registry::Library;
 use crate::scope::Scope;
 use crate::settings::Settings;
 
@@ -151,15 +152,21 @@ impl TemplateOptions {
 pub struct Engine(Arc<Shared>);
 
 struct Shared {
+    library: &'static Library,
     options: Options,
     /// Cache of decrypted texts: deriving a key is slow, and every host needs the same values.
     decrypted: Mutex<HashMap<Arc<str>, Arc<str>>>,
 }
 
 impl Engine {
-    /// Creates the engine of a run.
-    pub fn new(options: Options) -> Engine {
-        Engine(Arc::new(Shared { options, decrypted: Mutex::default() }))
+    /// Creates the engine of a run. Its templates may use the filters, tests and lookups of the library.
+    pub fn new(library: &'static Library, options: Options) -> Engine {
+        Engine(Arc::new(Shared { library, options, decrypted: Mutex::default() }))
+    }
+
+    /// Filters, tests and lookups of its templates.
+    pub(crate) fn library(&self) -> &'static Library {
+        self.0.library
     }
 
     /// The engine's options.

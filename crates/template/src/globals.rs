@@ -16,7 +16,7 @@ use crate::plugins::PluginKind;
 use crate::python::time::{self, Clock};
 use crate::scope::Variable;
 use crate::syntax::is_template;
-use crate::{lookups, registry, tracker};
+use crate::{registry, tracker};
 
 type Outcome = Result<Value, minijinja::Error>;
 
@@ -315,7 +315,8 @@ fn joiner(separator: Option<&Value>) -> Value {
 impl Context {
     /// Runs a lookup as `query()` does, for `with_NAME` loops. The result is always a list.
     pub fn lookup(&self, name: &str, terms: &[Value], options: &registry::LookupOptions) -> Result<Vec<Value>, Error> {
-        let lookup = registry::lookup(name);
+        let library = self.engine().library();
+        let lookup = library.lookup(name);
         let is_passive = self.engine().options().passive;
         let refused = || {
             let reason = format!("the lookup '{name}', which is not run here");
@@ -330,10 +331,10 @@ impl Context {
             tracker::reads_outside();
             return plugins.lookup(self, name, terms, options);
         }
-        if is_passive && lookups::is_active(name) {
+        if is_passive && (library.lookups().is_active)(name) {
             return Err(refused());
         }
-        if lookups::reads_outside(name) {
+        if (library.lookups().reads_outside)(name) {
             tracker::reads_outside();
         }
         let lookup = lookup?;

@@ -90,12 +90,12 @@ mod tests {
     use indexmap::IndexMap;
     use windlass_yaml::{Node, Span};
 
-    use crate::{Engine, Options, Variable};
+    use crate::{Engine, LIBRARY, Options, Variable};
 
     #[expect(clippy::disallowed_methods, reason = "the template is the test's own")]
     fn rendered(template: &str) -> Result<String, String> {
         let variables: IndexMap<Arc<str>, Variable> = IndexMap::new();
-        let context = Engine::new(Options::default()).scope(Arc::new(variables));
+        let context = Engine::new(&LIBRARY, Options::default()).scope(Arc::new(variables));
         context.render_to_string(&Node::of_project(template, Span::none())).map_err(|error| error.to_string())
     }
 

@@ -12,8 +12,8 @@ use windlass_yaml::{Node, Value as Yaml};
 
 use crate::compile::{self, Compiled, CompiledPart, Expression};
 use crate::context::{Context, Inner};
-use crate::filters::vault::Wrapped;
 use crate::mark;
+use crate::plain::Wrapped;
 use crate::python::class::Class;
 use crate::python::type_name;
 use crate::registry;

@@ -5,21 +5,36 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use minijinja::Value;
-use minijinja::value::{ObjectRepr, Tuple, ValueKind};
+use minijinja::value::{Object, ObjectRepr, Tuple, ValueKind};
 
 use crate::context::Context;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
-use crate::filters::vault::Wrapped;
 use crate::globals;
 use crate::lazy::{LazyDict, LazyList, is_lazy};
 use crate::mark::{self, is_omit, mark};
 use crate::mutable::{MutableDict, MutableList};
 use crate::python::class::Class;
 use crate::python::{time, type_name};
+
+/// A freshly encrypted text, as a Python object that prints its plain text (`wrap_object`).
+#[derive(Debug)]
+pub(crate) struct Wrapped(pub(crate) String);
+
+impl Object for Wrapped {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// Maximum nesting of data.
 const DEPTH: usize = 500;

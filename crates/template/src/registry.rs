@@ -1,4 +1,4 @@
-//! Declaration of filters, tests and lookups, and their lookup by name.
+//! Declaration of filters, tests and lookups, the library that an engine gets of them, and calls by name.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -11,16 +11,13 @@ use crate::classic;
 use crate::compat::Compat;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
-use crate::filters::FILTERS;
 use crate::lazy::is_lazy;
 use crate::limits;
-use crate::lookups::LOOKUPS;
 use crate::mark::{self, mark};
 use crate::plain::{settled, settled_subject, undefined_within};
 use crate::plugins::{self, PluginKind};
 use crate::python::percent;
 use crate::suggest::closest;
-use crate::tests::TESTS;
 
 /// A filter or test in a registry.
 ///
@@ -60,6 +57,75 @@ pub trait Lookup: Sync {
     fn run(&self, context: &Context, terms: &[Value], options: &LookupOptions) -> Result<Vec<Value>, Error>;
 }
 
+/// Filters, tests and lookups that the templates of an engine may use.
+pub struct Library {
+    filters: &'static [Function],
+    tests: &'static [Function],
+    lookups: Lookups,
+    filters_by_name: OnceLock<Table>,
+    tests_by_name: OnceLock<Table>,
+}
+
+/// Lookups of a library, with what an engine must know of them before it runs one.
+pub struct Lookups {
+    /// All lookups.
+    pub all: &'static [&'static dyn Lookup],
+    /// Whether a lookup, by its full or plain name, reads anything but variables.
+    pub reads_outside: fn(&str) -> bool,
+    /// Whether a lookup, by its full or plain name, does more than read.
+    pub is_active: fn(&str) -> bool,
+}
+
+impl Library {
+    /// Creates a library. Its filters and tests are indexed on first use.
+    pub const fn new(filters: &'static [Function], tests: &'static [Function], lookups: Lookups) -> Library {
+        Library { filters, tests, lookups, filters_by_name: OnceLock::new(), tests_by_name: OnceLock::new() }
+    }
+
+    /// Whether a filter, test or lookup has this name.
+    pub fn has(&self, kind: PluginKind, name: &str) -> bool {
+        match kind {
+            PluginKind::Filter => self.filters().contains_key(name),
+            PluginKind::Test => self.tests().contains_key(name),
+            PluginKind::Lookup => self.lookup(name).is_ok(),
+        }
+    }
+
+    /// Short names of all filters or tests.
+    pub fn names(&self, kind: PluginKind) -> Vec<&str> {
+        let table = match kind {
+            PluginKind::Filter => self.filters(),
+            PluginKind::Test => self.tests(),
+            PluginKind::Lookup => return Vec::new(),
+        };
+        table.keys().map(String::as_str).filter(|name| !name.contains('.')).collect()
+    }
+
+    fn filters(&self) -> &Table {
+        self.filters_by_name.get_or_init(|| table(self.filters))
+    }
+
+    fn tests(&self) -> &Table {
+        self.tests_by_name.get_or_init(|| table(self.tests))
+    }
+
+    /// Finds a lookup by name.
+    pub(crate) fn lookup(&self, name: &str) -> Result<&'static dyn Lookup, Error> {
+        let plain =
+            name.strip_prefix("ansible.builtin.").or_else(|| name.strip_prefix("ansible.legacy.")).unwrap_or(name);
+        let all = self.lookups.all;
+        all.iter().copied().find(|lookup| lookup.names().contains(&plain)).ok_or_else(|| {
+            let known = all.iter().flat_map(|lookup| lookup.names()).copied();
+            Error::lookup(format!("There is no lookup '{name}'.")).with_hint(closest(plain, known))
+        })
+    }
+
+    /// The lookups.
+    pub(crate) fn lookups(&self) -> &Lookups {
+        &self.lookups
+    }
+}
+
 /// Calls a filter by name, as `map('name')` does.
 pub fn call_filter(state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> Result<Value, minijinja::Error> {
     let value = apply_filter(state, name, arguments).map_err(classic::while_running)?;
@@ -82,9 +148,9 @@ pub(crate) fn apply_filter(
     {
         let mut arguments = percent::with_representations(text, values);
         arguments.insert(0, template.clone());
-        return call(state, filters(), PluginKind::Filter, name, &arguments);
+        return call(state, PluginKind::Filter, name, &arguments);
     }
-    let answer = call(state, filters(), PluginKind::Filter, name, arguments)?;
+    let answer = call(state, PluginKind::Filter, name, arguments)?;
     Ok(if classic::gives_text(name) && compat(state).renders_to_text() { classic::kept(answer) } else { answer })
 }
 
@@ -111,7 +177,12 @@ pub(crate) fn apply_test(
     {
         return Ok(Value::from(false));
     }
-    call(state, tests(), PluginKind::Test, name, arguments)
+    call(state, PluginKind::Test, name, arguments)
+}
+
+/// Whether templates have a built-in filter, test or lookup of this name.
+pub(crate) fn is_built_in(state: &State<'_, '_>, kind: PluginKind, name: &str) -> bool {
+    Context::from_state(state).is_some_and(|context| context.engine().library().has(kind, name))
 }
 
 /// Version of ansible-core that the evaluation follows.
@@ -119,18 +190,21 @@ pub(crate) fn compat(state: &State<'_, '_>) -> Compat {
     Context::from_state(state).map(|context| context.inner().compat()).unwrap_or_default()
 }
 
-pub(crate) type Table = HashMap<String, Callable>;
+type Table = HashMap<String, Callable>;
 
 fn call(
     state: &mut State<'_, '_>,
-    table: &Table,
     kind: PluginKind,
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
+    let Some(context) = Context::from_state(state) else {
+        return Err(Error::new(ErrorKind::Syntax, "A template without an engine has no filters and tests.").into());
+    };
+    let library = context.engine().library();
+    let table = if kind == PluginKind::Test { library.tests() } else { library.filters() };
     let native = table.get(name);
-    if let Some(context) = Context::from_state(state)
-        && let Some(plugins) = &context.engine().options().plugins
+    if let Some(plugins) = &context.engine().options().plugins
         && plugins.provides(kind, name, native.is_some())?
     {
         let function = plugins::function(plugins, kind, name);
@@ -294,25 +368,4 @@ fn table(functions: &[Function]) -> Table {
         }
     }
     table
-}
-
-/// All filters by name.
-pub(crate) fn filters() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| table(FILTERS))
-}
-
-/// All tests by name.
-pub(crate) fn tests() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| table(TESTS))
-}
-
-/// Finds a lookup by name.
-pub(crate) fn lookup(name: &str) -> Result<&'static dyn Lookup, Error> {
-    let plain = name.strip_prefix("ansible.builtin.").or_else(|| name.strip_prefix("ansible.legacy.")).unwrap_or(name);
-    LOOKUPS.iter().copied().find(|lookup| lookup.names().contains(&plain)).ok_or_else(|| {
-        let known = LOOKUPS.iter().flat_map(|lookup| lookup.names()).copied();
-        Error::lookup(format!("There is no lookup '{name}'.")).with_hint(closest(plain, known))
-    })
 }

@@ -4,9 +4,8 @@ use crate::compat::Compat;
 use crate::compile;
 use crate::engine::TemplateOptions;
 use crate::error::Error;
-use crate::plugins::PluginKind;
+use crate::header;
 use crate::syntax::{Escapes, Kind, Piece, Token, is_template, scan, tokenize};
-use crate::{header, registry};
 
 /// Kind of a text, which decides how it is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,25 +118,6 @@ fn find(text: &str, form: Form) -> Result<Uses, Error> {
     let skipped = text.len() - body.len();
     found.names.iter_mut().for_each(|name| name.offset += skipped);
     Ok(found)
-}
-
-/// Whether a filter or test with this name is built in.
-pub fn is_known(kind: PluginKind, name: &str) -> bool {
-    match kind {
-        PluginKind::Filter => registry::filters().contains_key(name),
-        PluginKind::Test => registry::tests().contains_key(name),
-        PluginKind::Lookup => registry::lookup(name).is_ok(),
-    }
-}
-
-/// Short names of all built-in filters or tests.
-pub fn names(kind: PluginKind) -> Vec<&'static str> {
-    let table = match kind {
-        PluginKind::Filter => registry::filters(),
-        PluginKind::Test => registry::tests(),
-        PluginKind::Lookup => return Vec::new(),
-    };
-    table.keys().map(String::as_str).filter(|name| !name.contains('.')).collect()
 }
 
 /// Whether every template has this name: a function or `vars`.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use windlass_template::{
-    Compat, Context, Engine, ErrorKind, Options, Revealed, Scope, TemplateOptions, Value, Variable, Variables, unknown,
+    Compat, Context, Engine, ErrorKind, LIBRARY, Options, Revealed, Scope, TemplateOptions, Value, Variable, Variables,
+    unknown,
 };
 use windlass_vault::{Secret, Secrets};
 use windlass_yaml::{Node, Span, Text};
@@ -24,7 +25,7 @@ fn variables(text: &str) -> IndexMap<Arc<str>, Variable> {
 }
 
 fn context(text: &str) -> Context {
-    Engine::new(Options::default()).scope(Arc::new(variables(text)))
+    Engine::new(&LIBRARY, Options::default()).scope(Arc::new(variables(text)))
 }
 
 fn text(template: &str) -> Node {
@@ -76,7 +77,7 @@ fn loop_independent_variable_rendered_once() {
     let mut table = variables("value: '{{ list | first }}'\nlist: '{{ [source] | list }}'\n");
     table.insert(Arc::from("source"), Variable::Data(Value::from(1)));
     let counting = Arc::new(Counting(table, std::sync::atomic::AtomicUsize::new(0)));
-    let context = Engine::new(Options::default()).scope(counting.clone());
+    let context = Engine::new(&LIBRARY, Options::default()).scope(counting.clone());
     for item in 0..10 {
         let context = context.with(extra("item", item));
         assert_eq!(context.render(&text("{{ value + item }}")).unwrap(), Value::from(1 + item));
@@ -107,11 +108,11 @@ fn vaulted_values_are_decrypted_when_used_and_reported() {
     let options = Options { secrets, revealed: revealed.clone(), ..Options::default() };
     let node = Node::new(windlass_yaml::Value::Vault(envelope.into()), Span::none());
     let table: IndexMap<Arc<str>, Variable> = IndexMap::from([(Arc::from("password"), Variable::Text(node.clone()))]);
-    let context = Engine::new(options).scope(Arc::new(table.clone()));
+    let context = Engine::new(&LIBRARY, options).scope(Arc::new(table.clone()));
     assert_eq!(revealed.count(), 0);
     assert_eq!(context.render_to_string(&text("pw={{ password }}")).unwrap(), "pw=hunter2");
     assert_eq!(revealed.texts(), [Arc::from("hunter2")]);
-    let without = Engine::new(Options::default()).scope(Arc::new(table));
+    let without = Engine::new(&LIBRARY, Options::default()).scope(Arc::new(table));
     assert_eq!(*without.render(&text("{{ password }}")).unwrap_err().kind(), ErrorKind::Vault);
     assert!(without.condition(&text("password is defined")).is_err());
 }
@@ -264,7 +265,7 @@ fn template_includes_imports_and_extends() {
     write("macros.j2", "{% macro twice(a) %}{{ a }}{{ a }}{% endmacro %}\n{% set answer = 42 %}\n");
     write("base.j2", "<{% block body %}base{% endblock %}>\n");
     write("broken.j2", "line\n{{ nope }}\n");
-    let context = Engine::new(Options::default()).scope(Arc::new(WithPaths(directory.clone())));
+    let context = Engine::new(&LIBRARY, Options::default()).scope(Arc::new(WithPaths(directory.clone())));
     let render = |text: &str| context.template(&Text::of_project(text), "main.j2", &TemplateOptions::default());
     assert_eq!(render("a {% include 'part.j2' %} b").unwrap(), "a hello world b");
     assert_eq!(render("{% set x = '!' %}{% include 'part.j2' %}").unwrap(), "hello world!");
@@ -293,7 +294,7 @@ fn template_includes_imports_and_extends() {
 #[test]
 fn compat_2_18_converts_text_that_looks_like_data() {
     let table = variables("n: 1\nl: [1, 2]\nd: {a: 1}\nword: 'false'\nnothing:\nrule: n == 1\n");
-    let context = Engine::new(Options { compat: Compat::V2_18, ..Options::default() }).scope(Arc::new(table));
+    let context = Engine::new(&LIBRARY, Options { compat: Compat::V2_18, ..Options::default() }).scope(Arc::new(table));
     for (template, wanted) in [
         ("{{ n }}", "1"),
         ("{{ n + 1 }}", "'2'"),

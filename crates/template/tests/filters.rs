@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::Value as Json;
-use windlass_template::{Context, Engine, Options, Variable, from_json, text, to_json};
+use windlass_template::{Context, Engine, LIBRARY, Options, Variable, from_json, text, to_json};
 use windlass_yaml::{Node, Span};
 
 fn directory() -> PathBuf {
@@ -27,7 +27,7 @@ fn context() -> Context {
         .iter()
         .map(|(name, value)| (name.as_str().into(), Variable::Data(from_json(value))))
         .collect();
-    Engine::new(Options { playbook_dir: directory(), ..Options::default() }).scope(Arc::new(variables))
+    Engine::new(&LIBRARY, Options { playbook_dir: directory(), ..Options::default() }).scope(Arc::new(variables))
 }
 
 /// Describes the difference, if any.

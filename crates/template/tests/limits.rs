@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use windlass_template::{Engine, Options, Variable};
+use windlass_template::{Engine, LIBRARY, Options, Variable};
 use windlass_yaml::{Node, Span};
 
 /// Renders on a stack as large as in a run.
@@ -186,6 +186,6 @@ fn random_template_never_panics() {
 
 fn rendered(template: &str) -> Result<String, String> {
     let variables: IndexMap<Arc<str>, Variable> = IndexMap::new();
-    let context = Engine::new(Options::default()).scope(Arc::new(variables));
+    let context = Engine::new(&LIBRARY, Options::default()).scope(Arc::new(variables));
     context.render_to_string(&Node::of_project(template, Span::none())).map_err(|error| error.to_string())
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::json;
-use windlass_template::{Context, Engine, Options, Variable, from_json, text, to_json};
+use windlass_template::{Context, Engine, LIBRARY, Options, Variable, from_json, text, to_json};
 use windlass_vault::{Secret, Secrets};
 use windlass_yaml::{Node, Span};
 
@@ -20,7 +20,7 @@ fn context(directory: &Path, secrets: Secrets) -> Context {
     let variables: IndexMap<Arc<str>, Variable> =
         [(Arc::from("groups"), Variable::Data(from_json(&groups)))].into_iter().collect();
     let options = Options { playbook_dir: directory.to_path_buf(), secrets, ..Options::default() };
-    Engine::new(options).scope(Arc::new(variables))
+    Engine::new(&LIBRARY, options).scope(Arc::new(variables))
 }
 
 fn ask(context: &Context, expression: &str) -> String {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Value as Json;
 use windlass_template::{
-    Compat, Context, Engine, Error, Options, TemplateOptions, Value, Variable, from_json, to_json, type_name,
+    Compat, Context, Engine, Error, LIBRARY, Options, TemplateOptions, Value, Variable, from_json, to_json, type_name,
 };
 use windlass_yaml::{Key, Mapping, Node, Span, Text, Value as Yaml};
 
@@ -41,7 +41,7 @@ fn context(fixture: &Json) -> Context {
         variables.insert(name.as_str().into(), Variable::Data(from_json(value)));
     }
     let compat = if fixture["compat"] == "2.18" { Compat::V2_18 } else { Compat::V2_19 };
-    Engine::new(Options { compat, ..Options::default() }).scope(Arc::new(variables))
+    Engine::new(&LIBRARY, Options { compat, ..Options::default() }).scope(Arc::new(variables))
 }
 
 fn file_options(case: &Json) -> TemplateOptions {

@@ -211,7 +211,8 @@ mod tests {
     fn example_of_every_filter_has_the_value_that_its_page_shows() {
         let options = windlass_template::Options::default();
         let variables = indexmap::IndexMap::<std::sync::Arc<str>, windlass_template::Variable>::new();
-        let context = windlass_template::Engine::new(options).scope(std::sync::Arc::new(variables));
+        let context =
+            windlass_template::Engine::new(&windlass_template::LIBRARY, options).scope(std::sync::Arc::new(variables));
         for filter in of_type("filter").iter().filter(|filter| filter.name.starts_with("ansible.builtin.")) {
             let Some((expression, value)) = filter.example else {
                 let name = filter.name.trim_start_matches("ansible.builtin.");

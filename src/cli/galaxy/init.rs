@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use regex::Regex;
-use windlass_template::{Context, Engine, Options, TemplateOptions};
+use windlass_template::{Context, Engine, LIBRARY, Options, TemplateOptions};
 use windlass_yaml::{Key, Mapping, Node, Source, Span, Text};
 
 use super::state::{Common, Galaxy};
@@ -81,7 +81,7 @@ pub(super) fn run(init: &Init, galaxy: &Galaxy) -> Result<u8> {
     let target = init.init_path.join(&init.name);
     prepare(&target, init.force)?;
     let variables = variables(init, galaxy)?;
-    let engine = Engine::new(Options { compat: galaxy.settings.compat, ..Options::default() });
+    let engine = Engine::new(&LIBRARY, Options { compat: galaxy.settings.compat, ..Options::default() });
     let scope = engine.scope(Arc::new(StaticScope { layers: vec![variables] }));
     let skeleton = match &init.role_skeleton {
         Some(path) => Some(path.clone()),

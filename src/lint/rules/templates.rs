@@ -1,7 +1,7 @@
 //! Templates and conditions: syntax, filters, tests, and their style.
 
-use windlass_template::PluginKind;
 use windlass_template::uses::{self, Form, LiteralComparison, Use, UseKind, Uses};
+use windlass_template::{LIBRARY, PluginKind};
 use windlass_yaml::{Node, Options, Source, Value};
 
 use crate::error::nearest;
@@ -68,12 +68,12 @@ fn plugin(context: &Context<'_>, parsed: &Parsed<'_>, found: &Use, findings: &mu
     let name = found.name.strip_prefix("ansible.builtin.").or_else(|| found.name.strip_prefix("ansible.legacy."));
     let name = name.unwrap_or(&found.name);
     // A plugin of the project has its name as a text in a Python file. Plugins of collections need Python to be found.
-    if name.contains('.') || uses::is_known(kind, name) || context.names.python.contains(name) {
+    if name.contains('.') || LIBRARY.has(kind, name) || context.names.python.contains(name) {
         return;
     }
     let first = name.split('.').next().unwrap_or(name);
     let place = parsed.place_of(found.offset, first.len());
-    let names = uses::names(kind);
+    let names = LIBRARY.names(kind);
     let hint = nearest(name, (name.chars().count() / 3).max(1), names.iter().copied());
     findings.push(parsed.finding(rule, place, format!("there is no {} `{name}`", kind.word())).help(hint));
 }

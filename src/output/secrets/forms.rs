@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn secret_is_masked_whatever_filter_encodes_it() {
-        let engine = windlass_template::Engine::new(windlass_template::Options::default());
+        let engine = windlass_template::Engine::new(&windlass_template::LIBRARY, windlass_template::Options::default());
         for text in texts() {
             let secrets = super::super::Secrets::default();
             secrets.add_password(&text);

@@ -3,6 +3,7 @@
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome};
+use crate::python::container::{is_dict, step};
 use crate::{Error, ErrorKind, mark, operators, python};
 
 /// Attribute of a value; undefined if missing.
@@ -32,18 +33,6 @@ pub(crate) fn get_or(value: &Value, attribute: &Value, default: Option<&Value>) 
     current
 }
 
-/// `value[key]`; `None` if the item does not exist.
-pub(crate) fn step(value: &Value, key: &Value) -> Option<Value> {
-    let found = match (key.as_i64(), value.len()) {
-        (Some(index), Some(length)) if index < 0 && super::call::is_list(value) => {
-            let index = usize::try_from(index + i64::try_from(length).ok()?).ok()?;
-            value.get_item_by_index(index)
-        }
-        _ => value.get_item(key),
-    };
-    found.ok().filter(|found| !found.is_undefined())
-}
-
 /// Creates the undefined value for a missing key.
 pub(crate) fn absent(value: &Value, key: &Value) -> Value {
     match key.as_str() {
@@ -67,6 +56,6 @@ pub(crate) fn missing(value: &Value) -> minijinja::Error {
 /// Jinja's `attr`: like a dot, but never a key of a dictionary.
 pub(super) fn attr(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let name = args.need("name")?;
-    let found = if super::call::is_dict(args.value()) { None } else { step(args.value(), name) };
+    let found = if is_dict(args.value()) { None } else { step(args.value(), name) };
     Ok(found.unwrap_or_else(|| absent(args.value(), name)))
 }

@@ -4,6 +4,7 @@ use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{State, Value};
 
 use crate::limits::LONGEST_TEXT;
+use crate::python::container::{is_list, items, pairs};
 use crate::python::{self, number, repr, text, type_name};
 use crate::{Error, is_undefined};
 
@@ -290,49 +291,4 @@ pub(crate) fn shown(value: &Value) -> String {
     }
     let shown = repr(value);
     if shown.chars().count() > LONGEST { format!("a value of type {name}") } else { format!("the {name} {shown}") }
-}
-
-/// Whether the value is a list, a tuple or another iterable.
-pub(crate) fn is_list(value: &Value) -> bool {
-    matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
-}
-
-/// Whether the value is a dictionary.
-pub(crate) fn is_dict(value: &Value) -> bool {
-    value.kind() == ValueKind::Map
-}
-
-/// Items of Python's `for`: items, keys or characters.
-pub(crate) fn items(value: &Value) -> Option<Vec<Value>> {
-    match value.kind() {
-        ValueKind::String => {
-            Some(value.as_str()?.chars().map(|character| Value::from(character.to_string())).collect())
-        }
-        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => Some(value.try_iter().ok()?.collect()),
-        _ => None,
-    }
-}
-
-/// Keys and values of a dictionary.
-pub(crate) fn pairs(value: &Value) -> Option<Vec<(Value, Value)>> {
-    if !is_dict(value) {
-        return None;
-    }
-    let keys = value.try_iter().ok()?;
-    Some(keys.map(|key| (key.clone(), value.get_item(&key).unwrap_or_default())).collect())
-}
-
-/// Creates a list value.
-pub(crate) fn list(items: Vec<Value>) -> Value {
-    Value::from(items)
-}
-
-/// Creates a tuple value.
-pub(crate) fn tuple(items: Vec<Value>) -> Value {
-    Value::from(minijinja::value::Tuple::new(items))
-}
-
-/// Creates a dictionary value; the last of equal keys wins.
-pub(crate) fn dict(pairs: impl IntoIterator<Item = (Value, Value)>) -> Value {
-    Value::from_pairs(pairs)
 }

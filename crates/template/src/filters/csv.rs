@@ -2,7 +2,8 @@
 
 use minijinja::{State, Value};
 
-use super::call::{Arguments, Outcome, dict, list};
+use super::call::{Arguments, Outcome};
+use crate::python::container::{dict, list};
 use crate::python::text;
 
 /// Separator and quoting of the values.

@@ -4,8 +4,9 @@ use indexmap::IndexMap;
 use minijinja::{State, Value};
 
 use super::attribute;
-use super::call::{Arguments, Outcome, dict, is_dict, is_list, list, pairs};
+use super::call::{Arguments, Outcome};
 use super::sets::{Nulls, flatten_into};
+use crate::python::container::{dict, is_dict, is_list, list, pairs, step};
 use crate::python::{python_class, text, type_name};
 
 /// Treatment by `combine` of two lists under one key.
@@ -132,7 +133,7 @@ pub(super) fn items2dict(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let items = args.list()?;
     for item in &items {
         let part = |name: &Value| {
-            attribute::step(item, name).ok_or_else(|| {
+            step(item, name).ok_or_else(|| {
                 let (key, value, all) = (text(&key_name), text(&value_name), text(args.value()));
                 if !is_dict(item) {
                     return args.failed(format!("items2dict requires a list of dictionaries, got {all} instead."));
@@ -177,7 +178,7 @@ pub(super) fn rekey_on_member(_: &mut State<'_, '_>, args: &Arguments) -> Outcom
                 args.failed_of("List item is not a valid dict", &format!("It is {}.", super::call::shown(&member)))
             );
         }
-        let Some(name) = attribute::step(&member, key) else {
+        let Some(name) = step(&member, key) else {
             return Err(args.says_of(
                 format!("Key {} was not found", text(key)),
                 &format!("It is missing in {}.", super::call::shown(&member)),

@@ -3,7 +3,8 @@
 use indexmap::IndexMap;
 use minijinja::{State, Value};
 
-use super::call::{Arguments, Outcome, dict, pairs};
+use super::call::{Arguments, Outcome};
+use crate::python::container::{dict, pairs};
 use crate::python::text;
 
 /// Options for reading.

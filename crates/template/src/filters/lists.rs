@@ -7,9 +7,10 @@ use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
 use super::attribute;
-use super::call::{Arguments, Outcome, is_dict, is_list, list, tuple};
-use super::group::Group;
+use super::call::{Arguments, Outcome};
 use crate::limits;
+use crate::python::container::{is_dict, is_list, list, tuple};
+use crate::python::group::Group;
 use crate::python::{number, order, time, type_name};
 use crate::undefined;
 
@@ -103,7 +104,10 @@ pub(crate) fn plus(left: &Value, right: &Value) -> Option<Value> {
             false => Some(Value::from(number::as_float(left)? + number::as_float(right)?)),
         };
     }
-    if super::call::is_list(left) && super::call::is_list(right) && left.is_tuple() == right.is_tuple() {
+    if crate::python::container::is_list(left)
+        && crate::python::container::is_list(right)
+        && left.is_tuple() == right.is_tuple()
+    {
         let joined = left.try_iter().ok()?.chain(right.try_iter().ok()?).collect();
         return Some(if left.is_tuple() { tuple(joined) } else { list(joined) });
     }
@@ -212,7 +216,7 @@ pub(super) fn unique(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let mut seen: IndexMap<Value, ()> = IndexMap::new();
     let mut kept = Vec::new();
     let not_iterable = || args.failed(format!("'{}' object is not iterable", type_name(args.value())));
-    for item in super::call::items(args.value()).ok_or_else(not_iterable)? {
+    for item in crate::python::container::items(args.value()).ok_or_else(not_iterable)? {
         let key = sort_key(&item, args.some("attribute"), case_sensitive)?;
         if demanding && (is_list(&key) || is_dict(&key)) {
             let sentence = "Jinja2's unique filter failed and we cannot fall back to Ansible's version \

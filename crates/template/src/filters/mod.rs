@@ -1,6 +1,6 @@
 //! Filters: `value | name(arguments)`.
 
-pub(crate) mod attribute;
+mod attribute;
 pub(crate) mod call;
 mod comment;
 pub(crate) mod crypt;
@@ -8,7 +8,6 @@ pub(crate) mod csv;
 pub(crate) mod dicts;
 mod general;
 pub(crate) mod glob;
-pub(crate) mod group;
 pub(crate) mod hash;
 mod html;
 pub(crate) mod ini;
@@ -23,7 +22,7 @@ pub(crate) mod sets;
 mod text;
 pub(crate) mod urls;
 mod utils;
-pub(crate) mod vault;
+mod vault;
 mod wrap;
 
 use crate::registry::Function;

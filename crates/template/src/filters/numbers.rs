@@ -3,7 +3,8 @@
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
-use super::call::{Arguments, Outcome, is_list, list};
+use super::call::{Arguments, Outcome};
+use crate::python::container::{is_list, list};
 use crate::python::number::{self, as_float, integer, to_float};
 use crate::python::random::Random;
 use crate::python::{text, type_name};

@@ -4,7 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use minijinja::{State, Value};
 
-use super::call::{Arguments, Outcome, is_list, list, tuple};
+use super::call::{Arguments, Outcome};
+use crate::python::container::{is_list, list, tuple};
 use crate::python::python_class;
 use crate::tracker;
 

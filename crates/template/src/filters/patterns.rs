@@ -2,7 +2,8 @@
 
 use minijinja::{State, Value};
 
-use super::call::{Arguments, Outcome, list};
+use super::call::{Arguments, Outcome};
+use crate::python::container::list;
 use crate::python::regex::{Flags, Match, Pattern, Template, compile, escape};
 use crate::python::text;
 
@@ -37,7 +38,7 @@ pub(super) fn regex_findall(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
     let found = matches.iter().map(|matched| match pattern.group_count() {
         0 => group(matched, 0),
         1 => group(matched, 1),
-        count => super::call::tuple((1..=count).map(|index| group(matched, index)).collect()),
+        count => crate::python::container::tuple((1..=count).map(|index| group(matched, index)).collect()),
     });
     Ok(list(found.collect()))
 }

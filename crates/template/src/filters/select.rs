@@ -4,7 +4,8 @@ use minijinja::value::Kwargs;
 use minijinja::{State, Value};
 
 use super::attribute;
-use super::call::{Arguments, Outcome, list};
+use super::call::{Arguments, Outcome};
+use crate::python::container::list;
 use crate::python::{text, truth};
 use crate::registry::{call_filter, call_test};
 

@@ -7,7 +7,8 @@ use minijinja::{State, Value};
 use windlass_yaml::emit::{DumpOptions as YamlOptions, Item, dump as dump_yaml};
 use windlass_yaml::{Node, Options, Source};
 
-use super::call::{Arguments, Outcome, dict, list, pairs};
+use super::call::{Arguments, Outcome};
+use crate::python::container::{dict, list, pairs};
 use crate::python::json::{DumpOptions, dump, load};
 use crate::python::{self, number, text, time};
 

@@ -4,7 +4,8 @@ use indexmap::IndexSet;
 use minijinja::{State, Value};
 
 use super::attribute;
-use super::call::{Arguments, Outcome, is_dict, is_list, items, list, tuple};
+use super::call::{Arguments, Outcome};
+use crate::python::container::{is_dict, is_list, items, list, step, tuple};
 use crate::python::{order, repr, text};
 
 type Set = IndexSet<Value>;
@@ -202,7 +203,7 @@ pub(super) fn extract(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         if crate::is_undefined(&current) {
             return Ok(current);
         }
-        current = attribute::step(&current, &key).unwrap_or_else(|| attribute::absent(&current, &key));
+        current = step(&current, &key).unwrap_or_else(|| attribute::absent(&current, &key));
     }
     Ok(current)
 }
@@ -249,7 +250,7 @@ pub(crate) fn subelement_pairs(elements: &[Value], path: &[Value], missing: Miss
         let mut current = element.clone();
         let mut skipped = false;
         for key in path {
-            let found = if is_dict(&current) { attribute::step(&current, key) } else { None };
+            let found = if is_dict(&current) { step(&current, key) } else { None };
             match found {
                 Some(found) => current = found,
                 None if missing == Missing::Skipped || (missing == Missing::KeysSkipped && is_dict(&current)) => {

@@ -3,8 +3,9 @@
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
-use super::call::{Arguments, Outcome, dict, is_list};
+use super::call::{Arguments, Outcome};
 use crate::limits;
+use crate::python::container::{dict, is_list};
 use crate::python::{number, percent, repr, split_lines, text, truth};
 use crate::registry::compat;
 
@@ -270,6 +271,6 @@ pub(super) fn length(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         None if is_list(value) || value.kind() == ValueKind::Map => value.len(),
         None => value.as_bytes().map(<[u8]>::len),
     };
-    let length = length.or_else(|| super::call::items(value).map(|items| items.len()));
+    let length = length.or_else(|| crate::python::container::items(value).map(|items| items.len()));
     length.map(Value::from).ok_or_else(|| args.unsuitable("text, a list or a dictionary"))
 }

@@ -3,7 +3,8 @@
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
-use super::call::{Arguments, Outcome, dict, is_list, items};
+use super::call::{Arguments, Outcome};
+use crate::python::container::{dict, is_list, items};
 use crate::python::time::{self, Clock};
 use crate::python::{number, text};
 

@@ -1,14 +1,11 @@
 //! `vault` and `unvault`.
 
-use std::fmt;
-use std::sync::Arc;
-
-use minijinja::value::{Object, ObjectRepr};
 use minijinja::{State, Value};
 use windlass_vault::{DEFAULT_LABEL, Secret, Secrets, decrypt, encrypt, encrypt_with_salt, is_encrypted};
 
 use super::call::{Arguments, Outcome};
 use crate::context::Context;
+use crate::plain::Wrapped;
 use crate::registry::compat;
 
 /// The secret in the arguments, with its label.
@@ -20,20 +17,6 @@ fn secret(args: &Arguments) -> Result<Secret, minijinja::Error> {
     let label = args.text_of("vault_id").unwrap_or_else(|| "filter_default".to_owned());
     let label = if label.is_empty() { DEFAULT_LABEL.to_owned() } else { label };
     Ok(Secret::new(label, password.as_bytes()))
-}
-
-/// A freshly encrypted text, as a Python object that prints its plain text (`wrap_object`).
-#[derive(Debug)]
-pub(crate) struct Wrapped(pub(crate) String);
-
-impl Object for Wrapped {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
-
-    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 pub(super) fn vault(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {

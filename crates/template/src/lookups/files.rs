@@ -7,9 +7,9 @@ use std::path::Path;
 use minijinja::Value;
 
 use super::call::{Answer, Call};
-use crate::filters::attribute::step;
-use crate::filters::call::{dict, is_dict, is_list};
+use crate::about::name_of;
 use crate::filters::glob;
+use crate::python::container::{dict, is_dict, is_list, step};
 use crate::python::{text, truth};
 
 pub(super) fn file(call: &Call<'_>) -> Answer {
@@ -164,12 +164,4 @@ fn walk(call: &Call<'_>, root: &Path, directory: &Path, entries: &mut Vec<Value>
         }
     }
     Ok(())
-}
-
-/// The name for a numeric id in a table such as /etc/passwd, or the number.
-pub(crate) fn name_of(table: &str, id: u32) -> String {
-    let id = id.to_string();
-    let content = windlass_bounds::read_text(table).unwrap_or_default();
-    let line = content.lines().find(|line| line.split(':').nth(2) == Some(&id));
-    line.and_then(|line| line.split(':').next()).map_or(id.clone(), str::to_owned)
 }

@@ -4,9 +4,8 @@ use minijinja::Value;
 
 use super::call::{Answer, Call};
 use super::key_value;
-use crate::filters::attribute::step;
-use crate::filters::call::{dict as dict_value, is_dict, is_list, list as list_value, pairs, tuple};
 use crate::filters::sets::{MOST_RESULTS, Missing, Nulls, flatten_into, subelement_pairs};
+use crate::python::container::{dict as dict_value, is_dict, is_list, list as list_value, pairs, step, tuple};
 use crate::python::number;
 use crate::python::random::Random;
 use crate::python::{text, truth};

@@ -6,7 +6,7 @@ use minijinja::Value;
 use windlass_yaml::Text;
 
 use super::call::{Answer, Call};
-use crate::filters::call::pairs;
+use crate::python::container::pairs;
 use crate::python::text;
 use crate::{TemplateOptions, Variable};
 

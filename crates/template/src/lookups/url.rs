@@ -8,7 +8,7 @@ use ureq::Agent;
 use ureq::tls::TlsConfig;
 
 use super::call::{Answer, Call};
-use crate::filters::call::pairs;
+use crate::python::container::pairs;
 use crate::python::{number, text};
 
 /// Maximum size of a response, in bytes.

@@ -3,9 +3,9 @@
 use minijinja::Value;
 
 use super::call::{Answer, Call};
-use crate::filters::call::pairs;
 use crate::filters::dicts::{ListMerge, Merging, merge};
 use crate::filters::glob;
+use crate::python::container::pairs;
 use crate::python::regex::{Flags, compile};
 use crate::python::{text, type_name};
 

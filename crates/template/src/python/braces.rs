@@ -4,7 +4,7 @@ use minijinja::Value;
 use minijinja::formatting::{FormatStyle, format as format_values};
 use minijinja::value::ValueKind;
 
-use crate::filters::attribute::step;
+use super::container::step;
 use crate::limits;
 
 use super::{python_class, repr, text, type_name};

@@ -2,8 +2,10 @@
 
 pub(crate) mod braces;
 pub(crate) mod class;
+pub(crate) mod container;
 pub(crate) mod difflib;
 pub(crate) mod encoding;
+pub(crate) mod group;
 pub(crate) mod json;
 pub(crate) mod number;
 pub(crate) mod order;

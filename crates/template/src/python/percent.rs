@@ -102,7 +102,7 @@ fn plain(value: &Value) -> Value {
 
 /// The dictionary for a template with names, with plain values.
 fn entries(value: &Value) -> Value {
-    match crate::filters::call::pairs(value) {
+    match super::container::pairs(value) {
         Some(entries) => Value::from_pairs(entries.into_iter().map(|(key, value)| (key, plain(&value)))),
         None => plain(value),
     }
@@ -140,7 +140,7 @@ fn renamed<'t>(template: &'t str, values: &mut [Value]) -> Result<Cow<'t, str>, 
         entries.push((Value::from(ascii), found.ok_or_else(|| format!("there is no key '{name}'"))?));
     }
     if let ([dictionary], false) = (values, entries.is_empty()) {
-        entries.extend(crate::filters::call::pairs(dictionary).unwrap_or_default());
+        entries.extend(super::container::pairs(dictionary).unwrap_or_default());
         *dictionary = Value::from_pairs(entries);
         out += &template[copied..];
         return Ok(out.into());

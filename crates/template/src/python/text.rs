@@ -76,7 +76,7 @@ pub(crate) fn float(number: f64) -> String {
 }
 
 fn is_tuple(value: &Value) -> bool {
-    value.is_tuple() || value.downcast_object_ref::<crate::filters::group::Group>().is_some()
+    value.is_tuple() || value.downcast_object_ref::<super::group::Group>().is_some()
 }
 
 fn write_repr(value: &Value, out: &mut String) {

@@ -7,8 +7,9 @@ use minijinja::{State, Value};
 
 use super::jinja;
 use crate::Context;
-use crate::filters::call::{Arguments, Verdict, is_list, items};
+use crate::filters::call::{Arguments, Verdict};
 use crate::filters::urls::Parts;
+use crate::python::container::{is_list, items};
 use crate::python::regex::{Anchor, Flags, compile};
 use crate::python::{number, order, text, truth};
 

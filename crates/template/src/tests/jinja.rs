@@ -5,10 +5,12 @@ use std::cmp::Ordering;
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
-use crate::filters::call::{Arguments, Verdict, is_dict, is_list};
+use crate::filters::call::{Arguments, Verdict};
+use crate::plugins::PluginKind;
+use crate::python::container::{is_dict, is_list};
 use crate::python::number::{as_float, to_int};
 use crate::python::order;
-use crate::registry;
+use crate::registry::is_built_in;
 
 pub(super) fn boolean(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(args.value().kind() == ValueKind::Bool)
@@ -96,12 +98,12 @@ pub(super) fn is_true(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(args.value().kind() == ValueKind::Bool && args.value().is_true())
 }
 
-pub(super) fn filter_exists(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(registry::filters().contains_key(&args.text()))
+pub(super) fn filter_exists(state: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    Ok(is_built_in(state, PluginKind::Filter, &args.text()))
 }
 
-pub(super) fn test_exists(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(registry::tests().contains_key(&args.text()))
+pub(super) fn test_exists(state: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    Ok(is_built_in(state, PluginKind::Test, &args.text()))
 }
 
 pub(super) fn float(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {

@@ -2,9 +2,9 @@
 
 use minijinja::{State, Value};
 
-use crate::filters::attribute::step;
-use crate::filters::call::{Arguments, Verdict, is_dict, is_list};
+use crate::filters::call::{Arguments, Verdict};
 use crate::mark::{check, unknown_reason};
+use crate::python::container::{is_dict, is_list, step};
 use crate::python::truth;
 
 /// A field of the result, which must be a dictionary.

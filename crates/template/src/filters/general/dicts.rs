@@ -3,9 +3,9 @@
 use indexmap::IndexMap;
 use minijinja::{State, Value};
 
-use crate::filters::attribute::step;
-use crate::filters::call::{Arguments, Outcome, dict, is_dict, is_list, items, list, shown};
+use crate::filters::call::{Arguments, Outcome, shown};
 use crate::filters::dicts::{ListMerge, Merging, merge};
+use crate::python::container::{dict, is_dict, is_list, items, list, step};
 use crate::python::text;
 
 pub(in crate::filters) fn from_pairs(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {

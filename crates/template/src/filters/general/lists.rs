@@ -3,8 +3,9 @@
 use indexmap::IndexSet;
 use minijinja::{State, Value};
 
-use crate::filters::call::{Arguments, Outcome, is_list, items, list, shown};
+use crate::filters::call::{Arguments, Outcome, shown};
 use crate::filters::sets::{Nulls, flatten_into};
+use crate::python::container::{is_list, items, list};
 use crate::python::order;
 
 /// All given lists; `flatten` unpacks a single list of lists.

@@ -2,7 +2,8 @@
 
 use minijinja::{State, Value};
 
-use crate::filters::call::{Arguments, Outcome, list};
+use crate::filters::call::{Arguments, Outcome};
+use crate::python::container::list;
 use crate::python::random::Random;
 use crate::python::text;
 use crate::python::version::{Scheme, compare};

@@ -4,7 +4,8 @@ use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
 use super::address::Network;
-use crate::filters::call::{Arguments, Outcome, is_list, list};
+use crate::filters::call::{Arguments, Outcome};
+use crate::python::container::{is_list, list};
 use crate::python::number::{self, integer};
 use crate::python::{text, truth};
 

@@ -5,7 +5,8 @@ use minijinja::{State, Value};
 use super::address::Network;
 use super::hardware;
 use super::ipaddr::read;
-use crate::filters::call::{Arguments, Outcome, dict, is_list, list, shown};
+use crate::filters::call::{Arguments, Outcome, shown};
+use crate::python::container::{dict, is_list, list};
 use crate::python::number::{self, integer};
 use crate::python::text;
 

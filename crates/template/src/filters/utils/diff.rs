@@ -2,8 +2,8 @@
 
 use minijinja::{State, Value};
 
-use crate::filters::attribute::step;
-use crate::filters::call::{Arguments, Outcome, is_dict, is_list, list};
+use crate::filters::call::{Arguments, Outcome};
+use crate::python::container::{is_dict, is_list, list, step};
 use crate::python::difflib::unified_diff;
 use crate::python::json::{DumpOptions, dump};
 use crate::python::regex::{Flags, compile};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use minijinja::{State, Value};
 
-use crate::filters::call::{Arguments, Outcome, dict, is_dict, is_list, list, pairs};
+use crate::filters::call::{Arguments, Outcome};
+use crate::python::container::{dict, is_dict, is_list, list, pairs};
 use crate::python::regex::{Flags, Pattern, compile};
 use crate::python::text;
 

@@ -2,8 +2,9 @@
 
 use minijinja::{State, Value};
 
-use crate::filters::attribute::{absent, step};
-use crate::filters::call::{Arguments, Outcome, dict, is_dict, is_list, list};
+use crate::filters::attribute::absent;
+use crate::filters::call::{Arguments, Outcome};
+use crate::python::container::{dict, is_dict, is_list, list, step};
 use crate::python::text;
 use crate::registry::call_test;
 
@@ -64,7 +65,7 @@ fn collect(value: &Value, prefix: &str, paths: &mut Vec<(Value, Value)>) {
         for (index, item) in value.try_iter().into_iter().flatten().enumerate() {
             collect(&item, &format!("{prefix}[{index}]"), paths);
         }
-    } else if let (Some(pairs), true) = (crate::filters::call::pairs(value), value.len() != Some(0)) {
+    } else if let (Some(pairs), true) = (crate::python::container::pairs(value), value.len() != Some(0)) {
         for (key, inner) in pairs {
             let name = text(&key);
             let plain = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')

@@ -11,7 +11,8 @@ use minijinja::Value;
 use minijinja::value::ValueKind;
 
 use super::{Found, evaluate, float, items, null};
-use crate::filters::call::{dict, is_dict, is_list, list, pairs, shown};
+use crate::filters::call::shown;
+use crate::python::container::{dict, is_dict, is_list, list, pairs};
 use crate::python::json::{DumpOptions, dump};
 use crate::python::{number, order};
 

@@ -10,8 +10,8 @@ use jmespath::ast::{Ast, Comparator};
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
-use crate::filters::attribute::step;
-use crate::filters::call::{Arguments, Outcome, dict, is_dict, is_list, list, pairs};
+use crate::filters::call::{Arguments, Outcome};
+use crate::python::container::{dict, is_dict, is_list, list, pairs, step};
 use crate::python::{json, number, order};
 
 /// Result of an expression; the error is a sentence.

@@ -14,7 +14,7 @@ pub(crate) struct Group {
 
 impl Group {
     /// Creates a group value.
-    pub(super) fn value(grouper: Value, members: Vec<Value>) -> Value {
+    pub(crate) fn value(grouper: Value, members: Vec<Value>) -> Value {
         Value::from_object(Group { grouper, list: Value::from(members) })
     }
 }
