@@ -33,7 +33,12 @@ pub enum Failure {
     Error(Box<crate::error::Error>),
     /// A template of the task failed to evaluate.
     Evaluation(Box<windlass_template::Error>),
+    /// The request was to be sent ahead and has to wait for those under way. The task is repeated in its turn.
+    Postponed,
 }
+
+/// Message of a postponed request. Nobody sees it, because its outcome is dropped.
+pub(super) const POSTPONED: &str = "it has to wait for the requests under way";
 
 impl Failure {
     /// Converts the failure to a result. If the message is a bare sentence, the report holds the details.
@@ -43,6 +48,7 @@ impl Failure {
                 TaskResult::new().with("changed", false).with("unreachable", true).with("msg", message)
             }
             Failure::Failed(message) => TaskResult::failure(message),
+            Failure::Postponed => TaskResult::failure(POSTPONED),
             Failure::Error(error) => TaskResult::failure(error.what_and_where()).with_advice(error.advice()),
             Failure::Evaluation(error) => match error.sentence() {
                 Some(sentence) if compat.fails_with_bare_sentences() => {
@@ -230,7 +236,7 @@ impl ActionContext {
         folder: Option<PathBuf>,
     ) -> Result<(TaskResult, Option<Received>), Failure> {
         let detached = if self.detach == 0 { None } else { Some(self.detached()?) };
-        self.send(&self.connection, name, args, contents, folder, detached).await
+        self.send(None, name, args, contents, folder, detached).await
     }
 
     /// Runs a module on the host as the login user, without become.
@@ -247,7 +253,7 @@ impl ActionContext {
         args: Value,
         contents: Vec<Content>,
     ) -> Result<TaskResult, Failure> {
-        Ok(self.send(connection, name, args, contents, None, None).await?.0)
+        Ok(self.send(Some(connection), name, args, contents, None, None).await?.0)
     }
 
     /// Runs a module on the controller as its current user.
@@ -265,8 +271,7 @@ impl ActionContext {
         let directory = self.connection.async_dir.as_str();
         let args = [("jid", job), ("mode", mode), ("_async_dir", directory)];
         let args = Value::from_pairs(args.map(|(name, value)| (name, Value::from(value))));
-        let (answer, _) =
-            self.send(&self.connection, "ansible.builtin.async_status", args, Vec::new(), None, None).await?;
+        let (answer, _) = self.send(None, "ansible.builtin.async_status", args, Vec::new(), None, None).await?;
         Ok(super::async_status::shaped(answer, self.world.run.settings.compat))
     }
 
@@ -282,9 +287,10 @@ impl ActionContext {
         })
     }
 
-    async fn send(
+    /// Sends a request for a module over the task's own connection, or over another one.
+    pub(super) async fn send(
         &self,
-        connection: &ConnectionVariables,
+        other: Option<&ConnectionVariables>,
         name: &str,
         args: Value,
         contents: Vec<Content>,
@@ -294,12 +300,12 @@ impl ActionContext {
         let (descriptions, sources): (Vec<_>, Vec<_>) =
             contents.into_iter().map(|content| (content.description, content.source)).unzip();
         // Only the task's first request over its own connection is sent ahead.
-        let is_own = std::ptr::eq(connection, &self.connection);
-        let ahead = self.ahead.as_ref().filter(|ahead| is_own && ahead.is_undecided());
+        let ahead = self.ahead.as_ref().filter(|ahead| other.is_none() && ahead.is_undecided());
+        let connection = other.unwrap_or(&self.connection);
         let (turn, follows) = match ahead {
             None => (None, false),
             Some(ahead) => match ahead.admit(self, name, &args) {
-                None => return Err("it has to wait for the requests under way".into()),
+                None => return Err(Failure::Postponed),
                 Some((turn, follows)) => (Some(turn), follows),
             },
         };

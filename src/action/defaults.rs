@@ -104,11 +104,11 @@ impl ActionContext {
         }
         if let Some(ahead) = self.ahead.as_ref().filter(|ahead| ahead.is_undecided()) {
             ahead.refuse();
-            return Err("it has to wait for a fact of the host".into());
+            return Err(Failure::Postponed);
         }
         let name = format!("ansible_{name}");
         let args = Value::from_pairs([("gather_subset", "!all"), ("filter", name.as_str())]);
-        let answer = self.module_on(&self.connection, "ansible.builtin.setup", args, Vec::new()).await?;
+        let (answer, _) = self.send(None, "ansible.builtin.setup", args, Vec::new(), None, None).await?;
         Ok(text(answer.get("ansible_facts").cloned(), &name).unwrap_or_default())
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use tokio::runtime::Handle;
 use windlass_template::Value;
 
+use super::context::POSTPONED;
 use super::files::{value_of, written};
 use super::{ActionContext, Failure, foreign};
 use crate::executor::RawCommand;
@@ -122,6 +123,7 @@ fn answered(result: Result<Json, Failure>) -> Result<Json, String> {
         Err(Failure::Failed(reason)) => Err(reason),
         Err(Failure::Error(error)) => Err(error.what_and_where()),
         Err(Failure::Evaluation(error)) => Err(error.to_string()),
+        Err(Failure::Postponed) => Err(POSTPONED.to_owned()),
     }
 }
 

@@ -96,7 +96,7 @@ async fn until_answering(
             Ok(_) => "it has not gone down yet".to_owned(),
             Err(Failure::Unreachable(message) | Failure::Failed(message)) => message,
             Err(Failure::Error(error)) => error.what_and_where(),
-            Err(Failure::Evaluation(error)) => return Err(Failure::Evaluation(error)),
+            Err(failure @ (Failure::Evaluation(_) | Failure::Postponed)) => return Err(failure),
         };
         if start.elapsed() > limit {
             return Err(
