@@ -43,7 +43,7 @@ pub(crate) use inputs::shown_arguments;
 pub use ledger::{Ledger, Pending};
 pub use reader::{Damage, Journal, read, read_file, read_header};
 pub use record::{At, Done, End, FileRead, Header, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld};
-pub(crate) use recorder::{Place, Recorder, Start, Traits};
+pub(crate) use recorder::{Place, Recorder, Recording, Start, Traits};
 pub(crate) use replay::Restored;
 pub use replay::{Replay, Step};
 pub(crate) use resume::has_begun;

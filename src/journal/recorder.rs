@@ -57,6 +57,19 @@ pub(crate) struct Traits {
     pub(crate) rescuable: bool,
 }
 
+/// Form in which an outcome is recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recording<'a> {
+    /// Whether the task is a loop, whose items are recorded by themselves.
+    pub(crate) looped: bool,
+    /// Whether later tasks may read the result, so that a resumed run needs it.
+    pub(crate) kept: bool,
+    /// Whether the result is withheld.
+    pub(crate) no_log: bool,
+    /// Error report of a failure.
+    pub(crate) report: Option<&'a str>,
+}
+
 /// Start of a task in its turn, and of the loop's item that runs.
 #[derive(Debug, Default)]
 struct Clock {
@@ -346,16 +359,9 @@ impl Recorder {
         self.append_with(&record, &result);
     }
 
-    /// Records the result of a task on a host, with the error report of a failure. Its notifications count from now on.
-    pub(crate) fn done(
-        &self,
-        place: &Place,
-        outcome: &HostOutcome,
-        looped: bool,
-        kept: bool,
-        no_log: bool,
-        report: Option<&str>,
-    ) {
+    /// Records the result of a task on a host. Its notifications count from now on.
+    pub(crate) fn done(&self, place: &Place, outcome: &HostOutcome, recorded: Recording<'_>) {
+        let Recording { looped, kept, no_log, report } = recorded;
         let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
         let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
         for handler in &outcome.notify {

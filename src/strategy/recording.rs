@@ -11,7 +11,7 @@ use super::item::ItemOutcome;
 use super::play::Batch;
 use crate::action::Failure;
 use crate::builtin;
-use crate::journal::{At, Done, ItemDone, Place, Recorder, Restored, Status, Traits};
+use crate::journal::{At, Done, ItemDone, Place, Recorder, Recording, Restored, Status, Traits};
 use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
 use crate::plan::Position;
@@ -217,7 +217,7 @@ impl TaskOnHost {
             let has_facts = outcome.parts.iter().any(|(result, _)| !result.effects().is_empty());
             let kept = has_facts || self.task.register.is_some();
             let report = self.failure_report(&outcome.result, no_log);
-            recorder.done(place, outcome, looped, kept, no_log, report.as_deref());
+            recorder.done(place, outcome, Recording { looped, kept, no_log, report: report.as_deref() });
         }
     }
 
