@@ -28,19 +28,73 @@ const APPLY: Opt = Opt::new(
 );
 const FILE_AS_TEXT: Opt = Opt::new("_raw_params", Kind::Str, "Path of the file, as free text.");
 
-/// Actions of `meta`.
-pub(crate) const META_ACTIONS: &[&str] = &[
-    "clear_facts",
-    "clear_host_errors",
-    "end_batch",
-    "end_host",
-    "end_play",
-    "end_role",
-    "flush_handlers",
-    "noop",
-    "refresh_inventory",
-    "reset_connection",
-];
+/// An action of `meta`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MetaAction {
+    /// Deletes the facts of all hosts.
+    ClearFacts,
+    /// Brings back failed and unreachable hosts.
+    ClearHostErrors,
+    /// Ends the batch without a failure.
+    EndBatch,
+    /// Ends the play for one host.
+    EndHost,
+    /// Ends the play without a failure.
+    EndPlay,
+    /// Ends the role for one host.
+    EndRole,
+    /// Runs the handlers notified so far.
+    FlushHandlers,
+    /// Does nothing.
+    Noop,
+    /// Reads the inventory again.
+    RefreshInventory,
+    /// Closes the connection of a host.
+    ResetConnection,
+}
+
+impl MetaAction {
+    /// All actions, sorted by name.
+    pub(crate) const ALL: [MetaAction; 10] = [
+        MetaAction::ClearFacts,
+        MetaAction::ClearHostErrors,
+        MetaAction::EndBatch,
+        MetaAction::EndHost,
+        MetaAction::EndPlay,
+        MetaAction::EndRole,
+        MetaAction::FlushHandlers,
+        MetaAction::Noop,
+        MetaAction::RefreshInventory,
+        MetaAction::ResetConnection,
+    ];
+
+    /// Name of the action in a task.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            MetaAction::ClearFacts => "clear_facts",
+            MetaAction::ClearHostErrors => "clear_host_errors",
+            MetaAction::EndBatch => "end_batch",
+            MetaAction::EndHost => "end_host",
+            MetaAction::EndPlay => "end_play",
+            MetaAction::EndRole => "end_role",
+            MetaAction::FlushHandlers => "flush_handlers",
+            MetaAction::Noop => "noop",
+            MetaAction::RefreshInventory => "refresh_inventory",
+            MetaAction::ResetConnection => "reset_connection",
+        }
+    }
+}
+
+/// Names of the actions of `meta`.
+const META_ACTIONS: [&str; MetaAction::ALL.len()] = {
+    let mut names = [""; MetaAction::ALL.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = MetaAction::ALL[index].name();
+        index += 1;
+    }
+    names
+};
 
 static META: Spec = Spec {
     name: "meta",
@@ -52,7 +106,7 @@ static META: Spec = Spec {
          `refresh_inventory` reads the inventory again, `reset_connection` closes the connection so that the next \
          task opens a new one. `noop` does nothing.",
     ],
-    options: &[Opt::required("_raw_params", Kind::Str, "Action to carry out.").choices(META_ACTIONS)],
+    options: &[Opt::required("_raw_params", Kind::Str, "Action to carry out.").choices(&META_ACTIONS)],
     free_form: Some("_raw_params"),
     check: Check::Partial,
     examples: "- name: Restart services with changed settings now\n  ansible.builtin.meta: flush_handlers\n\n\

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use windlass_modules::kubernetes::{core as cluster, variables as cluster_variables};
 use windlass_modules::{Opt, Spec, archive, commands, files as file_modules, http, registry, system};
 
-pub(crate) use engine::{INCLUDE_ROLE, INCLUDE_TASKS, META_ACTIONS};
+pub(crate) use engine::{INCLUDE_ROLE, INCLUDE_TASKS, MetaAction};
 pub(crate) use specs::*;
 
 use crate::error::did_you_mean;

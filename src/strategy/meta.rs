@@ -4,17 +4,23 @@ use std::sync::Arc;
 
 use super::execute::{Shared, TaskOnHost};
 use super::play::{Batch, Gone};
-use crate::builtin::META_ACTIONS;
+use crate::builtin::MetaAction;
 use crate::error::{Error, Result, did_you_mean};
 use crate::outcome::{InventoryChange, TaskResult};
 use crate::output::Event;
 use crate::playbook::{Task, label};
 
 /// Actions done separately for each host. The others are done once for all, when the first host reaches them.
-const PER_HOST: &[&str] = &["end_host", "end_role", "flush_handlers", "noop", "reset_connection"];
+const PER_HOST: &[MetaAction] = &[
+    MetaAction::EndHost,
+    MetaAction::EndRole,
+    MetaAction::FlushHandlers,
+    MetaAction::Noop,
+    MetaAction::ResetConnection,
+];
 
 /// Actions that ignore `when`.
-const UNCONDITIONAL: &[&str] = &["noop", "refresh_inventory", "reset_connection"];
+const UNCONDITIONAL: &[MetaAction] = &[MetaAction::Noop, MetaAction::RefreshInventory, MetaAction::ResetConnection];
 
 impl Batch {
     /// Carries out the action on the hosts that are at the task.
@@ -23,25 +29,25 @@ impl Batch {
         let hosts = if PER_HOST.contains(&action) { hosts } else { hosts.get(..1).unwrap_or_default() };
         let chosen = self.chosen(action, task, hosts);
         match action {
-            "flush_handlers" => self.flush_handlers(task, &chosen)?,
-            "end_host" => chosen.iter().for_each(|host| self.end(host)),
+            MetaAction::FlushHandlers => self.flush_handlers(task, &chosen)?,
+            MetaAction::EndHost => chosen.iter().for_each(|host| self.end(host)),
             // The first host that reaches it decides for all.
-            "end_play" | "end_batch" if !chosen.is_empty() => {
+            MetaAction::EndPlay | MetaAction::EndBatch if !chosen.is_empty() => {
                 let all: Vec<Arc<str>> = self.hosts.keys().cloned().collect();
                 all.iter().for_each(|host| self.end(host));
-                self.end_play = action == "end_play";
+                self.end_play = action == MetaAction::EndPlay;
             }
-            "end_role" => {
+            MetaAction::EndRole => {
                 for host in &chosen {
                     if let Some(run) = self.hosts.get_mut(host) {
                         run.cursor.end_role();
                     }
                 }
             }
-            "clear_facts" if !chosen.is_empty() => self.clear_facts(),
-            "clear_host_errors" if !chosen.is_empty() => self.clear_host_errors(),
-            "refresh_inventory" => self.refresh_inventory()?,
-            "reset_connection" => {
+            MetaAction::ClearFacts if !chosen.is_empty() => self.clear_facts(),
+            MetaAction::ClearHostErrors if !chosen.is_empty() => self.clear_host_errors(),
+            MetaAction::RefreshInventory => self.refresh_inventory()?,
+            MetaAction::ResetConnection => {
                 for host in &chosen {
                     let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
                     if let Ok(connection) = on_host.connection(&on_host.scope(), None) {
@@ -49,13 +55,17 @@ impl Batch {
                     }
                 }
             }
-            _ => {}
+            MetaAction::EndPlay
+            | MetaAction::EndBatch
+            | MetaAction::ClearFacts
+            | MetaAction::ClearHostErrors
+            | MetaAction::Noop => {}
         }
         Ok(())
     }
 
     /// The hosts whose condition holds. Announces the task, and reports what happens on each host.
-    fn chosen(&mut self, action: &str, task: &Arc<Task>, hosts: &[Arc<str>]) -> Vec<Arc<str>> {
+    fn chosen(&mut self, action: MetaAction, task: &Arc<Task>, hosts: &[Arc<str>]) -> Vec<Arc<str>> {
         // Tasks that the engine adds itself are not displayed.
         let is_shown = task.span.is_located();
         if is_shown {
@@ -64,7 +74,7 @@ impl Batch {
         }
         let is_conditional = !UNCONDITIONAL.contains(&action);
         if !is_conditional && task.keywords.get("when").is_some() {
-            self.shared.warn(format!("{action} task does not support when conditional ({})", task.span));
+            self.shared.warn(format!("{} task does not support when conditional ({})", action.name(), task.span));
         }
         let mut chosen = Vec::new();
         for host in hosts {
@@ -178,35 +188,37 @@ impl Batch {
 }
 
 /// The action that a task names.
-fn action_of(task: &Task) -> Result<&'static str> {
+fn action_of(task: &Task) -> Result<MetaAction> {
     let Some(named) = task.args.get("_raw_params").and_then(|node| node.scalar_text()) else {
         return Err(Error::parse("meta needs the name of an action", &task.span));
     };
     let named = named.trim();
-    META_ACTIONS.iter().copied().find(|action| *action == named).ok_or_else(|| {
+    MetaAction::ALL.into_iter().find(|action| action.name() == named).ok_or_else(|| {
         Error::parse(format!("there is no meta action `{named}`"), &task.span)
-            .maybe_hint(did_you_mean(named, META_ACTIONS.iter().copied()))
+            .maybe_hint(did_you_mean(named, MetaAction::ALL.map(MetaAction::name)))
             .generic()
     })
 }
 
 /// Message and reason for an action whose condition is false.
-fn not_done(action: &str, task: &Task, host: &str) -> (String, String) {
+fn not_done(action: MetaAction, task: &Task, host: &str) -> (String, String) {
     let role = task.frame.role().map(|role| role.name.clone()).unwrap_or_default();
     let rest = match action {
-        "flush_handlers" => format!(", not running handlers for {host}"),
-        "clear_facts" => format!(", not clearing facts and fact cache for {host}"),
-        "clear_host_errors" => format!(", not clearing host error state for {host}"),
-        "end_batch" => ", continuing current batch".to_owned(),
-        "end_play" => ", continuing play".to_owned(),
-        "end_role" => format!("continuing role {role} for {host}"),
-        _ => format!(", continuing execution for {host}"),
+        MetaAction::FlushHandlers => format!(", not running handlers for {host}"),
+        MetaAction::ClearFacts => format!(", not clearing facts and fact cache for {host}"),
+        MetaAction::ClearHostErrors => format!(", not clearing host error state for {host}"),
+        MetaAction::EndBatch => ", continuing current batch".to_owned(),
+        MetaAction::EndPlay => ", continuing play".to_owned(),
+        MetaAction::EndRole => format!("continuing role {role} for {host}"),
+        MetaAction::EndHost | MetaAction::Noop | MetaAction::RefreshInventory | MetaAction::ResetConnection => {
+            format!(", continuing execution for {host}")
+        }
     };
     let message = match action {
-        "end_host" => format!("end_host conditional evaluated to false, continuing execution for {host}"),
-        other => other.to_owned(),
+        MetaAction::EndHost => format!("end_host conditional evaluated to false, continuing execution for {host}"),
+        other => other.name().to_owned(),
     };
-    (message, format!("{action} conditional evaluated to False{rest}"))
+    (message, format!("{} conditional evaluated to False{rest}", action.name()))
 }
 
 /// Reports that a handler will run on a host.
@@ -217,20 +229,20 @@ pub(super) fn notified(shared: &Shared, handler: &Arc<Task>, host: &Arc<str>) {
 }
 
 /// Message for an action that was carried out.
-fn done(action: &str, task: &Task, host: &str) -> String {
+fn done(action: MetaAction, task: &Task, host: &str) -> String {
     match action {
-        "flush_handlers" => format!("triggered running handlers for {host}"),
-        "refresh_inventory" => "inventory successfully refreshed".to_owned(),
-        "clear_facts" => "facts cleared".to_owned(),
-        "clear_host_errors" => "cleared host errors".to_owned(),
-        "end_batch" => "ending batch".to_owned(),
-        "end_play" => "ending play".to_owned(),
-        "end_host" => format!("ending play for {host}"),
-        "end_role" => {
+        MetaAction::FlushHandlers => format!("triggered running handlers for {host}"),
+        MetaAction::RefreshInventory => "inventory successfully refreshed".to_owned(),
+        MetaAction::ClearFacts => "facts cleared".to_owned(),
+        MetaAction::ClearHostErrors => "cleared host errors".to_owned(),
+        MetaAction::EndBatch => "ending batch".to_owned(),
+        MetaAction::EndPlay => "ending play".to_owned(),
+        MetaAction::EndHost => format!("ending play for {host}"),
+        MetaAction::EndRole => {
             let role = task.frame.role().map(|role| role.name.as_str()).unwrap_or_default();
             format!("ending role {role} for {host}")
         }
-        "reset_connection" => "reset connection".to_owned(),
-        other => other.to_owned(),
+        MetaAction::ResetConnection => "reset connection".to_owned(),
+        MetaAction::Noop => action.name().to_owned(),
     }
 }
