@@ -20,7 +20,7 @@ use crate::{Error, Secret, Settings};
 const MAX_ROUNDS: usize = 5;
 
 /// One authentication attempt.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum Attempt {
     /// A key from a file or the agent, with an optional certificate.
     Key(Box<Candidate>),
@@ -30,14 +30,14 @@ enum Attempt {
     None,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 struct Candidate {
     public: PublicKey,
     certificate: Option<Certificate>,
     holder: Holder,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum Holder {
     File(PathBuf),
     Agent,
@@ -179,7 +179,7 @@ impl<'a> Authentication<'a> {
                     }
                     if partial_success {
                         // The server wants several proofs: it may now accept a method that it refused before.
-                        all.retain(|other| other.describe() != attempt.describe());
+                        all.retain(|other| *other != attempt);
                         queue = all.iter().cloned().collect();
                     } else if method == MethodKind::Password {
                         // Repeating the same password would only bring the account closer to being locked.
