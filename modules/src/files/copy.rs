@@ -200,7 +200,7 @@ impl Task {
         }
         let shown = followed.filter(|_| !kept).map_or(shown, |real| real.display().to_string());
         let src = self.src.clone().or_else(|| source_name(source, host));
-        let plan = if make_parent {
+        let mut plan = if make_parent {
             let data = file.data().clone();
             Plan::sequence(vec![directory::plan(&parent, &self.directories)?, file]).with_all(data).and_then(
                 move |_host, outcome| {
@@ -211,16 +211,22 @@ impl Task {
         } else {
             file
         };
-        let plan = match src.filter(|_| is_written || self.remote || kept) {
-            Some(src) => plan.with("src", src),
-            None => plan,
-        };
-        let plan = if kept { plan.with("msg", "file already exists") } else { plan };
-        let plan = if is_written || self.remote { plan } else { plan.with("path", shown.clone()) };
+        if let Some(src) = src.filter(|_| is_written || self.remote || kept) {
+            plan = plan.with("src", src);
+        }
+        if kept {
+            plan = plan.with("msg", "file already exists");
+        }
+        if !is_written && !self.remote {
+            plan = plan.with("path", shown.clone());
+        }
         // An unchanged file is reported like in `file`.
-        let is_told = host.diff() && !plan.is_change() && !self.remote && !kept;
-        let plan = if is_told { plan.with_diff(diff_of(Path::new(&shown), &[])) } else { plan };
-        let plan = if let Some(md5) = md5 { plan.with("md5sum", md5) } else { plan };
+        if host.diff() && !plan.is_change() && !self.remote && !kept {
+            plan = plan.with_diff(diff_of(Path::new(&shown), &[]));
+        }
+        if let Some(md5) = md5 {
+            plan = plan.with("md5sum", md5);
+        }
         Ok(plan.with("dest", shown))
     }
 
