@@ -41,20 +41,23 @@ pub const OPTIONS: [Opt; 9] = [
 /// A module's options followed by the options of [`attributes`](crate::files::attributes).
 #[macro_export]
 macro_rules! with_attributes {
-    ($($option:expr),* $(,)?) => {
-        &[
-            $($option,)*
-            $crate::files::attributes::OPTIONS[0],
-            $crate::files::attributes::OPTIONS[1],
-            $crate::files::attributes::OPTIONS[2],
-            $crate::files::attributes::OPTIONS[3],
-            $crate::files::attributes::OPTIONS[4],
-            $crate::files::attributes::OPTIONS[5],
-            $crate::files::attributes::OPTIONS[6],
-            $crate::files::attributes::OPTIONS[7],
-            $crate::files::attributes::OPTIONS[8],
-        ]
-    };
+    ($($option:expr),* $(,)?) => {{
+        const OWN: &[$crate::Opt] = &[$($option),*];
+        const ALL: [$crate::Opt; OWN.len() + $crate::files::attributes::OPTIONS.len()] =
+            $crate::files::attributes::after(OWN);
+        &ALL
+    }};
+}
+
+/// A module's own options, and behind them [`OPTIONS`]. `N` is the number of both.
+pub const fn after<const N: usize>(own: &[Opt]) -> [Opt; N] {
+    let mut all = [OPTIONS[0]; N];
+    let mut index = 0;
+    while index < N {
+        all[index] = if index < own.len() { own[index] } else { OPTIONS[index - own.len()] };
+        index += 1;
+    }
+    all
 }
 
 /// Requested attributes of a file.
