@@ -165,7 +165,7 @@ impl TaskOnHost {
     fn fails_early(&self, result: &TaskResult) -> bool {
         self.shared.run.settings.plans
             && result.failed()
-            && !action::is_here(self.task.short_action())
+            && !builtin::is_here(self.task.short_action())
             && self.world.host(&self.host).is_changed
     }
 

@@ -7,7 +7,7 @@ use windlass_yaml::{Mapping, Node, Span};
 
 use super::execute::Shared;
 use super::play::Batch;
-use crate::action;
+use crate::builtin;
 use crate::error::Result;
 use crate::outcome::{Effect, HostFacts, HostOutcome, IncludedVars, InventoryChange, Size, TaskResult, kept, size};
 use crate::output::Event;
@@ -96,7 +96,7 @@ impl Store<'_> {
         world: &mut World,
     ) -> Result<()> {
         let may_change = outcome.result.unknown().is_some() && !task.changes_nothing();
-        if (outcome.result.changed() || may_change) && !action::is_here(&outcome.action) {
+        if (outcome.result.changed() || may_change) && !builtin::is_here(&outcome.action) {
             world.host_mut(host).is_changed = true;
         }
         // A failed task only registers its result; facts and variables are dropped, even of items that succeeded.
