@@ -779,10 +779,12 @@ fn served_bundle_is_encrypted_and_proves_its_name() {
     child.kill().unwrap();
     child.wait().unwrap();
 
-    // Nothing else may read the key by way of the server.
+    // Nothing else may read the key by way of the server. Only root sees descriptors of a process that is not dumpable.
     let (mut child, address) = serving(&site, &["--tls-cert", "own.crt", "--tls-key", "-"]);
     assert_eq!(fetched("own.crt", &address).unwrap(), b"content of runc");
-    assert_eq!(fs::read_link(format!("/proc/{}/fd/0", child.id())).unwrap(), Path::new("/dev/null"));
+    if windlass_testing::has("root") {
+        assert_eq!(fs::read_link(format!("/proc/{}/fd/0", child.id())).unwrap(), Path::new("/dev/null"));
+    }
     child.kill().unwrap();
     child.wait().unwrap();
 

@@ -151,6 +151,10 @@ fn interrupted_at_a_pipe(folder: &Path, words: &[&str]) -> Output {
 
 #[test]
 fn interrupt_while_a_named_pipe_is_read_ends_the_run() {
+    // Only root sees which files the run, which is not dumpable, has opened.
+    if !windlass_testing::has("root") {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     assert!(Command::new("mkfifo").arg(path.join("pipe")).status().unwrap().success());

@@ -393,6 +393,10 @@ fn masked_json_stays_valid() {
 
 #[test]
 fn secret_of_a_task_is_in_no_list_of_processes() {
+    // `su` asks all others for a password.
+    if !windlass_testing::has("root") {
+        return;
+    }
     let folder = project();
     let path = folder.path();
     fs::create_dir_all(path.join("library")).unwrap();

@@ -2102,6 +2102,10 @@ fn running_cluster_is_changed_without_an_unreachable_first_control_plane() {
 /// From 3.6 on, `etcdctl` restores no snapshots; before 3.5, archives have no `etcdutl`.
 #[test]
 fn archive_of_etcd_unpacked_has_the_program_that_restores() {
+    // The role gives the programs to root.
+    if !windlass_testing::has("root") {
+        return;
+    }
     for (version, programs) in [("3.4.23", "etcd etcdctl"), ("3.6.14", "etcd etcdctl etcdutl")] {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().display();
