@@ -88,7 +88,7 @@ const DOCUMENTED: &[Row] = &[
     ),
     (
         "A host that does not answer",
-        "after 15 s, unreachable after 120 s; anew after the control machine itself was busy for 1 s",
+        "after 15 s, unreachable after 120 s; both begin again after the control machine itself was busy for 1 s",
         &[
             ("src/executor/heartbeat.rs", "const LATE: Duration = Duration::from_secs(1);"),
             ("src/executor/heartbeat.rs", "Self::lost_after(Some(Duration::from_secs(120)))"),
@@ -287,9 +287,10 @@ const DOCUMENTED: &[Row] = &[
     ),
     (
         "HTTP server of a module",
-        "10 s, 60 s",
+        "10 s, 30 s, 60 s",
         &[
             ("modules/src/http/client.rs", "args.seconds(\"timeout\", 10)"),
+            ("modules/src/kubernetes/core/helm/chart.rs", "const SILENCE: Duration = Duration::from_secs(30);"),
             ("modules/src/kubernetes/core/access.rs", "const SILENCE: Duration = Duration::from_secs(60);"),
         ],
     ),
