@@ -886,7 +886,7 @@ fn invalid_extra_vars_reported_with_place_and_code() {
 fn missing_password_file_and_inventory_reported_once() {
     let shown = told(&[NOTHING], &[LOCAL, &["--vault-password-file", "nope"]].concat());
     assert_eq!(shown, "[ERROR]: the vault password file nope was not found\n[exit 1]");
-    let shown = told(&[NOTHING], &["-i", "nope"]);
+    let shown = told(&[NOTHING, ("ansible.cfg", "[defaults]\ninventory = nope\n")], &[]);
     assert_eq!(shown.matches("only implicit localhost is available").count(), 1, "{shown}");
     assert!(!shown.contains("provided hosts list is empty"), "{shown}");
 }
