@@ -232,13 +232,9 @@ pub fn is_true(text: &str) -> bool {
     boolean(text) == Some(true)
 }
 
-/// Value of a word for true or false; `None` for any other word.
+/// Value of a word for true or false, where an empty text is false; `None` for any other word.
 fn boolean(text: &str) -> Option<bool> {
-    match text.trim().to_lowercase().as_str() {
-        "true" | "yes" | "on" | "1" | "1.0" | "t" | "y" => Some(true),
-        "false" | "no" | "off" | "0" | "0.0" | "f" | "n" | "" => Some(false),
-        _ => None,
-    }
+    if text.trim().is_empty() { Some(false) } else { windlass_yaml::boolean::word(text) }
 }
 
 /// Expands a leading `~`.

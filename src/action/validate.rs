@@ -235,9 +235,8 @@ fn fits(value: &Value, kind: &str) -> bool {
         "list" => matches!(found, Seq | String | Number | Bool),
         "dict" => found == Map || value.as_str().is_some_and(is_dict),
         "bool" => {
-            let words = ["true", "false", "yes", "no", "on", "off", "1", "0", "y", "n", "t", "f"];
             found == Bool
-                || value.as_str().is_some_and(|text| words.contains(&text.trim().to_lowercase().as_str()))
+                || value.as_str().is_some_and(|text| windlass_yaml::boolean::word(text).is_some())
                 || matches!(i64::try_from(value.clone()), Ok(0 | 1))
         }
         "int" => {

@@ -85,9 +85,11 @@ impl RoleRequest {
                 "vars_from" => request.vars_from = text()?,
                 "defaults_from" => request.defaults_from = text()?,
                 "handlers_from" => request.handlers_from = text()?,
-                "allow_duplicates" => request.allow_duplicates = Some(truth(node)),
-                "rolespec_validate" => request.validate = truth(node),
-                "public" => request.public = Some(truth(node)),
+                "allow_duplicates" => request.allow_duplicates = Some(node.is_null() || truth(key, node)?),
+                "rolespec_validate" => request.validate = !node.is_null() && truth(key, node)?,
+                // Like Ansible, null leaves this to the setting `private_role_vars`.
+                "public" if node.is_null() => {}
+                "public" => request.public = Some(truth(key, node)?),
                 "apply" => {}
                 "_raw_params" => return Err(Error::parse("'name' is a required field for include_role.", span)),
                 other => {
@@ -163,10 +165,12 @@ fn check_parts(request: &RoleRequest, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn truth(node: &Node) -> bool {
-    node.as_bool().unwrap_or_else(|| {
-        matches!(node.scalar_text().unwrap_or_default().to_lowercase().as_str(), "true" | "yes" | "on" | "1")
-    })
+fn truth(name: &str, node: &Node) -> Result<bool> {
+    let wrong = || match node.scalar_text() {
+        Some(text) => format!("`{name}` must be true or false, not '{text}'"),
+        None => format!("`{name}` must be true or false, not {}", node.kind()),
+    };
+    node.truth().ok_or_else(|| Error::parse(wrong(), &node.span))
 }
 
 impl Loader {
@@ -256,8 +260,9 @@ impl Loader {
         // Dependencies inherit the entry's keywords and run first.
         let inner = TaskFile { frame: &outer, when: &entry_when, depth, ..*from };
         let needed = self.dependencies(request, &meta, &path, &inner, chain)?;
-        let allow_duplicates =
-            request.allow_duplicates.or_else(|| meta.get("allow_duplicates").map(truth)).unwrap_or(false);
+        // Ansible does not convert the value in a role's metadata: of all values, only YAML's false refuses duplicates.
+        let in_meta = || meta.get("allow_duplicates").is_some_and(|node| node.as_bool() != Some(false));
+        let allow_duplicates = request.allow_duplicates.unwrap_or_else(in_meta);
         let role = Arc::new(Role {
             name: full_name(&request.name, &path),
             defaults,

@@ -18,7 +18,7 @@ pub type Arguments = IndexMap<Arc<str>, Value>;
 /// Converts a value for a boolean keyword.
 pub(crate) fn truth(value: &Value) -> bool {
     match value.as_str() {
-        Some(text) => matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "y" | "t"),
+        Some(text) => windlass_yaml::boolean::is_true(text),
         None => value.is_true(),
     }
 }

@@ -74,8 +74,7 @@ pub(super) fn check(keywords: &Keywords, on: On) -> Result<()> {
 fn play(keywords: &Keywords) -> Result<()> {
     for name in FLAGS {
         let Some(node) = keywords.get(name) else { continue };
-        let known = ["yes", "no", "true", "false", "on", "off", "y", "n", "t", "f", "1", "0", "1.0", "0.0"];
-        if !is_template(node) && !node.scalar_text().is_some_and(|text| known.contains(&text.to_lowercase().as_str())) {
+        if !is_template(node) && node.truth().is_none() {
             return Err(Error::parse(format!("`{name}` must be true or false, not {}", shown(node)), &node.span));
         }
     }

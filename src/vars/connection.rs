@@ -321,10 +321,9 @@ pub(crate) fn boolean(keyword: &str, value: &Value) -> std::result::Result<bool,
     }
 }
 
-/// Whether a text is one of YAML's or Ansible's words for true or false.
+/// Whether a text is one of Ansible's words for true or false, or empty, which is false.
 pub(crate) fn is_boolean(text: &str) -> bool {
-    let words = ["true", "yes", "on", "1", "y", "t", "false", "no", "off", "0", "n", "f", ""];
-    words.contains(&text.trim().to_lowercase().as_str())
+    text.trim().is_empty() || windlass_yaml::boolean::word(text).is_some()
 }
 
 /// Converts a value for a numeric keyword.

@@ -650,6 +650,17 @@ fn import_role_with_list_of_files_refused() {
     "##);
 }
 
+#[test]
+fn include_role_with_unknown_word_for_public_refused() {
+    let role = ("roles/r/tasks/main.yml", "- ping:\n");
+    for (kind, word) in [("include", "maybe"), ("import", "maybe"), ("include", "2"), ("import", "[]")] {
+        let playbook =
+            format!("- hosts: localhost\n  gather_facts: false\n  tasks: [{kind}_role: {{name: r, public: {word}}}]\n");
+        let told = told(&[("p.yml", &playbook), role], LOCAL);
+        assert!(told.contains("`public` must be true or false"), "{told}");
+    }
+}
+
 /// An unreachable host has not run the role, so the role's next occurrence is its first.
 #[test]
 fn role_run_again_for_unreachable_host() {

@@ -36,11 +36,7 @@ pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bo
 }
 
 fn flag(configuration: &Node, name: &str, default: bool) -> bool {
-    match configuration.get(name).map(|node| (node.as_bool(), node.scalar_text().unwrap_or_default())) {
-        None => default,
-        Some((Some(value), _)) => value,
-        Some((None, text)) => matches!(text.to_lowercase().as_str(), "true" | "yes" | "on" | "y" | "t" | "1"),
-    }
+    configuration.get(name).map_or(default, |node| node.truth() == Some(true))
 }
 
 fn entries(configuration: &Node, name: &str) -> Result<Arc<Mapping>, Error> {

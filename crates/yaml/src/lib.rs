@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+pub mod boolean;
 mod compose;
 pub mod emit;
 mod error;

@@ -235,7 +235,7 @@ pub(crate) fn float_value(text: &str) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Reads a boolean as `!!bool` does.
+/// Reads a boolean as `!!bool` does, which knows fewer words than Ansible (`boolean`).
 pub(crate) fn bool_value(text: &str) -> Option<bool> {
     match text.to_lowercase().as_str() {
         "yes" | "true" | "on" => Some(true),

@@ -124,8 +124,8 @@ pub(super) fn truth(value: &Value) -> Option<bool> {
         _ => return None,
     };
     match text.as_str() {
-        "y" | "yes" | "on" | "1" | "true" | "t" | "1.0" => Some(true),
-        "n" | "no" | "off" | "0" | "false" | "f" | "0.0" => Some(false),
+        "y" | "yes" | "on" | "1" | "true" | "t" => Some(true),
+        "n" | "no" | "off" | "0" | "false" | "f" => Some(false),
         _ => None,
     }
 }

@@ -204,6 +204,14 @@ mod tests {
     use super::*;
     use crate::{Kind, Opt};
 
+    #[cfg(feature = "all")]
+    #[test]
+    fn words_of_booleans_are_those_of_the_controller() {
+        for word in ["y", "Yes", " on ", "1", "true", "T", "n", "no", "OFF", "0", "false", "f", "", "1.0", "maybe"] {
+            assert_eq!(convert::truth(&word.into()), windlass_yaml::boolean::word(word), "{word:?}");
+        }
+    }
+
     #[test]
     fn refused_value_of_a_secret_option_is_in_no_message() {
         const INNER: &[Opt] = &[

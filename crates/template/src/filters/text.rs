@@ -190,7 +190,8 @@ pub(super) fn split(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(parts))
 }
 
-/// Ansible's `bool`: words and numbers for yes are true, those for no are false.
+/// Ansible's `bool`: words and numbers for yes are true, those for no are false. The filter has fewer words than
+/// `windlass_yaml::boolean`, and takes none with blanks.
 pub(super) fn boolean(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.value();
     if value.is_none() && compat(state).keeps_none_as_bool() {

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use minijinja::Value;
+use windlass_yaml::boolean::is_true;
 
 use crate::filters::paths::{home_expanded, normalized};
 use crate::limits::{self, LONGEST_TEXT};
@@ -65,7 +66,7 @@ impl Call<'_> {
         match self.option(name) {
             None => default,
             Some(value) => match value.as_str() {
-                Some(word) => is_yes(word),
+                Some(word) => is_true(word),
                 None => truth(value),
             },
         }
@@ -154,9 +155,4 @@ impl Call<'_> {
         }
         Ok(text)
     }
-}
-
-/// Whether a word means yes.
-pub(super) fn is_yes(word: &str) -> bool {
-    matches!(word.trim().to_lowercase().as_str(), "yes" | "on" | "1" | "true" | "y" | "t")
 }

@@ -72,7 +72,7 @@ fn candidates(call: &Call<'_>, terms: &[Value], files: &mut Vec<String>, skip: &
             false => return Err(call.error(format!("takes names, lists and dictionaries, not '{}'", text(term)))),
         };
         if let Some(wanted) = option("skip") {
-            *skip = wanted.as_str().map_or_else(|| truth(&wanted), super::call::is_yes);
+            *skip = wanted.as_str().map_or_else(|| truth(&wanted), windlass_yaml::boolean::is_true);
         }
         let paths = option("paths").map(|paths| parts(&paths, &[',', ':', ';'])).unwrap_or_default();
         match paths.is_empty() {

@@ -121,7 +121,7 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
         .get(2)
         .filter(|flags| is_dict(flags))
         .and_then(|flags| step(flags, &Value::from("skip_missing")))
-        .is_some_and(|skip| skip.as_str().map_or_else(|| truth(&skip), super::call::is_yes));
+        .is_some_and(|skip| skip.as_str().map_or_else(|| truth(&skip), windlass_yaml::boolean::is_true));
     // The registered result of a skipped loop, or of a skipped item, has no items.
     let skipped = |element: &Value| step(element, &Value::from("skipped")).is_some_and(|skipped| truth(&skipped));
     if is_dict(elements) && skipped(elements) {

@@ -1,8 +1,9 @@
 //! `csvfile` and `ini`: values from files with rows or sections.
 
 use minijinja::Value;
+use windlass_yaml::boolean::is_true;
 
-use super::call::{Answer, Call, is_yes};
+use super::call::{Answer, Call};
 use super::key_value;
 use crate::filters::csv;
 use crate::filters::ini::{self, Ini};
@@ -95,15 +96,15 @@ pub(super) fn ini(call: &Call<'_>) -> Answer {
             content = format!("[java_properties]\n{content}");
         }
         let options = ini::Options {
-            case_sensitive: is_yes(&option(call, &given, "case_sensitive", "false")),
-            allow_no_value: is_yes(&option(call, &given, "allow_no_value", "false"))
-                || is_yes(&option(call, &given, "allow_none", "false")),
-            interpolate: is_yes(&option(call, &given, "interpolation", "true")),
+            case_sensitive: is_true(&option(call, &given, "case_sensitive", "false")),
+            allow_no_value: is_true(&option(call, &given, "allow_no_value", "false"))
+                || is_true(&option(call, &given, "allow_none", "false")),
+            interpolate: is_true(&option(call, &given, "interpolation", "true")),
         };
         let parsed =
             Ini::parse(&content, &options).map_err(|reason| call.error(format!("cannot read '{file}': {reason}")))?;
         let entries = parsed.section(&section);
-        if is_yes(&option(call, &given, "re", "false")) {
+        if is_true(&option(call, &given, "re", "false")) {
             let pattern = compile(&key, Flags { anchor: Anchor::Match, ..Flags::default() })
                 .map_err(|reason| call.error(format!("failed: {reason}")))?;
             for (name, value) in entries.unwrap_or_default() {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
+use windlass_yaml::boolean;
 
 use super::jinja;
 use crate::Context;
@@ -50,15 +51,8 @@ pub(super) fn any(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
 /// Whether the value is true; optionally, words such as `yes` and `no` count too.
 fn is_truthy(args: &Arguments) -> bool {
     let value = args.value();
-    if args.flag("convert_bool", false) {
-        let word = text(value).to_lowercase();
-        match word.trim() {
-            "y" | "yes" | "on" | "1" | "true" | "t" | "1.0" => return true,
-            "n" | "no" | "off" | "0" | "false" | "f" | "0.0" => return false,
-            _ => {}
-        }
-    }
-    truth(value)
+    let word = value.as_str().filter(|_| args.flag("convert_bool", false)).and_then(boolean::word);
+    word.unwrap_or_else(|| truth(value))
 }
 
 pub(super) fn truthy(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
