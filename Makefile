@@ -10,7 +10,7 @@ WINDLASS_CACHE ?= /var/cache/windlass
 export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
 # `make host-test` fails without these; other requirements let a test be ignored.
-REQUIRED := blkid git ip losetup mkfs.ext4 namespaces openssl parted root rsync ssh-keygen sshd sudo tables wipefs
+REQUIRED := artifacts blkid etcd etcdctl git ip losetup mkfs.ext4 namespaces openssl parted root rsync ssh-keygen sshd sudo tables wipefs
 # Test programs that use the host (root, sshd, namespaces, package managers) or take minutes; all others are `make unit`.
 HOST_TESTS := attacks authentication become_user budgets collections connection crypto detached etcd filesystems git \
 	host_key_user host_keys hostile kill repositories suite
@@ -127,8 +127,8 @@ compat-test: setup
 	@tools/programs
 	$(if $(filter 0,$(shell id -u)),WINDLASS_REQUIRE='$(REQUIRED)') cargo test --workspace --no-fail-fast --test compat
 
-host-test: compiled
-	@tools/programs
+host-test: compiled artifacts
+	@WINDLASS_REQUIRE='$(REQUIRED)' tools/programs
 	WINDLASS_REQUIRE='$(REQUIRED)' cargo test --workspace --no-fail-fast $(HOST_TESTS:%=--test %)
 
 lab-test: compiled artifacts

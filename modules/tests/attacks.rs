@@ -35,7 +35,7 @@ struct House {
 impl House {
     fn new() -> Option<House> {
         let user = accounts::user_by_name("nobody")?;
-        if !rustix::process::geteuid().is_root() {
+        if !windlass_testing::has("root") {
             return None;
         }
         let bench = Bench::new();
@@ -283,8 +283,7 @@ fn git(folder: &Path, words: &[&str]) {
 
 /// A house with a repository to clone, and a clone of root with local changes.
 fn house_of_clones() -> Option<House> {
-    Command::new("git").arg("--version").output().ok()?;
-    let mut house = House::new()?;
+    let mut house = windlass_testing::has("git").then(House::new).flatten()?;
     let (origin, clone) = (house.bench.path("origin"), house.bench.path("root/clone"));
     house.bench.write("origin/file", "of the origin");
     git(&origin, &["init", "-q", "-b", "main"]);

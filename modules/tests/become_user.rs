@@ -20,11 +20,7 @@ struct House {
 impl House {
     /// A machine with the users anna (password `secret`) and ben, and root's password `toor`.
     fn new(extra: &str) -> Option<House> {
-        let there = |program: &str| {
-            Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success()
-        };
-        let root = String::from_utf8(Command::new("id").arg("-u").output().unwrap().stdout).unwrap().trim() == "0";
-        if !root || !["unshare", "sudo", "useradd", "chpasswd", "su"].into_iter().all(there) {
+        if !windlass_testing::has_all(&["root", "unshare", "sudo", "useradd", "chpasswd", "su"]) {
             return None;
         }
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -1,6 +1,6 @@
 //! `etcd` on real clusters on this machine, whose members are killed, stopped, announced and never started.
 //!
-//! The tests need `etcd` and `etcdctl`, which `tools/programs` unpacks; without them they pass without running.
+//! The tests need `etcd` and `etcdctl`, which `tools/programs` unpacks; without them they do nothing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -9,13 +9,14 @@ mod case;
 use std::{
     fs,
     net::TcpListener,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use case::Bench;
 use serde_json::{Value, json};
+use windlass_testing::unpacked;
 
 /// A systemctl for units whose process and command are stored in `$ROOT`.
 const SYSTEMCTL: &str = r#"
@@ -31,17 +32,10 @@ restart)
 esac
 "#;
 
-/// Folder of a real program.
-fn folder_of(program: &str) -> Option<PathBuf> {
-    let cache = std::env::var("WINDLASS_CACHE").unwrap_or_else(|_| "/var/cache/windlass".into());
-    let path = std::env::var("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([Path::new(&cache).join("programs/usr/bin")]);
-    folders.into_iter().find(|folder| folder.join(program).is_file())
-}
-
 struct Cluster {
     bench: Bench,
-    folder: PathBuf,
+    etcd: PathBuf,
+    etcdctl: PathBuf,
     members: Vec<Member>,
 }
 
@@ -55,8 +49,9 @@ struct Member {
 impl Cluster {
     /// Starts members; `None` if this machine has no etcd.
     fn start(size: usize) -> Option<Cluster> {
-        let folder = folder_of("etcd").filter(|folder| folder.join("etcdctl").is_file())?;
-        let mut cluster = Cluster { bench: Bench::new().program("systemctl", SYSTEMCTL), folder, members: Vec::new() };
+        let (etcd, etcdctl) = (unpacked("etcd")?, unpacked("etcdctl")?);
+        let bench = Bench::new().program("systemctl", SYSTEMCTL);
+        let mut cluster = Cluster { bench, etcd, etcdctl, members: Vec::new() };
         for number in 0..size {
             cluster.name(number);
         }
@@ -89,7 +84,7 @@ impl Cluster {
             "echo $$ > {pid}\nexec {etcd} --name {name} --data-dir {data} --listen-client-urls {client} --advertise-client-urls {client} \
              --listen-peer-urls {peer} --initial-advertise-peer-urls {peer} --initial-cluster {initial} --initial-cluster-state {state}\n",
             pid = pid.display(),
-            etcd = self.folder.join("etcd").display(),
+            etcd = self.etcd.display(),
             data = data.display(),
         );
         self.bench.write(&format!("{name}.service.start"), &script);
@@ -119,7 +114,7 @@ impl Cluster {
     /// Runs the module with all endpoints, unless the arguments name some.
     fn asked(&self, args: Value, check: bool) -> Value {
         let endpoints: Vec<&str> = self.members.iter().map(|member| member.client.as_str()).collect();
-        let etcdctl = self.folder.join("etcdctl").display().to_string();
+        let etcdctl = self.etcdctl.display().to_string();
         let mut all = json!({ "endpoints": endpoints, "etcdctl": etcdctl, "timeout": 3, "wait": 30 });
         all.as_object_mut().unwrap().extend(args.as_object().unwrap().clone());
         self.bench.run("windlass.kubernetes.etcd", all, check)
@@ -143,7 +138,7 @@ impl Cluster {
     /// Whether the member accepts a write, which takes a majority.
     fn writes(&self, member: usize) -> bool {
         let endpoint = format!("--endpoints={}", self.members[member].client);
-        let mut command = Command::new(self.folder.join("etcdctl"));
+        let mut command = Command::new(&self.etcdctl);
         command.env("ETCDCTL_API", "3").args([&endpoint, "--command-timeout=3s", "put", "key", "value"]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
     }

@@ -62,7 +62,12 @@ pub(crate) fn chromium() -> Option<PathBuf> {
     }
     let names = ["chromium", "chromium-headless-shell", "chrome-headless-shell", "google-chrome"];
     let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
-    names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()))
+    let found =
+        names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()));
+    if found.is_none() {
+        windlass_testing::lacks("chromium");
+    }
+    found
 }
 
 /// The browser with these arguments, and a profile in a folder.

@@ -60,13 +60,11 @@ impl Cluster {
     fn start() -> Option<Cluster> {
         let cache = std::env::var("WINDLASS_CACHE").unwrap_or_else(|_| "/var/cache/windlass".into());
         let image = Path::new(&cache).join("artifacts/images/kube-apiserver_v1.20.2.tar");
-        let etcd = [Path::new(&cache).join("programs/usr/bin/etcd"), PathBuf::from("/usr/bin/etcd")];
-        let etcd = etcd.into_iter().find(|path| path.is_file());
-        let (Some(etcd), true) = (etcd, image.is_file()) else {
-            assert!(!windlass_testing::is_required("tables"), "the artifacts of lab/artifacts/build are missing");
-            eprintln!("ignored: a run in a cluster needs the artifacts of lab/artifacts/build");
+        let etcd = windlass_testing::unpacked("etcd")?;
+        if !image.is_file() {
+            windlass_testing::lacks("artifacts");
             return None;
-        };
+        }
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let unpack = format!("tar -xOf {} layer.tar | tar -x -C {}", image.display(), folder.path().display());

@@ -4,20 +4,14 @@
 //! Three members run on 127.0.0.1 to 127.0.0.3. Without etcd, etcdctl and openssl, the tests run nothing.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
-/// Folder of a program.
-fn folder_of(program: &str) -> Option<PathBuf> {
-    let cache = env::var("WINDLASS_CACHE").unwrap_or_else(|_| "/var/cache/windlass".into());
-    let path = env::var("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path).chain([Path::new(&cache).join("programs/usr/bin")]);
-    folders.into_iter().find(|folder| folder.join(program).is_file())
-}
+use windlass_testing::unpacked;
 
 /// A kubectl for three control planes; those with addresses in `silent` do not answer.
 const KUBECTL: &str = r#"#!/bin/sh
@@ -36,9 +30,9 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Starts three members, the hosts `cp1` to `cp3`.
+    /// Starts three members, the hosts `cp1` to `cp3`; `None` without the programs.
     fn start() -> Option<Cluster> {
-        let (etcd, _) = (folder_of("etcd")?, folder_of("openssl")?);
+        let (etcd, etcdctl, _) = (unpacked("etcd")?, unpacked("etcdctl")?, unpacked("openssl")?);
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         certificates(folder.path());
@@ -49,7 +43,7 @@ impl Cluster {
         let members = (1..=3).map(|number| {
             let (client, peer) =
                 (format!("https://127.0.0.{number}:{client}"), format!("http://127.0.0.{number}:{peer}"));
-            Command::new(etcd.join("etcd"))
+            Command::new(&etcd)
                 .args(["--name", &format!("cp{number}"), "--data-dir"])
                 .arg(at(&format!("data{number}")))
                 .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
@@ -68,7 +62,7 @@ impl Cluster {
         let cluster = Cluster { members: members.collect(), folder };
         fs::create_dir(cluster.at("bin")).unwrap();
         fs::create_dir(cluster.at("kube")).unwrap();
-        symlink(etcd.join("etcdctl"), cluster.at("bin/etcdctl")).unwrap();
+        symlink(etcdctl, cluster.at("bin/etcdctl")).unwrap();
         fs::write(cluster.at("bin/kubectl"), KUBECTL).unwrap();
         fs::set_permissions(cluster.at("bin/kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
         let node = |number: i32| {

@@ -5,28 +5,50 @@
 //! host-test` lists what `make setup` installs.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Whether the machine has a requirement: `root`, `namespaces` (mounts of its own), or the name of a program.
+/// Whether the machine has a requirement: `root`, `namespaces` (mounts of its own), `python3-yaml` (Python's `yaml`),
+/// or the name of a program.
 ///
 /// # Panics
 ///
 /// If it is missing although `WINDLASS_REQUIRE` lists it.
-#[allow(clippy::panic, reason = "a test fails by panicking")]
 pub fn has(requirement: &str) -> bool {
     let is_there = match requirement {
         "root" => rustix::process::geteuid().is_root(),
         "namespaces" => runs(Command::new("unshare").args(["--mount", "true"])),
+        "python3-yaml" => runs(Command::new("python3").args(["-c", "import yaml"])),
         program => path_of(program).is_some(),
     };
-    is_there || {
-        let thread = std::thread::current();
-        let test = thread.name().unwrap_or("a test");
-        assert!(!is_required(requirement), "{test} needs {requirement}, which WINDLASS_REQUIRE lists");
-        let _ = writeln!(std::io::stderr(), "ignored: {test} needs {requirement}");
-        false
+    if !is_there {
+        lacks(requirement);
     }
+    is_there
+}
+
+/// Reports a requirement that only the test itself can look for, and that is missing.
+///
+/// # Panics
+///
+/// If `WINDLASS_REQUIRE` lists it.
+#[allow(clippy::panic, reason = "a test fails by panicking")]
+pub fn lacks(requirement: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    assert!(!is_required(requirement), "{test} needs {requirement}, which WINDLASS_REQUIRE lists");
+    let _ = writeln!(std::io::stderr(), "ignored: {test} needs {requirement}");
+}
+
+/// Path of a program of the machine, or of one that `tools/programs` unpacks. Its lack is reported as by [`has`].
+pub fn unpacked(program: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("WINDLASS_CACHE").unwrap_or_else(|| "/var/cache/windlass".into());
+    let unpacked = || Some(Path::new(&cache).join("programs/usr/bin").join(program)).filter(|path| path.is_file());
+    let found = path_of(program).or_else(unpacked);
+    if found.is_none() {
+        lacks(program);
+    }
+    found
 }
 
 /// Whether the machine has all of the requirements. See [`has`].
@@ -48,4 +70,18 @@ fn path_of(program: &str) -> Option<PathBuf> {
 
 fn runs(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirement_of_the_machine_found_and_unknown_one_reported() {
+        assert!(has("sh") && has_all(&["sh", "ls"]));
+        assert!(!has("no-such-program-anywhere") && !has_all(&["sh", "no-such-program-anywhere"]));
+        assert!(
+            unpacked("sh").is_some_and(|path| path.ends_with("sh")) && unpacked("no-such-program-anywhere").is_none()
+        );
+    }
 }

@@ -114,9 +114,14 @@ struct Loop(String);
 impl Loop {
     fn new(bench: &Bench, name: &str) -> Option<Loop> {
         image(bench, name, 32);
-        let output = Command::new("losetup").args(["-f", "--show"]).arg(bench.path(name)).output().ok()?;
-        let device = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-        (output.status.success() && !device.is_empty()).then_some(Loop(device))
+        let output = Command::new("losetup").args(["-f", "--show"]).arg(bench.path(name)).output().unwrap();
+        let device = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        if output.status.success() && !device.is_empty() {
+            return Some(Loop(device));
+        }
+        // Containers have the program, but may lack the devices.
+        windlass_testing::lacks("loop-devices");
+        None
     }
 }
 
