@@ -8,9 +8,9 @@
 //! * `differences.jsonl`: accepted differences, with their reasons.
 //!
 //! Each table, matrix and project is a test of its own: `cargo test --test compat NAME` runs those whose names contain
-//! NAME. `COMPAT_ENGINES=FOLDER` runs the real engines instead (`make compat`), and `COMPAT_RECORD=1` also records their
-//! answers. `COMPAT_ACCEPT=1` records ours for the cases listed in `differences.jsonl`. `COMPAT_SHARDS=3` shares the work
-//! of each run between three processes.
+//! NAME, and `COMPAT_CASE=TEXT` only the cases whose names contain TEXT. `COMPAT_ENGINES=FOLDER` runs the real engines
+//! instead (`make compat`), and `COMPAT_RECORD=1` also records their answers. `COMPAT_ACCEPT=1` records ours for the
+//! cases listed in `differences.jsonl`. `COMPAT_SHARDS=3` shares the work of each run between three processes.
 
 #![allow(
     clippy::unwrap_used,
@@ -47,23 +47,28 @@ fn main() -> ExitCode {
     // Tables with services mostly wait for them.
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     arguments.test_threads.get_or_insert(2 * cores);
+    if answers::is_choosing() && answers::is_recording() {
+        eprintln!("COMPAT_RECORD records whole files; leave COMPAT_CASE out");
+        return ExitCode::FAILURE;
+    }
     let engines = Arc::new(Engine::all());
+    let any_chosen = |cases: &[String]| cases.iter().any(|case| answers::is_chosen(case));
     let mut trials = Vec::new();
     let mut add = |name: String, run: Box<dyn FnOnce(&[Engine]) -> Result<Completion, Failed> + Send>| {
         let engines = Arc::clone(&engines);
         trials.push(Trial::ignorable_test(name, move || run(&engines)));
     };
-    for table in modules::all() {
+    for table in modules::all().into_iter().filter(|table| any_chosen(&table.cases)) {
         add(table.name.clone(), Box::new(move |engines| of_modules(&table, engines)));
     }
-    for table in table::all() {
+    for table in table::all().into_iter().filter(|table| any_chosen(&table.cases)) {
         add(format!("tables/{}", table.name), Box::new(move |engines| finished(|report| table.run(engines, report))));
     }
     add("precedence".to_owned(), Box::new(|engines| finished(|report| precedence::run(engines, report))));
-    for matrix in matrix::all() {
+    for matrix in matrix::all().into_iter().filter(|matrix| !matrix.combinations().is_empty()) {
         add(matrix.name.clone(), Box::new(move |engines| finished(|report| matrix.run(engines, report))));
     }
-    for project in project::all() {
+    for project in project::all().into_iter().filter(|project| any_chosen(&project.runs)) {
         add(project.name.clone(), Box::new(move |engines| finished(|report| project.run(engines, report))));
     }
     let conclusion = libtest_mimic::run(&arguments, trials);

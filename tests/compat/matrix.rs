@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
-use crate::answers::{Answers, Report};
+use crate::answers::{Answers, Report, is_chosen};
 use crate::engine::{Engine, Run, copy_folder};
 use crate::project::list_files;
 use crate::text;
@@ -86,7 +86,7 @@ impl Matrix {
     }
 
     /// The chosen value of each placeholder, for every combination to run.
-    fn combinations(&self) -> Vec<Vec<usize>> {
+    pub(crate) fn combinations(&self) -> Vec<Vec<usize>> {
         let mut all = vec![Vec::new()];
         for place in &self.places {
             let longer = |chosen: &Vec<usize>| {
@@ -96,13 +96,13 @@ impl Matrix {
             all = all.iter().flat_map(longer).collect();
         }
         all.retain(|chosen| {
-            let is_chosen = |word: &String| {
+            let is_meant = |word: &String| {
                 let (name, labels) = word.split_once('=').unwrap();
                 let at = self.places.iter().position(|place| place.name == name.trim_end_matches('!')).unwrap();
                 let is_listed = labels.split(',').any(|label| label == self.places[at].choices[chosen[at]].0);
                 is_listed != name.ends_with('!')
             };
-            !self.without.iter().any(|without| without.iter().all(is_chosen))
+            !self.without.iter().any(|without| without.iter().all(is_meant)) && is_chosen(&self.case(chosen))
         });
         all
     }

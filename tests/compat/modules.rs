@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
-use crate::answers::{Answers, Report};
+use crate::answers::{Answers, Report, is_chosen};
 use crate::engine::{Engine, LINES, copy_folder};
 use crate::{served, text};
 
@@ -35,7 +35,7 @@ use crate::{served, text};
 pub(crate) struct Table {
     pub(crate) name: String,
     path: PathBuf,
-    cases: Vec<String>,
+    pub(crate) cases: Vec<String>,
     is_refusals: bool,
     makes_keys: bool,
     /// Programs that few machines have.
@@ -118,6 +118,11 @@ impl Table {
         Ok(report)
     }
 
+    /// The cases that run, with their numbers, which are also in the recorded answers.
+    fn chosen(&self) -> impl Iterator<Item = (usize, &String)> {
+        self.cases.iter().enumerate().filter(|(_, case)| is_chosen(case))
+    }
+
     /// Answers of an engine. The error is a missing requirement.
     fn ask(&self, engine: &Engine) -> Result<Answers, String> {
         // The path has the same length in every run, because lengths and hashes of paths are compared.
@@ -190,7 +195,7 @@ impl Table {
             answer.insert("files".to_owned(), Json::Object(files));
             Json::Object(answer)
         };
-        Ok(self.cases.iter().enumerate().map(|(index, case)| (case.clone(), answer(index))).collect())
+        Ok(self.chosen().map(|(index, case)| (case.clone(), answer(index))).collect())
     }
 
     fn playbook(&self, engine: &Engine, scratch: &Path, server: &str) -> String {
@@ -201,7 +206,7 @@ impl Table {
         let mut text = format!(
             "- hosts: localhost\n  gather_facts: false\n  vars:\n    ansible_python_interpreter: \"{python}\"\n    server: {server}\n  tasks:\n"
         );
-        for (index, case) in self.cases.iter().enumerate() {
+        for (index, case) in self.chosen() {
             let lines: Vec<&str> = case.lines().collect();
             let last = lines.iter().rposition(|line| line.starts_with("- ")).unwrap_or(0);
             let here = scratch.join(folder_of(index));
@@ -221,7 +226,7 @@ impl Table {
             }
         }
         let runs_of = |index: usize| self.runs().iter().map(move |run| format!("r{index}_{run}"));
-        let names = (0..self.cases.len()).flat_map(runs_of);
+        let names = self.chosen().flat_map(|(index, _)| runs_of(index));
         let all: Vec<String> = names.map(|name| format!("'{name}': {name}")).collect();
         text.push_str(&format!(
             "    - copy:\n        dest: \"{{{{ scratch }}}}/answers.json\"\n        content: \"{{{{ {{{}}} | to_json }}}}\"\n",

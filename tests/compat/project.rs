@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 use similar::TextDiff;
 
-use crate::answers::{Report, is_recording};
+use crate::answers::{Report, is_chosen, is_recording};
 use crate::engine::{Engine, LINES, copy_folder};
 use crate::text;
 
@@ -20,7 +20,7 @@ use crate::text;
 pub(crate) struct Project {
     pub(crate) name: String,
     folder: PathBuf,
-    runs: Vec<String>,
+    pub(crate) runs: Vec<String>,
 }
 
 /// All projects.
@@ -48,7 +48,7 @@ impl Project {
         }
         let recorded = fs::read_to_string(file).unwrap_or_default();
         for (engine, answers) in engines.iter().zip(&answers) {
-            for (run, found) in self.runs.iter().zip(answers) {
+            for (run, found) in self.runs.iter().zip(answers).filter(|(run, _)| is_chosen(run)) {
                 let wanted = recorded_run(&recorded, run, engine.line);
                 let found = match &wanted {
                     Some(wanted) if engine.is_ours => text::own_words(found, wanted),
@@ -60,13 +60,14 @@ impl Project {
         }
     }
 
-    /// Output and files of each run.
+    /// Output and files of each run, up to the last one that is chosen: later runs see what earlier ones leave.
     fn ask(&self, engine: &Engine) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let (case, scratch) = (folder.path().join("case"), folder.path().join("scratch"));
         copy_folder(&self.folder, &case);
         let mut answers = Vec::new();
-        for run in &self.runs {
+        let count = self.runs.iter().rposition(|run| is_chosen(run)).map_or(0, |last| last + 1);
+        for run in &self.runs[..count] {
             let (mark, line) = match run.split_at_checked(1) {
                 Some((mark @ ("@" | "+"), line)) => (mark, line),
                 _ => ("", run.as_str()),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
-use crate::answers::{Answers, Report};
+use crate::answers::{Answers, Report, is_chosen};
 use crate::engine::{Engine, copy_folder};
 use crate::text;
 
@@ -38,7 +38,7 @@ pub(crate) struct Table {
     kind: Kind,
     pub(crate) name: String,
     path: PathBuf,
-    cases: Vec<String>,
+    pub(crate) cases: Vec<String>,
 }
 
 /// All tables.
@@ -96,6 +96,7 @@ impl Table {
         self.cases
             .iter()
             .enumerate()
+            .filter(|(_, case)| is_chosen(case))
             .map(|(index, case)| (case.clone(), self.answer(results[format!("r{index}")].clone())))
             .collect()
     }
@@ -103,7 +104,7 @@ impl Table {
     /// Exit code of `--syntax-check` for each playbook.
     fn check(&self, engine: &Engine, folder: &Path, scratch: &Path) -> Answers {
         let mut answers = Answers::new();
-        for case in &self.cases {
+        for case in self.cases.iter().filter(|case| is_chosen(case)) {
             fs::write(folder.join("playbook.yml"), format!("{case}\n")).unwrap();
             let run = engine.run("-i inventory --syntax-check playbook.yml", folder, scratch);
             answers.push((case.clone(), json!({"exit": run.code})));
@@ -117,7 +118,7 @@ impl Table {
         if !matches!(self.kind, Kind::Patterns) {
             text.push_str("- hosts: localhost\n  gather_facts: false\n  tasks:\n");
         }
-        for (index, case) in self.cases.iter().enumerate() {
+        for (index, case) in self.cases.iter().enumerate().filter(|(_, case)| is_chosen(case)) {
             let name = format!("r{index}");
             text.push_str(&match self.kind {
                 Kind::Templates => task(&format!("- debug:\n    msg: {}", Json::from(case.as_str())), &name),
