@@ -139,14 +139,18 @@ fn directories(words: &str) -> Vec<&str> {
 
 #[test]
 fn password_of_a_package_reaches_the_server_and_no_program() {
-    for (module, option, suffix) in
-        [("apt", "deb", "deb"), ("dnf", "name", "rpm"), ("package", "name", "rpm"), ("zypper", "name", "rpm")]
-    {
+    for (module, manager, option, suffix) in [
+        ("apt", None, "deb", "deb"),
+        ("dnf", None, "name", "rpm"),
+        ("package", Some("dnf"), "name", "rpm"),
+        ("package", Some("apt"), "deb", "deb"),
+        ("zypper", None, "name", "rpm"),
+    ] {
         let bench = managers();
         let server = guarded("the package");
         let mut args = json!({option: with_password(&server, &format!("/a%20wl.{suffix}?x=1"))});
-        if module == "package" {
-            args["use"] = "dnf".into();
+        if let Some(manager) = manager {
+            args["use"] = manager.into();
         }
         let predicted = bench.run_as_it_is(module, &args, true);
         assert_eq!((predicted.get("failed"), &predicted["changed"]), (None, &true.into()), "{predicted}");

@@ -44,6 +44,7 @@ pub(crate) use ahead::{Lane, departed};
 pub use arguments::checked;
 pub use context::{ActionContext, Content, Failure};
 pub use defaults::module_defaults;
+pub use module::PACKAGE_MANAGERS;
 pub(crate) use validate::problems as argument_problems;
 
 /// Future of an action's result. [`Failure`] includes unreachable hosts.

@@ -42,7 +42,7 @@ async fn service(context: &ActionContext) -> Result<Option<(String, Arguments)>,
 }
 
 /// Modules that `package` can select.
-const PACKAGE_MANAGERS: &[&str] = &["apk", "apt", "dnf", "dnf5", "pacman", "yum", "zypper"];
+pub const PACKAGE_MANAGERS: &[&str] = &["apk", "apt", "dnf", "dnf5", "pacman", "yum", "zypper"];
 
 /// `package`: the variable `ansible_package_use` may select the manager.
 pub(super) async fn package(context: &ActionContext) -> Result<TaskResult, Failure> {

@@ -210,8 +210,8 @@ pub(crate) fn spec(name: &str) -> Option<&'static Spec> {
 }
 
 /// Suggestion for a name that none of the options has.
-pub(crate) fn closest_option(options: &'static [Opt], name: &str) -> Option<String> {
-    let shown = options.iter().filter(|option| !option.name.starts_with('_'));
+pub(crate) fn closest_option(options: impl IntoIterator<Item = &'static Opt>, name: &str) -> Option<String> {
+    let shown = options.into_iter().filter(|option| !option.name.starts_with('_'));
     did_you_mean(name, shown.flat_map(|option| std::iter::once(option.name).chain(option.aliases.iter().copied())))
 }
 

@@ -86,6 +86,8 @@ fn every_rule_finds_its_mistake_at_its_place() {
         ("module-option", "    - template: {src: a.j2}\n", "4:7 error"),
         ("module-option", "    - wait_for: {port: many}\n", "4:24 error"),
         ("module-option", "    - debug: hello\n", "4:14 error"),
+        // An option of one package manager is one of `package`.
+        ("module-option", "    - package: {deb: /a.deb, only_upgrade: true, lists: a, enablerepo: b}\n", "4:50 error"),
         ("unknown-module", "    - coppy: {src: a, dest: /b}\n", "4:7 error"),
         ("unknown-module", "    - some_module_of_others: {}\n", "4:7 warning"),
         ("missing-collection", "    - a.b.c: {}\n", "4:7 info"),

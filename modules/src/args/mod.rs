@@ -31,7 +31,8 @@ pub fn type_fault(kind: &Kind, value: &Value) -> Option<String> {
     }
 }
 
-/// Validated arguments of a module: known names, aliases resolved, defaults added, values converted.
+/// Validated arguments of a module: known names, aliases resolved, defaults added, values converted. Further options of
+/// a module that takes any are as the task gives them.
 #[derive(Debug, Clone)]
 pub struct Args {
     values: Map,
@@ -41,6 +42,16 @@ pub struct Args {
 impl Args {
     /// Validates arguments against a spec and converts them.
     pub fn validate(spec: &'static Spec, arguments: &Value, host: &Host) -> Result<Args, Failure> {
+        Args::validate_as(&spec.called(host.written.as_deref()), spec, arguments, host)
+    }
+
+    /// Like [`Args::validate`], with the name of the module in messages.
+    pub(crate) fn validate_as(
+        called: &str,
+        spec: &'static Spec,
+        arguments: &Value,
+        host: &Host,
+    ) -> Result<Args, Failure> {
         let empty = Map::new();
         let given = match arguments {
             Value::Object(map) => map,
@@ -53,8 +64,7 @@ impl Args {
                 )));
             }
         };
-        let called = spec.called(host.written.as_deref());
-        let level = Level { module: &called, options: spec.options, inside: Vec::new(), is_secret: false, host };
+        let level = Level { module: called, options: spec.options, inside: Vec::new(), is_secret: false, host };
         let mut warnings = Vec::new();
         let named = level.named(given, &mut warnings);
         if let Some(missing) = spec.missing
@@ -74,6 +84,10 @@ impl Args {
         level.refuse_choices(&values)?;
         refuse_incomplete(spec, &values)?;
         level.descend(&mut values, &mut warnings)?;
+        if spec.others.is_some() {
+            let others = given.iter().filter(|(name, _)| spec.option(name).is_none());
+            values.extend(others.map(|(name, value)| (name.clone(), value.clone())));
+        }
         Ok(Args { values, warnings })
     }
 
@@ -133,6 +147,13 @@ impl Args {
     /// Any value, if given and not null.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.values.get(name).filter(|value| !value.is_null())
+    }
+
+    /// All values except one, for another module.
+    pub(crate) fn without(&self, name: &str) -> Value {
+        let mut values = self.values.clone();
+        values.remove(name);
+        values.into()
     }
 
     /// Warnings about the arguments.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use windlass_modules::{Kind, Opt, Spec, type_fault};
 use windlass_yaml::{Key, Mapping, Node, Span, Value};
 
+use crate::action::PACKAGE_MANAGERS;
 use crate::error::nearest;
 use crate::foreign::Resolution;
 use crate::lint::context::Context;
@@ -67,18 +68,20 @@ impl Options<'_, '_> {
             let help = format!("name the options, as in `windlass doc {}`", self.spec.name);
             self.report(&text.span, message, Some(help));
         }
-        self.level(self.spec.options, self.spec.others.is_some(), &action.args, "");
+        let options = options_of(self.spec);
+        let takes_others = self.spec.others.is_some() && self.spec.name != "package";
+        self.level(&options, takes_others, &action.args, "");
     }
 
-    fn level(&mut self, options: &'static [Opt], takes_others: bool, given: &Mapping, path: &str) {
+    fn level(&mut self, options: &[&'static Opt], takes_others: bool, given: &Mapping, path: &str) {
         for (key, value) in given.iter() {
             let name = key.to_text();
             if is_template(&name) || (path.is_empty() && name == "_raw_params") {
                 continue;
             }
-            let Some(option) = options.iter().find(|option| option.is_called(&name)) else {
+            let Some(option) = options.iter().copied().find(|option| option.is_called(&name)) else {
                 if !takes_others {
-                    let hint = crate::builtin::closest_option(options, &name);
+                    let hint = crate::builtin::closest_option(options.iter().copied(), &name);
                     let message = format!("`{}` has no option `{path}{name}`", self.spec.name);
                     self.report(&key.span, message, hint);
                 }
@@ -111,11 +114,12 @@ impl Options<'_, '_> {
             return;
         }
         let inner = format!("{name}.");
+        let options: Vec<&Opt> = option.options.iter().collect();
         match &value.value {
-            Value::Map(map) => self.level(option.options, false, map, &inner),
+            Value::Map(map) => self.level(&options, false, map, &inner),
             Value::List(items) => {
                 for map in items.iter().filter_map(Node::as_map) {
-                    self.level(option.options, false, map, &inner);
+                    self.level(&options, false, map, &inner);
                 }
             }
             _ => {}
@@ -206,6 +210,13 @@ impl Options<'_, '_> {
             self.report(&action.span, message, None);
         }
     }
+}
+
+/// Options of a module. `package` also has the options of the package managers' modules, of which the host has one.
+fn options_of(spec: &'static Spec) -> Vec<&'static Opt> {
+    let managers = if spec.name == "package" { PACKAGE_MANAGERS } else { &[] };
+    let of_managers = managers.iter().filter_map(|name| crate::builtin::spec(name)).flat_map(|spec| spec.options);
+    spec.options.iter().chain(of_managers).collect()
 }
 
 /// Whether a value is among the choices of its option. A boolean stands for all its words.

@@ -150,8 +150,8 @@ impl Work {
     }
 }
 
-/// The plan of `apt`, and of `package` on hosts with apt.
-pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
+/// The plan of a task.
+fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let settings = Settings::of(args)?;
     let cache = Cache::of(args);
     let mut work = work_of(args)?;

@@ -104,8 +104,8 @@ impl Module for Dnf {
     }
 }
 
-/// The plan for the options of `dnf` or `package`.
-pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Failure> {
+/// The plan of a task, with the chosen program.
+fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Failure> {
     let manager = Manager::of(args, backend, host)?;
     if let Some(what) = args.str("list") {
         return list::plan(&manager, what, host);
