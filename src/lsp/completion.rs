@@ -26,7 +26,7 @@ const MOST_ITEMS: usize = 2_000;
 
 /// Whether the value of a key of a play, block, task or `loop_control` may be a boolean.
 fn is_boolean(key: &str) -> bool {
-    BOOLEANS.contains(&key) || matches!(key, "parallel" | "extended")
+    BOOLEANS.contains(&key) || matches!(key, "extended" | "extended_allitems")
 }
 
 /// Answers a request at a position.

@@ -12,7 +12,7 @@ use crate::playbook::On;
 const SECTIONS: [&str; 3] = ["pre_tasks", "tasks", "post_tasks"];
 
 /// Keys of `loop_control` with their meanings.
-pub(super) const LOOP_CONTROL: [(&str, &str); 8] = [
+pub(super) const LOOP_CONTROL: [(&str, &str); 7] = [
     ("loop_var", "Name of the variable that holds the item; `item` by default."),
     ("index_var", "Name of a variable that holds the number of the item, from 0."),
     ("label", "Text that the output shows in place of the item."),
@@ -20,7 +20,6 @@ pub(super) const LOOP_CONTROL: [(&str, &str); 8] = [
     ("extended", "Whether `ansible_loop` describes the loop."),
     ("extended_allitems", "Whether `ansible_loop.allitems` holds all items."),
     ("break_when", "Conditions that end the loop after an item."),
-    ("parallel", "Number of items to run at a time; only Windlass has it."),
 ];
 
 /// An object with keys.

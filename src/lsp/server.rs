@@ -1,6 +1,6 @@
 //! The server: its state, and the answer to each message.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::io::{BufReader, Stdout, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,12 @@ const QUIET: Duration = Duration::from_millis(200);
 
 /// Longest time that further changes delay a check.
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
+
+/// Longest time that a question about a document waits for the document's first check, on a large project.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most questions that wait at a time; further ones are answered at once.
+const MOST_HELD: usize = 32;
 
 /// Number of events that wait. A client that sends faster waits too.
 const WAITING: usize = 4;
@@ -70,6 +76,7 @@ pub fn run(load: Load, severity: Severity) -> Result<u8> {
         is_checking: false,
         is_saved: false,
         shown: HashSet::new(),
+        held: VecDeque::new(),
     };
     server.serve(&received).map_err(failed)
 }
@@ -103,19 +110,27 @@ struct Server {
     is_saved: bool,
     /// Problems that were shown.
     shown: HashSet<String>,
+    /// Questions that wait for the first check of their document, and the time when each is answered without it.
+    held: VecDeque<(Request, Instant)>,
 }
 
 impl Server {
     fn serve(&mut self, events: &Receiver<Event>) -> std::io::Result<u8> {
         loop {
-            let event = match self.deadline.filter(|_| !self.is_checking) {
+            let check = self.deadline.filter(|_| !self.is_checking);
+            let next = check.into_iter().chain(self.held.front().map(|(_, until)| *until)).min();
+            let event = match next {
                 Some(deadline) => events.recv_timeout(deadline.saturating_duration_since(Instant::now())),
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             let end = match event {
                 Ok(event) => self.handle(event)?,
                 Err(RecvTimeoutError::Timeout) => {
-                    self.check();
+                    let now = Instant::now();
+                    if check.is_some_and(|deadline| deadline <= now) {
+                        self.check();
+                    }
+                    self.release(|_, _, until| until <= now)?;
                     None
                 }
                 Err(RecvTimeoutError::Disconnected) => Some(1),
@@ -129,11 +144,22 @@ impl Server {
     /// Handles an event, and returns the exit code if it is the last one.
     fn handle(&mut self, event: Event) -> std::io::Result<Option<u8>> {
         match event {
-            Event::Checked(checked) => self.publish(*checked)?,
+            Event::Checked(checked) => {
+                self.publish(*checked)?;
+                // A check that failed answers for no document.
+                let is_last = self.deadline.is_none();
+                self.release(|server, request, _| is_last || !server.is_unchecked(request))?;
+            }
             Event::Incoming(Incoming::End) => return Ok(Some(self.code())),
             Event::Incoming(Incoming::Malformed(reason)) => self.output.reject(&reason)?,
             Event::Incoming(Incoming::Oversized(size)) => self.show(oversized(size))?,
+            Event::Incoming(Incoming::Message(Message::Request(request))) if self.must_wait(&request) => {
+                self.held.push_back((request, Instant::now() + PATIENCE));
+            }
             Event::Incoming(Incoming::Message(Message::Request(request))) => {
+                if request.method == "shutdown" {
+                    self.release(|_, _, _| true)?;
+                }
                 let response = self.respond(request);
                 self.output.respond(response)?;
             }
@@ -147,6 +173,45 @@ impl Server {
             Event::Incoming(Incoming::Message(Message::Response(_))) => {}
         }
         Ok(None)
+    }
+
+    /// Whether a question has no answer yet, because its document was never checked. Many editors ask right after they
+    /// have opened a document.
+    fn must_wait(&self, request: &Request) -> bool {
+        let is_unknown = || {
+            let given = params::<HoverParams>(request.params.clone()).ok();
+            let at = given.map(|given| given.text_document_position_params);
+            at.is_some_and(|at| {
+                let answer = self.at(&at, |document, names| hover::hover(document, names, at.position));
+                answer.is_ok_and(|answer| answer.is_null())
+            })
+        };
+        self.phase == Phase::Running
+            && request.method == "textDocument/hover"
+            && (self.is_checking || self.deadline.is_some())
+            && self.held.len() < MOST_HELD
+            && self.is_unchecked(request)
+            && catch_unwind(AssertUnwindSafe(is_unknown)).unwrap_or(false)
+    }
+
+    /// Whether the document of a question will be checked for the first time.
+    fn is_unchecked(&self, request: &Request) -> bool {
+        let uri = request.params["textDocument"]["uri"].as_str();
+        let document = uri.and_then(|uri| self.documents.get(uri));
+        document.is_some_and(|document| document.checked.is_none() && document.path.is_some() && !document.is_too_large)
+    }
+
+    /// Answers the questions that wait no longer.
+    fn release(&mut self, is_over: impl Fn(&Server, &Request, Instant) -> bool) -> std::io::Result<()> {
+        for (request, until) in std::mem::take(&mut self.held) {
+            if is_over(&*self, &request, until) {
+                let response = self.respond(request);
+                self.output.respond(response)?;
+            } else {
+                self.held.push_back((request, until));
+            }
+        }
+        Ok(())
     }
 
     /// Exit code at the end: 0 after `shutdown`.

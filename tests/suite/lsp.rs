@@ -501,6 +501,23 @@ fn hover_documents_word() {
 }
 
 #[test]
+fn hover_right_after_opening_waits_for_the_first_check() {
+    let mut editor = Editor::new(ROLE, &[]);
+    editor.open("site.yml", &play("    - name: X\n      ping:\n      when: web_port > 1\n"));
+    let params = json!({"textDocument": {"uri": editor.uri("site.yml")}, "position": {"line": 5, "character": 15}});
+    let answer = editor.request("textDocument/hover", params);
+    let text = answer["result"]["contents"]["value"].as_str().unwrap_or_default();
+    assert!(text.contains("group_vars/web.yml:1: `web_port: 8080`"), "{answer}");
+}
+
+#[test]
+fn loop_control_offers_only_what_a_run_accepts() {
+    let mut editor = Editor::new(ROLE, &[]);
+    let found = editor.completed("site.yml", &play("    - name: X\n      ping:\n      loop_control:\n        ^\n"));
+    assert!(found.contains(&"extended_allitems".to_owned()) && !found.contains(&"parallel".to_owned()), "{found:?}");
+}
+
+#[test]
 fn definition_finds_all_places() {
     let mut editor = Editor::new(ROLE, &[]);
     let task = |line: &str| play(&format!("    - name: X\n{line}\n"));
