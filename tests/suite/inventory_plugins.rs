@@ -91,7 +91,7 @@ def add_all_plugin_dirs(folder):
 
 class InventoryLoader(Folders):
     def get(self, name):
-        plugin = self.find(name)
+        plugin = self.find(name.removeprefix('ansible.legacy.'))
         return plugin and plugin.InventoryModule()
 
 class VarsLoader(Folders):
@@ -194,6 +194,13 @@ print('what a plugin prints is no answer')
     assert_eq!(hostvars["vm1"]["inventory_file"], Value::Null);
     assert_eq!((&found["web"]["hosts"], &found["prod"]["children"]), (&json!(["vm1"]), &json!(["web"])));
     assert_eq!(found["ungrouped"]["hosts"], json!(["vm2"]));
+}
+
+#[test]
+fn plugin_of_the_project_found_in_ansible_legacy() {
+    let files = [("a.cloud.yml", "plugin: ansible.legacy.cloud\n")];
+    let folder = project(&[("cloud", "inventory.add_host('vm1')")], &files);
+    assert_eq!(listed(&folder, &[])["ungrouped"]["hosts"], json!(["vm1"]));
 }
 
 #[test]

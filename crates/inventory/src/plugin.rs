@@ -42,8 +42,7 @@ pub(crate) const FOREIGN: &Plugin =
 impl Plugin {
     /// Looks up a plugin by its short or full name.
     pub(crate) fn named(name: &str) -> Option<&'static Plugin> {
-        let short = name.strip_prefix("ansible.builtin.").unwrap_or(name);
-        PLUGINS.iter().find(|plugin| plugin.name == short)
+        PLUGINS.iter().find(|plugin| plugin.name == short(name))
     }
 
     pub(crate) fn accepts(&self, source: &Candidate) -> bool {
@@ -124,7 +123,7 @@ impl Candidate {
     pub(crate) fn configuration(&mut self, loader: &mut Loader<'_>, plugin: &str) -> Result<Node, Error> {
         let document = self.document(loader)?;
         let named = document.get("plugin").and_then(Node::as_str).unwrap_or_default();
-        if named.strip_prefix("ansible.builtin.").unwrap_or(named) == plugin {
+        if short(named) == plugin {
             return Ok(document);
         }
         let message = format!("This file does not configure the inventory plugin `{plugin}`.");
@@ -157,6 +156,11 @@ impl Candidate {
         failures.retain(|(plugin, _)| *plugin != misled);
         failures
     }
+}
+
+/// The short name of one of Ansible's own plugins; another name as it is.
+fn short(name: &str) -> &str {
+    ["ansible.builtin.", "ansible.legacy."].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
 /// Whether a source is a list of hosts rather than a path.

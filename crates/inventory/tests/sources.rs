@@ -332,6 +332,16 @@ fn short_names_end_at_the_first_dot_unless_they_are_addresses() {
 }
 
 #[test]
+fn built_in_plugin_configured_by_each_of_its_names() {
+    for prefix in ["", "ansible.builtin.", "ansible.legacy."] {
+        let text = format!("plugin: {prefix}generator\nhosts: {{name: 'h{{{{ n }}}}'}}\nlayers: {{n: [1, 2]}}\n");
+        let files = directory(&[("made.yml", &text)]);
+        let (inventory, warnings) = load(&files.path().join("made.yml"));
+        assert_eq!(inventory.matching("all").unwrap().hosts.join(" "), "h1 h2", "{prefix}: {warnings:?}");
+    }
+}
+
+#[test]
 fn only_enabled_plugins_read_sources() {
     let files = directory(&[("hosts.yml", "all: {hosts: {h1: }}\n"), ("hosts.ini", "h2\n")]);
     let sources = ["hosts.yml", "hosts.ini"].map(|name| files.path().join(name).display().to_string());

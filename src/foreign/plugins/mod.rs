@@ -149,6 +149,7 @@ impl PythonPlugins {
 
     /// Whether ansible-core finds a plugin of this kind, in these directories, in a collection or among its own.
     fn finds(&self, kind: &str, folders: &[PathBuf], plugin: &str) -> bool {
+        let plugin = plugin.strip_prefix("ansible.legacy.").unwrap_or(plugin);
         let mut parts = plugin.splitn(3, '.');
         match (parts.next(), parts.next(), parts.next()) {
             (Some(namespace), Some(collection), Some(name)) => {
@@ -186,7 +187,7 @@ impl PythonPlugins {
         let (Some(namespace), Some(collection), Some(_)) = (parts.next(), parts.next(), parts.next()) else {
             return None;
         };
-        let is_there = (namespace, collection) == ("ansible", "builtin")
+        let is_there = matches!((namespace, collection), ("ansible", "builtin" | "legacy"))
             || self.modules.collection(namespace, collection).is_some();
         (!is_there).then(|| not_installed(&format!("{namespace}.{collection}")))
     }
