@@ -14,7 +14,7 @@ use windlass_modules::{Check, Kind, Opt, Spec};
 
 use crate::builtin;
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::{Printer, Secrets};
+use crate::output::{Printer, Secrets, aligned};
 use crate::playbook::Files;
 use crate::settings::{Color, Config, Settings};
 
@@ -127,11 +127,8 @@ fn list<'a>(arguments: &Arguments, entries: impl Iterator<Item = (String, &'a st
         let map: Map<String, Value> = entries.into_iter().map(|(name, summary)| (name, summary.into())).collect();
         crate::output::nice_json(&map.into()) + "\n"
     } else {
-        let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        entries
-            .iter()
-            .map(|(name, summary)| format!("{:<width$} {summary}", name).trim_end().to_owned() + "\n")
-            .collect()
+        let rows: Vec<Vec<String>> = entries.into_iter().map(|(name, summary)| vec![name, summary]).collect();
+        aligned(&rows, usize::MAX).iter().map(|line| format!("{line}\n")).collect()
     };
     super::stdout::print(&text)?;
     Ok(0)

@@ -22,7 +22,7 @@ use self::place::Places;
 use super::options::{self, TaskOptions};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::{Outputs, Printer};
+use crate::output::{Outputs, Printer, aligned};
 use crate::settings::{Color, Config, Settings};
 use crate::strategy::PlaybookRun;
 use crate::strategy::explain::{Entered, Listed, unknown_name};
@@ -410,15 +410,6 @@ fn names_of(listed: &Listed) -> Vec<String> {
 
 /// Aligns rows of cells; the last column keeps its length.
 fn table(rows: &[Vec<String>], indent: usize) -> Vec<String> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).filter(|width| *width <= 60).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        format!("{}{}", " ".repeat(indent), cells.join("  ")).trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+    let indented = |line: &String| format!("{}{line}", " ".repeat(indent)).trim_end().to_owned();
+    aligned(rows, 60).iter().map(indented).collect()
 }

@@ -154,14 +154,14 @@ fn ssh(lab: &Lab, node: &str, user: &str, command: &[String]) -> Result<(), Erro
 }
 
 fn table(hosts: &[NodeStatus]) -> String {
-    let mut text = format!("{:<10} {:<15} {:<8} {:>9} {:>10}\n", "NAME", "ADDRESS", "STATE", "PROCESSES", "MEMORY");
-    for host in hosts {
+    let heading = ["NAME", "ADDRESS", "STATE", "PROCESSES", "MEMORY"].map(str::to_owned);
+    let rows = hosts.iter().map(|host| {
         let state = if host.running { "running" } else { "stopped" };
         let memory = host.memory.map_or_else(|| "-".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
-        let address = host.node.address.to_string();
-        text.push_str(&format!("{:<10} {address:<15} {state:<8} {:>9} {memory:>10}\n", host.node.name, host.processes));
-    }
-    text
+        let (address, processes) = (host.node.address.to_string(), host.processes.to_string());
+        [host.node.name.clone(), address, state.to_owned(), processes, memory]
+    });
+    crate::output::table(heading, rows).join("\n") + "\n"
 }
 
 /// Progress goes to standard error, so that standard output contains only results.

@@ -9,7 +9,7 @@ use windlass_inventory::Problem;
 use crate::error::{Error, Result};
 use crate::foreign::Modules;
 use crate::lint::{self, Format, Inventoried, RULES, Rule, Severity};
-use crate::output::{Printer, Secrets};
+use crate::output::{Printer, Secrets, aligned};
 use crate::playbook::Files;
 use crate::settings::{Color, Config, Settings};
 
@@ -150,12 +150,12 @@ pub(super) fn modules(settings: &Settings) -> Arc<Modules> {
 }
 
 fn list_rules() -> Result<u8> {
-    let width = RULES.iter().map(|rule| rule.id.len()).max().unwrap_or_default();
-    let lines = RULES.iter().map(|rule| {
+    let row = |rule: &&Rule| {
         let fixable = if rule.fixable { "fixable" } else { "" };
-        format!("{:<width$}  {:<7}  {fixable:<7}  {}\n", rule.id, rule.severity.name(), rule.summary)
-    });
-    super::stdout::print(&lines.collect::<String>())?;
+        [rule.id, rule.severity.name(), fixable, rule.summary].map(str::to_owned).to_vec()
+    };
+    let rows: Vec<Vec<String>> = RULES.iter().map(row).collect();
+    super::stdout::print(&(aligned(&rows, usize::MAX).join("\n") + "\n"))?;
     Ok(0)
 }
 

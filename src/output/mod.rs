@@ -57,7 +57,7 @@ pub use printer::{Printer, has_failed};
 pub use queue::{EventQueue, Events, event_queue, held_events};
 pub use secrets::Secrets;
 pub(crate) use secrets::{WORDS, leaves};
-pub(crate) use table::table;
+pub(crate) use table::{aligned, table};
 pub(crate) use verbose::tell_details;
 
 use std::sync::Arc;

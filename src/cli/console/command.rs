@@ -147,15 +147,17 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Help on all commands, or on one command or module.
 pub(super) fn help(topic: &str) -> String {
-    let line = |(_, usage, what): &(&str, &str, &str)| format!("{usage:<26} {what}");
     if topic.is_empty() {
-        let mut lines: Vec<String> = COMMANDS.iter().map(line).collect();
-        lines.push(format!("{:<26} {}", "MODULE ARGUMENTS", "Run a module on the hosts."));
-        lines.push(format!("{:<26} {}", "anything else", "Run the line as a shell command on the hosts."));
-        return lines.join("\n");
+        let others = [
+            ("MODULE ARGUMENTS", "Run a module on the hosts."),
+            ("anything else", "Run the line as a shell command on the hosts."),
+        ];
+        let all = COMMANDS.iter().map(|(_, usage, what)| (*usage, *what)).chain(others);
+        let rows: Vec<Vec<String>> = all.map(|(usage, what)| vec![usage.to_owned(), what.to_owned()]).collect();
+        return crate::output::aligned(&rows, usize::MAX).join("\n");
     }
-    if let Some(command) = COMMANDS.iter().find(|(name, ..)| *name == topic) {
-        return line(command);
+    if let Some((_, usage, what)) = COMMANDS.iter().find(|(name, ..)| *name == topic) {
+        return format!("{usage}  {what}");
     }
     let Some(spec) = crate::builtin::spec(topic) else { return format!("*** No help on {topic}") };
     let options = spec.options.iter().map(|option| format!("  {} {}", option.name, option.doc));
