@@ -74,7 +74,7 @@ fn with_candidates_of(verb: &str, argument: Arg) -> Arg {
     let completer = match (verb, argument.get_id().as_str()) {
         (_, "limit" | "pattern") | ("inventory" | "var" | "host" | "when", "host") => ArgValueCompleter::new(hosts),
         (_, "tags" | "skip_tags") => ArgValueCompleter::new(tags),
-        (_, "module_name") => ArgValueCompleter::new(modules),
+        (_, "module_name") | ("doc", "names") => ArgValueCompleter::new(modules),
         ("playbook" | "plan", "playbooks") => ArgValueCompleter::new(PathCompleter::file().filter(is_yaml)),
         (_, "resume" | "run") | ("diff", "old" | "new") => ArgValueCompleter::new(runs),
         _ => return argument,

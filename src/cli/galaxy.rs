@@ -31,7 +31,11 @@ use crate::error::{Error, Result};
   windlass galaxy remove geerlingguy.nginx                       # remove a role
   windlass galaxy role install geerlingguy.nginx                 # install a role alone
   windlass galaxy collection install community.general:>=8.0.0   # install a collection
-  windlass galaxy collection verify community.general            # find changed files")]
+  windlass galaxy collection verify community.general            # find changed files
+  windlass galaxy collection list community.general              # show the installed version
+  windlass galaxy collection download community.general -p files # fetch archives for an offline machine
+  windlass galaxy collection init my_namespace.my_collection     # create a collection
+  windlass galaxy collection build my_collection                 # pack a collection into an archive")]
 pub(super) struct Arguments {
     /// Increase verbosity
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
@@ -58,12 +62,16 @@ enum RoleVerb {
     /// Install roles and their dependencies
     Install(Install),
     /// Create a new role
+    #[command(after_help = "Examples:\n  windlass galaxy role init my_role --init-path roles")]
     Init(init::Init),
     /// List installed roles
+    #[command(after_help = "Examples:\n  windlass galaxy role list\n  windlass galaxy role list geerlingguy.nginx")]
     List(List),
     /// Remove installed roles
+    #[command(after_help = "Examples:\n  windlass galaxy role remove geerlingguy.nginx")]
     Remove(Remove),
     /// Show details of roles
+    #[command(after_help = "Examples:\n  windlass galaxy role info geerlingguy.nginx")]
     Info(Info),
 }
 

@@ -355,8 +355,8 @@ fn help_fits_its_width_and_groups_options_by_subject() {
     assert!(all.len() > 60, "{}", all.len());
     for (name, command) in &all {
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        // Commands for collections and roles are deeper.
-        assert!(name.split(' ').count() > 3 || !examples.is_empty(), "{name} has no examples");
+        // An editor starts the language server.
+        assert!(examples.contains("Examples:") || name == "windlass lsp", "{name} has no examples");
         for line in examples.lines() {
             // Longer lines are broken, and their rest begins without an indent.
             assert!(line.chars().count() <= 100, "{name}: {line}");

@@ -41,6 +41,7 @@ fn bash_completes_names_of_the_project() {
     assert_eq!(candidates(path, "windlass playbook --skip-tags ''"), ["deploy", "setup"]);
     assert_eq!(candidates(path, "windlass adhoc all -m lineinf"), ["lineinfile"]);
     assert_eq!(candidates(path, "windlass adhoc all -m ansible.builtin.lineinf"), ["ansible.builtin.lineinfile"]);
+    assert_eq!(candidates(path, "windlass doc lineinf"), ["lineinfile"]);
     // No script runs for an inventory.
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(path.join("script.sh"), executable).unwrap();

@@ -14,7 +14,11 @@ use crate::settings::Color;
 /// Tasks are found again by host, play and name, so a task that was renamed is in one run only. Values of extra
 /// variables cannot be compared, because journals hold only salted hashes.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code: 0 if the runs are equal, 1 if they differ")]
+#[command(after_help = "Exit code: 0 if the runs are equal, 1 if they differ
+
+Examples:
+  windlass runs diff 20260131-235959-0a1b2c 20260201-000101-3d4e5f
+  windlass runs diff 20260131-235959-0a1b2c 20260201-000101-3d4e5f --format json")]
 pub(super) struct Arguments {
     /// Id of the first run
     #[arg(value_name = "A")]
