@@ -162,7 +162,8 @@ rules! {
     UNKNOWN_GROUP: "unknown-group", Warning, false, [],
         "A host pattern that matches nothing",
         "The play's `hosts` names a group or host that the inventory lacks, so the play has no hosts. Checked only with `-i`. \
-         Groups that a task adds (`add_host`, `group_by`) count as known.";
+         Groups that a task adds (`add_host`, `group_by`) count as known. In `delegate_to`, `groups['NAME']` and \
+         `hostvars['NAME']`, a name is reported if it resembles one of the inventory.";
     UNKNOWN_KEYWORD: "unknown-keyword", Error, false, [],
         "A keyword that a play, block or task does not have",
         "Ansible refuses the whole playbook for an unknown keyword.";

@@ -536,6 +536,26 @@ fn formats_are_valid() {
 }
 
 #[test]
+fn literal_host_or_group_that_resembles_one_of_the_inventory_reported() {
+    let tasks = "    - ping:\n      delegate_to: wroker-node1\n    - debug: {msg: \"{{ groups['kube_nodes'] }}\"}\n    \
+                 - debug: {msg: \"{{ hostvars['worker-nod1'].x.y }}\"}\n    - ping:\n      \
+                 when: inventory_hostname in groups['kube_nodes']\n    - debug: {msg: \"{{ groups['kube_nodes'] | \
+                 default([]) }}\"}\n    - debug: {msg: \"{{ groups['elsewhere'] }} {{ groups[name] }} {{ \
+                 hostvars['worker-node1'] }}\"}\n    - ping:\n      delegate_to: bastion.example.org\n";
+    let project =
+        Project::new(&[("site.yml", &play(tasks)), ("hosts.ini", "[kube_node]\nworker-node1\nworker-node2\n")]);
+    let text = project.text(&["-i", "hosts.ini", "--rule", "unknown-group"]);
+    for (message, hint) in [
+        ("`wroker-node1` is not a host of the inventory", "`worker-node1`"),
+        ("`kube_nodes` is not a group of the inventory", "`kube_node`"),
+        ("`worker-nod1` is not a host of the inventory", "`worker-node1`"),
+    ] {
+        assert!(text.contains(message) && text.contains(&format!("did you mean {hint}?")), "{message}: {text}");
+    }
+    assert_eq!(text.matches("warning[unknown-group]").count(), 4, "{text}");
+}
+
+#[test]
 fn own_roles_and_playbooks_have_no_errors() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = lint_in(root, &["--severity", "error"]);
