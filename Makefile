@@ -31,7 +31,7 @@ help:
 	@echo 'make lab-test   run modules on real hosts, and a cluster end to end'
 	@echo 'make test       run all of these'
 	@echo 'make lab-matrix test a cluster for every pair of components; prints a table, takes hours'
-	@echo 'make lab-operations  test operations of clusters, such as undoing a reset; takes half an hour'
+	@echo 'make lab-operations  test operations of clusters, such as undoing a reset; takes an hour'
 	@echo 'make advisories look for known vulnerabilities of dependencies; needs cargo-deny and the network'
 	@echo 'make compat     compare recorded answers of ansible-core with the real engines'
 	@echo 'make fuzz       run each fuzz target for FUZZ_SECONDS (60); without nightly and cargo-fuzz, only briefly'

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(undo conformance reconcile fleet)
+operations=(rotate undo conformance bundle reconcile fleet)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -74,6 +74,80 @@ deployment() {
 }
 answer_everywhere() { local node; for node in $nodes; do eventually 60 answers "$node" node1 || return 1; done; }
 
+# ---- rotate ----
+
+# pod_asks NODE: requests to the API from the network of a pod there, with the token and the authority that the pod was given
+# when it started. A request does not count if its pod has ended meanwhile.
+pod_asks() {
+  kubectl node1 create rolebinding asks --clusterrole=view --serviceaccount=default:default || return 1
+  local api; api=$(kubectl node1 get service kubernetes -o 'jsonpath={.spec.clusterIP}') || return 1
+  on "$1" "cat >/root/asks; systemd-run --quiet --unit=asks sh /root/asks $api" <<'ASKS'
+cd "$(mktemp -d)" && : >/root/asks.failed && : >/root/asks.asked
+while sleep 0.3; do
+  pod=$(pgrep -n -x hello) || continue
+  if ! [ -e "$pod.token" ]; then
+    given=/proc/$pod/root/var/run/secrets/kubernetes.io/serviceaccount
+    cp "$given/ca.crt" "$pod.crt" && cp "$given/token" "$pod.token" || continue
+  fi
+  code=$(nsenter --target "$pod" --net curl -s -m 3 -o /dev/null -w '%{http_code}' --cacert "$pod.crt" \
+    -H "Authorization: Bearer $(cat "$pod.token")" "https://$1/api/v1/namespaces/default/pods?limit=1")
+  ended=$?
+  if [ "$code" != 200 ]; then
+    [ -e "/proc/$pod" ] || continue
+    echo "$(date +%T) pod $pod: answer $code, curl $ended" >>/root/asks.failed
+  fi
+  echo "$pod" >>/root/asks.asked
+done
+ASKS
+}
+pod_asks_end() { on "$1" 'systemctl stop asks; wc -l </root/asks.asked; cat /root/asks.failed'; }
+
+keys() {
+  on "$1" 'cd /etc/kubernetes/ssl && openssl x509 -in ca.crt -noout -fingerprint && openssl x509 -in front-proxy-ca.crt -noout -fingerprint &&
+    sha256sum sa.key && openssl x509 -in /etc/ssl/etcd/ssl/ca.pem -noout -fingerprint'
+}
+
+# No authority and no key is one from before the rotation, and all control planes have the same ones.
+all_new() {
+  local node
+  for node in $nodes; do keys "$node" >"$operation/keys.$node" && cmp "$operation/keys.node1" "$operation/keys.$node" || return 1; done
+  [ "$(wc -l <"$operation/keys.node1")" = 4 ] && ! grep -Fxf "$operation/keys.before" "$operation/keys.node1"
+}
+
+# No request was refused, or met a certificate that the pod could not verify. For some seconds after an API server stops, the
+# service `kubernetes` leads there too, so some find no server.
+pod_was_trusted() {
+  pod_asks_end node2 >"$operation/asks"
+  cat "$operation/asks"
+  ! grep -E 'answer 40[13]|curl (35|51|58|60)' "$operation/asks" && few_lost "$operation/asks" 10
+}
+
+node_was_served() {
+  load_ends node3 >"$operation/load"
+  cat "$operation/load"
+  few_lost "$operation/load"
+}
+
+operation_rotate() {
+  cluster three
+  keys node1 >"$operation/keys.before"
+  holds '--check shows the rotation and changes nothing' check_rotation
+  holds 'a pod asks the API with its token' pod_asks node2
+  holds 'a node asks the API and the service' load node3
+  holds 'every authority and key is rotated' run rotate.log certificates --tags rotate -e certificates_issued_before=now
+  holds 'no request of the pod was refused' pod_was_trusted
+  holds 'a node lost few requests to the API and the service' node_was_served
+  holds 'all control planes have the same new authorities and keys' all_new
+  holds 'all nodes are Ready' eventually 60 all_ready
+  holds 'the service answers on every node' answer_everywhere
+  holds 'the report of certificates has no failure' run report.log certificates
+  holds 'cluster.yml changes nothing' unchanged cluster
+}
+
+check_rotation() {
+  run check.log certificates --tags rotate -e certificates_issued_before=now --check && keys node1 | cmp - "$operation/keys.before"
+}
+
 # ---- undo ----
 
 newest_archive() { basename "$(ls -t "$log"/backups/*.age | head -1)"; }
@@ -136,6 +210,49 @@ operation_conformance() {
     -e conformance_image=docker.io/windlass/missing:1 -e conformance_timeout=5 -e "{conformance_skip: [$skipped]}" \
     -e conformance_report="$operation/broken.json"
   holds 'cluster.yml changes nothing' unchanged cluster
+}
+
+# ---- bundle ----
+
+bundle() { "$windlass" bundle "$@"; }
+hosts_without_mirror() {
+  rm -f "$log/cluster"
+  "$windlass" lab down
+  "$windlass" lab up --nodes 2 --memory 3G "${lab_options[@]}" && on node1 "! test -e $cache/artifacts"
+}
+smaller() { ls -l "$1" "$2"; [ "$(stat -c %s "$1")" -lt "$(stat -c %s "$2")" ]; }
+
+operation_bundle() {
+  local nodes='node1 node2' inventory=$log/offline from to
+  from=$(older_release) to=$(newer_release)
+  local first=$operation/first.bundle next=$operation/next.bundle
+  holds '2 hosts start that see no mirror' hosts_without_mirror
+  grouped "$inventory" node1 node1 "$nodes"
+  holds 'their settings' settings
+  echo "ops@example.com $(cat "$log/backups.key.pub")" >"$operation/signers"
+  ssh-keygen -q -t ed25519 -N '' -C other -f "$operation/other" && echo "ops@example.com $(cat "$operation/other.pub")" >"$operation/others"
+  local site=(-e bundle="$first" -e bundle_allowed_signers="$operation/signers")
+  export WINDLASS_LAB_RELEASE=$from
+  holds 'a bundle is created' bundle create -i "$inventory" --sign "$log/backups.key" "$first"
+  holds 'its signature and hashes hold' bundle verify --allowed-signers "$operation/signers" "$first"
+  holds 'another signer is refused' not bundle verify --allowed-signers "$operation/others" "$first"
+  holds 'so it is by cluster.yml' not run refused.log cluster -e bundle="$first" -e bundle_allowed_signers="$operation/others"
+  holds 'cluster.yml makes a cluster of it' run cluster.log cluster "${site[@]}"
+  holds 'its nodes are Ready' eventually 60 all_ready
+  holds 'they have its release' running "$from"
+  holds 'a Deployment answers on every node' deployment
+  holds 'cluster.yml changes nothing' unchanged cluster "${site[@]}"
+  export WINDLASS_LAB_RELEASE=$to
+  holds 'a difference bundle of the next release' bundle create -i "$inventory" --since "$first" --sign "$log/backups.key" "$next"
+  holds 'it is smaller' smaller "$next" "$first"
+  holds 'the difference is listed' bundle diff "$first" "$next"
+  holds 'its signature and hashes hold too' bundle verify --allowed-signers "$operation/signers" --base "$first" "$next"
+  site=(-e bundle="$next" -e bundle_allowed_signers="$operation/signers" -e "{\"bundle_bases\": [\"$first\"]}")
+  holds 'upgrade.yml upgrades from it' run upgrade.log upgrade "${site[@]}"
+  holds 'all nodes have the next release' running "$to"
+  holds 'the Deployment answers on every node' answer_everywhere
+  holds 'upgrade.yml changes nothing' unchanged upgrade "${site[@]}"
+  rm -f "$first" "$next"
 }
 
 # ---- reconcile ----
