@@ -253,6 +253,7 @@ mod tests {
     fn long_output_is_cut_at_its_beginning() {
         let long: String = (0..100).map(|number| format!("{number}\n")).collect();
         let shown = text(json!({"msg": "m", "stdout": long}).as_object().unwrap());
-        assert!(shown.contains("(40 earlier lines; -v shows all)\n    40\n") && shown.ends_with("\n    99"), "{shown}");
+        let cut = "(80 earlier lines; -v or `windlass report` shows all)\n    80\n";
+        assert!(shown.contains(cut) && shown.ends_with("\n    99"), "{shown}");
     }
 }
