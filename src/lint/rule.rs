@@ -128,6 +128,11 @@ rules! {
         "A command that always counts as a change",
         "Without `changed_when`, `creates` or `removes`, a command reports a change on every run, and notifies handlers each \
          time. Handlers themselves are not reported.";
+    NO_LOG_MISSING: "no-log-missing", Warning, false, [],
+        "A secret in a command line or a message",
+        "The task renders a variable that is named like a secret, such as `db_password`, and neither it nor an enclosing \
+         block or play has `no_log`. Each user of the host sees command lines while they run. Values that are encrypted by \
+         vault are masked in the output all the same.";
     PLAINTEXT_SECRET: "plaintext-secret", Warning, false, ["no-log-password"],
         "A secret written in clear text",
         "An option that the module declares secret has a literal value. Put it in a variable encrypted by `windlass vault`.";

@@ -100,6 +100,8 @@ fn every_rule_finds_its_mistake_at_its_place() {
         ("undefined-variable", "    - debug: {msg: '{{ nowhere }}'}\n", "4:24 warning"),
         ("handler-unknown", "    - ping:\n      notify: Restart\n", "5:15 error"),
         ("plaintext-secret", "    - uri: {url: 'https://x', url_password: hunter2}\n", "4:45 warning"),
+        ("no-log-missing", "    - command: createuser --password {{ db_password }}\n", "4:16 warning"),
+        ("no-log-missing", "    - debug: {var: api_token}\n", "4:20 warning"),
         ("command-instead-of-module", "    - command: apt-get -y install nginx\n", "4:7 warning"),
         ("command-instead-of-shell", "    - shell: uptime -p\n", "4:7 warning"),
         ("no-changed-when", "    - command: uptime\n", "4:7 warning"),

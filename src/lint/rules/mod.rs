@@ -9,6 +9,7 @@ mod keywords;
 mod modules;
 mod options;
 mod roles;
+mod secrets;
 mod style;
 mod templates;
 mod variables;
@@ -30,6 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
     modules::check,
     options::check,
     roles::check,
+    secrets::check,
     style::check,
     templates::check,
     variables::check,
