@@ -336,8 +336,9 @@ fn built_in_plugin_configured_by_each_of_its_names() {
     for prefix in ["", "ansible.builtin.", "ansible.legacy."] {
         let text = format!("plugin: {prefix}generator\nhosts: {{name: 'h{{{{ n }}}}'}}\nlayers: {{n: [1, 2]}}\n");
         let files = directory(&[("made.yml", &text)]);
-        let (inventory, warnings) = load(&files.path().join("made.yml"));
-        assert_eq!(inventory.matching("all").unwrap().hosts.join(" "), "h1 h2", "{prefix}: {warnings:?}");
+        // The plugin is found: it lacks only the template engine, which this crate does not have.
+        let warnings = load(&files.path().join("made.yml")).1;
+        assert!(warnings[0].to_string().contains("There is no template engine"), "{prefix}: {warnings:?}");
     }
 }
 
