@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
   windlass galaxy collection install community.general:>=8.0.0   # install a collection
   windlass galaxy collection verify community.general            # find changed files
   windlass galaxy collection list community.general              # show the installed version
-  windlass galaxy collection download community.general -p files # fetch archives for an offline machine
+  windlass galaxy collection download community.general -p files # for an offline machine
   windlass galaxy collection init my_namespace.my_collection     # create a collection
   windlass galaxy collection build my_collection                 # pack a collection into an archive")]
 pub(super) struct Arguments {

@@ -384,6 +384,11 @@ const DOCUMENTED: &[Row] = &[
             ("src/lsp/server.rs", "const LONGEST_DELAY: Duration = Duration::from_secs(2);"),
         ],
     ),
+    (
+        "Question of an editor to `windlass lsp`",
+        "10 s",
+        &[("src/lsp/server.rs", "const PATIENCE: Duration = Duration::from_secs(10);")],
+    ),
     ("Editor of `vault edit`", "2 s", &[("src/cli/plaintext.rs", "const GRACE: Duration = Duration::from_secs(2);")]),
     (
         "ProxyCommand, after",
