@@ -116,7 +116,7 @@ rules! {
          `-i`.";
     MODULE_OPTION: "module-option", Error, false, ["args", "args[module]"],
         "An unknown, missing or invalid option of a module",
-        "The options of a task are compared with those of the module: names, required options, permitted values and types. \
+        "The options of a task are compared with the module's: names, required options, permitted values and types. \
          Values with templates are skipped. `windlass doc MODULE` lists the options.";
     NAME_CASING: "name-casing", Info, false, ["name[casing]"],
         "A name that begins with a lower-case letter",

@@ -12,8 +12,18 @@ use crate::lint::walk::Task;
 const SHOWING: &[&str] = &["command", "debug", "expect", "raw", "script", "shell"];
 
 /// Ends of names of secrets.
-const ENDS: &[&str] =
-    &["access_key", "api_key", "apikey", "passphrase", "passwd", "password", "private_key", "secret", "secret_key", "token"];
+const ENDS: &[&str] = &[
+    "access_key",
+    "api_key",
+    "apikey",
+    "passphrase",
+    "passwd",
+    "password",
+    "private_key",
+    "secret",
+    "secret_key",
+    "token",
+];
 
 /// Filters that pass a text on.
 const PASSING: &[&str] = &["d", "default", "quote", "string", "to_json", "trim", "urlencode"];
@@ -66,6 +76,5 @@ fn rendered(expression: &str) -> Option<&str> {
 fn is_secret(path: &str) -> bool {
     let is_path = path.chars().all(|character| character.is_alphanumeric() || "_.[]'\"".contains(character));
     let last = path.rsplit(['.', '[']).next().unwrap_or_default().trim_matches(['\'', '"', ']']).to_lowercase();
-    is_path
-        && ENDS.iter().any(|end| last.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('_')))
+    is_path && ENDS.iter().any(|end| last.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('_')))
 }
