@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(rotate undo conformance bundle reconcile fleet)
+operations=(rotate undo clone conformance bundle reconcile fleet)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -189,6 +189,74 @@ operation_undo() {
   holds 'its Deployment answers on every node' answer_everywhere
   holds 'cluster.yml changes nothing' unchanged cluster
   echo two >"$log/cluster"
+}
+
+# ---- clone ----
+
+# The first cluster's objects, certificates and nodes, which show a change.
+first_state() {
+  kubectl node1 get nodes,pods,deployments,services,secrets,configmaps,csr --all-namespaces --no-headers \
+    --output 'custom-columns=:.kind,:.metadata.namespace,:.metadata.name,:.metadata.uid,:.spec.nodeName,:.data'
+  on node1 'cat /etc/kubernetes/ssl/*.crt | sha256sum'
+}
+first_unchanged() { first_state | diff "$operation/before" -; }
+# Both directions are counted, and nothing is dropped.
+count_packets() {
+  local node
+  for node in node2 node3; do on node1 "iptables -t raw -A PREROUTING -s $(address $node); iptables -t raw -A OUTPUT -d $(address $node)" || return 1; done
+}
+no_packets() { [ "$(on node1 "iptables -t raw -L -nvx | awk '\$1 ~ /^[0-9]+\$/ { sum += \$1 } END { print sum + 0 }'")" = 0 ]; }
+copy_has_its_nodes() {
+  kubectl node2 get nodes
+  [ "$(kubectl node2 get nodes --no-headers | awk '{ print $1, $2 }' | xargs)" = 'node2 Ready node3 Ready' ]
+}
+copy_has_objects() {
+  [ "$(kubectl node2 --namespace shop get secret kept -o 'jsonpath={.data.key}' | base64 -d)" = value ] &&
+    [ "$(kubectl node2 get namespace shop -o 'jsonpath={.metadata.uid}')" = "$(cat "$operation/uid")" ]
+}
+copy_answers() {
+  eventually 120 kubectl node2 rollout status deployment/hello --timeout 60s && eventually 60 answers node2 node2 && eventually 60 answers node3 node2
+}
+# Its own API's endpoint, and no name or address of the first cluster in etcd.
+copy_is_its_own() {
+  [ "$(kubectl node2 get endpoints kubernetes -o 'jsonpath={.subsets[*].addresses[*].ip}')" = "$(address node2)" ] || return 1
+  on node2 "set -a; . /etc/etcdctl.env; etcdctl get --prefix /registry -w fields" >"$operation/stored" || return 1
+  ! awk -v pattern="$(address node1)[^0-9]" '/^"Key"/ { key = $3 } /^"Value"/ && $0 ~ pattern { print key }' "$operation/stored" | grep . &&
+    ! grep -E '^"Key".*/(.*-)?node1"$' "$operation/stored"
+}
+
+# tests/lab/clone/run clones two hosts onto three, kills a run, and shows more refusals.
+operation_clone() {
+  local nodes=node1 inventory=$log/first
+  holds '3 hosts start' hosts_up 3
+  grouped "$inventory" node1 node1 node1
+  grouped "$log/copy" node2 node2 'node2 node3'
+  holds 'their settings' settings
+  nodes='node2 node3' inventory=$log/copy
+  holds 'those of the others' settings
+  nodes=node1 inventory=$log/first
+  holds 'cluster.yml makes the first cluster' run cluster.log cluster
+  holds 'its node is Ready' eventually 60 all_ready
+  holds 'a Deployment answers' deployment
+  holds 'objects of an application' make_objects
+  rm -rf "$log/backups"
+  holds 'it is backed up' run backup.log backup
+  holds 'packets to the other hosts are counted' count_packets
+  first_state >"$operation/before"
+  inventory=$log/copy
+  local archive; archive=$(newest_archive)
+  holds 'clone.yml is refused without a confirmation' refused refused.log 'Nothing was done' clone -e backup_archive="$archive"
+  holds '--check shows the clone' run check.log clone --check -e backup_archive="$archive"
+  holds 'it left the hosts bare' on node2 '! test -e /etc/kubernetes'
+  holds 'clone.yml makes a second cluster' run clone.log clone -e restore_confirmation=yes -e backup_archive="$archive"
+  holds 'it has its own nodes' eventually 60 copy_has_its_nodes
+  holds 'it has the objects of the first one' copy_has_objects
+  holds 'its Deployment answers on every node' copy_answers
+  holds 'it names no host of the first cluster' copy_is_its_own
+  holds 'cluster.yml changes nothing' unchanged cluster
+  holds 'a second clone onto it is refused' refused again.log 'is part of a cluster' clone -e restore_confirmation=yes -e backup_archive="$archive"
+  holds 'the first cluster has not changed' first_unchanged
+  holds 'and no packet went between them' no_packets
 }
 
 # ---- conformance ----
