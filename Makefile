@@ -144,7 +144,7 @@ lab-matrix-short: build artifacts packages
 	@tools/setup python3
 	tests/lab/matrix --short
 
-lab-operations: build artifacts
+lab-operations: build artifacts packages
 	tests/lab/operations
 
 compat:

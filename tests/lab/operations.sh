@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(rotate undo clone conformance bundle reconcile fleet)
+operations=(rotate undo clone conformance bundle reconcile migrate-runtime fleet)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -361,6 +361,41 @@ operation_reconcile() {
   holds 'another round repairs it' is_repaired
   holds 'and the next one has no finding' eventually 120 reconcile repair-policy.yml
   holds 'the metrics are written' grep -q '^windlass_' "$operation/windlass.prom"
+  holds 'cluster.yml changes nothing' unchanged cluster
+}
+
+# ---- migrate-runtime ----
+
+# every_runtime NAME: all nodes report it
+every_runtime() {
+  kubectl node1 get nodes -o wide
+  [ "$(kubectl node1 get nodes -o 'jsonpath={.items[*].status.nodeInfo.containerRuntimeVersion}' | tr ' ' '\n' | sed 's/:.*//' | sort -u)" = "$1" ]
+}
+no_docker() { local node; for node in $nodes; do on "$node" '! systemctl is-active -q docker && ! pgrep -x dockerd' || return 1; done; }
+
+operation_migrate_runtime() {
+  local nodes='node1 node2' inventory=$log/docker
+  holds 'the mirror has the packages of `make packages`' test -d "$cache/artifacts/packages"
+  holds '2 hosts start' hosts_up 2
+  grouped "$inventory" node1 node1 "$nodes"
+  echo 'container_manager: docker' >"$inventory/group_vars/all/runtime.yml"
+  holds 'their settings' settings
+  holds 'their packages' "$windlass" playbook -i "$inventory" tests/lab/packages.yml
+  holds 'cluster.yml makes a cluster with Docker' run cluster.log cluster
+  holds 'every node has Docker' every_runtime docker
+  holds 'a Deployment answers on every node' deployment
+  kubectl node1 create configmap kept --from-literal=key=value >/dev/null
+  echo 'container_manager: containerd' >"$inventory/group_vars/all/runtime.yml"
+  holds 'cluster.yml refuses to change it' refused refused.log migrate_runtime.yml cluster
+  holds '--check of the migration' run check.log migrate_runtime --check
+  holds 'it changed nothing' every_runtime docker
+  holds 'migrate_runtime.yml replaces it on both nodes' run migrate.log migrate_runtime
+  holds 'every node has containerd' every_runtime containerd
+  holds 'its nodes are Ready' eventually 60 all_ready
+  holds 'Docker is gone' no_docker
+  holds 'objects are there' kubectl node1 get configmap kept
+  holds 'the Deployment answers on every node' answer_everywhere
+  holds 'cluster.yml applies what depends on the runtime' run after.log cluster
   holds 'cluster.yml changes nothing' unchanged cluster
 }
 
