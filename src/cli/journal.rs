@@ -11,8 +11,7 @@ use windlass_inventory::Inventory;
 use super::session::Session;
 use crate::error::{Error, Result};
 use crate::journal::{
-    Alike, Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, read_file,
-    unfinished,
+    Alike, Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, unfinished,
 };
 use crate::output::Event;
 use crate::settings::{PendingHandlers, Settings};
@@ -81,7 +80,7 @@ impl JournalOptions {
         let run = run.ok_or_else(|| {
             Error::usage(format!("there is no journal of a run `{wanted}`")).hint("`windlass runs` lists all runs")
         })?;
-        Ok(read_file(&run.path)?.header.playbooks.into_iter().map(PathBuf::from).collect())
+        Ok(run.own_journal()?.header.playbooks.into_iter().map(PathBuf::from).collect())
     }
 
     fn wanted(&self) -> Option<&str> {

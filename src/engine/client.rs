@@ -2,9 +2,13 @@
 
 use serde_json::json;
 
-use super::cluster::{CONFIG_MAP, JOB, NAMESPACE, Namespace};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use super::cluster::{CONFIG_MAP, JOB, NAMESPACE, Namespace, SECRET};
 use super::project::{Input, Packed};
-use super::{COMMAND, COMMAND_LINE, MANAGED, RUN, name_of, objects};
+use super::seal::Seal;
+use super::{COMMAND, COMMAND_LINE, MANAGED, RUN, SEAL_KEY, name_of, objects};
 use crate::error::{Error, Result};
 use crate::journal::{looks_like_run, new_run};
 
@@ -34,7 +38,7 @@ pub(crate) struct Request {
 pub(crate) struct Listed {
     pub(crate) run: String,
     pub(crate) created: String,
-    /// `running`, `waiting`, the exit code of a run that has ended, or why no pod runs it any more.
+    /// `running`, `waiting`, the exit code of a run that has ended, or why no pod runs it any more or that is unknown.
     pub(crate) state: String,
     pub(crate) command: String,
 }
@@ -50,6 +54,7 @@ impl Client {
     pub(crate) fn start(&self, folder: &std::path::Path, mut request: Request) -> Result<String> {
         let words = serde_json::to_vec(&request.words).map_err(|error| Error::new(error.to_string()))?;
         request.inputs.push(Input { name: COMMAND_LINE.to_owned(), bytes: words });
+        request.inputs.push(Input { name: SEAL_KEY.to_owned(), bytes: Seal::new_key()? });
         let packed = Packed::of(folder, std::mem::take(&mut request.inputs))?;
         let run = new_run();
         self.ensure_namespace()?;
@@ -85,11 +90,13 @@ impl Client {
                 continue;
             }
             let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-            let state = match self.exit_code(&run)? {
-                Some((code, _)) => format!("exit code {code}"),
-                None if super::follow::given_up(&job).is_some() => "given up".to_owned(),
-                None if job["status"]["active"].as_u64().unwrap_or(0) > 0 => "running".to_owned(),
-                None => "waiting".to_owned(),
+            let end = self.seal(&run).and_then(|seal| self.exit_code(&run, &seal));
+            let state = match end {
+                Ok(Some((code, _))) => format!("exit code {code}"),
+                Err(error) => format!("unknown: {}", error.message()),
+                Ok(None) if super::follow::given_up(&job).is_some() => "given up".to_owned(),
+                Ok(None) if job["status"]["active"].as_u64().unwrap_or(0) > 0 => "running".to_owned(),
+                Ok(None) => "waiting".to_owned(),
             };
             let command = text(&job["metadata"]["annotations"][COMMAND]);
             runs.push(Listed { run, created: text(&job["metadata"]["creationTimestamp"]), state, command });
@@ -99,12 +106,18 @@ impl Client {
     }
 
     /// Exit code and number of segments of a run that has ended.
-    pub(super) fn exit_code(&self, run: &str) -> Result<Option<(u8, u32)>> {
-        let Some(end) = self.namespace.get(CONFIG_MAP, &objects::end_name(run))? else { return Ok(None) };
-        let number = |key: &str| end["data"][key].as_str().and_then(|text| text.parse::<u32>().ok());
-        let code = number("code").and_then(|code| u8::try_from(code).ok());
-        let end = code.zip(number("segments"));
-        end.map(Some).ok_or_else(|| Error::new(format!("the ConfigMap {} has no exit code", objects::end_name(run))))
+    pub(super) fn exit_code(&self, run: &str, seal: &Seal) -> Result<Option<(u8, u32)>> {
+        let end = self.namespace.get(CONFIG_MAP, &objects::end_name(run))?;
+        Ok(end.and_then(|end| objects::read_end(&end, run, seal)))
+    }
+
+    /// The key of a run, which whoever may read Secrets of the namespace gets.
+    pub(super) fn seal(&self, run: &str) -> Result<Seal> {
+        let name = objects::inputs_name(&name_of(run));
+        let secret = self.namespace.get(SECRET, &name)?;
+        let text = secret.as_ref().and_then(|secret| secret["data"][SEAL_KEY].as_str());
+        let bytes = text.and_then(|text| BASE64_STANDARD.decode(text).ok());
+        Seal::of(&bytes.ok_or_else(|| Error::new(format!("the Secret {name} has no key of the run {run}")))?)
     }
 
     /// Fails if there is no run with this id.
@@ -119,7 +132,7 @@ impl Client {
 
     /// Asks the pod of a run to stop it as Ctrl-C does.
     pub(crate) fn cancel(&self, run: &str) -> Result<()> {
-        self.namespace.put(&objects::cancel(&self.namespace, run)).map(drop)
+        self.namespace.put(&objects::cancel(&self.namespace, run, &self.seal(run)?)).map(drop)
     }
 
     /// Deletes a run. Its pod stops what runs on the hosts.

@@ -50,19 +50,23 @@ impl<'a, F: Followed> Follow<'a, F> {
     ///
     /// # Errors
     ///
-    /// If the run was deleted, the cluster has given it up, a segment is no segment, or a journal cannot be stored. An
-    /// API server that does not answer is only reported.
+    /// If the run was deleted, the cluster has given it up, its key cannot be read, or a journal cannot be stored. An API
+    /// server that does not answer, and a segment that the run has not written, are only reported.
     pub(crate) async fn until_end(&mut self) -> Result<u8> {
         let namespace = &self.client.namespace;
+        let (client, run) = (self.client.clone(), self.run.to_owned());
+        let seal = namespace.request(move |_| client.seal(&run)).await?;
         let mut looks = 0;
         loop {
             let name = Segment::name(self.run, self.number);
             match namespace.request(move |namespace| namespace.get(CONFIG_MAP, &name)).await {
                 Ok(Some(object)) => {
-                    let segment = Segment::of(&object)?;
-                    self.output.take(&segment.output, &mut self.to);
-                    if let Some((file, bytes)) = &segment.journal {
-                        self.journals.add(self.state, file, bytes)?;
+                    match Segment::of(&object, self.run, self.number, &seal) {
+                        Some(segment) => self.take(&segment)?,
+                        None => {
+                            let name = Segment::name(self.run, self.number);
+                            self.to.warn(&format!("the run has not written the ConfigMap {name}; it is skipped"));
+                        }
                     }
                     self.number += 1;
                     looks = 0;
@@ -71,8 +75,8 @@ impl<'a, F: Followed> Follow<'a, F> {
                 Ok(None) => {}
                 Err(error) => self.to.warn(&format!("the run goes on, but cannot be seen: {}", error.message())),
             }
-            let (client, run) = (self.client.clone(), self.run.to_owned());
-            if let Ok(Some((code, segments))) = namespace.request(move |_| client.exit_code(&run)).await
+            let (client, run, key) = (self.client.clone(), self.run.to_owned(), seal.clone());
+            if let Ok(Some((code, segments))) = namespace.request(move |_| client.exit_code(&run, &key)).await
                 && segments < self.number
             {
                 self.output.end(&mut self.to);
@@ -83,6 +87,15 @@ impl<'a, F: Followed> Follow<'a, F> {
                 self.examine().await?;
             }
             tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Prints the output of a segment, and stores its piece of a journal.
+    fn take(&mut self, segment: &Segment) -> Result<()> {
+        self.output.take(&segment.output, &mut self.to);
+        match &segment.journal {
+            Some((file, bytes)) => self.journals.add(self.state, file, bytes),
+            None => Ok(()),
         }
     }
 
@@ -181,7 +194,7 @@ impl Journals {
         if total + bytes.len() as u64 > TOTAL {
             return Err(Error::new("the journal of the run is larger than runs may store"));
         }
-        let path = state.runs_folder()?.join(file);
+        let path = state.fetched_file(file)?;
         let is_new = !self.0.contains_key(file);
         *self.0.entry(file.to_owned()).or_default() += bytes.len() as u64;
         append(&path, bytes, is_new).map_err(fail)

@@ -5,7 +5,8 @@
 //! is lost, the next one resumes the run from the stored journal. A Lease lets only one pod of a run work at a time.
 //!
 //! Everything read from the cluster is data: bounded in size, printed with control characters escaped, and stored apart
-//! from the journals of this machine.
+//! from the journals of this machine, where it can be shown but decides nothing. What a run has not sealed with its key
+//! is not its own, and is skipped.
 
 mod client;
 mod cluster;
@@ -14,6 +15,7 @@ mod lease;
 mod objects;
 mod pod;
 mod project;
+mod seal;
 mod segment;
 
 use std::time::Duration;
@@ -34,6 +36,9 @@ const PROJECT: &str = "windlass.dev/project-sha256";
 /// Annotation of a segment: the file name of the journal that it continues.
 const JOURNAL: &str = "windlass.dev/journal";
 
+/// Annotation of everything that a run stores: a code that only its key makes.
+const SEAL: &str = "windlass.dev/seal";
+
 /// Folders of the pod: of the mounted project and its secrets, and of everything that the run writes.
 const INPUT: &str = "/input";
 const WORK: &str = "/work";
@@ -53,6 +58,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 
 /// Name of the input that holds the command line: a list of words as JSON.
 const COMMAND_LINE: &str = "command";
+/// Name of the input that holds the key of the run's codes.
+const SEAL_KEY: &str = "seal";
 
 /// Name of the objects of a run.
 fn name_of(run: &str) -> String {

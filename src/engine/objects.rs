@@ -9,7 +9,8 @@ use super::cluster::{
     CONFIG_MAP, JOB, Kind, LEASE, NETWORK_POLICY, Namespace, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT,
 };
 use super::project::Packed;
-use super::{COMMAND, INPUT, MANAGED, PROJECT, RUN, STOP, WORK, name_of};
+use super::seal::Seal;
+use super::{COMMAND, INPUT, MANAGED, PROJECT, RUN, SEAL, STOP, WORK, name_of};
 
 /// User of the image that `make dist` builds.
 const USER: u32 = 65532;
@@ -30,7 +31,7 @@ pub(super) fn of_run(namespace: &Namespace, run: &str, request: &Request, packed
         object(
             ROLE,
             json!({ "rules": [
-                { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch"] },
+                { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create"] },
                 {
                     "apiGroups": ["coordination.k8s.io"],
                     "resources": ["leases"],
@@ -70,7 +71,7 @@ fn chunk_name(name: &str, index: usize) -> String {
     format!("{name}-project-{index:03}")
 }
 
-fn inputs_name(name: &str) -> String {
+pub(super) fn inputs_name(name: &str) -> String {
     format!("{name}-inputs")
 }
 
@@ -139,9 +140,19 @@ fn job(namespace: &Namespace, run: &str, request: &Request, packed: &Packed) -> 
 }
 
 /// The object that ends a run, with its exit code and the number of its segments.
-pub(super) fn end(namespace: &Namespace, run: &str, code: u8, segments: u32) -> Value {
+pub(super) fn end(namespace: &Namespace, run: &str, (code, segments): (u8, u32), seal: &Seal) -> Value {
     let data = json!({ "code": code.to_string(), "segments": segments.to_string() });
-    namespace.object(CONFIG_MAP, &end_name(run), run, json!({ "immutable": true, "data": data }))
+    let annotations = json!({ SEAL: seal.code(&[b"end", run.as_bytes(), &[code], &segments.to_be_bytes()]) });
+    let rest = json!({ "immutable": true, "annotations": annotations, "data": data });
+    namespace.object(CONFIG_MAP, &end_name(run), run, rest)
+}
+
+/// Exit code and number of segments of an ended run; `None` if the run has not written the object.
+pub(super) fn read_end(object: &Value, run: &str, seal: &Seal) -> Option<(u8, u32)> {
+    let number = |key: &str| object["data"][key].as_str().and_then(|text| text.parse::<u32>().ok());
+    let (code, segments) = (u8::try_from(number("code")?).ok()?, number("segments")?);
+    let is_sealed = seal.is_on(object, &[b"end", run.as_bytes(), &[code], &segments.to_be_bytes()]);
+    is_sealed.then_some((code, segments))
 }
 
 pub(super) fn end_name(run: &str) -> String {
@@ -149,8 +160,14 @@ pub(super) fn end_name(run: &str) -> String {
 }
 
 /// The object whose existence asks the pod to stop the run.
-pub(super) fn cancel(namespace: &Namespace, run: &str) -> Value {
-    namespace.object(CONFIG_MAP, &cancel_name(run), run, json!({}))
+pub(super) fn cancel(namespace: &Namespace, run: &str, seal: &Seal) -> Value {
+    let annotations = json!({ SEAL: seal.code(&[b"cancel", run.as_bytes()]) });
+    namespace.object(CONFIG_MAP, &cancel_name(run), run, json!({ "annotations": annotations }))
+}
+
+/// Whether somebody who knows the run's key asks for that.
+pub(super) fn is_cancel(object: &Value, run: &str, seal: &Seal) -> bool {
+    seal.is_on(object, &[b"cancel", run.as_bytes()])
 }
 
 pub(super) fn cancel_name(run: &str) -> String {

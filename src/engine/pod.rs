@@ -14,8 +14,9 @@ use tokio::process::{Child, Command};
 use super::cluster::{CONFIG_MAP, Namespace};
 use super::lease::Held;
 use super::project::{self, PLACE};
+use super::seal::Seal;
 use super::segment::{PART, Segment, TOTAL};
-use super::{COMMAND_LINE, LOOK, RENEW, STOP, objects};
+use super::{COMMAND_LINE, LOOK, RENEW, SEAL_KEY, STOP, objects};
 use crate::error::{Error, Result};
 use crate::journal::{RunFile, State, has_begun, read_file};
 
@@ -64,7 +65,7 @@ pub(crate) async fn run(place: Place, ended: impl Future<Output = ()>) -> Result
     let (project, inputs) = (place.work.join("project"), place.work.join("inputs"));
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_else(|| place.work.join("home"));
     project::unpack(&place.input, &project, &inputs, &home)?;
-    let mut store = Store::of(namespace.clone(), &place).await?;
+    let mut store = Store::of(namespace.clone(), &place, seal(&inputs)?).await?;
     loop {
         let mut lease = tokio::spawn(held.keep());
         let code = match store.former()? {
@@ -108,6 +109,11 @@ fn command_line(inputs: &Path) -> Result<Vec<String>> {
     let words: Vec<String> = serde_json::from_slice(&text)
         .map_err(|error| Error::new(format!("the command line of the run cannot be read: {error}")))?;
     Ok(words.iter().map(|word| word.replace(PLACE, &format!("{}/", inputs.display()))).collect())
+}
+
+/// The key of the run.
+fn seal(inputs: &Path) -> Result<Seal> {
+    Seal::of(&windlass_bounds::read_up_to(inputs.join(SEAL_KEY), 1 << 10).unwrap_or_default())
 }
 
 /// Starts the command line.
@@ -183,6 +189,7 @@ enum Former {
 struct Store {
     namespace: Namespace,
     run: String,
+    seal: Seal,
     work: PathBuf,
     /// Number of the last segment.
     number: u32,
@@ -201,7 +208,7 @@ struct Store {
 
 impl Store {
     /// Reads the segments of earlier pods, and restores the journals from them.
-    async fn of(namespace: Namespace, place: &Place) -> Result<Store> {
+    async fn of(namespace: Namespace, place: &Place, seal: Seal) -> Result<Store> {
         let state = State::at(&place.work.join("state"));
         let folder = state.runs_folder()?;
         let fail = |error: std::io::Error| Error::new(format!("the journal cannot be restored: {error}"));
@@ -209,6 +216,7 @@ impl Store {
         let mut store = Store {
             namespace,
             run: place.run.clone(),
+            seal,
             work: place.work.clone(),
             number: 0,
             total: 0,
@@ -220,8 +228,9 @@ impl Store {
             pending: None,
         };
         while let Some(object) = store.read(Segment::name(&place.run, store.number + 1)).await {
-            let segment = Segment::of(&object)?;
             store.number += 1;
+            // What the run has not written may say anything.
+            let Some(segment) = Segment::of(&object, &place.run, store.number, &store.seal) else { continue };
             store.total += segment.size();
             if let Some((file, bytes)) = segment.journal {
                 let mut options = File::options();
@@ -267,7 +276,7 @@ impl Store {
     async fn is_cancelled(&self) -> bool {
         let name = objects::cancel_name(&self.run);
         let found = self.namespace.request(move |namespace| namespace.get(CONFIG_MAP, &name)).await;
-        matches!(found, Ok(Some(_)))
+        matches!(found, Ok(Some(object)) if objects::is_cancel(&object, &self.run, &self.seal))
     }
 
     /// Waits for the next look, and stores a segment if one is due. Returns whether the run is cancelled. May be
@@ -303,7 +312,7 @@ impl Store {
             self.pending = self.next();
         }
         let Some(segment) = &self.pending else { return Ok(false) };
-        let object = segment.object(&self.namespace, &self.run, self.number + 1);
+        let object = segment.object(&self.namespace, &self.run, self.number + 1, &self.seal);
         let name = Segment::name(&self.run, self.number + 1);
         let is_stored = self.namespace.request(move |namespace| {
             match namespace.put(&object) {
@@ -356,7 +365,7 @@ impl Store {
     /// Stores the rest, and the exit code, for as long as the server takes.
     async fn finish(&mut self, code: u8) {
         self.all().await;
-        let end = objects::end(&self.namespace, &self.run, code, self.number);
+        let end = objects::end(&self.namespace, &self.run, (code, self.number), &self.seal);
         loop {
             let end = end.clone();
             if self.namespace.request(move |namespace| namespace.put(&end)).await.is_ok() {

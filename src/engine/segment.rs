@@ -5,7 +5,8 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::cluster::{CONFIG_MAP, Namespace};
-use super::{JOURNAL, name_of};
+use super::seal::Seal;
+use super::{JOURNAL, SEAL, name_of};
 use crate::error::{Error, Result};
 use crate::journal::looks_like_run;
 
@@ -37,22 +38,35 @@ impl Segment {
         format!("{}-{number:06}", name_of(run))
     }
 
-    pub(super) fn object(&self, namespace: &Namespace, run: &str, number: u32) -> Value {
+    pub(super) fn object(&self, namespace: &Namespace, run: &str, number: u32, seal: &Seal) -> Value {
         let mut data = json!({});
+        let code = self.with_parts(run, number, |parts| seal.code(parts));
+        let mut annotations = json!({ SEAL: code });
         if !self.output.is_empty() {
             data[OUTPUT_KEY] = BASE64_STANDARD.encode(&self.output).into();
         }
-        let mut rest = json!({ "immutable": true });
         if let Some((file, bytes)) = &self.journal {
             data[JOURNAL_KEY] = BASE64_STANDARD.encode(bytes).into();
-            rest["annotations"] = json!({ JOURNAL: file });
+            annotations[JOURNAL] = file.clone().into();
         }
-        rest["binaryData"] = data;
+        let rest = json!({ "immutable": true, "annotations": annotations, "binaryData": data });
         namespace.object(CONFIG_MAP, &Segment::name(run, number), run, rest)
     }
 
+    /// Hands on the parts that the code of the segment with this number covers.
+    fn with_parts<T>(&self, run: &str, number: u32, work: impl FnOnce(&[&[u8]]) -> T) -> T {
+        let (file, bytes) = self.journal.as_ref().map_or(("", &[][..]), |(file, bytes)| (file, bytes));
+        work(&[b"segment", run.as_bytes(), &number.to_be_bytes(), &self.output, file.as_bytes(), bytes])
+    }
+
+    /// Reads the object with this number; `None` if the run has not written it.
+    pub(super) fn of(object: &Value, run: &str, number: u32, seal: &Seal) -> Option<Segment> {
+        let segment = Segment::parse(object).ok()?;
+        segment.with_parts(run, number, |parts| seal.is_on(object, parts)).then_some(segment)
+    }
+
     /// Reads an object, as data that anybody in its namespace may have written.
-    pub(super) fn of(object: &Value) -> Result<Segment> {
+    fn parse(object: &Value) -> Result<Segment> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let part = |key: &str| -> Result<Vec<u8>> {
             let text = object["binaryData"][key].as_str().unwrap_or_default();
@@ -83,22 +97,33 @@ mod tests {
 
     const FILE: &str = "20260131-235959-0a1b2c.0123456789abcdef.jsonl";
 
+    const RUN: &str = "20260131-235959-0a1b2c";
+
+    fn seal() -> Seal {
+        Seal::of(&[7; 32]).unwrap()
+    }
+
     #[test]
     fn segment_read_as_written() {
         let segment = Segment { output: b"ok: [a]\n".to_vec(), journal: Some((FILE.to_owned(), b"{}\n".to_vec())) };
-        let object = segment.object(&Namespace::new("n"), "20260131-235959-0a1b2c", 7);
+        let object = segment.object(&Namespace::new("n"), RUN, 7, &seal());
         assert_eq!(object["metadata"]["name"], "windlass-20260131-235959-0a1b2c-000007");
-        assert_eq!(Segment::of(&object).unwrap(), segment);
+        assert_eq!(Segment::of(&object, RUN, 7, &seal()), Some(segment));
+        // A piece of the run in another place, and one of another run.
+        assert_eq!(Segment::of(&object, RUN, 8, &seal()), None);
+        assert_eq!(Segment::of(&object, RUN, 7, &Seal::of(&[8; 32]).unwrap()), None);
     }
 
     #[test]
     fn forged_segment_refused() {
-        let mut object = Segment::default().object(&Namespace::new("n"), "20260131-235959-0a1b2c", 1);
+        let mut object = Segment::default().object(&Namespace::new("n"), RUN, 1, &seal());
+        object["binaryData"] = json!({ OUTPUT_KEY: BASE64_STANDARD.encode("forged") });
+        assert_eq!(Segment::of(&object, RUN, 1, &seal()), None);
         object["metadata"]["annotations"] = json!({ JOURNAL: "../../.ssh/authorized_keys" });
-        assert!(Segment::of(&object).unwrap_err().message().contains("names no journal"));
+        assert!(Segment::parse(&object).unwrap_err().message().contains("names no journal"));
         object["metadata"]["annotations"] = json!({});
         object["binaryData"] = json!({ OUTPUT_KEY: BASE64_STANDARD.encode(vec![0; PART + 1]) });
-        assert!(Segment::of(&object).unwrap_err().message().contains("not a segment"));
+        assert!(Segment::parse(&object).unwrap_err().message().contains("not a segment"));
         assert!(is_journal(FILE) && !is_journal("20260131-235959-0a1b2c.x.jsonl"));
     }
 }

@@ -1,7 +1,7 @@
 //! Selects the run to resume, and compares its inputs with the present ones.
 
 use super::inputs::Inputs;
-use super::reader::{Journal, read_file};
+use super::reader::Journal;
 use super::record::Record;
 use super::state::{RunFile, State, project};
 use crate::error::{Error, Result};
@@ -13,13 +13,13 @@ pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> R
     if let Some(wanted) = wanted {
         let run = runs.into_iter().find(|run| run.run == wanted);
         let run = run.ok_or_else(|| Error::usage(format!("there is no journal of a run `{wanted}`")).hint(list))?;
-        let journal = read_file(&run.path)?;
+        let journal = run.own_journal()?;
         resumable(&run, &journal)?;
         return Ok((run, journal));
     }
     let project = project(&inputs.playbook_names(), &inputs.sources());
-    for run in runs.into_iter().rev().filter(|run| run.project == project && !run.is_empty()) {
-        let journal = read_file(&run.path)?;
+    for run in runs.into_iter().rev().filter(|run| run.project == project && !run.is_fetched && !run.is_empty()) {
+        let journal = run.own_journal()?;
         if journal.header.check || (did_nothing(&journal) && !run.stays_alive()) {
             continue;
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
+use super::reader::{Journal, read_file};
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 
@@ -33,14 +34,34 @@ pub struct RunFile {
     pub run: String,
     /// Hash of its playbooks and inventory sources.
     pub project: String,
+    /// Whether it was fetched from a cluster, so that others may have written it.
+    pub is_fetched: bool,
     /// The file.
     pub path: PathBuf,
 }
+
+/// End of the names of journals that were fetched from a cluster.
+const FETCHED: &str = ".fetched";
 
 impl RunFile {
     /// Whether the run was killed before it wrote anything.
     pub fn is_empty(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() == 0)
+    }
+
+    /// Reads a journal that decides what this program does. Fails for one that others may have written.
+    pub(crate) fn own_journal(&self) -> Result<Journal> {
+        let refusal = |why: &str| Error::usage(format!("the journal {} is not used: {why}", self.path.display()));
+        if self.is_fetched {
+            return Err(refusal("it was fetched from a cluster")
+                .hint("it can only be shown; run the playbook, or attach to the run with `windlass engine attach`"));
+        }
+        let metadata = fs::symlink_metadata(&self.path).map_err(|error| refusal(&error.to_string()))?;
+        if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0
+        {
+            return Err(refusal("another user may have written it"));
+        }
+        read_file(&self.path)
     }
 
     /// Whether the run is active: it holds a lock on its journal while it lives.
@@ -97,6 +118,12 @@ impl State {
         Ok(self.runs_dir())
     }
 
+    /// Path of a journal with this name that is fetched from a cluster. Its folder is created.
+    pub(crate) fn fetched_file(&self, name: &str) -> Result<PathBuf> {
+        let name = name.strip_suffix(".jsonl").unwrap_or(name);
+        Ok(self.runs_folder()?.join(format!("{name}{FETCHED}.jsonl")))
+    }
+
     /// Path of a project's ledger of handlers.
     pub(super) fn ledger_file(&self, project: &str) -> PathBuf {
         self.root.join("handlers").join(format!("{project}.jsonl"))
@@ -133,7 +160,7 @@ impl State {
                 Ok(()) | Err(TryLockError::Error(_)) => break,
             }
         }
-        Ok((RunFile { run, project: project.to_owned(), path }, file))
+        Ok((RunFile { run, project: project.to_owned(), is_fetched: false, path }, file))
     }
 
     /// All journals, oldest first.
@@ -174,9 +201,10 @@ fn private(path: &Path) -> Result<()> {
 
 fn run_file(path: PathBuf) -> Option<RunFile> {
     let name = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
+    let (name, is_fetched) = name.strip_suffix(FETCHED).map_or((name, false), |name| (name, true));
     let (run, project) = name.split_once('.')?;
     let (run, project) = (run.to_owned(), project.to_owned());
-    looks_like_run(&run).then_some(RunFile { run, project, path })
+    looks_like_run(&run).then_some(RunFile { run, project, is_fetched, path })
 }
 
 /// Whether a word has the form of a run's id, such as `20260131-235959-0a1b2c`.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Twelve tasks that each leave a line, and a handler.
@@ -52,6 +52,7 @@ impl Drop for Killed {
 /// An API server without nodes, and a project.
 struct Cluster {
     folder: TempDir,
+    server: String,
     _servers: Killed,
 }
 
@@ -116,19 +117,45 @@ impl Cluster {
         fs::create_dir(at("project")).unwrap();
         fs::write(at("project/site.yml"), PLAYBOOK.replace("LINES", &path("lines"))).unwrap();
         fs::write(at("project/hosts.yml"), "all: {hosts: {here: {ansible_connection: local}}}\n").unwrap();
-        let config = format!(
-            "clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:{server}', insecure-skip-tls-verify: true}}}}]\n\
-             users: [{{name: u, user: {{token: secret}}}}]\n\
-             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n"
-        );
-        fs::write(at("config"), config).unwrap();
-        let cluster = Cluster { folder, _servers: servers };
+        let cluster = Cluster { folder, server: format!("https://127.0.0.1:{server}"), _servers: servers };
+        cluster.write_config("config", "secret");
         eventually("the API server serves", || cluster.windlass(&["engine", "list"]).status.success().then_some(()));
         Some(cluster)
     }
 
     fn at(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// Writes a kubeconfig of a user with this token.
+    fn write_config(&self, name: &str, token: &str) {
+        let text = format!(
+            "clusters: [{{name: c, cluster: {{server: '{}', insecure-skip-tls-verify: true}}}}]\n\
+             users: [{{name: u, user: {{token: {token}}}}}]\n\
+             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n",
+            self.server
+        );
+        fs::write(self.at(name), text).unwrap();
+    }
+
+    /// The answer of a module.
+    fn module(&self, name: &str, arguments: &Value) -> Value {
+        let words = ["adhoc", "localhost", "-m", name, "-a", &arguments.to_string()];
+        let output = self.command(&words).stderr(Stdio::null()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let json = text.split_once("=> ").unwrap_or_else(|| panic!("{text}")).1;
+        serde_json::Deserializer::from_str(json).into_iter().next().unwrap().unwrap()
+    }
+
+    /// Writes a ConfigMap as another user of the namespace.
+    fn forge(&self, name: &str, rest: Value) {
+        let mut object = json!({ "apiVersion": "v1", "kind": "ConfigMap" });
+        object["metadata"] = json!({ "name": name, "namespace": "windlass", "annotations": rest["annotations"] });
+        for key in ["data", "binaryData"] {
+            object[key] = rest[key].clone();
+        }
+        let answer = self.module("k8s", &json!({ "definition": object }));
+        assert_eq!(answer["changed"], true, "{answer}");
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -154,16 +181,12 @@ impl Cluster {
 
     /// Objects of a kind in the namespace.
     fn objects(&self, kind: &str, version: &str) -> Vec<Value> {
-        let which = format!("kind={kind} api_version={version} namespace=windlass");
-        let words = ["adhoc", "localhost", "-m", "k8s_info", "-a", &which];
-        let output = self.command(&words).stderr(Stdio::null()).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let json = text.split_once("=> ").unwrap_or_else(|| panic!("{text}")).1;
-        let answer: Value = serde_json::Deserializer::from_str(json).into_iter().next().unwrap().unwrap();
-        answer["resources"].as_array().unwrap().clone()
+        let which = json!({ "kind": kind, "api_version": version, "namespace": "windlass" });
+        self.module("k8s_info", &which)["resources"].as_array().unwrap().clone()
     }
 
-    /// Starts a pod of a run as a kubelet does: with the Secrets as files, and nothing of an earlier pod.
+    /// Starts a pod of a run as a kubelet does: with the Secrets as files, the rights of its service account, and nothing
+    /// of an earlier pod.
     fn pod(&self, run: &str) -> Killed {
         let (work, input) = (self.at("work"), self.at("input"));
         for folder in [&work, &input] {
@@ -181,7 +204,22 @@ impl Cluster {
                 fs::write(file, bytes).unwrap();
             }
         }
+        let accounts = format!("{}/api/v1/namespaces/windlass/serviceaccounts", self.server);
+        let answer = self.module(
+            "uri",
+            &json!({
+                "url": format!("{accounts}/windlass-{run}/token"),
+                "method": "POST",
+                "body_format": "json",
+                "body": { "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} },
+                "headers": { "Authorization": "Bearer secret" },
+                "status_code": 201,
+                "validate_certs": false,
+            }),
+        );
+        self.write_config("pod-config", answer["json"]["status"]["token"].as_str().unwrap());
         let mut command = self.command(&["__engine", run, "windlass"]);
+        command.env("KUBECONFIG", self.at("pod-config"));
         command.arg(&work).arg(&input).env("HOME", work.join("home")).stdin(Stdio::null());
         fs::create_dir_all(&work).unwrap();
         Killed(vec![command.process_group(0).spawn().unwrap()])
@@ -216,12 +254,53 @@ fn run_of_a_killed_pod_resumed_by_the_next_one_and_followed_to_its_end() {
     let text = String::from_utf8_lossy(&attached.stdout);
     assert!(attached.status.success() && text.contains("RUNNING HANDLER [at last]"), "{attached:?}");
     let journals = cluster.at("state/windlass/engine");
-    let runs = cluster.command(&["runs"]).env("WINDLASS_JOURNAL_DIR", journals).output().unwrap();
-    assert!(String::from_utf8_lossy(&runs.stdout).contains("site.yml"), "{runs:?}");
+    let of_engine = |words: &[&str]| cluster.command(words).env("WINDLASS_JOURNAL_DIR", &journals).output().unwrap();
+    let runs = of_engine(&["runs"]);
+    let text = String::from_utf8_lossy(&runs.stdout);
+    assert!(text.contains("site.yml"), "{runs:?}");
+    // Whoever writes into the namespace could have written it.
+    let fetched = text.lines().last().and_then(|line| line.split_whitespace().next()).unwrap();
+    for words in [&["runs", "rerun", fetched][..], &["playbook", "-i", "hosts.yml", "site.yml", "--resume", fetched]] {
+        let refused = of_engine(words);
+        let error = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && error.contains("it was fetched from a cluster"), "{refused:?}");
+    }
     let listed = cluster.windlass(&["engine", "list"]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("exit code 0"), "{listed:?}");
     assert!(cluster.windlass(&["engine", "delete", &run]).status.success());
     assert!(cluster.objects("Secret", "v1").iter().all(|secret| !secret.to_string().contains(&run)));
+}
+
+#[test]
+fn objects_that_the_run_has_not_written_decide_nothing() {
+    let Some(cluster) = Cluster::start() else { return };
+    let run = cluster.begin();
+    // A journal of a run that has ended well, its end, and a wish to stop it: all before its pod starts.
+    let journal = "{\"t\":\"run\",\"version\":1,\"run\":\"20260131-235959-0a1b2c\"}\n{\"t\":\"end\",\"code\":0}\n";
+    let journal = base64::prelude::BASE64_STANDARD.encode(journal);
+    let file = "20260131-235959-0a1b2c.0123456789abcdef.jsonl";
+    let annotations = json!({ "windlass.dev/journal": file, "windlass.dev/seal": "AAAA" });
+    let segment = json!({ "annotations": annotations, "binaryData": { "journal": journal } });
+    cluster.forge(&format!("windlass-{run}-000001"), segment);
+    cluster.forge(&format!("windlass-{run}-end"), json!({ "data": { "code": "0", "segments": "0" } }));
+    cluster.forge(&format!("windlass-{run}-cancel"), json!({}));
+    let mut pod = cluster.pod(&run);
+    let attached = cluster.command(&["engine", "attach", &run]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    eventually("the last task runs", || cluster.lines().contains(&"handler".to_owned()).then_some(()));
+    let listed = cluster.windlass(&["engine", "list"]);
+    assert!(!String::from_utf8_lossy(&listed.stdout).contains("exit code"), "{listed:?}");
+    // Its own end cannot be stored while the other one is there, so it goes on trying.
+    let mut attached = attached.unwrap();
+    assert!(pod.0[0].try_wait().unwrap().is_none() && attached.try_wait().unwrap().is_none());
+    let gone = json!({
+        "state": "absent", "kind": "ConfigMap", "name": format!("windlass-{run}-end"), "namespace": "windlass",
+    });
+    assert_eq!(cluster.module("k8s", &gone)["changed"], true);
+    assert!(pod.0[0].wait().unwrap().success());
+    let attached = attached.wait_with_output().unwrap();
+    let (text, warned) = (String::from_utf8_lossy(&attached.stdout), String::from_utf8_lossy(&attached.stderr));
+    assert!(attached.status.success() && text.contains("RUNNING HANDLER [at last]"), "{attached:?}");
+    assert!(warned.contains(&format!("the run has not written the ConfigMap windlass-{run}-000001")), "{warned}");
 }
 
 #[test]

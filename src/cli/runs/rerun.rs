@@ -3,7 +3,6 @@
 //! Only what the controller itself recorded in the first line is run: its arguments and its directory. Of the rest,
 //! which hosts may have influenced, only names of failed hosts are used, and only those that cannot be patterns.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +11,7 @@ use clap::Args;
 
 use super::find;
 use crate::error::{Error, Result};
-use crate::journal::{Journal, RunFile, State, read_file};
+use crate::journal::{Journal, State};
 use crate::output::{Printer, Secrets};
 use crate::settings::Color;
 
@@ -42,8 +41,7 @@ pub(super) struct Arguments {
 /// Runs the subcommand. Does not return if the command starts.
 pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
     let found = find(state, arguments.run.as_deref())?;
-    check_owner(&found)?;
-    let journal = read_file(&found.path)?;
+    let journal = found.own_journal()?;
     let mut words = words(&journal)?;
     if arguments.failed {
         let limit = ["--limit".to_owned(), failed_hosts(&journal, &words)?.join(",")];
@@ -71,16 +69,6 @@ fn command<'a>(words: impl Iterator<Item = &'a str>) -> String {
 
 fn refusal(journal: &Journal, why: &str) -> Error {
     Error::usage(format!("the run {} cannot be repeated: {why}", journal.header.run))
-}
-
-/// Fails if another user could have written the journal, and with it the command.
-fn check_owner(run: &RunFile) -> Result<()> {
-    let fail = |why: String| Error::new(format!("the journal {} is not used: {why}", run.path.display()));
-    let metadata = std::fs::symlink_metadata(&run.path).map_err(|error| fail(error.to_string()))?;
-    if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
-        return Err(fail("another user may have written it".to_owned()));
-    }
-    Ok(())
 }
 
 /// The arguments of a run, without those that resumed another one.
