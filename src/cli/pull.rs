@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use crate::error::{Error, Result};
-use crate::output::Printer;
+use crate::journal::shown_arguments;
+use crate::output::{Printer, Secrets};
 use crate::settings::{Color, Config, Settings, expand_home};
 
 /// Fetch a repository and run its playbook on this machine
@@ -145,10 +146,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     };
     let say = |text: &str| printer.line(text, Color::Plain);
     say(&format!("Starting Ansible Pull at {}", jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S")));
-    say(&std::env::args().collect::<Vec<_>>().join(" "));
+    say(&shown_arguments(std::env::args(), &Secrets::of_process()).join(" "));
     sleep(most, &printer);
     let (code, changed) = fetch(arguments, url, &dest, &names)?;
-    if code != 0 && !arguments.force {
+    // What was fetched may be what the signature refuses.
+    if code != 0 && (!arguments.force || arguments.verify_commit) {
         return Ok(code);
     }
     if code != 0 {

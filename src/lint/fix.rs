@@ -1,6 +1,7 @@
 //! Corrects files in place, without touching anything but the reported ranges.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::finding::{Edit, Finding};
 use super::source::SourceFile;
@@ -24,8 +25,15 @@ pub(super) fn edited(text: &str, findings: &[&Finding]) -> String {
     new + text.get(end..).unwrap_or_default()
 }
 
-/// Writes a corrected file. Its mode stays, because it is not replaced.
-pub(super) fn write(file: &SourceFile, text: &str) -> Result<()> {
-    fs::write(&file.path, text)
-        .map_err(|error| Error::new(format!("{} cannot be written: {error}", file.path.display())))
+/// Replaces a file by its corrected text, with the same mode. Returns whether it did: a link stays as it is, because its
+/// target may be outside of the project, and is corrected under its own name otherwise.
+pub(super) fn write(file: &SourceFile, text: &str) -> Result<bool> {
+    let fail = |error: std::io::Error| Error::new(format!("{} cannot be written: {error}", file.path.display()));
+    let metadata = fs::symlink_metadata(&file.path).map_err(fail)?;
+    if metadata.is_symlink() {
+        return Ok(false);
+    }
+    crate::replace::replace(&file.path, text, metadata.permissions().mode() & 0o7777).map_err(fail)?;
+    fs::set_permissions(&file.path, metadata.permissions()).map_err(fail)?;
+    Ok(true)
 }

@@ -235,9 +235,10 @@ impl Report {
             if findings.is_empty() {
                 continue;
             }
-            fix::write(file, &fix::edited(file.text(), &findings))?;
-            corrections += findings.len();
-            changed += 1;
+            if fix::write(file, &fix::edited(file.text(), &findings))? {
+                corrections += findings.len();
+                changed += 1;
+            }
         }
         Ok((corrections, changed))
     }

@@ -94,7 +94,8 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Unpacks files, directories and links of an archive, compressed or not. Entries outside the directory are skipped.
+/// Unpacks files, directories and links of an archive, compressed or not. Entries outside the directory are skipped, and
+/// so is a repository of git: its settings can name programs, and no lock file has its hash.
 fn unpack(archive: &Path, folder: &Path) -> Result<()> {
     let fail = |error: std::io::Error| Error::new(format!("{} cannot be unpacked: {error}", archive.display()));
     let mut bytes = windlass_bounds::read_up_to(archive, LARGEST_ARCHIVE).map_err(fail)?;
@@ -117,7 +118,8 @@ fn unpack(archive: &Path, folder: &Path) -> Result<()> {
                 return Err(Error::new(message).hint("links must stay inside of the role; nothing was installed"));
             }
         }
-        if kind.is_file() || kind.is_dir() || kind.is_symlink() {
+        let is_of_git = entry.path().map_err(broken)?.components().any(|part| part.as_os_str() == ".git");
+        if !is_of_git && (kind.is_file() || kind.is_dir() || kind.is_symlink()) {
             entry.unpack_in(folder).map_err(fail)?;
         }
     }
@@ -268,7 +270,7 @@ fn is_inside(root: &Path, folder: &Path, link: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn unpacked(name: &str, link: &str) -> Result<()> {
+    fn unpacked(name: &str, link: &str) -> Result<tempfile::TempDir> {
         let mut builder = tar::Builder::new(Vec::new());
         let header = |kind, size| {
             let mut header = tar::Header::new_gnu();
@@ -279,11 +281,18 @@ mod tests {
         };
         let (mut file, mut symlink) = (header(tar::EntryType::Regular, 2), header(tar::EntryType::Symlink, 0));
         builder.append_data(&mut file, "top/role/meta/main.yml", &b"{}"[..]).unwrap();
+        builder.append_data(&mut file, "top/role/.git/config", &b"{}"[..]).unwrap();
         builder.append_link(&mut symlink, name, link).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let archive = folder.path().join("archive");
         std::fs::write(&archive, builder.into_inner().unwrap()).unwrap();
-        unpack(&archive, &folder.path().join("content"))
+        unpack(&archive, &folder.path().join("content")).map(|()| folder)
+    }
+
+    #[test]
+    fn repository_in_an_archive_is_left_out() {
+        let role = unpacked("top/role/tasks/main.yml", "../files/main.yml").unwrap().path().join("content/top/role");
+        assert!(!role.join(".git").exists());
     }
 
     #[test]

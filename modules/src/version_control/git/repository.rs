@@ -222,10 +222,7 @@ impl Repository {
             words.extend([wish.remote.as_str(), refspec]);
             self.run(&words, host)?;
         }
-        if wish.verify {
-            self.verify(wish, host)?;
-        }
-        Ok(())
+        self.verify(wish, &wish.version, host)
     }
 
     /// Fetches new commits.
@@ -269,12 +266,14 @@ impl Repository {
         self.run_for(&words, &what, host).map(|_| ())
     }
 
-    /// Checks out the requested version, and resets a branch to its upstream. Local changes are lost.
+    /// Checks out the requested version, and resets a branch to its upstream. Local changes are lost. A version whose
+    /// signature is to be verified is not checked out before.
     pub(super) fn check_out(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
         let (version, remote) = (&wish.version, &wish.remote);
         let what = format!("Failed to checkout {version}");
         if version == "HEAD" {
             let branch = self.branch(remote, host)?;
+            self.verify(wish, &format!("{remote}/{branch}"), host)?;
             self.run_for(&["checkout", "--force", &branch], &format!("Failed to checkout branch {branch}"), host)?;
             self.run_for(&["reset", "--hard", &format!("{remote}/{branch}"), "--"], &what, host)?;
         } else if (Remote { program: &self.program, address: remote, directory: Some(&self.directory()) })
@@ -287,6 +286,7 @@ impl Repository {
                 self.run(&["remote", "set-branches", "--add", remote, version], host)?;
                 self.run(&["fetch", remote, &format!("+refs/heads/{version}:refs/remotes/{upstream}")], host)?;
             }
+            self.verify(wish, &upstream, host)?;
             if self.succeeds(&["show-ref", "--verify", "--quiet", &format!("refs/heads/{version}")], host)? {
                 self.run_for(&["checkout", "--force", version], &what, host)?;
                 self.run_for(&["reset", "--hard", &upstream, "--"], &what, host)?;
@@ -294,23 +294,27 @@ impl Repository {
                 self.run_for(&["checkout", "--force", "--track", "-b", version, &upstream], &what, host)?;
             }
         } else {
+            self.verify(wish, version, host)?;
             self.run_for(&["checkout", "--force", version], &what, host)?;
         }
-        if wish.verify { self.verify(wish, host) } else { Ok(()) }
+        Ok(())
     }
 
-    /// Verifies the signature of a tag or commit.
-    fn verify(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
-        let is_tag = self
-            .succeeds(&["show-ref", "--verify", "--quiet", &format!("refs/tags/{}", wish.version)], host)?
-            && self.run(&["cat-file", "-t", &wish.version], host)?.stdout_text().trim() == "tag";
+    /// Verifies the signature of the tag or commit that is to be checked out, if that is wished.
+    fn verify(&self, wish: &Wish, target: &str, host: &Host) -> Result<(), Failure> {
+        if !wish.verify {
+            return Ok(());
+        }
+        let is_tag = target == wish.version
+            && self.succeeds(&["show-ref", "--verify", "--quiet", &format!("refs/tags/{target}")], host)?
+            && self.run(&["cat-file", "-t", target], host)?.stdout_text().trim() == "tag";
         let verb = if is_tag { "verify-tag" } else { "verify-commit" };
         let what = format!("Failed to verify GPG signature of commit/tag \"{}\"", wish.version);
         let mut words = vec![verb];
         if !wish.allowed.is_empty() {
             words.push("--raw");
         }
-        words.push(&wish.version);
+        words.push(target);
         let output = self.run_for(&words, &what, host)?;
         if wish.allowed.is_empty() {
             return Ok(());
