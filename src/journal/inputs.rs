@@ -52,9 +52,7 @@ impl Inputs<'_> {
     /// Handlers that earlier runs over these inputs notified and never ran.
     pub(crate) fn pending(&self, state: &State) -> Vec<Pending> {
         let project = project(&self.playbook_names(), &self.sources());
-        let runs = state.runs();
-        let is_alive = |name: &str| runs.iter().any(|run| run.run == name && run.is_alive());
-        Ledger::of_project(state, &project).pending(is_alive)
+        Ledger::of_project(state, &project).left_behind(state, None)
     }
 
     /// Header of a run with this id.

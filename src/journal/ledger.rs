@@ -150,6 +150,12 @@ impl Ledger {
         found.filter(|pending| !is_alive(&pending.run)).collect()
     }
 
+    /// Handlers of runs that have ended, and of `own`, the run that asks.
+    pub(super) fn left_behind(&self, state: &State, own: Option<&str>) -> Vec<Pending> {
+        let runs = state.runs();
+        self.pending(|name| Some(name) != own && runs.iter().any(|run| run.run == name && run.is_alive()))
+    }
+
     /// Opens the ledger of a project for appending. The file's lock prevents other runs from rewriting it.
     pub(super) fn open(state: &State, project: &str) -> Result<(Ledger, File)> {
         let path = state.ledger_file(project);

@@ -148,9 +148,7 @@ impl Recorder {
             )
         });
         let damaged = damaged.collect();
-        let alive: Vec<RunFile> = state.runs().into_iter().filter(|other| other.project == project).collect();
-        let is_alive = |name: &str| name != run.run && alive.iter().any(|other| other.run == name && other.is_alive());
-        let pending = ledger.pending(is_alive);
+        let pending = ledger.left_behind(state, Some(&run.run));
         let log = Log::start(file, (!check).then_some(handlers), state.runs_dir())
             .map_err(|error| Error::new(format!("the journal cannot start its thread: {error}")))?;
         let resumes = resumed.as_ref().map(|journal| journal.header.run.clone());

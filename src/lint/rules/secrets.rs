@@ -1,5 +1,6 @@
 //! Secrets that tasks show: in command lines, which each user of a host can read, and in messages.
 
+use windlass_template::uses::{Form, uses};
 use windlass_yaml::{Mapping, Node};
 
 use crate::lint::context::Context;
@@ -59,7 +60,8 @@ fn secret_in(value: &Node) -> Option<(&Node, String)> {
         return items.iter().find_map(secret_in);
     }
     let text = value.as_str()?;
-    let expressions = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+    let uses = uses(text, Form::Text).ok()?;
+    let expressions = uses.expressions.iter().filter_map(|expression| text.get(expression.start..expression.end));
     let name = expressions.filter_map(rendered).find(|name| is_secret(name))?;
     Some((value, name.to_owned()))
 }
@@ -67,8 +69,8 @@ fn secret_in(value: &Node) -> Option<(&Node, String)> {
 /// The variable whose value an expression renders as it is.
 fn rendered(expression: &str) -> Option<&str> {
     let mut parts = expression.split('|').map(str::trim);
-    let name = parts.next()?.trim_matches('-').trim();
-    let filter = |part: &str| part.split('(').next().unwrap_or_default().trim_matches('-').trim().to_owned();
+    let name = parts.next()?;
+    let filter = |part: &str| part.split('(').next().unwrap_or_default().trim().to_owned();
     parts.all(|part| PASSING.contains(&filter(part).as_str())).then_some(name)
 }
 
