@@ -6,6 +6,7 @@
 #   api ADDRESS              the address that the API server advertises
 #   node ADDRESS[,ADDRESS]   the addresses that kubelet reports
 #   member ADDRESS           the address at which the other members know this one
+#   network-migration        playbooks/migrate_network.yml has begun to replace the network
 manifests=$1 kubelet=$2
 shift 2
 
@@ -17,4 +18,5 @@ sed -n 's/.*--initial-advertise-peer-urls=https:\/\/\[\{0,1\}\([0-9A-Za-z:.-]*\)
 for file; do
   sed -n 's/^ETCD_INITIAL_ADVERTISE_PEER_URLS=https:\/\/\[\{0,1\}\([0-9A-Za-z:.-]*\)\]\{0,1\}:[0-9]*$/member \1/p' "$file" 2>/dev/null
 done
+[ ! -e "${kubelet%/*}/network-migration" ] || echo network-migration
 exit 0
