@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(rotate undo clone conformance bundle reconcile migrate-runtime fleet)
+operations=(rotate upgrade-kills undo clone adopt conformance bundle reconcile migrate-runtime migrate-network fleet)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -148,6 +148,60 @@ check_rotation() {
   run check.log certificates --tags rotate -e certificates_issued_before=now --check && keys node1 | cmp - "$operation/keys.before"
 }
 
+# ---- upgrade-kills ----
+
+no_executors() { local node; for node in $nodes; do eventually 60 no_executor "$node" || return 1; done; }
+none_cordoned() { kubectl node1 get nodes; ! kubectl node1 get nodes --no-headers | grep SchedulingDisabled; }
+has_quorum() { on node1 'set -a; . /etc/etcdctl.env; etcdctl endpoint status --cluster'; }
+
+# upgrade_killed NUMBER: an upgrade that `kill -9` ends after a random time. Every other one resumes the one before.
+upgrade_killed() {
+  local output=$operation/upgrade.$1 after=$((5 + RANDOM % 56)) options=() pid
+  [ $(($1 % 2)) = 1 ] || options=(--resume --resume-anyway)
+  # The program itself: a function in the background would be a shell that is killed instead.
+  "$windlass" playbook -i "$inventory" playbooks/upgrade.yml "${options[@]}" >"$output" 2>&1 &
+  pid=$!
+  for ((; after > 0; after--)); do kill -0 $pid 2>/dev/null || break; sleep 1; done
+  if kill -9 $pid 2>/dev/null; then
+    wait $pid 2>/dev/null
+    no_executors && printf 'killed in %s\n' "$(grep -oE '^(TASK|RUNNING HANDLER) \[[^]]*' "$output" | tail -1)"
+  else
+    wait $pid || { tail -25 "$output"; return 1; }
+    echo 'it had finished'
+  fi
+}
+
+# Between the kills, etcd always has its majority, so the API answers at some node.
+answers_between() { eventually 60 has_quorum && eventually 60 kubectl node3 get --raw=/readyz; }
+
+operation_upgrade_kills() {
+  local number seed=${WINDLASS_SEED:-$(date +%s)}
+  rm -f "$log/cluster"
+  export WINDLASS_LAB_RELEASE; WINDLASS_LAB_RELEASE=$(older_release)
+  cluster three
+  rm -f "$log/cluster"
+  holds 'objects of an application' make_objects
+  holds 'a node asks the API and the service' load node3
+  export WINDLASS_LAB_RELEASE; WINDLASS_LAB_RELEASE=$(newer_release)
+  RANDOM=$seed
+  echo "  WINDLASS_SEED=$seed repeats the times of these kills"
+  for number in 1 2 3 4 5 6 7 8 9 10; do
+    holds "upgrade.yml is killed ($number)" upgrade_killed $number
+    sed 's/^/          /' "$operation/upgrade.yml-is-killed--$number-.log"
+    holds "the cluster answers ($number)" answers_between
+  done
+  holds 'upgrade.yml finishes' run upgrade.log upgrade
+  load_ends node3 >"$operation/load"
+  sed 's/^/          /' "$operation/load" | head -1
+  holds 'a node lost few requests to the API and the service' few_lost "$operation/load"
+  holds 'every node has the release' running "$(newer_release)"
+  holds 'no node is cordoned' none_cordoned
+  holds 'the objects are the same ones' objects_came_back
+  holds 'the service answers on every node' answer_everywhere
+  holds 'upgrade.yml changes nothing' unchanged upgrade
+  holds 'cluster.yml changes nothing' unchanged cluster
+}
+
 # ---- undo ----
 
 newest_archive() { basename "$(ls -t "$log"/backups/*.age | head -1)"; }
@@ -257,6 +311,57 @@ operation_clone() {
   holds 'a second clone onto it is refused' refused again.log 'is part of a cluster' clone -e restore_confirmation=yes -e backup_archive="$archive"
   holds 'the first cluster has not changed' first_unchanged
   holds 'and no packet went between them' no_packets
+}
+
+# ---- adopt ----
+
+adopt() { "$windlass" playbook "$@" playbooks/adopt.yml -e "adopt_directory=$log/adopted"; }
+by_hand() { tests/lab/adopt/cluster.sh "$windlass" "$cache/artifacts"; }
+
+# Hosts without groups, and what they do not show: where files come from, and that the machine's control groups are accepted.
+given() {
+  mkdir -p "$log/given" "$log/adopted/group_vars/all"
+  "$windlass" lab inventory --format yaml | sed '/^  children:/,$d; /etcd_member_name:/d' >"$log/given/hosts.yml"
+  { sed '/^# Everything runs/,$d' inventory/lab/group_vars/all/all.yml; echo 'kube_cgroup_v1_allowed: true'; } \
+    >"$log/adopted/group_vars/all/lab.yml"
+}
+unread_host_named() { adopt -i "$log/given" --limit node1 | tee /dev/stderr | grep -q 'the host node2, which was not read'; }
+
+# A pod of the worker and the API server are asked ten times a second, until `asking_ends`.
+asking() {
+  local pod
+  kubectl node1 apply -f - <tests/lab/hello.yml && eventually 180 kubectl node1 rollout status deployment/hello --timeout 60s || return 1
+  pod=$(kubectl node1 get pods --selector app=hello --output 'jsonpath={.items[0].status.podIP}' \
+    --field-selector spec.nodeName=node2,status.phase=Running) || return 1
+  on node1 "cat >/root/ask; : >/root/asked; systemd-run --quiet --unit=ask sh /root/ask $pod" <<'ASK'
+own=$(hostname -I | cut -d' ' -f1)
+while sleep 0.1; do
+    curl -sf -m 1 -o /dev/null "http://$1:8080/" && echo pod || echo 'pod lost'
+    [ "$(curl -sk -m 1 "https://$own:6443/readyz")" = ok ] && echo api || echo 'api lost'
+done >>/root/asked
+ASK
+}
+asking_ends() { on node1 'systemctl stop ask; sort /root/asked | uniq -c'; }
+pod_always_answered() {
+  asking_ends >"$operation/asked"
+  cat "$operation/asked"
+  grep -q ' pod$' "$operation/asked" && ! grep 'pod lost' "$operation/asked"
+}
+check_predicts_nothing() { run check.log cluster --check && recap "$operation/check.log" 'changed=0 '; }
+
+operation_adopt() {
+  local nodes='node1 node2' inventory=$log/adopted
+  holds '2 hosts start' hosts_up 2
+  holds 'kubeadm makes a cluster by hand' by_hand
+  given
+  holds 'adopt.yml writes its inventory from the control plane, and names the other host' unread_host_named
+  holds 'adopt.yml writes it from both hosts' adopt -i "$log/adopted" -e adopt_overwrite=true
+  holds 'a pod and the API are asked' asking
+  holds 'cluster.yml takes the cluster over' run cluster.log cluster
+  holds 'the pod was never away' pod_always_answered
+  holds 'its nodes are Ready' eventually 60 all_ready
+  holds 'cluster.yml changes nothing' unchanged cluster
+  holds '--check predicts nothing' check_predicts_nothing
 }
 
 # ---- conformance ----
@@ -397,6 +502,109 @@ operation_migrate_runtime() {
   holds 'the Deployment answers on every node' answer_everywhere
   holds 'cluster.yml applies what depends on the runtime' run after.log cluster
   holds 'cluster.yml changes nothing' unchanged cluster
+}
+
+# ---- migrate-network ----
+
+# A DaemonSet keeps a pod on every node, also on a drained one, and a service of the pods that are ready.
+daemons() {
+  kubectl node1 apply -f - <<'DAEMONS' && eventually 120 kubectl node1 rollout status daemonset/daemon --timeout 60s
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: daemon}
+spec:
+  selector: {matchLabels: {app: daemon}}
+  template:
+    metadata: {labels: {app: daemon}}
+    spec:
+      tolerations: [{operator: Exists}]
+      containers:
+        - {name: hello, image: "docker.io/windlass/hello:1.0", imagePullPolicy: Never}
+DAEMONS
+}
+daemon_pod() {
+  kubectl node1 get pods --selector app=daemon --field-selector "spec.nodeName=$1,status.phase=Running" \
+    --output 'jsonpath={.items[0].status.podIP}'
+}
+# Every node, and the pod on it, reaches the pod of every node.
+daemons_meet() {
+  local from to target
+  for to in $nodes; do
+    target=$(daemon_pod "$to") && [ -n "$target" ] || return 1
+    for from in $nodes; do
+      on "$from" "curl -sf -m 3 -o /dev/null http://$target:8080/ &&
+        nsenter --target \$(pgrep -n -x hello) --net curl -sf -m 3 -o /dev/null http://$target:8080/" || { echo "$from does not reach $target"; return 1; }
+    done
+  done
+}
+cni_files() { local node; for node in $nodes; do on "$node" 'ls /etc/cni/net.d' || return 1; done | sort -u | xargs; }
+# network SETTING...: as the inventory has it
+network() { printf '%s\n' "$@" >"$inventory/group_vars/all/network.yml"; }
+migrate() { run "$1.log" migrate_network; }
+
+# settled FILE: the nodes and their pods reach each other, and only the file of the chosen network is left
+settled() {
+  [ "$(cni_files)" = "$1" ] || { cni_files; return 1; }
+  eventually 60 daemons_meet && answer_everywhere && on node1 '! test -e /etc/kubernetes/network-migration'
+}
+none_of_bridge() {
+  local node
+  for node in $nodes; do
+    on "$node" '! ip link show cni0 && ! ip link show kube-vxlan && ! test -e /usr/local/sbin/kube-pod-routes &&
+      ! test -e /etc/systemd/system/kube-pod-routes.service && [ -z "$(ip route show proto 157)" ] && ! iptables -S | grep WINDLASS-PODS' || return 1
+  done
+}
+# It has changed one node, and drained another.
+migration_killed() {
+  "$windlass" playbook -i "$inventory" playbooks/migrate_network.yml >"$operation/killed.log" 2>&1 &
+  local pid=$! code
+  eventually 300 grep -q 'TASK \[migrate_network : Restart them\]' "$operation/killed.log"
+  code=$?
+  kill -9 $pid; wait $pid 2>/dev/null
+  no_executors && return $code
+}
+
+operation_migrate_network() {
+  local custom=(kube_network_plugin:\ custom_cni "custom_cni_manifests: [$PWD/tests/lab/cni/simple.yml.j2]" \
+    'custom_cni_leftovers: [/etc/cni/net.d/20-simple.conflist]')
+  rm -f "$log/cluster"
+  cluster three
+  rm -f "$log/cluster"
+  holds 'a DaemonSet on every node' daemons
+  holds 'its pods reach each other' eventually 60 daemons_meet
+  network "${custom[@]}"
+  holds 'cluster.yml refuses another network' refused refused.log 'playbooks/migrate_network.yml replaces it' cluster
+  holds '--check of the migration' run check.log migrate_network --check
+  holds 'it changed nothing' settled 10-windlass.conflist
+  holds 'a node asks the API and the service' load node3
+  holds 'the migration from bridge to custom_cni is killed' migration_killed
+  holds 'cluster.yml is refused meanwhile' refused meanwhile.log 'playbooks/migrate_network.yml replaces it' cluster
+  holds 'all pods reach each other' eventually 60 daemons_meet
+  holds 'the next run ends it' migrate custom
+  load_ends node3 >"$operation/load"
+  sed 's/^/          /' "$operation/load"
+  holds 'a node lost few requests to the API and the service' few_lost "$operation/load"
+  holds 'the network is custom_cni' settled 20-simple.conflist
+  holds 'nothing of bridge is left' none_of_bridge
+  holds 'cluster.yml applies what depends on the network' run after.log cluster
+  holds 'cluster.yml changes nothing' unchanged cluster
+  network 'kube_network_plugin: bridge' 'bridge_routing: vxlan'
+  holds 'it changes to bridge with VXLAN' migrate vxlan
+  holds 'the network is bridge' settled 10-windlass.conflist
+  network 'kube_network_plugin: macvlan'
+  holds 'it changes to macvlan' migrate macvlan
+  holds 'the network is macvlan' settled 10-windlass-macvlan.conflist
+  holds 'nothing of bridge is left again' none_of_bridge_but_rules
+  network 'kube_network_plugin: bridge'
+  holds 'it changes to bridge with routes' migrate routes
+  holds 'the network is bridge once more' settled 10-windlass.conflist
+  holds 'nothing is to be done' unchanged migrate_network
+  holds 'cluster.yml changes nothing at the end' unchanged cluster
+}
+# macvlan has routes and rules under the same names.
+none_of_bridge_but_rules() {
+  local node
+  for node in $nodes; do on "$node" '! ip link show cni0 && ! ip link show kube-vxlan && ! test -e /usr/local/sbin/kube-pod-routes' || return 1; done
 }
 
 # ---- fleet ----
