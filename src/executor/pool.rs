@@ -98,6 +98,8 @@ struct State<V> {
     /// Boot id seen by the last connection.
     boot_id: Option<String>,
     refused: Option<(Instant, Error)>,
+    /// End of the last attempt that failed.
+    failed: Option<(Instant, Error)>,
     /// Error that excluded the host from the run.
     condemned: Option<Error>,
 }
@@ -315,7 +317,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     fn slot(&self, target: &Arc<Target>) -> Arc<Slot<V>> {
         let mut slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.entry(target.clone()).or_insert_with(|| {
-            let state = State { live: None, boot_id: None, refused: None, condemned: None };
+            let state = State { live: None, boot_id: None, refused: None, failed: None, condemned: None };
             Arc::new(Slot { state: tokio::sync::Mutex::new(state) })
         });
         slot.clone()
@@ -328,6 +330,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         slot: &Slot<V>,
         extent: Extent,
     ) -> Result<(Arc<Live<V>>, Vec<String>), Error> {
+        let asked = Instant::now();
         let mut state = slot.state.lock().await;
         if let Some(error) = &state.condemned {
             return Err(error.clone());
@@ -349,8 +352,14 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 return Ok((live, Vec::new()));
             }
         }
+        // Requests that waited for an attempt share its failure: another one each would add up all their time limits.
+        if let Some((_, error)) = state.failed.as_ref().filter(|(when, _)| *when > asked) {
+            return Err(error.clone());
+        }
         let extent = if self.inner.expects_all.load(Ordering::Relaxed) { Extent::All } else { extent };
-        Box::pin(self.begin(target, &mut state, extent)).await
+        let begun = Box::pin(self.begin(target, &mut state, extent)).await;
+        state.failed = begun.as_ref().err().map(|error| (Instant::now(), error.clone()));
+        begun
     }
 
     /// Replaces the running executor by one with more modules, on the same connection. The old one ends after its last

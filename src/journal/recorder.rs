@@ -89,6 +89,11 @@ impl Place {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Clock { task: now, item: now };
     }
 
+    /// Notes the start of an item that ran beside others, before its result is recorded.
+    pub(crate) fn begin_item(&self, began: Instant) {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).item = Some(began);
+    }
+
     /// Start and duration in milliseconds of an item that ends now. The next item starts then.
     fn item_times(&self) -> Option<(u64, u64)> {
         let now = Instant::now();
@@ -463,8 +468,9 @@ impl Recorder {
             }
             Step::Run(true) => {
                 let from = match replay.items_done(&place.at, host) {
-                    0 => String::new(),
-                    done => format!(" from item {} of its loop on", done + 1),
+                    (0, 0) => String::new(),
+                    (first, all) if first == all => format!(" from item {} of its loop on", first + 1),
+                    (_, all) => format!(" without the {all} items of its loop that have an outcome"),
                 };
                 tell(format!(
                     "{} on {host} was sent before the run stopped, and may have run already. It runs again{from}.",
@@ -478,6 +484,11 @@ impl Recorder {
     /// Outcome of an item whose loop the resumed run started.
     pub(crate) fn restored_item(&self, place: &Place, host: &str, index: usize) -> Option<&ItemDone> {
         self.replay.as_ref()?.item(&place.at, host, u32::try_from(index).ok()?)
+    }
+
+    /// Whether the resumed run completed an item of a loop.
+    pub(crate) fn has_restored_items(&self, place: &Place, host: &str) -> bool {
+        self.replay.as_ref().is_some_and(|replay| replay.items_done(&place.at, host).1 > 0)
     }
 
     /// Whether more tasks of a host may be restored from the resumed run.

@@ -130,9 +130,18 @@ impl Replay {
         is_good.then_some(item)
     }
 
-    /// Number of items at the beginning of the loop where the host's replay ended whose outcomes are restored.
-    pub fn items_done(&self, at: &At, host: &str) -> u32 {
-        (0..).take_while(|index| self.item(at, host, *index).is_some()).last().map_or(0, |last| last + 1)
+    /// Number of restored items in the loop where the host's replay ended: those at its beginning without a gap, and
+    /// all of them.
+    pub fn items_done(&self, at: &At, host: &str) -> (usize, usize) {
+        let recorded = self.items.get(&(at.clone(), host.to_owned()));
+        let good: Vec<u32> = recorded
+            .into_iter()
+            .flat_map(BTreeMap::keys)
+            .copied()
+            .filter(|index| self.item(at, host, *index).is_some())
+            .collect();
+        let first = (0..).zip(&good).take_while(|(place, index)| place == *index).count();
+        (first, good.len())
     }
 
     /// Whether the replay of a host continues.

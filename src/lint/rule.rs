@@ -133,6 +133,9 @@ rules! {
         "The task renders a variable that is named like a secret, such as `db_password`, and neither it nor an enclosing \
          block or play has `no_log`. Each user of the host sees command lines while they run. Values that are encrypted by \
          vault are masked in the output all the same.";
+    NOT_PORTABLE: "not-portable", Warning, false, [],
+        "A keyword that only Windlass has",
+        "`ansible-playbook` refuses a playbook with `loop_control.parallel`. A project that must run with both leaves it out.";
     PLAINTEXT_SECRET: "plaintext-secret", Warning, false, ["no-log-password"],
         "A secret written in clear text",
         "An option that the module declares secret has a literal value. Put it in a variable encrypted by `windlass vault`.";

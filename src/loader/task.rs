@@ -73,6 +73,9 @@ impl Loader {
             return Err(Error::parse(message, &task.span).hint("put the tasks of the role among its own handlers"));
         }
         checked::end_role(&task)?;
+        if let Some(control) = task.keywords.get("loop_control") {
+            checked::parallel_action(&task.action, control)?;
+        }
         if matches!(task.short_action(), "import_tasks" | "import_role" | "include_tasks" | "include_role") {
             inclusion::arguments(&task)?;
         }

@@ -12,10 +12,11 @@ use crate::playbook::On;
 const SECTIONS: [&str; 3] = ["pre_tasks", "tasks", "post_tasks"];
 
 /// Keys of `loop_control` with their meanings.
-pub(super) const LOOP_CONTROL: [(&str, &str); 7] = [
+pub(super) const LOOP_CONTROL: [(&str, &str); 8] = [
     ("loop_var", "Name of the variable that holds the item; `item` by default."),
     ("index_var", "Name of a variable that holds the number of the item, from 0."),
     ("label", "Text that the output shows in place of the item."),
+    ("parallel", "Maximum number of items that run at once on a host. Only Windlass has it."),
     ("pause", "Seconds to wait between items."),
     ("extended", "Whether `ansible_loop` describes the loop."),
     ("extended_allitems", "Whether `ansible_loop.allitems` holds all items."),

@@ -1,9 +1,11 @@
 //! Rejects keyword values that no variable can make valid, before anything runs.
 
-use windlass_yaml::{Mapping, Node};
+use windlass_yaml::{Mapping, Node, Span};
 
 use super::keyword::{Keywords, On};
 use super::model::{FrameKind, Task};
+use super::short_name;
+use crate::builtin;
 use crate::error::{Error, Result, did_you_mean};
 
 /// Keywords whose value is a text.
@@ -27,7 +29,10 @@ const TEXTS: &[&str] = &[
 const FLAGS: &[&str] = &["force_handlers", "gather_facts"];
 
 const OF_LOOP_CONTROL: &[&str] =
-    &["break_when", "extended", "extended_allitems", "index_var", "label", "loop_var", "pause"];
+    &["break_when", "extended", "extended_allitems", "index_var", "label", "loop_var", "parallel", "pause"];
+
+/// Largest value of `loop_control.parallel`. Each item under way costs two threads of the executor.
+pub(crate) const MOST_PARALLEL: usize = 64;
 
 /// Keys allowed in an entry of `vars_prompt`.
 const OF_PROMPTS: &[&str] =
@@ -205,7 +210,49 @@ fn loop_control(node: &Node) -> Result<()> {
         return Err(Error::parse(format!("'{word}' is not a valid attribute for a LoopControl"), &key.span)
             .maybe_hint(did_you_mean(&word, OF_LOOP_CONTROL.iter().copied())));
     }
-    ["index_var", "label", "loop_var"].iter().try_for_each(|name| texts(name, map.get(name)))
+    ["index_var", "label", "loop_var"].iter().try_for_each(|name| texts(name, map.get(name)))?;
+    match map.get_entry("parallel") {
+        Some((key, node)) => parallel(map, &key.span, node),
+        None => Ok(()),
+    }
+}
+
+/// Fails for a number of parallel items that is none, and for keys that need items one after the other.
+fn parallel(control: &Mapping, span: &Span, node: &Node) -> Result<()> {
+    let number = node.scalar_text().and_then(|text| text.trim().parse::<usize>().ok());
+    if !is_template(node) && !number.is_some_and(is_parallel) {
+        let message =
+            format!("`loop_control.parallel` must be a whole number from 1 to {MOST_PARALLEL}, not {}", shown(node));
+        return Err(Error::parse(message, &node.span));
+    }
+    match ["pause", "break_when"].iter().find(|name| control.contains_key(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("`loop_control` has `parallel` and `{name}`, which needs items one after the other");
+            Err(Error::parse(message, span).hint("leave out one of the two"))
+        }
+    }
+}
+
+/// Whether a loop may have that many items under way.
+pub(crate) fn is_parallel(number: usize) -> bool {
+    (1..=MOST_PARALLEL).contains(&number)
+}
+
+/// Fails if items of the action cannot run beside each other, because it is carried out on the control machine in
+/// order, or changes variables, hosts or the tasks of the play. `control` is the task's `loop_control`.
+pub(crate) fn parallel_action(action: &str, control: &Node) -> Result<()> {
+    let Some((key, _)) = control.as_map().and_then(|map| map.get_entry("parallel")) else { return Ok(()) };
+    let name = short_name(action);
+    let why = match action.contains("{{") {
+        true => "it is known only when the task runs",
+        false if builtin::is_engine(name) || builtin::is_here(name) => {
+            "its items run one after the other on the control machine"
+        }
+        false => return Ok(()),
+    };
+    let message = format!("`loop_control.parallel` is not possible with the action `{action}`: {why}");
+    Err(Error::parse(message, &key.span).hint("`parallel` is for actions that work on a host; leave it out here"))
 }
 
 fn is_template(node: &Node) -> bool {

@@ -327,6 +327,11 @@ impl Task {
     pub fn short_action(&self) -> &str {
         short_name(&self.action)
     }
+
+    /// Whether items of its loop may run at once on a host.
+    pub(crate) fn has_parallel_items(&self) -> bool {
+        self.keywords.get("loop_control").is_some_and(|control| control.get("parallel").is_some())
+    }
 }
 
 /// Collections in which short names are searched: the role's own, then `collections`.

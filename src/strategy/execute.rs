@@ -10,6 +10,7 @@ use windlass_yaml::{Key, Node};
 use super::item::{ItemOutcome, censored};
 use super::items::Items;
 use super::looping::Loop;
+use super::parallel::Beside;
 use super::shard::Reporter;
 use crate::action::Failure;
 use crate::error::Result;
@@ -92,6 +93,8 @@ pub(super) struct TaskOnHost {
     pub(super) place: Option<Arc<Place>>,
     /// Passes what happens to the other processes of the run.
     pub(super) reporter: Option<Arc<Reporter>>,
+    /// Limits on items that run beside each other.
+    pub(super) beside: Beside,
 }
 
 /// Aggregate result of a task and all its items.
@@ -123,6 +126,7 @@ impl TaskOnHost {
             vars: Variables::default(),
             place: None,
             reporter: None,
+            beside: Beside::default(),
         };
         on_host.with_action_rendered()
     }

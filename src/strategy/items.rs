@@ -1,6 +1,7 @@
 //! Items of a loop, run one after the other or sent ahead where they are independent.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
@@ -19,8 +20,11 @@ const WINDOW: usize = 32;
 
 /// Origin of an item's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+pub(super) enum Origin {
+    /// It ran after the item before it.
     Run,
+    /// It ran beside others, from this time on.
+    Beside(Instant),
     /// The resumed run, which has already reported it.
     Restored,
 }
@@ -30,9 +34,13 @@ pub(super) struct Items<'a> {
     task: &'a TaskOnHost,
     context: &'a Context,
     opened: &'a Loop,
+    /// Whether the resumed run completed some of the items.
+    is_resumed: bool,
     /// Variables set by earlier items, visible to later ones.
     seen: Variables,
     results: Vec<Value>,
+    /// Number of the item for each of `results` and `parts`.
+    numbers: Vec<usize>,
     /// Size of `results`, which counts as long as the loop runs.
     counted: Option<Counted>,
     parts: Vec<(TaskResult, Option<String>)>,
@@ -42,8 +50,8 @@ pub(super) struct Items<'a> {
     untold: Vec<(TaskResult, Option<String>, String, bool)>,
     /// Whether all failures so far are ignored.
     forgiven: Option<bool>,
-    /// Failure that ended the loop early and replaces the aggregate of its items.
-    ended: Option<TaskResult>,
+    /// Failure that ended the loop early and replaces the aggregate of its items, with the host of that item.
+    ended: Option<(TaskResult, Option<String>)>,
 }
 
 impl<'a> Items<'a> {
@@ -52,8 +60,10 @@ impl<'a> Items<'a> {
             task,
             context,
             opened,
+            is_resumed: task.is_resumed_loop(),
             seen: Variables::default(),
             results: Vec::new(),
+            numbers: Vec::new(),
             counted: None,
             parts: Vec::new(),
             notify: Vec::new(),
@@ -81,12 +91,36 @@ impl<'a> Items<'a> {
                 opened.loop_var, self.task.task.span
             ));
         }
+        match opened.parallel {
+            // Results of a plan are in the order of the loop.
+            _ if self.task.shared.run.settings.plans => self.run_in_turn().await,
+            1 => self.run_in_turn().await,
+            width => Box::pin(self.run_beside(width)).await,
+        }
+        if let Some((ended, delegate)) = self.ended.take() {
+            self.notify.clear();
+            self.parts = vec![(ended.clone(), delegate)];
+            return ended;
+        }
+        let mut summary = summary(&self.parts, std::mem::take(&mut self.results));
+        let added = std::mem::take(&mut self.untold);
+        if !summary.failed() {
+            for (result, delegate, label, no_log) in &added {
+                self.task.send_result(result, delegate.as_deref(), Part::Item(label.clone()), false, *no_log);
+            }
+        } else if !added.is_empty() {
+            summary.set("changed", false);
+        }
+        summary
+    }
+
+    /// Runs all items, one after the other or sent ahead.
+    async fn run_in_turn(&mut self) {
+        let opened = self.opened;
         let mut go_ahead = self.may_go_ahead();
         let mut index = 0;
         while index < opened.items.len() {
-            let context = self.context_of(index);
-            let item = opened.items.get(index).cloned().unwrap_or_default();
-            if let Some(outcome) = self.task.restored_item(index, &opened.loop_var, &item, &context) {
+            if let Some(outcome) = self.restored(index) {
                 // Later items may already have run, so none is sent ahead again.
                 go_ahead = false;
                 if !self.finish(index, outcome, Origin::Restored) {
@@ -108,6 +142,7 @@ impl<'a> Items<'a> {
                 continue;
             }
             self.task.events.room().await;
+            let context = self.context_of(index);
             let outcome = self.task.item(&context, None).await;
             if !self.finish(index, outcome, Origin::Run) {
                 break;
@@ -117,19 +152,32 @@ impl<'a> Items<'a> {
                 tokio::time::sleep(crate::vars::seconds(opened.pause)).await;
             }
         }
-        if let Some(ended) = self.ended.take() {
-            return ended;
+    }
+
+    /// Number of items.
+    pub(super) fn len(&self) -> usize {
+        self.opened.items.len()
+    }
+
+    pub(super) fn task(&self) -> &'a TaskOnHost {
+        self.task
+    }
+
+    /// Outcome of an item in the resumed run.
+    pub(super) fn restored(&self, index: usize) -> Option<ItemOutcome> {
+        if !self.is_resumed {
+            return None;
         }
-        let mut summary = summary(&self.parts, std::mem::take(&mut self.results));
-        let added = std::mem::take(&mut self.untold);
-        if !summary.failed() {
-            for (result, delegate, label, no_log) in &added {
-                self.task.send_result(result, delegate.as_deref(), Part::Item(label.clone()), false, *no_log);
-            }
-        } else if !added.is_empty() {
-            summary.set("changed", false);
-        }
-        summary
+        let item = self.opened.items.get(index).cloned().unwrap_or_default();
+        self.task.restored_item(index, &self.opened.loop_var, &item, &self.context_of(index))
+    }
+
+    /// Brings results that arrived in another order into the order of the items.
+    pub(super) fn sort(&mut self) {
+        let results = std::mem::take(&mut self.results).into_iter().zip(std::mem::take(&mut self.parts));
+        let mut all: Vec<_> = std::mem::take(&mut self.numbers).into_iter().zip(results).collect();
+        all.sort_by_key(|(number, _)| *number);
+        (self.numbers, (self.results, self.parts)) = all.into_iter().unzip();
     }
 
     /// Whether items may be sent ahead as far as the task's keywords and action are concerned.
@@ -184,20 +232,18 @@ impl<'a> Items<'a> {
         }
     }
 
-    fn context_of(&self, index: usize) -> Context {
+    pub(super) fn context_of(&self, index: usize) -> Context {
         let mut vars = self.seen.clone();
         vars.extend(self.opened.variables(index));
         self.context.with(vars)
     }
 
     /// Stores the result of an item, and reports and records a new one. Returns whether the loop continues.
-    fn finish(&mut self, index: usize, outcome: ItemOutcome, origin: Origin) -> bool {
+    pub(super) fn finish(&mut self, index: usize, outcome: ItemOutcome, origin: Origin) -> bool {
         let (task, opened) = (self.task, self.opened);
         let ItemOutcome { mut result, delegate, context, ends_loop } = outcome;
         if ends_loop {
-            self.notify.clear();
-            self.parts = vec![(result.clone(), delegate)];
-            self.ended = Some(result);
+            self.ended.get_or_insert((result, delegate));
             return false;
         }
         self.identify(&mut result, index, &context);
@@ -226,7 +272,7 @@ impl<'a> Items<'a> {
                 self.identify(&mut result, index, &context);
             }
         }
-        if let Some(name) = &task.task.register {
+        if let Some(name) = task.task.register.as_ref().filter(|_| !matches!(origin, Origin::Beside(_))) {
             self.seen.insert(Arc::clone(name), Variable::Data(self.stored(&result)));
         }
         // If any item changes, unchanged items notify too, but not skipped ones.
@@ -250,8 +296,12 @@ impl<'a> Items<'a> {
         // Further items may be delegated to hosts that can be reached.
         let lost = result.is_unreachable() && delegate.is_none() || task.breaks_off(opened, &context, &result);
         self.results.push(self.stored(&result));
+        self.numbers.push(index);
         self.parts.push((result, delegate));
-        if let Some(part) = self.parts.last().filter(|_| origin == Origin::Run) {
+        if let (Origin::Beside(began), Some(place)) = (origin, &task.place) {
+            place.begin_item(began);
+        }
+        if let Some(part) = self.parts.last().filter(|_| origin != Origin::Restored) {
             task.record_item(index, part, no_log);
         }
         if let Some((part, _)) = self.parts.last_mut().filter(|(part, _)| part.is_on_disk()) {

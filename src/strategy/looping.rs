@@ -8,7 +8,8 @@ use windlass_yaml::Node;
 use super::execute::TaskOnHost;
 use crate::action::Failure;
 use crate::outcome::truth;
-use crate::vars::{float, given};
+use crate::playbook::checked::{MOST_PARALLEL, is_parallel};
+use crate::vars::{float, given, number};
 
 /// A loop with its items and `loop_control` evaluated.
 pub(super) struct Loop {
@@ -20,6 +21,8 @@ pub(super) struct Loop {
     all_items: bool,
     pub(super) pause: f64,
     pub(super) break_when: Vec<Node>,
+    /// Maximum number of items under way at once.
+    pub(super) parallel: usize,
 }
 
 impl TaskOnHost {
@@ -50,6 +53,15 @@ impl TaskOnHost {
                 Some(node) => Ok(given(context, node)?),
             }
         };
+        let parallel = field("parallel")?.map_or(Ok(1), |value| {
+            let given = number(&value).and_then(|number| usize::try_from(number).ok());
+            given.filter(|number| is_parallel(*number)).ok_or_else(|| {
+                Failure::Failed(format!(
+                    "`loop_control.parallel` must be a whole number from 1 to {MOST_PARALLEL}, not {}",
+                    windlass_template::text(&value)
+                ))
+            })
+        })?;
         Ok(Some(Loop {
             items,
             loop_var: field("loop_var")?
@@ -63,6 +75,7 @@ impl TaskOnHost {
                 None => Vec::new(),
                 Some(node) => node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]),
             },
+            parallel,
         }))
     }
 

@@ -19,6 +19,7 @@ mod job;
 mod linear;
 mod looping;
 mod meta;
+mod parallel;
 mod play;
 mod prompt;
 mod reach;

@@ -224,7 +224,7 @@ impl TaskOnHost {
     /// Whether the resumed run completed items of this task.
     pub(super) fn is_resumed_loop(&self) -> bool {
         let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) else { return false };
-        recorder.restored_item(place, &self.host, 0).is_some()
+        recorder.has_restored_items(place, &self.host)
     }
 
     /// Outcome of an item in the resumed run, if its loop had the same item at this index.

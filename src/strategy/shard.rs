@@ -81,8 +81,9 @@ impl TaskOnHost {
     pub(super) async fn led(mut self, hub: Arc<Hub>, step: u64) -> HostOutcome {
         let slot = Slot { step, host: Arc::clone(&self.host) };
         self.reporter = Some(Arc::new(Reporter::Lead(Arc::clone(&hub), slot.clone())));
-        // Only the lead has the terminal, and knows the items that the resumed run completed.
-        let is_for_lead = self.task.short_action() == "pause" || self.is_resumed_loop();
+        // Only the lead has the terminal, knows the items that the resumed run completed, and counts what runs at once.
+        let is_for_lead =
+            self.task.short_action() == "pause" || self.is_resumed_loop() || self.task.has_parallel_items();
         let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else {
             return self.run_in_lead(&hub).await;
         };

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use windlass_template::Context;
 
 use super::execute::TaskOnHost;
+use super::parallel::Beside;
 use super::play::{Batch, Gone};
 use super::shard::ShardStep;
 use super::store::Store;
@@ -52,6 +53,7 @@ impl Batch {
         // Under `free`, `throttle` was applied before this point.
         let throttle = if self.strategy.is_free() { None } else { self.throttle(task, context.as_ref())? };
         let throttle = throttle.map(|count| Arc::new(Semaphore::new(count)));
+        let beside = self.beside(task, throttle.as_ref());
         let mut ordered = Vec::new();
         for (host, recorded) in on.iter().zip(recorded) {
             if let Some(outcome) = recorded.outcome {
@@ -62,6 +64,7 @@ impl Batch {
             }
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
             work.place = recorded.place;
+            work.beside = beside.clone();
             if builtin::is_immediate(task.short_action()) {
                 // Immediate actions wait for nothing, so their results can be reported in the order of the hosts.
                 let (sender, receiver) = held_events();
@@ -107,6 +110,15 @@ impl Batch {
             }
         }
         Ok(Started { task: Arc::clone(task), once, by_nature, replayed })
+    }
+
+    /// Limits on items that run beside each other.
+    fn beside(&self, task: &Arc<Task>, throttle: Option<&Arc<Semaphore>>) -> Beside {
+        // Under `free`, nothing counts what hosts at other places in the play hold of the throttle.
+        match self.strategy.is_free() && task.keyword("throttle").is_some() {
+            true => Beside::Nothing,
+            false => Beside::Counted { throttle: throttle.cloned() },
+        }
     }
 
     /// Waits for the next host that is done.

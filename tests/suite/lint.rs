@@ -120,6 +120,9 @@ fn every_rule_finds_its_mistake_at_its_place() {
         ("syntax-error", "    - name: Nothing\n", "4:7 error"),
         ("syntax-error", "    - ping:\n      loop_control: {loopvar: x}\n", "5:22 error"),
         ("syntax-error", "    - ping:\n      become: yess\n", "5:15 error"),
+        ("not-portable", "    - ping:\n      loop: [1]\n      loop_control: {parallel: 2}\n", "6:22 warning"),
+        ("syntax-error", "    - debug:\n      loop: [1]\n      loop_control: {parallel: 2}\n", "6:22 error"),
+        ("syntax-error", "    - ping:\n      loop: [1]\n      loop_control: {parallel: 2, pause: 1}\n", "6:22 error"),
     ];
     let found = |rule, tasks| (rule, tasks, in_tasks(rule, tasks));
     let wrong = |(rule, tasks, place): &(&'static str, &'static str, &str)| {

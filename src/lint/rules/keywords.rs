@@ -1,15 +1,15 @@
 //! Keywords of plays, blocks and tasks, and the structure of their values.
 
-use windlass_yaml::{Key, Mapping};
+use windlass_yaml::{Key, Mapping, Node};
 
 use crate::error::nearest;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
-use crate::lint::rule::{DEPRECATED, Rule, SYNTAX_ERROR, Severity, UNKNOWN_KEYWORD};
+use crate::lint::rule::{DEPRECATED, NOT_PORTABLE, Rule, SYNTAX_ERROR, Severity, UNKNOWN_KEYWORD};
 use crate::lint::source::{SourceFile, is_template, place_of};
 use crate::lint::walk::Task;
 use crate::playbook::keyword::{KEYWORDS, TASK_BOOLEANS, is_keyword};
-use crate::playbook::{Keywords, On};
+use crate::playbook::{Keywords, On, checked};
 use crate::vars::is_boolean;
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
@@ -51,9 +51,24 @@ fn of_task(task: &Task<'_>, findings: &mut Vec<Finding>) {
             findings.push(replaced(key, "`local_action` has a successor".to_owned(), help));
         }
     }
+    if let Some(control) = task.map.get("loop_control") {
+        parallel(task, control, findings);
+    }
     // With a known action, every other word must be a keyword. Without one, they might be modules.
     if task.action.is_some() {
         findings.extend(task.others.iter().map(|key| unknown(task.file, key, task.on).within(task.line())));
+    }
+}
+
+/// Reports parallel items, which `ansible-playbook` does not have, and actions that cannot have them.
+fn parallel(task: &Task<'_>, control: &Node, findings: &mut Vec<Finding>) {
+    let Some((key, _)) = control.as_map().and_then(|map| map.get_entry("parallel")) else { return };
+    let message = "only Windlass has `loop_control.parallel`";
+    findings.push(Finding::new(&NOT_PORTABLE, task.file, place_of(&key.span), message).within(task.line()));
+    let action = task.action.as_ref().map(|action| action.name.as_str()).unwrap_or_default();
+    if let Err(error) = checked::parallel_action(action, control) {
+        let finding = Finding::new(&SYNTAX_ERROR, task.file, place_of(&key.span), error.message());
+        findings.push(finding.help(error.advice().map(str::to_owned)).within(task.line()));
     }
 }
 

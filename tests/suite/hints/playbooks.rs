@@ -233,6 +233,16 @@ pub(crate) const CASES: &[Case] = &[
         "did you mean `restart`?",
         "    - command: 'true'\n      notify: restart\n  handlers:\n    - name: restart\n      debug:\n"
     ),
+    tasks!(
+        "    - ping:\n      loop: [1]\n      loop_control: {parallel: 2, pause: 1}\n",
+        "leave out one of the two",
+        "    - ping:\n      loop: [1]\n      loop_control: {parallel: 2}\n"
+    ),
+    tasks!(
+        "    - debug:\n      loop: [1]\n      loop_control: {parallel: 2}\n",
+        "`parallel` is for actions that work on a host; leave it out here",
+        "    - debug:\n      loop: [1]\n"
+    ),
     play!("  strategy: fre\n", "did you mean `free`?", "  strategy: free\n"),
     play!(
         "  vars_prompt: [{name: x, privat: false}]\n",

@@ -64,6 +64,7 @@ fn own(name: &str) -> Value {
                 "index_var": {"type": "string"},
                 "label": {},
                 "loop_var": {"type": "string"},
+                "parallel": reference("number"),
                 "pause": reference("number"),
             },
             "additionalProperties": false,
