@@ -24,6 +24,7 @@ mod lint;
 mod lsp;
 mod man;
 mod options;
+mod otlp;
 mod plaintext;
 mod plan;
 mod playbook;

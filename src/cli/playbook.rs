@@ -90,6 +90,9 @@ pub(super) struct Arguments {
     /// Write a trace of the run for Perfetto (ui.perfetto.dev) to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     trace: Option<PathBuf>,
+    /// Send the trace of the run to this OpenTelemetry collector when it ends
+    #[arg(long, value_name = "URL", help_heading = "Output")]
+    otlp: Option<String>,
     /// Write a plan to this file instead of running, like `windlass plan -o`
     #[arg(
         long,
@@ -161,6 +164,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.output.footer = true;
     settings.output.events = arguments.events.as_deref().map(EventsTo::of);
     settings.output.trace.clone_from(&arguments.trace);
+    settings.output.otlp_endpoint = arguments.otlp.clone().or(settings.output.otlp_endpoint);
     settings.shards = arguments.shards.unwrap_or(settings.shards);
     if form.is_some() {
         // Standard input can be read by one process only.
@@ -346,6 +350,7 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     }
     let code = outcome.as_ref().map_or_else(Error::exit_code, |code| *code);
     journal::end(code, &run.failed_hosts(), shared);
+    super::otlp::send(shared).await;
     outcome
 }
 

@@ -42,6 +42,8 @@ enum Format {
     Json,
     /// JUnit's XML
     Junit,
+    /// Traces of OpenTelemetry, in the JSON of OTLP
+    Otlp,
 }
 
 impl Format {
@@ -76,6 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         Format::Markdown => report::markdown(&report),
         Format::Json => report::json(&report),
         Format::Junit => report::junit(&report),
+        Format::Otlp => report::otlp(&report),
     };
     match &arguments.output {
         None => super::stdout::print(&text)?,

@@ -1,6 +1,7 @@
 //! Writes the journal of a run, and looks up outcomes of an earlier run.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -182,6 +183,11 @@ impl Recorder {
     /// Id of the run.
     pub(crate) fn run(&self) -> &str {
         &self.run.run
+    }
+
+    /// The file of the journal.
+    pub(crate) fn path(&self) -> &Path {
+        &self.run.path
     }
 
     /// Advice on how to resume after a failure or interruption.

@@ -62,6 +62,8 @@ pub struct OutputSettings {
     pub events: Option<EventsTo>,
     /// File for a trace of the run.
     pub trace: Option<PathBuf>,
+    /// URL of the OpenTelemetry collector that gets the trace of a finished run.
+    pub otlp_endpoint: Option<String>,
     /// Directory of the tree callback, if the command line sets one.
     pub tree: Option<PathBuf>,
     /// File that logs all output.
@@ -107,6 +109,7 @@ impl OutputSettings {
             timings: false,
             events: None,
             trace: None,
+            otlp_endpoint: config.get("otlp_endpoint").filter(|url| !url.is_empty()),
             tree: None,
             log_path: config.get("log_path").filter(|path| !path.is_empty()).map(|path| config.path(&path)),
             log_verbosity: config.number("log_verbosity")?,

@@ -140,6 +140,7 @@ const OTHERS: &[(&str, Places)] = &[
     ("journal_dir", (&["WINDLASS_JOURNAL_DIR"], &[("windlass", "journal_dir")])),
     ("journal_runs", (&["WINDLASS_JOURNAL_RUNS"], &[("windlass", "journal_runs")])),
     ("pending_handlers", (&["WINDLASS_PENDING_HANDLERS"], &[("windlass", "pending_handlers")])),
+    ("otlp_endpoint", (&["OTEL_EXPORTER_OTLP_ENDPOINT"], &[("windlass", "otlp_endpoint")])),
     ("lock", (&["WINDLASS_LOCK"], &[("windlass", "lock")])),
     ("lock_timeout", (&["WINDLASS_LOCK_TIMEOUT"], &[("windlass", "lock_timeout")])),
     ("shards", (&["WINDLASS_SHARDS"], &[("windlass", "shards")])),

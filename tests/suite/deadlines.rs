@@ -60,6 +60,14 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
+        "Trace of a run",
+        "30 s; 10 s of silence",
+        &[
+            ("src/cli/otlp.rs", "const TRACE: Duration = Duration::from_secs(30);"),
+            ("src/cli/otlp.rs", "const SILENCE: u64 = 10;"),
+        ],
+    ),
+    (
         "A request of a run in a cluster",
         "10 s",
         &[("src/engine/mod.rs", "const REQUEST: Duration = Duration::from_secs(10);")],

@@ -71,6 +71,7 @@ mod lsp;
 mod majority;
 mod masking;
 mod open_files;
+mod otlp;
 mod parallel_loops;
 mod peers;
 mod plan;
