@@ -707,3 +707,20 @@ fn settings_of_kubespray_without_effect_are_refused() {
         refused(GROUPS, variables, sentence);
     }
 }
+
+#[test]
+fn inventory_of_kubespray_gets_the_groups_that_it_leaves_to_its_playbooks() {
+    let folder = tempfile::tempdir().unwrap();
+    let groups = folder.path().join("group_vars/k8s_cluster");
+    fs::create_dir_all(&groups).unwrap();
+    fs::write(groups.join("settings.yml"), "kubelet_max_pods: many\n").unwrap();
+    let (before, _) = GROUPS.split_once("[k8s_cluster").unwrap();
+    let (status, told) = played(folder.path(), "playbooks/cluster.yml", before, "");
+    assert!(status == Some(2) && told.contains("argument 'kubelet_max_pods' is of type str"), "{told}");
+    // With etcd in pods, its members are the control planes.
+    fs::write(groups.join("settings.yml"), "kube_version: v1.30\n").unwrap();
+    let without = before.replace("[etcd]\ncp1", "");
+    refused(&without, "", "no host in the group `etcd`");
+    let (_, told) = played(folder.path(), "playbooks/cluster.yml", &without, "etcd_deployment_type=kubeadm");
+    assert!(told.contains("kube_version is `v1.30`, but must be a release"), "{told}");
+}
