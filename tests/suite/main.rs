@@ -48,6 +48,7 @@ mod console;
 mod deadlines;
 mod docs;
 mod during_a_run;
+mod encryption;
 mod endings;
 mod engine;
 mod errors;

@@ -26,7 +26,7 @@ fn command(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> Command
 }
 
 /// Exit code and output of a playbook.
-fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
     let output = command(folder, hosts, playbook, more).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.code(), text)
@@ -311,7 +311,7 @@ fn package_of_a_hostile_host_is_not_locked() {
 }
 
 /// A program for `PATH` or a variable of a role.
-fn program(folder: &Path, name: &str, script: &str) {
+pub(crate) fn program(folder: &Path, name: &str, script: &str) {
     let file = folder.join(name);
     fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
