@@ -61,6 +61,7 @@ mod foreign;
 mod hints;
 mod host_keys;
 mod host_lock;
+mod host_state;
 mod init;
 mod inventory;
 mod inventory_plugins;

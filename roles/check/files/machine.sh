@@ -2,7 +2,7 @@
 # machine.sh SECONDS [ADDRESS...]: prints a line for each observation: `clock` with the difference to the control machine's clock (SECONDS since
 # 1970), `port` with each TCP port that something listens on, in hexadecimal, `node` where a kubelet has joined a cluster, `name` with the name in
 # its certificate, `container` on a host without hardware of its own, `boolean` with each of BOOLEANS that SELinux enforces to be off, `firewall` with
-# each that is active, `source` with each of MEMBERS and the address from which a new member of etcd (without data in ETCD_DATA) connects to it,
+# each that is active, `module` with each of MODULES that the kernel neither has nor can load, `source` with each of MEMBERS and the address from which a new member of etcd (without data in ETCD_DATA) connects to it,
 # `blocked` with each of CONNECTIONS (ADDRESS/PORT) that nothing answers, `silent` with each address that answers no ping, and `narrow` with each of
 # NEW_PEERS that gets no packet as long as the interface has them.
 echo "clock $(($(date +%s) - $1))"
@@ -22,6 +22,9 @@ if [ "$(getenforce 2>/dev/null)" = Enforcing ]; then
 fi
 ! systemctl is-active --quiet firewalld 2>/dev/null || echo firewall firewalld
 case $(LC_ALL=C ufw status 2>/dev/null) in 'Status: active'*) echo firewall ufw ;; esac
+for module in $MODULES; do
+  [ -d "/sys/module/$module" ] || [ -e "/proc/net/$module" ] || modprobe --dry-run --quiet "$module" 2>/dev/null || echo "module $module"
+done
 ! systemd-detect-virt --quiet --container 2>/dev/null || echo container
 # A member with a log of its own opens its data without asking the others.
 [ -d "$ETCD_DATA/member/wal" ] || for member in $MEMBERS; do

@@ -1,0 +1,180 @@
+//! State of a host outside of Kubernetes: what the roles prepare, and what they remove again.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::roles::{play, program};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Output of a script of a role, which finds stand-ins in a folder.
+fn script(folder: &Path, name: &str, arguments: &[&str]) -> String {
+    let output = Command::new("sh")
+        .arg(Path::new(ROOT).join("roles").join(name))
+        .args(arguments)
+        .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A host that had kube-proxy in both modes. The stand-ins write what they change into `read`.
+fn proxied(folder: &Path) {
+    let rules = r#"case "$2" in
+nat) cat <<'END'
+*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-POSTROUTING - [0:0]
+:KUBE-LOAD-BALANCER - [0:0]
+:KUBE-SEP-AAAA - [0:0]
+:KUBE-KUBELET-CANARY - [0:0]
+-A PREROUTING -j KUBE-SERVICES
+-A KUBE-SERVICES -m set --match-set KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER
+-A KUBE-POSTROUTING -m set --match-set KUBE-LOOP-BACK dst,dst,src -j MASQUERADE
+-A KUBE-POSTROUTING -j MASQUERADE
+COMMIT
+END
+;;
+filter) cat <<'END'
+*filter
+:KUBE-SERVICES - [0:0]
+:KUBE-IPVS-FILTER - [0:0]
+-A INPUT -j KUBE-IPVS-FILTER
+-A FORWARD -j KUBE-SERVICES
+-A FORWARD -j ACCEPT
+COMMIT
+END
+;;
+'') printf ':KUBE-SEP-AAAA - [0:0]\n' ;;
+esac"#;
+    let at = folder.display();
+    program(folder, "iptables-save", rules);
+    program(folder, "ip6tables-save", ":");
+    program(folder, "iptables-restore", &format!("cat >> {at}/read"));
+    program(
+        folder,
+        "ip",
+        &format!(
+            "case \"$*\" in
+'-o address show dev kube-ipvs0') echo '9: kube-ipvs0    inet 10.233.0.1/32 scope global kube-ipvs0'
+    echo '9: kube-ipvs0    inet6 fd00::1/128 scope global' ;;
+'link delete kube-ipvs0') echo deleted >> {at}/read ;; esac"
+        ),
+    );
+    program(
+        folder,
+        "ipvsadm",
+        &format!(
+            "case \"$1\" in
+-S) printf '%s\\n' '-A -t 10.233.0.1:443 -s rr' '-a -t 10.233.0.1:443 -r 10.0.0.1:6443 -m -w 1' '-A -u [fd00::1]:53 -s rr' \
+                 '-A -t 10.0.0.1:30080 -s rr' '-A -t 192.0.2.1:80 -s rr' ;;
+*) echo \"$@\" >> {at}/read ;; esac"
+        ),
+    );
+    program(
+        folder,
+        "ipset",
+        &format!(
+            "case \"$*\" in
+'list -n') printf '%s\\n' KUBE-CLUSTER-IP mine ;;
+'list KUBE-NODE-PORT-TCP') printf '%s\\n' 'Name: KUBE-NODE-PORT-TCP' 'Size: 8300' 'Members:' 30080 ;;
+'destroy '*) echo \"$@\" >> {at}/read ;; esac"
+        ),
+    );
+    program(folder, "nft", &format!("echo nft >> {at}/read"));
+    program(folder, "sleep", ":");
+}
+
+/// Addresses of services and virtual servers would answer on a host that left the cluster.
+#[test]
+fn kube_proxy_with_ipvs_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    proxied(folder.path());
+    let printed = script(folder.path(), "kube_proxy/files/clean.sh", &[]);
+    let wanted = "iptables filter\niptables nat\nkube-ipvs0\nipset KUBE-CLUSTER-IP\nipset KUBE-CLUSTER-IP\nnftables ip\nnftables ip6\n";
+    assert_eq!(printed, wanted);
+    let read = fs::read_to_string(folder.path().join("read")).unwrap();
+    let expected = "*filter
+:KUBE-SERVICES - [0:0]
+:KUBE-IPVS-FILTER - [0:0]
+-D INPUT -j KUBE-IPVS-FILTER
+-D FORWARD -j KUBE-SERVICES
+-X KUBE-SERVICES
+-X KUBE-IPVS-FILTER
+COMMIT
+*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-LOAD-BALANCER - [0:0]
+:KUBE-SEP-AAAA - [0:0]
+-D PREROUTING -j KUBE-SERVICES
+-D KUBE-POSTROUTING -m set --match-set KUBE-LOOP-BACK dst,dst,src -j MASQUERADE
+-X KUBE-SERVICES
+-X KUBE-LOAD-BALANCER
+-X KUBE-SEP-AAAA
+COMMIT
+-D -t 10.233.0.1:443
+-D -u [fd00::1]:53
+-D -t 10.0.0.1:30080
+deleted
+destroy KUBE-CLUSTER-IP
+destroy KUBE-CLUSTER-IP
+nft
+nft
+";
+    assert_eq!(read, expected);
+    let reset = fs::read_to_string(Path::new(ROOT).join("roles/reset/tasks/main.yml")).unwrap();
+    assert!(reset.contains("{{ cluster_roles_dir }}/kube_proxy/files/clean.sh"), "{reset}");
+}
+
+#[test]
+fn kube_proxy_in_another_mode_loses_only_the_rules_of_the_former_one() {
+    let folder = tempfile::tempdir().unwrap();
+    proxied(folder.path());
+    let read = || fs::read_to_string(folder.path().join("read")).unwrap_or_default();
+    let clean = |mode: &str| script(folder.path(), "kube_proxy/files/clean.sh", &[mode, "127.0.0.1:10249"]);
+    // The node's kube-proxy has not restarted, or does not answer.
+    program(folder.path(), "curl", "echo ipvs");
+    assert_eq!((clean("iptables"), read()), (String::new(), String::new()));
+    program(folder.path(), "curl", "exit 7");
+    assert_eq!((clean("ipvs"), read()), (String::new(), String::new()));
+
+    program(folder.path(), "curl", "case $* in *http://127.0.0.1:10249/proxyMode*) echo iptables ;; esac");
+    assert!(clean("iptables").contains("kube-ipvs0\n"));
+    let changed = read();
+    for kept in ["KUBE-SERVICES - ", "KUBE-SEP-AAAA", "-X KUBE-SERVICES", "nft", "-j KUBE-SERVICES"] {
+        assert!(!changed.contains(kept), "{changed}");
+    }
+    for gone in ["-X KUBE-LOAD-BALANCER", "-X KUBE-IPVS-FILTER", "-D -t 10.0.0.1:30080", "deleted", "destroy"] {
+        assert!(changed.contains(gone), "{gone}: {changed}");
+    }
+    fs::remove_file(folder.path().join("read")).unwrap();
+    program(folder.path(), "curl", "echo ipvs");
+    assert_eq!(clean("ipvs"), "iptables filter\niptables nat\n");
+    let expected = "*filter\n:KUBE-SERVICES - [0:0]\n-D FORWARD -j KUBE-SERVICES\n-X KUBE-SERVICES\nCOMMIT\n\
+                    *nat\n:KUBE-SEP-AAAA - [0:0]\n-X KUBE-SEP-AAAA\nCOMMIT\n";
+    assert_eq!(read(), expected);
+    assert_eq!(clean("nftables"), "");
+}
+
+#[test]
+fn host_whose_kernel_has_no_virtual_servers_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["ping", "ufw", "systemctl", "systemd-detect-virt", "getenforce"] {
+        program(folder.path(), name, "exit 1");
+    }
+    let seen = |modprobe: &str| {
+        program(folder.path(), "modprobe", modprobe);
+        let output = Command::new("sh")
+            .arg(Path::new(ROOT).join("roles/check/files/machine.sh"))
+            .arg("0")
+            .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
+            .env("MODULES", "windlass_no_such_module")
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().contains("module windlass_no_such_module\n")
+    };
+    assert!(seen("exit 1"));
+    assert!(!seen("[ \"$*\" = '--dry-run --quiet windlass_no_such_module' ]"));
+}
