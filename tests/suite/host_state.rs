@@ -178,3 +178,24 @@ fn host_whose_kernel_has_no_virtual_servers_is_seen() {
     assert!(seen("exit 1"));
     assert!(!seen("[ \"$*\" = '--dry-run --quiet windlass_no_such_module' ]"));
 }
+
+#[test]
+fn servers_behind_the_stub_of_systemd_resolved_are_used_on_every_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = format!(
+        "- hosts: cp1\n  gather_facts: false\n  roles: [cluster]\n  tasks:\n    \
+         - ansible.builtin.copy: {{dest: {}/out, content: '{{{{ host_resolv_conf }}}}'}}\n",
+        folder.path().display()
+    );
+    for (system, servers, file) in [
+        ("Debian", "127.0.0.53", "/run/systemd/resolve/resolv.conf"),
+        ("Debian", "192.0.2.53", "/etc/resolv.conf"),
+        ("Rocky", "127.0.0.53, 192.0.2.53", "/etc/resolv.conf"),
+        ("Ubuntu", "192.0.2.53", "/run/systemd/resolve/resolv.conf"),
+    ] {
+        let facts = format!("{{ansible_distribution: {system}, ansible_dns: {{nameservers: [{servers}]}}}}");
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &["-e", &facts]);
+        assert_eq!(code, Some(0), "{text}");
+        assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), file, "{system} {servers}");
+    }
+}

@@ -1113,7 +1113,14 @@ fn unsuitable_host_refused() {
     let (code, text) = checked(&["-e", "kube_cgroup_v1_allowed=true", "-e", "dns_mode=none"]);
     assert_eq!(code, Some(0), "{text}");
 
-    fs::write(&servers, "nameserver 192.0.2.53\n").unwrap();
+    fs::write(&servers, "nameserver 127.0.0.1\nnameserver ::1\n").unwrap();
+    let (code, text) = checked(&allowed);
+    let sentence = "resolv.conf of cp1 has only 127.0.0.1 and ::1 as name servers, where CoreDNS would query itself";
+    assert!(code == Some(2) && text.contains(sentence) && text.contains("set upstream_dns_servers"), "{text}");
+    let servers_set = "{kube_cgroup_v1_allowed: true, upstream_dns_servers: [192.0.2.53]}";
+    assert_eq!(checked(&["-e", servers_set]).0, Some(0));
+
+    fs::write(&servers, "nameserver 127.0.0.1\nnameserver 192.0.2.53\n").unwrap();
     let (code, text) = checked(&allowed);
     assert_eq!(code, Some(0), "{text}");
     assert!(!text.contains("is not a directory"), "a new host has no records, without a warning: {text}");
