@@ -199,3 +199,44 @@ fn servers_behind_the_stub_of_systemd_resolved_are_used_on_every_system() {
         assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), file, "{system} {servers}");
     }
 }
+
+/// Swap of zram-generator, of GPT partitions and of units is not in /etc/fstab.
+#[test]
+fn swap_stays_off_until_a_reset_and_a_mask_of_others_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let systemctl = format!(
+        "case \"$*\" in
+'is-enabled swap.target') cat {at}/state ;;
+'mask swap.target') [ -e {at}/swap.masked ] && echo masked > {at}/state ;;
+'unmask swap.target') echo static > {at}/state ;;
+*) exit 1 ;; esac"
+    );
+    program(folder.path(), "systemctl", &systemctl);
+    let fstab = format!("host_fstab={at}/fstab");
+    fs::write(folder.path().join("fstab"), "# none\n").unwrap();
+    let played = |tasks: &str, more: &[&str]| {
+        let playbook = format!(
+            "- hosts: cp1\n  gather_facts: false\n  environment: {{PATH: '{at}:/usr/bin:/bin'}}\n  tasks:\n    \
+             - ansible.builtin.import_role: {{name: host, tasks_from: {tasks}}}\n"
+        );
+        let more = [&["-e", &fstab], more].concat();
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &more);
+        assert_eq!(code, Some(0), "{text}");
+        let state = fs::read_to_string(folder.path().join("state")).unwrap().trim().to_owned();
+        (state, text.contains("changed=1"))
+    };
+    let is = |state: &str, changed: bool| (state.to_owned(), changed);
+    fs::write(folder.path().join("state"), "static\n").unwrap();
+    assert_eq!(played("swap", &["--check"]), is("static", true));
+    assert_eq!(played("swap", &[]), is("masked", true));
+    assert_eq!(played("swap", &[]), is("masked", false));
+    assert_eq!(played("remove", &["--check"]), is("masked", true));
+    assert_eq!(played("remove", &[]), is("static", true));
+    assert_eq!(played("remove", &[]), is("static", false));
+    fs::write(folder.path().join("state"), "masked\n").unwrap();
+    assert_eq!(played("swap", &[]), is("masked", false));
+    assert_eq!(played("remove", &[]), is("masked", false));
+    let reset = fs::read_to_string(Path::new(ROOT).join("roles/reset/tasks/main.yml")).unwrap();
+    assert!(reset.contains("    name: host\n    tasks_from: remove\n"), "{reset}");
+}
