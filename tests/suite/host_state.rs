@@ -240,3 +240,53 @@ fn swap_stays_off_until_a_reset_and_a_mask_of_others_stays() {
     let reset = fs::read_to_string(Path::new(ROOT).join("roles/reset/tasks/main.yml")).unwrap();
     assert!(reset.contains("    name: host\n    tasks_from: remove\n"), "{reset}");
 }
+
+/// Exit code and output of the role host on `cp1`, with what other services of the system do.
+fn prepared(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let at = folder.display();
+    let playbook = format!(
+        "- hosts: cp1\n  gather_facts: false\n  environment: {{PATH: '{at}:/usr/bin:/bin'}}\n  tasks:\n    \
+         - ansible.builtin.import_role: {{name: host, tasks_from: validate}}\n    \
+         - ansible.builtin.import_role: {{name: host, tasks_from: system}}\n    \
+         - ansible.builtin.meta: flush_handlers\n    \
+         - ansible.builtin.include_role: {{name: host, tasks_from: remove}}\n      when: removed | default(false) | bool\n"
+    );
+    let places = format!(
+        "{{host_selinux_file: {at}/selinux, host_manager_file: {at}/conf.d/kubernetes.conf, kubelet_fail_swap_on: false, \
+         host_inotify_instances: 1, ansible_os_family: RedHat, sysctl_file_path: {at}/sysctl}}"
+    );
+    let more = [&["-e", &places], more].concat();
+    play(folder, "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &more)
+}
+
+/// Both have an effect in Kubespray.
+#[test]
+fn mode_of_selinux_and_fapolicyd_follow_their_variables() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let systemctl = format!(
+        "case \"$*\" in
+'is-enabled fapolicyd.service') [ -e {at}/disabled ] || echo enabled ;;
+'disable --now fapolicyd.service') touch {at}/disabled ;;
+*) exit 3 ;; esac"
+    );
+    program(folder.path(), "systemctl", &systemctl);
+    program(folder.path(), "getenforce", "echo Permissive");
+    let selinux = folder.path().join("selinux");
+    fs::write(&selinux, "# mine\nSELINUX=enforcing\nSELINUXTYPE=targeted\n").unwrap();
+    let (code, text) = prepared(folder.path(), &["-e", "disable_fapolicyd=false"]);
+    assert!(code == Some(0) && text.contains("changed=0"), "{text}");
+    assert!(!folder.path().join("disabled").exists());
+    let permissive = ["-e", "preinstall_selinux_state=permissive"];
+    let (code, text) = prepared(folder.path(), &permissive);
+    assert!(code == Some(0) && text.contains("changed=2"), "{text}");
+    assert_eq!(fs::read_to_string(&selinux).unwrap(), "# mine\nSELINUX=permissive\nSELINUXTYPE=targeted\n");
+    assert!(folder.path().join("disabled").exists());
+    let (code, text) = prepared(folder.path(), &permissive);
+    assert!(code == Some(0) && text.contains("changed=0"), "{text}");
+    let (code, text) = prepared(folder.path(), &["-e", "preinstall_selinux_state=off"]);
+    assert!(code == Some(2) && text.contains("preinstall_selinux_state"), "{text}");
+    fs::remove_file(selinux).unwrap();
+    let (code, text) = prepared(folder.path(), &permissive);
+    assert!(code == Some(0) && text.contains("changed=0"), "a host without SELinux stays as it is: {text}");
+}
