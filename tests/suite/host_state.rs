@@ -290,3 +290,45 @@ fn mode_of_selinux_and_fapolicyd_follow_their_variables() {
     let (code, text) = prepared(folder.path(), &permissive);
     assert!(code == Some(0) && text.contains("changed=0"), "a host without SELinux stays as it is: {text}");
 }
+
+#[test]
+fn network_manager_leaves_the_interfaces_of_kubernetes_alone_until_a_reset() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    program(
+        folder.path(),
+        "systemctl",
+        &format!("case \"$*\" in *NetworkManager*) echo >> {at}/reloads ;; *) exit 3 ;; esac"),
+    );
+    let file = folder.path().join("conf.d/kubernetes.conf");
+    let (code, text) = prepared(folder.path(), &[]);
+    assert!(code == Some(0) && text.contains("changed=0"), "{text}");
+    fs::create_dir(folder.path().join("conf.d")).unwrap();
+    let (code, text) = prepared(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let written = fs::read_to_string(&file).unwrap();
+    let wanted = "unmanaged-devices+=interface-name:kube-ipvs0;interface-name:nodelocaldns;interface-name:cni0";
+    assert!(written.contains(wanted), "{written}");
+    let (code, text) = prepared(folder.path(), &[]);
+    assert!(code == Some(0) && text.contains("changed=0"), "{text}");
+    let (code, text) = prepared(folder.path(), &["-e", "removed=true"]);
+    assert!(code == Some(0) && !file.exists(), "{text}");
+    assert_eq!(fs::read_to_string(folder.path().join("reloads")).unwrap(), "\n\n");
+}
+
+/// In check mode, so that the limit of this machine stays.
+#[test]
+fn limit_of_inotify_is_raised_and_never_lowered() {
+    let folder = tempfile::tempdir().unwrap();
+    program(folder.path(), "systemctl", "exit 3");
+    let changed = |settings: &str| {
+        let (code, text) = prepared(folder.path(), &["--check", "-e", settings]);
+        assert_eq!(code, Some(0), "{text}");
+        text.contains("changed=1")
+    };
+    assert!(changed("host_inotify_instances=2147483647"));
+    assert!(!changed("host_inotify_instances=1") && !changed("host_inotify_instances=0"));
+    let own =
+        "{host_inotify_instances: 2147483647, additional_sysctl: [{name: fs.inotify.max_user_instances, value: 9}]}";
+    assert!(!changed(own));
+}
