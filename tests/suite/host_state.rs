@@ -332,3 +332,31 @@ fn limit_of_inotify_is_raised_and_never_lowered() {
         "{host_inotify_instances: 2147483647, additional_sysctl: [{name: fs.inotify.max_user_instances, value: 9}]}";
     assert!(!changed(own));
 }
+
+/// A range of that user with other ids is somebody else's.
+#[test]
+fn ids_for_user_namespaces_released_when_they_are_switched_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let playbook = "- hosts: cp1\n  gather_facts: false\n  roles: [{role: runtime/crio, when: false}]\n  tasks:\n    \
+                    - ansible.builtin.import_role: {name: runtime/crio, tasks_from: ids}\n";
+    let file = folder.path().join("subuid");
+    let played = |reserved: bool| {
+        let files = format!("crio_id_files: [{{path: {at}/subuid, start: 2130706432, length: 16777216}}]");
+        let settings = format!("{{crio_ids_reserved: {reserved}, {files}}}");
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &["-e", &settings]);
+        assert_eq!(code, Some(0), "{text}");
+        fs::read_to_string(&file).unwrap_or_default()
+    };
+    assert_eq!(played(false), "");
+    assert_eq!(played(true), "containers:2130706432:16777216\n");
+    fs::write(&file, "user:100000:65536\ncontainers:2130706432:16777216\n").unwrap();
+    assert_eq!(played(false), "user:100000:65536\n");
+    fs::write(&file, "containers:100000:65536\n").unwrap();
+    assert_eq!(played(false), "containers:100000:65536\n");
+    let tasks = Path::new(ROOT).join("roles/runtime/crio/tasks");
+    for name in ["install.yml", "remove.yml"] {
+        let text = fs::read_to_string(tasks.join(name)).unwrap();
+        assert!(text.contains("import_tasks: ids.yml"), "{name}");
+    }
+}
