@@ -119,7 +119,7 @@ fn every_description_is_known_and_complete() {
         }
         known.extend(own);
         if name.starts_with("network/") {
-            known.extend(["nodes_ready", "policies", "every_node", "replaces_kube_proxy"]);
+            known.extend(["nodes_ready", "policies", "every_node", "own_addresses", "replaces_kube_proxy"]);
         }
         if name.starts_with("runtime/") {
             known.push("dockershim_socket");

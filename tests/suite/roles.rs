@@ -1136,6 +1136,23 @@ fn unsuitable_host_refused() {
         code == Some(2) && text.contains("No interface of cp2 has 127.0.0.2, the address of the inventory"),
         "{text}"
     );
+    // kubeadm would refuse them half-way.
+    let one = "cp1 has one processor, but kubeadm makes no control plane with fewer than two";
+    let small = "cp1 has 1600 MiB of memory, but needs 1700";
+    let old = "kube_proxy_mode is nftables, with which kube-proxy needs Linux 5.13 or later, but cp1 runs 5.10.0-8";
+    for (facts, sentence) in [
+        ("{ansible_processor_nproc: 1}", one),
+        ("{ansible_memtotal_mb: 1600}", small),
+        ("{kube_proxy_mode: nftables, ansible_kernel: 5.10.0-8-amd64}", old),
+        ("{ansible_processor_nproc: 1, kubeadm_ignore_preflight_errors: [NumCPU]}", ""),
+        ("{ansible_memtotal_mb: 1600, kubeadm_ignore_preflight_errors: [all]}", ""),
+        ("{kube_proxy_mode: nftables, ansible_kernel: 5.13.0-1.el9}", ""),
+    ] {
+        let (code, text) = checked(&[&allowed[..], &["-e", facts]].concat());
+        let expected = if sentence.is_empty() { Some(0) } else { Some(2) };
+        assert!(code == expected && text.contains(sentence), "{facts}: {text}");
+    }
+
     let swap = [&allowed[..], &["-e", "kubelet_fail_swap_on=false"]].concat();
     let (code, text) = checked(&swap);
     match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
