@@ -130,6 +130,22 @@ fn ranges_that_kubernetes_does_not_take_refused() {
     }
 }
 
+/// Kubespray makes a ProxyCommand of it, so its hosts could not be reached here, without a word.
+#[test]
+fn bastion_that_nothing_leads_through_refused() {
+    let inventory = GROUPS.replacen("cp1\n", "cp1\n[bastion]\njump ansible_host=192.0.2.1\n", 1);
+    let sentence = "(jump), but nothing leads cp1, worker1 through it";
+    refused(&inventory, "", sentence);
+    refused(&GROUPS.replacen('\n', "\nbastion\n", 1), "", "(bastion), but nothing leads cp1, worker1 through it");
+    let one =
+        inventory.replace("[kube_node]\nworker1", "[kube_node]\nworker1 ansible_ssh_common_args='-J me@192.0.2.1'");
+    refused(&one, "", "(jump), but nothing leads cp1 through it");
+    for arguments in ["-J me@192.0.2.1", "-o ProxyCommand='ssh -W %h:%p jump'"] {
+        let variables = format!("ansible_ssh_common_args={arguments:?}\nkube_version=v1.30");
+        refused(&inventory, &variables, "kube_version is `v1.30`, but must be a release");
+    }
+}
+
 #[test]
 fn invalid_network_refused() {
     refused(GROUPS, "kube_pods_subnet=10.233.64.0", "kube_pods_subnet is `10.233.64.0`, which is not a network");
