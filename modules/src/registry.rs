@@ -119,6 +119,7 @@ pub const OTHERS: &[&dyn Module] = &[
     &crate::kubernetes::image::Image,
     &crate::kubernetes::kube::Kube,
     &crate::kubernetes::kubeadm::Kubeadm,
+    &crate::kubernetes::kubelet_certificates::KubeletCertificates,
     // Languages and version control that few hosts have.
     &crate::languages::gem::Gem,
     &crate::languages::npm::Npm,

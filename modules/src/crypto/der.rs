@@ -4,17 +4,17 @@ use serde_json::Value;
 
 /// An element of a DER encoding.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Element<'a> {
-    pub(super) tag: u8,
+pub(crate) struct Element<'a> {
+    pub(crate) tag: u8,
     /// Content without tag and length.
-    pub(super) body: &'a [u8],
+    pub(crate) body: &'a [u8],
     /// Bytes with tag and length.
-    pub(super) whole: &'a [u8],
+    pub(crate) whole: &'a [u8],
 }
 
 impl<'a> Element<'a> {
     /// Splits off the first element and the remaining bytes.
-    pub(super) fn first(bytes: &'a [u8]) -> Option<(Element<'a>, &'a [u8])> {
+    pub(crate) fn first(bytes: &'a [u8]) -> Option<(Element<'a>, &'a [u8])> {
         let start = usize::from(*bytes.get(1)?);
         let (header, length) = if start < 0x80 {
             (2, start)

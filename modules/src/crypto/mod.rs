@@ -1,7 +1,7 @@
 //! Modules for keys and certificates. `openssl` and `ssh-keygen` create and use keys, because they support all key
 //! types and encryptions. This crate itself encodes requests and certificates.
 
-mod der;
+pub(crate) mod der;
 mod encode;
 mod extension;
 mod general_name;

@@ -14,6 +14,7 @@ pub mod etcd;
 pub mod image;
 pub mod kube;
 pub mod kubeadm;
+pub mod kubelet_certificates;
 pub mod variables;
 
 /// In a dry run, predicts a change if the program is missing, because an earlier task may be about to install it.

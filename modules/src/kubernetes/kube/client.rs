@@ -13,14 +13,14 @@ const ADMIN: &str = "/etc/kubernetes/admin.conf";
 
 /// Settings of kubectl calls.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(in crate::kubernetes) struct Client {
     program: String,
     options: Vec<String>,
     request_timeout: i64,
 }
 
 impl Client {
-    pub(super) fn of(args: &Args) -> Client {
+    pub(in crate::kubernetes) fn of(args: &Args) -> Client {
         let mut options = Vec::new();
         let mut add = |option: &str, value: Option<String>| {
             if let Some(value) = value {
@@ -41,7 +41,7 @@ impl Client {
 
     /// In a dry run, predicts a change if the cluster does not exist yet, because an earlier task may be about to
     /// create it.
-    pub(super) fn guess(&self, host: &Host) -> Option<Plan> {
+    pub(in crate::kubernetes) fn guess(&self, host: &Host) -> Option<Plan> {
         if let Some(guess) = super::super::guess_without(&self.program, host) {
             return Some(guess);
         }
@@ -64,8 +64,13 @@ impl Client {
     }
 
     /// Runs a short query or change with a deadline for the answer.
-    pub(super) fn ask(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
+    pub(in crate::kubernetes) fn ask(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         self.command(words, host).arg(format!("--request-timeout={}s", self.request_timeout)).run(host)
+    }
+
+    /// Like `ask`, with standard input.
+    pub(in crate::kubernetes) fn send(&self, words: &[&str], input: String, host: &Host) -> Result<Output, Failure> {
+        self.command(words, host).arg(format!("--request-timeout={}s", self.request_timeout)).input(input).run(host)
     }
 
     /// Like `ask`, and fails if the command fails.

@@ -3,7 +3,7 @@
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 
 mod apply;
-mod client;
+pub(super) mod client;
 mod marks;
 mod nodes;
 mod objects;
