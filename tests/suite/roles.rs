@@ -1012,8 +1012,7 @@ fn serving_certificate_of_a_node_that_moves_removed_only_while_kubelet_has_the_o
     }
 }
 
-/// A request that was granted for the address before does not end the wait for the one with the new address. openssl
-/// prints addresses of IPv6 in another form than the inventory has them.
+/// A request that was approved for the address before does not end the wait for the one with the new address.
 #[test]
 fn serving_certificate_of_a_node_that_moved_is_approved_again() {
     for (old, new, variables) in [
@@ -1021,31 +1020,172 @@ fn serving_certificate_of_a_node_that_moved_is_approved_again() {
         ("IP:10.0.0.1,IP:fd97::9", "IP:10.0.0.1,IP:fd97::1", "{ipv6_stack: true}"),
         ("IP:fd97::9", "IP:fd97::1", "{ipv4_stack: false, ipv6_stack: true}"),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path().display();
-        // The request with the new address appears at the second query.
-        let script = format!(
-            "cd {at}; echo \"$@\" >> calls
-request() {{ openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key -subj /O=system:nodes/CN=system:node:cp1 -addext subjectAltName=DNS:cp1,$1 2>/dev/null | base64 -w 0; }}
-case \"$*\" in
-*'get certificatesigningrequests'*)
-    echo \"csr-old system:node:cp1 $(request {old}) Approved\"
-    if [ -e asked ]; then echo \"csr-new system:node:cp1 $(request {new}) \"; fi; touch asked ;;
-esac"
-        );
-        program(folder.path(), "kubectl", &script);
-        let playbook = "- hosts: cp1
+        let (code, text, calls) = approvals(&[("csr-old", old, "Approved")], &[("csr-new", new, "")], variables);
+        assert!(code == Some(0) && text.contains("changed=1 "), "{text}");
+        assert!(calls.contains("csr-new/approval") && !calls.contains("csr-old/approval"), "{calls}");
+    }
+}
+
+/// The addresses are facts of the host, and the request has headers that openssl obeys and Go ignores.
+#[test]
+fn serving_certificate_of_a_host_that_reports_other_addresses_is_not_approved() {
+    let facts = "{ansible_default_ipv4: {address: 10.233.0.1}, ansible_default_ipv6: {address: 'fd97::5'}, \
+                 ansible_all_ipv4_addresses: [10.233.0.1], ipv6_stack: true}";
+    let attacks = [
+        ("csr-service", "IP:10.233.0.1", ""),
+        ("csr-api", "DNS:kubernetes.default.svc", ""),
+        ("csr-plane", "IP:10.0.0.2", ""),
+        ("csr-ipv6", "IP:fd97::5", ""),
+        ("csr-headers", "DNS:kubernetes", "headers"),
+    ];
+    let (code, text, calls) = approvals(&attacks, &[("csr-own", "IP:10.0.0.1", "")], facts);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(calls.contains("csr-own/approval"), "{calls}");
+    for (name, ..) in attacks {
+        assert!(!calls.contains(&format!("{name}/approval")) && text.contains(name), "{calls}{text}");
+    }
+}
+
+/// Code and output of the role's approval, and the calls of kubectl. Requests of cp1 have a name, an alternative name
+/// and a condition; the later ones appear at the second query.
+fn approvals(
+    first: &[(&str, &str, &str)],
+    later: &[(&str, &str, &str)],
+    variables: &str,
+) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let lines = |requests: &[(&str, &str, &str)]| -> String {
+        requests.iter().map(|(name, names, condition)| format!("request {name} {names} {condition}\n")).collect()
+    };
+    let script = format!(
+        r#"cd {at}; echo "$@" >> calls
+comma=
+request() {{
+    content=$(openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key \
+        -subj /O=system:nodes/CN=system:node:cp1 -addext "subjectAltName=DNS:cp1,$2" 2>/dev/null)
+    conditions=
+    case "$3" in
+    headers) content=$(printf '%s\n' "$content" | sed '1a Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n') ;;
+    ?*) conditions="{{\"type\": \"$3\"}}" ;;
+    esac
+    cat <<END
+$comma{{"metadata": {{"name": "$1", "uid": "u", "resourceVersion": "1"}},
+ "spec": {{"signerName": "kubernetes.io/kubelet-serving", "username": "system:node:cp1", "groups": ["system:nodes"],
+ "usages": ["digital signature", "server auth"], "request": "$(printf '%s\n' "$content" | base64 -w 0)"}},
+ "status": {{"conditions": [$conditions]}}}}
+END
+    comma=,
+}}
+case "$*" in
+*replace*) cat >/dev/null ;;
+*certificatesigningrequests*)
+    echo '{{"items": ['
+    {}
+    if [ -e asked ]; then
+    {}
+    :; fi; touch asked
+    echo ']}}' ;;
+esac"#,
+        lines(first),
+        lines(later)
+    );
+    program(folder.path(), "kubectl", &script);
+    let playbook = "- hosts: cp1
   gather_facts: false
   tasks:
     - ansible.builtin.import_role: {name: node, tasks_from: certificates}
 ";
-        let programs = format!("bin_dir={at}");
-        let hosts = "cp1 ip=10.0.0.1 ip6=FD97:0::1\ncp2 ip=10.0.0.2 ip6=fd97::2\n";
-        let (code, text) = play(folder.path(), hosts, playbook, &["-e", &programs, "-e", variables]);
-        assert!(code == Some(0) && text.contains("changed=1 "), "{text}");
-        let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
-        assert!(calls.contains("certificate approve csr-new") && !calls.contains("approve csr-old"), "{calls}");
+    let programs = format!("bin_dir={at}");
+    let hosts = "cp1 ip=10.0.0.1 ip6=FD97:0::1\ncp2 ip=10.0.0.2 ip6=fd97::2\n";
+    let hosts =
+        if variables.contains("ansible_default_ipv4") { "cp1 ansible_host=10.0.0.1\ncp2 ip=10.0.0.2\n" } else { hosts };
+    let (code, text) = play(folder.path(), hosts, playbook, &["-e", &programs, "-e", variables]);
+    (code, text, fs::read_to_string(folder.path().join("calls")).unwrap_or_default())
+}
+
+/// Firewalls and routes of the others would trust the address.
+#[test]
+fn address_that_a_host_reports_falsely_ends_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |hosts: &str, facts: &str, more: &str| {
+        let playbook = format!(
+            "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.set_fact: {facts}
+      delegate_to: cp2
+      delegate_facts: true
+    - ansible.builtin.include_role: {{name: cluster, tasks_from: addresses}}
+"
+        );
+        play(folder.path(), hosts, &playbook, &["-e", more])
+    };
+    let own = "cp1 ip=10.0.0.1 access_ip=10.9.9.9\ncp2 ansible_host=192.0.2.2\n";
+    let four = |address: &str| format!("{{ansible_default_ipv4: {{address: '{address}'}}}}");
+    let (code, text) = run(own, &four("192.0.2.2"), "{}");
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = run(own, &four("10.0.0.2"), "{}");
+    assert_eq!(code, Some(0), "{text}");
+    for (address, sentence) in [
+        ("10.0.0.1", "cp2 reports 10.0.0.1, the address of cp1."),
+        ("10.9.9.9", "cp2 reports 10.9.9.9, the address of cp1."),
+        ("10.233.0.1", "cp2 reports 10.233.0.1, which no node can have."),
+        ("10.233.64.7", "cp2 reports 10.233.64.7, which no node can have."),
+        ("127.0.0.1", "cp2 reports 127.0.0.1, which no node can have."),
+        ("169.254.1.1", "cp2 reports 169.254.1.1, which no node can have."),
+        ("0.0.0.0", "cp2 reports 0.0.0.0, which no node can have."),
+        ("any", "cp2 reports something that is no address."),
+        ("10.0.0.0/8", "cp2 reports"),
+    ] {
+        let (code, text) = run(own, &four(address), "{}");
+        assert!(code == Some(2) && text.contains(sentence), "{address}: {text}");
     }
+    let (code, text) = run(own, "{ansible_default_ipv4: {address: [10.0.0.1]}}", "{}");
+    assert!(code == Some(2) && text.contains("cp2 reports something that is no address."), "{text}");
+    let six = "{ansible_default_ipv6: {address: 'FD97:0::1'}, ansible_default_ipv4: {address: 10.0.0.2}}";
+    let both = "cp1 ip=10.0.0.1 ip6=fd97::1\ncp2\n";
+    let (code, text) = run(both, six, "{ipv6_stack: true}");
+    assert!(code == Some(2) && text.contains("cp2 reports fd97::1, the address of cp1."), "{text}");
+    let rotated = "{kubelet_rotate_server_certificates: true}";
+    let (code, text) = run(own, &four("192.0.2.2"), rotated);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = run(own, &four("10.0.0.2"), rotated);
+    assert!(code == Some(2) && text.contains("cp2 reports 10.0.0.2, which the inventory does not have."), "{text}");
+}
+
+/// Whoever takes a worker over would find the token, and register further nodes with it.
+#[test]
+fn worker_keeps_no_token_even_if_it_does_not_join() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let script = format!(
+        "echo \"$*\" >>{at}/calls
+case \"$*\" in
+*'token list'*) echo '{{\"token\": \"aaaaaa.0000000000000000\", \"usages\": [\"authentication\", \"signing\"],
+    \"groups\": [\"system:bootstrappers:kubeadm:default-node-token\"]}}' ;;
+*'token create'*) echo bbbbbb.1111111111111111 ;;
+esac"
+    );
+    program(folder.path(), "kubeadm", &script);
+    program(folder.path(), "kubectl", &script);
+    let playbook = "- hosts: cp2
+  gather_facts: false
+  roles: [worker]
+  post_tasks:
+    - ansible.builtin.debug: {msg: reached}
+";
+    let programs = format!("bin_dir={at}");
+    // The variable ends the run between the configuration and the join.
+    let more =
+        ["-e", &programs, "-e", "{kubeadm_use_file_discovery: false, kubeadm_join_phases_skip: '{{ missing }}'}"];
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &more);
+    assert!(code == Some(2) && text.contains("Join the node"), "{text}");
+    let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
+    assert!(calls.contains("--ttl=1800s") && !calls.contains("token list"), "{calls}");
+    assert!(calls.contains("delete secret --ignore-not-found bootstrap-token-bbbbbb"), "{calls}{text}");
+    assert!(!folder.path().join("kubeadm-join.yaml").exists(), "{text}");
+    assert!(!text.contains("1111111111111111"), "{text}");
 }
 
 /// The record is a ConfigMap. The node is as the inventory has it, so only removals are calls.
