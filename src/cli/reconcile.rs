@@ -16,7 +16,7 @@ use crate::journal::State;
 use crate::output::{Printer, table};
 use crate::planned::Document;
 use crate::reconcile::{
-    Decision, Drift, Finding, Health, Memory, Now, Policy, Repair, Store, decide, machines, metrics,
+    Decision, Drift, Evidence, Finding, Health, Memory, Now, Policy, Repair, Store, decide, machines, metrics,
 };
 use crate::settings::{Color, Config, Settings};
 use crate::signals::until_signal;
@@ -25,6 +25,14 @@ use crate::signals::until_signal;
 const OUTPUT: u64 = 128 << 20;
 /// Seconds that a webhook may be silent.
 const WEBHOOK: u64 = 10;
+/// Exit code of a run with an unreachable host and no failed one.
+const UNREACHABLE: u8 = 4;
+/// Playbook that connects to a host and changes nothing.
+const REACH: &str = "- hosts: '{{ reconcile_node }}'
+  gather_facts: false
+  tags: [always]
+  tasks: [{name: Connect to the host, ansible.builtin.ping: }]
+";
 /// Maximum number of lines printed about one round.
 const SHOWN: usize = 20;
 
@@ -144,12 +152,17 @@ impl Reconciler {
     async fn round(&mut self) -> Result<u8> {
         let (mut health, mut drift) = self.observe().await?;
         let now = Now { seconds: seconds(), is_paused: self.store.paused().is_some() };
-        let decision = decide(&self.policy, &mut self.memory, &health, &drift, now);
+        let mut decision = decide(&self.policy, &mut self.memory, &health, &drift, now);
+        if let Decision::Replace(node, Evidence::Unreached) = &decision
+            && !self.is_unreachable(node).await?
+        {
+            decision = Decision::Report(format!("{node} is reached again"));
+        }
         self.tell(Some((&health, &drift)), &decision)?;
         let repaired = match &decision {
             Decision::Rest | Decision::Report(_) => None,
             Decision::Apply => Some(self.repair("apply".to_owned(), None).await),
-            Decision::Replace(node) => Some(self.repair(format!("replace {node}"), Some(node)).await),
+            Decision::Replace(node, _) => Some(self.repair(format!("replace {node}"), Some(node)).await),
         };
         if let Some(outcome) = repaired {
             match outcome {
@@ -186,6 +199,18 @@ impl Reconciler {
             (_, Err(_)) => Drift::Unknown(format!("`windlass plan` ended with {code} and printed no plan")),
         };
         Ok((health, drift))
+    }
+
+    /// Whether a connection to a host fails. A report is older, and may have other causes.
+    async fn is_unreachable(&self, node: &str) -> Result<bool> {
+        let path = self.store.file("reach.yml");
+        std::fs::write(&path, REACH)
+            .map_err(|error| Error::new(format!("{} cannot be written: {error}", path.display())))?;
+        let mut command = self.own("playbook")?;
+        command.arg(&path).args(&self.arguments.options);
+        command.args(["--no-journal", "-e", &json!({"reconcile_node": node}).to_string()]);
+        let (code, _) = self.captured(command).await?;
+        Ok(code == UNREACHABLE)
     }
 
     /// Makes a repair, which counts before it begins.
@@ -321,7 +346,8 @@ impl Reconciler {
             Decision::Rest => "nothing to do".to_owned(),
             Decision::Report(why) => why.clone(),
             Decision::Apply => "running cluster.yml".to_owned(),
-            Decision::Replace(node) => format!("replacing {node}"),
+            Decision::Replace(node, Evidence::Unreached) => format!("replacing {node}, which does not answer"),
+            Decision::Replace(node, Evidence::NotReady) => format!("replacing {node}, which is not Ready"),
         };
         let findings = found.map(|(health, _)| health.findings()).unwrap_or_default();
         let tasks = match found {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Drift, Health, Memory, Policy};
+use super::{Drift, Evidence, Health, Memory, Policy};
 
 /// The moment of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub enum Decision {
     Report(String),
     /// Run `cluster.yml`.
     Apply,
-    /// Replace this node.
-    Replace(String),
+    /// Replace this node, for this reason.
+    Replace(String, Evidence),
 }
 
 /// Decides what a round does. Remembers since when nodes are unhealthy.
@@ -54,13 +54,7 @@ pub fn decide(policy: &Policy, memory: &mut Memory, health: &Health, drift: &Dri
                 count(unhealthy.len(), "node")
             ));
         }
-        return match health.against_removal(node) {
-            Some(found) => {
-                let place = if found.host.is_empty() { "the cluster" } else { &found.host };
-                Decision::Report(format!("{node} must not leave while {} fails on {place}", found.check))
-            }
-            None => Decision::Replace(node.to_owned()),
-        };
+        return replacement(health, node);
     }
     if !policy.repairs_drift {
         return report("the policy does not repair this, or not yet");
@@ -75,6 +69,18 @@ pub fn decide(policy: &Policy, memory: &mut Memory, health: &Health, drift: &Dri
     }
 }
 
+/// Replaces a node unless the majority may need it, or only the host itself reports that it is unhealthy.
+fn replacement(health: &Health, node: &str) -> Decision {
+    if let Some(found) = health.against_removal(node) {
+        let place = if found.host.is_empty() { "the cluster" } else { &found.host };
+        return Decision::Report(format!("{node} must not leave while {} fails on {place}", found.check));
+    }
+    match health.evidence(node) {
+        Some(evidence) => Decision::Replace(node.to_owned(), evidence),
+        None => Decision::Report(format!("{node} calls itself unhealthy, but is reached and Ready in Kubernetes")),
+    }
+}
+
 fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
@@ -86,13 +92,15 @@ mod tests {
     use super::super::Repair;
     use super::*;
 
-    /// Report of three control planes; each finding is a check, a host and a text.
+    /// Report of three control planes; each finding is a check, a host and a text, or a node for `cluster.nodes`.
     fn health(findings: &[(&str, &str, &str)]) -> Health {
+        let result = |id: &str, host: &str, text: &str| match id {
+            "cluster.nodes" => json!({"host": host, "status": "fail", "text": "is not Ready", "node": text}),
+            _ => json!({"host": host, "status": "fail", "text": text}),
+        };
         let checks: Vec<_> = findings
             .iter()
-            .map(|(id, host, text)| {
-                json!({"id": id, "status": "fail", "results": [{"host": host, "status": "fail", "text": text}]})
-            })
+            .map(|(id, host, text)| json!({"id": id, "status": "fail", "results": [result(id, host, text)]}))
             .collect();
         let not_reached: Vec<_> =
             findings.iter().filter(|(id, ..)| *id == "host.reach").map(|(_, host, _)| host).collect();
@@ -150,16 +158,37 @@ mod tests {
         assert!(matches!(round(DEAD, 800), Decision::Report(_)));
         assert_eq!(round(&[], 850), Decision::Rest);
         assert!(matches!(round(DEAD, 900), Decision::Report(_)));
-        assert_eq!(round(DEAD, 1800), Decision::Replace("node2".to_owned()));
+        assert_eq!(round(DEAD, 1800), Decision::Replace("node2".to_owned(), Evidence::Unreached));
     }
 
     #[test]
     fn node_that_is_not_ready_is_known_by_its_name_in_kubernetes() {
         let mut memory = Memory::default();
-        let findings = &[("cluster.nodes", "node1", "node3.example.com is not Ready")];
+        let findings = &[("cluster.nodes", "node1", "node3.example.com")];
         decide(&all(), &mut memory, &health(findings), &drift(&[]), at(0));
         let decision = decide(&all(), &mut memory, &health(findings), &drift(&[]), at(900));
-        assert_eq!(decision, Decision::Replace("node3".to_owned()));
+        assert_eq!(decision, Decision::Replace("node3".to_owned(), Evidence::NotReady));
+    }
+
+    /// A sentence of a host names another node, and a host only says about itself that it is unhealthy.
+    #[test]
+    fn node_is_not_replaced_by_what_hosts_say() {
+        let mut memory = Memory::default();
+        let forged: Health = serde_json::from_value(json!({
+            "healthy": false, "hosts": ["node1", "node2"], "not_reached": [],
+            "nodes": {"node1": "node1", "node2": "node2"},
+            "checks": [{"id": "cluster.nodes", "status": "fail", "results": [
+                {"host": "node2", "status": "fail", "text": "node1 is not Ready", "node": ""},
+                {"host": "node2", "status": "fail", "text": "node1 is not Ready"}]}],
+        }))
+        .unwrap();
+        decide(&all(), &mut memory, &forged, &drift(&[]), at(0));
+        assert!(matches!(decide(&all(), &mut memory, &forged, &drift(&[]), at(900)), Decision::Report(_)));
+        let alone = &[("node.kubelet", "node2", "no answer")];
+        decide(&all(), &mut memory, &health(alone), &drift(&[]), at(1000));
+        let decision = decide(&all(), &mut memory, &health(alone), &drift(&[]), at(2000));
+        let why = "node2 calls itself unhealthy, but is reached and Ready in Kubernetes";
+        assert_eq!(decision, Decision::Report(why.to_owned()));
     }
 
     #[test]
@@ -191,7 +220,7 @@ mod tests {
     #[test]
     fn host_that_the_report_invents_is_no_node() {
         let mut memory = Memory::default();
-        let findings = &[("node.kubelet", "all", ""), ("cluster.nodes", "node1", "other is not Ready")];
+        let findings = &[("node.kubelet", "all", ""), ("cluster.nodes", "node1", "other")];
         decide(&all(), &mut memory, &health(findings), &drift(&[]), at(0));
         let decision = decide(&all(), &mut memory, &health(findings), &drift(&[]), at(900));
         assert!(matches!(decision, Decision::Report(_)), "{decision:?}");

@@ -13,6 +13,8 @@ use crate::planned::{Document, Status};
 const SIZE: u64 = 64 << 20;
 /// Checks that find a node itself broken, rather than something on it.
 const OF_NODES: &[&str] = &["host.reach", "node.kubelet"];
+/// The check that finds a node not Ready, about a node of the result's `node`.
+const NOT_READY: &str = "cluster.nodes";
 /// Checks of the members that keep the majority.
 const OF_MAJORITY: &[&str] = &["api.ready", "etcd.health"];
 
@@ -41,6 +43,18 @@ struct Observed {
     host: String,
     status: String,
     text: String,
+    /// Name of a node in Kubernetes that a control plane reported the result about; otherwise empty.
+    #[serde(default)]
+    node: String,
+}
+
+/// Proof that a node is lost, which the node itself cannot give about another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// The control machine did not reach the host.
+    Unreached,
+    /// A control plane has the node as not Ready.
+    NotReady,
 }
 
 /// A problem of the cluster or of one host.
@@ -87,19 +101,24 @@ impl Health {
 
     /// Hosts that are not reached, whose kubelet does not answer, or whose node is not Ready.
     pub fn unhealthy_nodes(&self) -> BTreeSet<&str> {
+        let reported = self.bad().filter(|(check, _)| OF_NODES.contains(&check.id.as_str()));
         let hosts: BTreeSet<&str> = self.hosts.iter().map(String::as_str).collect();
-        let by_node = |text: &str| {
-            let node = text.strip_suffix(" is not Ready")?;
-            self.nodes.iter().find(|(_, name)| *name == node).map(|(host, _)| host.as_str())
-        };
-        self.bad()
-            .filter_map(|(check, one)| match check.id.as_str() {
-                "cluster.nodes" => by_node(&one.text),
-                id if OF_NODES.contains(&id) => Some(one.host.as_str()),
-                _ => None,
-            })
-            .filter(|host| hosts.contains(host))
-            .collect()
+        reported.map(|(_, one)| one.host.as_str()).chain(self.not_ready()).filter(|host| hosts.contains(host)).collect()
+    }
+
+    /// Proof that a host is lost.
+    pub fn evidence(&self, host: &str) -> Option<Evidence> {
+        if self.not_ready().any(|found| found == host) {
+            return Some(Evidence::NotReady);
+        }
+        self.not_reached.iter().any(|found| found == host).then_some(Evidence::Unreached)
+    }
+
+    /// Hosts whose nodes are not Ready. Texts are free, so only the typed name counts.
+    fn not_ready(&self) -> impl Iterator<Item = &str> {
+        self.bad().filter(|(check, one)| check.id == NOT_READY && !one.node.is_empty()).filter_map(|(_, one)| {
+            self.nodes.iter().find(|(_, name)| **name == one.node).map(|(host, _)| host.as_str())
+        })
     }
 
     /// A finding on another host that forbids removing `host`, because the majority may depend on it.

@@ -17,7 +17,7 @@ mod metrics;
 mod policy;
 
 pub use decide::{Decision, Now, decide};
-pub use health::{Drift, Finding, Health};
+pub use health::{Drift, Evidence, Finding, Health};
 pub(crate) use memory::replace;
 pub use memory::{Memory, Repair, Store};
 pub use metrics::text as metrics;

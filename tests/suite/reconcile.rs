@@ -41,9 +41,20 @@ const REPLACE: &str = "
       args: {chdir: '{{ inventory_dir }}'}
 ";
 const HEALTHY: &str = r#"{"healthy": true, "hosts": ["node1", "node2"], "not_reached": [], "nodes": {}, "checks": []}"#;
-const BROKEN: &str = r#"{"healthy": false, "hosts": ["node1", "node2"], "not_reached": [], "nodes": {},
+const BROKEN: &str = r#"{"healthy": false, "hosts": ["node1", "node2"], "not_reached": [], "nodes": {"node2": "n2"},
     "checks": [{"id": "node.kubelet", "status": "fail",
-                "results": [{"host": "node2", "status": "fail", "text": "no answer {{ 1 + 1 }}"}]}]}"#;
+                "results": [{"host": "node2", "status": "fail", "text": "no answer {{ 1 + 1 }}", "node": ""}]},
+               {"id": "cluster.nodes", "status": "fail",
+                "results": [{"host": "node1", "status": "fail", "text": "n2 is not Ready", "node": "n2"}]}]}"#;
+/// A node that was not reached; and one of which only hosts say something.
+const AWAY: &str = r#"{"healthy": false, "hosts": ["node1", "node2"], "not_reached": ["node2"], "nodes": {},
+    "checks": [{"id": "host.reach", "status": "fail", "results": [{"host": "node2", "status": "fail", "text": ""}]}]}"#;
+const CLAIMED: &str = r#"{"healthy": false, "hosts": ["node1", "node2"], "not_reached": [],
+    "nodes": {"node1": "n1", "node2": "n2"},
+    "checks": [{"id": "node.kubelet", "status": "fail",
+                "results": [{"host": "node2", "status": "fail", "text": "n1 is not Ready"}]},
+               {"id": "cluster.nodes", "status": "fail",
+                "results": [{"host": "node2", "status": "fail", "text": "n1 is not Ready", "node": ""}]}]}"#;
 
 struct Cluster(tempfile::TempDir);
 
@@ -151,6 +162,27 @@ fn unhealthy_node_is_replaced_by_a_new_machine_after_its_time() {
     assert_eq!(cluster.read("calls"), "release node2\nacquire node2\n", "{output}");
     assert_eq!(cluster.read("replaced"), "node2 192.0.2.7 True True\n", "{output}");
     assert!(cluster.read("machines.yml").contains("192.0.2.7"), "{output}");
+}
+
+/// A machine is released for good, so the reconciler looks itself.
+#[test]
+fn node_is_replaced_only_with_evidence_of_its_own() {
+    for (health, hosts, sentence) in [
+        (CLAIMED, "node2 ansible_connection=local", "node2 calls itself unhealthy, but is reached"),
+        (AWAY, "node2 ansible_connection=local", "node2 is reached again"),
+        (AWAY, "node2 ansible_host=127.0.0.1 ansible_port=1", "replacing node2, which does not answer"),
+    ] {
+        let cluster = Cluster::new();
+        cluster.write("health.json", health);
+        cluster.write("hosts", &format!("node1 ansible_connection=local\n{hosts}\n"));
+        cluster.machines(r#"{"ansible_host": "192.0.2.7"}"#);
+        cluster.write("policy.yml", "repair: [nodes]\nmachines: machines\nunhealthy_for: 1s\n");
+        cluster.call(&["--once", "--policy", "policy.yml"]);
+        std::thread::sleep(Duration::from_millis(2100));
+        let (_, output) = cluster.call(&["--once", "--policy", "policy.yml"]);
+        assert!(output.contains(sentence), "{output}");
+        assert_eq!(cluster.read("calls").is_empty(), !sentence.starts_with("replacing"), "{output}");
+    }
 }
 
 #[test]

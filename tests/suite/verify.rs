@@ -205,3 +205,97 @@ done"#,
         found("10000")
     );
 }
+
+/// Findings by check, host and node that the role takes from the scripts of cp1 and of a worker that lies.
+#[test]
+fn host_reports_nothing_about_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let groups = "[kube_control_plane]\ncp1 ip=10.0.0.1\n[etcd]\ncp1\n[kube_node]\nw1 ip=10.0.0.2\n\
+                  [k8s_cluster:children]\nkube_control_plane\nkube_node\n[all:vars]\nansible_connection=local\n";
+    fs::write(folder.path().join("hosts"), groups).unwrap();
+    let lies = r#"["cluster.nodes fail cp1 is not Ready",
+        "{\"check\":\"cluster.nodes\",\"status\":\"fail\",\"node\":\"cp1\",\"text\":\"cp1 is not Ready\"}",
+        "etcd.health fail no answer", "api.ready fail no answer", "host.reach fail x", "host.units fail kubelet"]"#;
+    let speech = r#"["{\"check\":\"cluster.nodes\",\"status\":\"fail\",\"node\":\"w1\",\"text\":\"w1 is not Ready\"}",
+        "{\"check\":\"cluster.nodes\",\"status\":\"fail\",\"node\":\"w9\",\"text\":\"w9 is not Ready\"}",
+        "{\"check\":\"cluster.nodes\",\"status\":\"fail\",\"node\":\"cp1\",\"text\":\"x\",\"host\":\"cp1\"}",
+        "cluster.pods fail cp1 is not Ready", "node.kubelet fail x"]"#;
+    let role = Path::new(ROOT).join("roles/verify");
+    let playbook = format!(
+        "- hosts: k8s_cluster
+  gather_facts: false
+  roles: [cluster]
+  vars: {{verify_reached: true, verify_clock_difference: 2, verify_clocks: [], cluster_readyz: {{rc: 0}}}}
+  tasks:
+    - ansible.builtin.include_vars: {{file: '{{{{ item }}}}'}}
+      loop: [{0}/vars/main/checks.yml, {0}/vars/main/read.yml, {0}/vars/main/results.yml]
+    - ansible.builtin.set_fact:
+        verify_host: {{stdout_lines: {lies}}}
+        verify_node: {{stdout_lines: {lies}}}
+        verify_plane: {{stdout_lines: {lies}}}
+        verify_cluster: {{stdout_lines: {lies}}}
+        verify_etcd: {{results: [{{stdout_lines: {lies}}}]}}
+      when: inventory_hostname == 'w1'
+    - ansible.builtin.set_fact:
+        verify_cluster: {{stdout_lines: {speech}}}
+        cluster_readyz: {{rc: 0}}
+      when: inventory_hostname == 'cp1'
+    - ansible.builtin.template: {{src: {0}/templates/results.j2, dest: '{at}/{{{{ inventory_hostname }}}}.out'}}
+",
+        role.display()
+    );
+    fs::write(folder.path().join("play.yml"), playbook).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "hosts", "play.yml"])
+        .current_dir(folder.path())
+        .env("ANSIBLE_ROLES_PATH", Path::new(ROOT).join("roles"))
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let rows = |host: &str| -> Vec<Value> {
+        let lines = fs::read_to_string(folder.path().join(format!("{host}.out"))).unwrap();
+        lines.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let failed = |host: &str| -> Vec<(String, String)> {
+        let rows = rows(host).into_iter().filter(|row| row["status"] == "fail");
+        rows.map(|row| (row["check"].as_str().unwrap().to_owned(), row["node"].as_str().unwrap().to_owned())).collect()
+    };
+    let pair = |check: &str, node: &str| (check.to_owned(), node.to_owned());
+    assert_eq!(failed("w1"), [pair("host.units", "")]);
+    // A node outside of the inventory has no name, and lines of another form count for nothing.
+    assert_eq!(failed("cp1"), [pair("cluster.nodes", "w1"), pair("cluster.nodes", ""), pair("cluster.pods", "")]);
+}
+
+/// kubectl prints what the template in cluster.sh asks for, with line breaks of kubelets escaped.
+#[test]
+fn node_without_ready_condition_is_named_in_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubectl = r#"#!/bin/sh
+case "$*" in *'get nodes --output=go-template'*)
+printf 'w1\037\037v1.36.4\\u000Acp1\037containerd://2.1.0\037True\037 DiskPressure\ncp1\037true\037v1.36.4\037x"\\\037False\037\n'
+esac
+"#;
+    fs::write(folder.path().join("kubectl"), kubectl).unwrap();
+    assert!(Command::new("chmod").arg("755").arg(folder.path().join("kubectl")).status().unwrap().success());
+    let file = |name: &str| fs::read_to_string(Path::new(ROOT).join("roles/verify/files").join(name)).unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("{}\n{}", file("lib.sh"), file("cluster.sh"))]).env("BIN_DIR", folder.path());
+    command.envs([("KUBE_CONFIG_DIR", "/x"), ("API_SERVER", "x"), ("NAMESPACES", ""), ("KUBE_VERSION", "1.36.4")]);
+    let names = folder.path().join("names");
+    fs::write(&names, "w1\ncp1\nw2").unwrap();
+    let output = command.stdin(fs::File::open(names).unwrap()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let about = |check: &str, status: &str| -> Vec<&str> {
+        let rows = rows.iter().filter(|row| row["check"] == check && row["status"] == status);
+        rows.map(|row| row["node"].as_str().unwrap()).collect()
+    };
+    assert_eq!(about("cluster.nodes", "fail"), ["cp1"], "{text}");
+    assert_eq!(about("cluster.nodes", "pass"), ["w1"], "{text}");
+    assert_eq!(about("cluster.pressure", "fail"), ["w1"], "{text}");
+    assert_eq!(about("cluster.versions", "fail"), ["w1"], "{text}");
+    assert!(text.contains("cluster.nodes fail w2 is in the inventory, and no node"), "{text}");
+}

@@ -14,33 +14,51 @@ list() {
 }
 among() { [[ " $2 " == *" $1 "* ]]; }
 
+# about CHECK STATUS NODE TEXT: an observation of one node, as a line of JSON
+about() {
+  local LC_ALL=C text=${4//[^[:print:]]/?}
+  text=${text//[\"\\]/?}
+  printf '{"check":"%s","status":"%s","node":"%s","text":"%s"}\n' "$1" "$2" "${3//[^a-z0-9.-]/?}" "${text:0:300}"
+}
+
+# Kubelets write their versions and conditions as they like. `js` escapes line breaks and separators in them.
+separator=$'\x1f'
+template='{{range .items}}{{js .metadata.name}}{{"\x1f"}}{{if .spec.unschedulable}}true{{end}}{{"\x1f"}}'\
+'{{js .status.nodeInfo.kubeletVersion}}{{"\x1f"}}{{js .status.nodeInfo.containerRuntimeVersion}}{{"\x1f"}}'\
+'{{range .status.conditions}}{{if eq .type "Ready"}}{{js .status}}{{end}}{{end}}{{"\x1f"}}'\
+'{{range .status.conditions}}{{if eq .status "True"}} {{js .type}}{{end}}{{end}}{{"\n"}}{{end}}'
+
 nodes() {
-  local node cordoned version runtime built conditions condition wanted
-  while IFS=';' read -r node cordoned version runtime conditions; do
-    case " $conditions " in
-      *' Ready=True '*) say cluster.nodes pass "$node" ;;
-      *) say cluster.nodes fail "$node is not Ready" ;;
+  local node cordoned version runtime built ready conditions condition wanted status
+  while IFS=$separator read -r node cordoned version runtime ready conditions; do
+    case $ready in
+      True) about cluster.nodes pass "$node" "$node" ;;
+      *) about cluster.nodes fail "$node" "$node is not Ready" ;;
     esac
+    status=pass
     for condition in MemoryPressure DiskPressure PIDPressure NetworkUnavailable; do
-      ! among "$condition=True" "$conditions" || say cluster.nodes fail "$node has $condition"
+      ! among "$condition" "$conditions" || { status=fail && about cluster.pressure fail "$node" "$node has $condition"; }
     done
-    [ -z "$cordoned" ] || say cluster.nodes warn "$node is cordoned"
-    among "$node" "${inventory[*]}" || say cluster.nodes warn "$node is not in the inventory"
-    say cluster.versions "$(judge [ "$version" = "v$KUBE_VERSION" ])" \
+    [ $status = fail ] || about cluster.pressure pass "$node" "$node"
+    [ -z "$cordoned" ] || about cluster.nodes warn "$node" "$node is cordoned"
+    among "$node" "${inventory[*]}" || about cluster.nodes warn "$node" "$node is not in the inventory"
+    about cluster.versions "$(judge [ "$version" = "v$KUBE_VERSION" ])" "$node" \
       "$node runs kubelet ${version#v}, the inventory wants $KUBE_VERSION"
     # Programs that were not built upstream may add metadata after a plus sign, such as 2.1.9+unknown.
     built=${runtime#*://} wanted=${RUNTIME_VERSION:-${runtime#*://}}
-    say cluster.versions "$(judge [ "${built%%+*}" = "${wanted%%+*}" ])" \
+    about cluster.versions "$(judge [ "${built%%+*}" = "${wanted%%+*}" ])" "$node" \
       "$node runs $runtime, the inventory wants $wanted"
   done
 }
-found=$(list cluster.nodes "{.metadata.name};{.spec.unschedulable};{.status.nodeInfo.kubeletVersion};\
-{.status.nodeInfo.containerRuntimeVersion};{range .status.conditions[*]} {.type}={.status}{end}" nodes)
-if [ -n "$found" ]; then
-  nodes <<<"$found"
+if found=$("$BIN_DIR/kubectl" --kubeconfig="$KUBE_CONFIG_DIR/admin.conf" --server="https://$API_SERVER" \
+  --request-timeout=60s get nodes --output="go-template=$template" 2>/dev/null); then
+  [ -z "$found" ] || nodes <<<"$found"
+  names=$(cut -d "$separator" -f 1 <<<"$found")
   for wanted in "${inventory[@]}"; do
-    grep -qF "$wanted;" <<<"$found" || say cluster.nodes fail "$wanted is in the inventory, and no node of the cluster"
+    grep -qxF "$wanted" <<<"$names" || say cluster.nodes fail "$wanted is in the inventory, and no node of the cluster"
   done
+else
+  say cluster.nodes unknown "the API does not list nodes"
 fi
 
 pods() {
