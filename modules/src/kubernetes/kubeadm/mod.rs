@@ -29,8 +29,9 @@ static SPEC: Spec = Spec {
     description: &[
         "`init` creates the first control plane, `join` adds a further node. Both examine the node first: they leave \
          a member alone, complete an interrupted `init` or `join`, and refuse any other node.",
-        "`token` and `certificate_key` provide the credentials for further nodes, `reset` removes a node, `upgrade` \
-         moves a node to another version.",
+        "`token` creates a token for joining, and `certificate_key` uploads the certificates for further control planes. \
+         `token_absent` deletes them. `init` deletes the token that kubeadm creates, unless the configuration has tokens.",
+        "`reset` removes a node, `upgrade` moves a node to another version.",
         "Resets or upgrades a control plane only while a majority of the others is healthy. With stacked etcd, a majority \
          of etcd members must remain too. `can_stop` and `can_restart` only check this and fail otherwise.",
         "Passes tokens and keys in files that only root can read, never as arguments of a process.",
@@ -40,6 +41,7 @@ static SPEC: Spec = Spec {
             "init",
             "join",
             "token",
+            "token_absent",
             "certificate_key",
             "reset",
             "upgrade",
@@ -66,7 +68,8 @@ static SPEC: Spec = Spec {
         Opt::new(
             "token",
             Kind::Str,
-            "With `join` and no configuration: bootstrap token to use. With `token`: bootstrap token to create.",
+            "With `join` and no configuration: bootstrap token to use. With `token`: bootstrap token to create unless it \
+             exists; default: a new random one. With `token_absent`: bootstrap token to delete.",
         )
         .secret(),
         Opt::new(
@@ -78,7 +81,8 @@ static SPEC: Spec = Spec {
         Opt::new(
             "certificate_key",
             Kind::Str,
-            "With `join` as control plane and no configuration: key of the uploaded certificates.",
+            "With `join` as control plane and no configuration: key of the uploaded certificates. With `token_absent`: \
+             the uploaded certificates are deleted too.",
         )
         .secret(),
         Opt::new(
@@ -86,7 +90,7 @@ static SPEC: Spec = Spec {
             Kind::Str,
             "With `join` as control plane and no configuration: address of the node's API server.",
         ),
-        Opt::new("token_ttl", Kind::Str, "With `token`: lifetime of a new token.").default("\"24h0m0s\""),
+        Opt::new("token_ttl", Kind::Str, "With `token`: lifetime of a new token.").default("\"30m0s\""),
         Opt::new("version", Kind::Str, "With `upgrade`: version to move to, such as `v1.31.2`."),
         Opt::new(
             "first",
@@ -155,7 +159,7 @@ static SPEC: Spec = Spec {
         .default("false"),
     ],
     mutually_exclusive: &[&["config", "config_content"]],
-    required_if: &[("state", "upgrade", &["version"])],
+    required_if: &[("state", "upgrade", &["version"]), ("state", "token_absent", &["token"])],
     check: Check::Full,
     examples: "- name: The first control plane\n  windlass.kubernetes.kubeadm:\n    state: init\n    config: /etc/kubernetes/kubeadm-config.yaml\n    skip_phases: [addon/coredns]\n  register: first\n  no_log: true\n\n- name: Further control planes\n  windlass.kubernetes.kubeadm:\n    state: join\n    control_plane: true\n    config: /etc/kubernetes/kubeadm-join.yaml\n",
     returns: &[
@@ -164,7 +168,7 @@ static SPEC: Spec = Spec {
             kind: "str",
             when: "always",
             doc: "Operation that was (or would be) performed: none, init, repair, join, finish, reset, upgrade, \
-                  create.",
+                  create, delete.",
         },
         Return { name: "reason", kind: "str", when: "init, join", doc: "Reason for the operation." },
         Return {
@@ -214,6 +218,7 @@ impl Module for Kubeadm {
             "init" => start::plan(tool, args, host),
             "join" => join::plan(tool, args, host),
             "token" => tokens::plan_token(tool, args, host),
+            "token_absent" => tokens::plan_token_absent(tool, args),
             "certificate_key" => tokens::plan_certificate_key(tool),
             "reset" => reset::plan(tool, args, host),
             "upgrade" => upgrade::plan(tool, args, host),

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{
     decide::{self, Step},
     node::{self, Files, Unfinished},
+    tokens,
     tool::{Tool, phase_options},
 };
 use crate::{Args, Failure, Host, Plan};
@@ -47,7 +48,11 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         }
         words.extend(phase_options(&skip, &ignored));
         let unfinished = Unfinished::begin("init")?;
-        tool.run(&words, host, outcome)?;
+        let output = tool.run(&words, host, outcome)?;
+        // kubeadm's own token would be valid for a day.
+        if !tool.configuration.as_deref().unwrap_or_default().contains("bootstrapTokens:") {
+            tokens::delete_printed(&tool, &output.stdout_text(), host)?;
+        }
         unfinished.finish()?;
         outcome.set("initialized", true);
         outcome.set("ca_cert_hash", tool.ca_cert_hash());
