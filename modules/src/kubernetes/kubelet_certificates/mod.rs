@@ -20,6 +20,8 @@ mod request;
 
 /// Path of the requests in the API.
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+/// Number of refused requests to report. A node can make as many as it likes.
+const REFUSED: usize = 1000;
 /// Number of refused requests with a warning each.
 const WARNINGS: usize = 10;
 
@@ -179,8 +181,10 @@ impl Run {
 
     fn refuse(&mut self, object: &Value, reason: String) {
         let text = |value: &Value| value.as_str().unwrap_or_default().chars().take(253).collect::<String>();
-        let request = text(&object["metadata"]["name"]);
-        self.refused.insert(request, (text(&object["spec"]["username"]), reason));
+        let reason = reason.chars().take(300).collect();
+        if self.refused.len() < REFUSED {
+            self.refused.insert(text(&object["metadata"]["name"]), (text(&object["spec"]["username"]), reason));
+        }
     }
 
     /// Approves the judged object. Its uid and version are in it, so that the API server refuses any other.
