@@ -18,6 +18,43 @@ const PLAYBOOK: &str = "
     - ansible.builtin.include_role: {name: adopt, tasks_from: judge}
 ";
 
+/// A node as kubectl prints it for the probe: its name, and in JSON labels, taints, addresses and nodeInfo.
+fn row(name: &str, address: &str, labels: &Value, taints: &Value, info: &Value) -> String {
+    let addresses = json!([{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}]);
+    format!("{name}\t{labels}\t{taints}\t{addresses}\t{info}\n")
+}
+
+fn info() -> Value {
+    json!({"kubeletVersion": "v1.33.1", "containerRuntimeVersion": "containerd://1.7"})
+}
+
+fn control_plane() -> String {
+    let labels = json!({"kubernetes.io/os": "linux", "node-role.kubernetes.io/control-plane": ""});
+    let taints = json!([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]);
+    row("cp1", "10.0.0.1", &labels, &taints, &info())
+}
+
+fn worker_with(labels: &Value, info: &Value) -> String {
+    row("w1", "10.0.0.2", labels, &json!([{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]), info)
+}
+
+fn worker() -> String {
+    worker_with(&json!({"disk": "ssd"}), &info())
+}
+
+fn listing(rows: &[String]) -> String {
+    rows.concat() + "List"
+}
+
+/// Members of etcd, by name and address.
+fn members(members: &[(&str, &str)]) -> String {
+    let members: Vec<Value> = members
+        .iter()
+        .map(|(name, address)| json!({"ID": 1, "name": name, "peerURLs": [format!("https://{address}:2380")]}))
+        .collect();
+    json!({"members": members}).to_string()
+}
+
 /// A control plane and a worker as a plain kubeadm makes them.
 fn seen() -> Value {
     let pod = |flags: &str| {
@@ -43,11 +80,9 @@ fn seen() -> Value {
         "api_kubeadm": "kubernetesVersion: v1.33.1\ncertificatesDir: /etc/kubernetes/pki\nclusterName: theirs\n\
                         networking: {podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/12, dnsDomain: their.domain}\n",
         "api_proxy": "mode: ipvs\nipvs: {strictARP: true}\n", "api_dns": "10.96.0.10",
-        "api_pods": "kube-apiserver cp1\netcd cp1",
-        "api_workloads": "kube-flannel/kube-flannel-ds example.org/flannel:v1", "network_files": "10-flannel.conflist",
-        "api_nodes": "cp1\t10.0.0.1,\tkubernetes.io/os=linux,\tnode-role.kubernetes.io/control-plane=:NoSchedule,\t\
-                      v1.33.1\tcontainerd://1.7\n\
-                      w1\t10.0.0.2,\tdisk=ssd,\tdedicated=batch:NoSchedule,\tv1.33.1\tcontainerd://1.7\n",
+        "api_members": members(&[("cp1", "10.0.0.1")]),
+        "api_workloads": "kube-flannel/kube-flannel-ds \"example.org/flannel:v1\"", "network_files": "10-flannel.conflist",
+        "api_nodes": listing(&[control_plane(), worker()]),
     });
     plane.as_object_mut().unwrap().extend(further.as_object().unwrap().clone());
     json!({"10.0.0.1": plane, "10.0.0.2": node("w1")})
@@ -155,6 +190,7 @@ fn cluster_with_ipv6_alone_becomes_inventory() {
         text.replace("10.244.0.0/16", "fd00:1::/64")
             .replace("10.96.0.0/12", "fd00:2::/112")
             .replace("10.0.0.", "fd97::")
+            .replace("https://fd97::1:", "https://[fd97::1]:")
             .replace("mask-size=25", "mask-size=112")
     };
     let seen = serde_json::from_str(&alone(&seen().to_string())).unwrap();
@@ -321,9 +357,11 @@ fn values_with_templates_and_commands_never_written() {
     plane["kubelet_arguments"] = json!("--own=$(id)");
     plane["manifest_kube-apiserver"] =
         json!(format!("spec: {{containers: [{{command: [a, \"--x={lie}\", \"--event-ttl={lie}\"]}}]}}"));
-    plane["api_nodes"] = json!(format!(
-        "cp1\t10.0.0.1,\ta={lie},\t\tv1.33.1\tcontainerd://1.7\n{lie}\t10.0.0.9,\t\t\t\t\nall\t10.0.0.8,\t\t\t\t\n"
-    ));
+    let labels = json!({"a": lie, "node-role.kubernetes.io/control-plane": ""});
+    plane["api_nodes"] = json!(listing(&[
+        row("cp1", "10.0.0.1", &labels, &json!([]), &json!({"kubeletVersion": lie, "containerRuntimeVersion": lie})),
+        row("all", "10.0.0.8", &json!({}), &json!([]), &json!({})),
+    ]));
     let (folder, output) = judge(&lies, "10.0.0.1\n");
     let shown = text(&output);
     assert!(output.status.success(), "{shown}");
@@ -365,6 +403,141 @@ fn hosts_that_contradict_each_other_refused() {
     let (folder, output) = judge(&liar, "10.0.0.1\n10.0.0.2\n");
     assert!(text(&output).contains("belong to different clusters"), "{}", text(&output));
     assert!(!folder.path().join("made").exists());
-    let (_folder, output) = judge(&liar, "10.0.0.2\n[kube_control_plane]\n10.0.0.1\n");
+    let (_folder, output) = judge(&liar, "[all]\n10.0.0.1\n[others]\n10.0.0.2\n[kube_control_plane]\n10.0.0.1\n");
     assert!(output.status.success(), "{}", text(&output));
+}
+
+/// A worker that was taken over answers like an API server, first in the inventory.
+#[test]
+fn worker_that_answers_like_a_control_plane_represents_no_cluster() {
+    let hosts = "[all]\n10.0.0.2\n10.0.0.1\n";
+    let mut liar = seen();
+    let plane = liar["10.0.0.1"].clone();
+    let worker = liar["10.0.0.2"].as_object_mut().unwrap();
+    for (key, value) in plane.as_object().unwrap() {
+        if key.starts_with("api_") || key.starts_with("manifest_") {
+            worker.insert(key.clone(), value.clone());
+        }
+    }
+    worker.insert("api_proxy".to_owned(), json!("mode: nftables\n"));
+    let (folder, output) = judge(&liar, hosts);
+    assert!(output.status.success(), "{}", text(&output));
+    let made = inventory(&folder);
+    assert_eq!(made["kube_control_plane"]["hosts"], json!(["cp1"]));
+    assert_eq!(made["_meta"]["hostvars"]["cp1"]["kube_proxy_mode"], "ipvs");
+
+    let label = json!({"node-role.kubernetes.io/control-plane": ""});
+    liar["10.0.0.2"]["api_nodes"] = json!(listing(&[control_plane(), worker_with(&label, &info())]));
+    let (folder, output) = judge(&liar, hosts);
+    assert!(text(&output).contains("or list other nodes"), "{}", text(&output));
+    assert!(!folder.path().join("made").exists());
+}
+
+/// Kubelets make mirror pods with any label, run processes with any name, and write any nodeInfo, labels and components.
+#[test]
+fn worker_makes_itself_no_control_plane_and_no_member_of_etcd() {
+    let mut lies = seen();
+    let forged = "v1.33.1\ncp1\t{\"node-role.kubernetes.io/control-plane\":\"\"}\t\t[]\t{}\u{85}\u{2028}evil\t{}\t[]\t[]\t{}\n";
+    let labels = json!({"component": "kube-apiserver", "tier": "control-plane"});
+    let told = json!({"kubeletVersion": forged, "containerRuntimeVersion": forged});
+    lies["10.0.0.1"]["api_nodes"] = json!(listing(&[control_plane(), worker_with(&labels, &told)]));
+    lies["10.0.0.1"]["api_pods"] = json!("kube-apiserver w1\netcd w1");
+    for (key, value) in [
+        ("manifest_kube-apiserver", "spec: {containers: [{command: [a]}]}"),
+        ("manifest_etcd", "spec: {containers: [{command: [a]}]}"),
+        ("etcd_arguments", "etcd\n--name=cp1"),
+        ("etcd_environment", "ETCD_NAME=cp1"),
+        ("components", "network-calico addon-metallb addon-coredns load_balancer-kube_vip"),
+    ] {
+        lies["10.0.0.2"][key] = json!(value);
+    }
+    for kubeadm in ["", "etcd: {external: {caFile: /etc/ssl/etcd/ssl/ca.pem, endpoints: ['https://10.0.0.1:2379']}}\n"] {
+        let mut lies = lies.clone();
+        let text_before = lies["10.0.0.1"]["api_kubeadm"].as_str().unwrap().to_owned();
+        lies["10.0.0.1"]["api_kubeadm"] = json!(text_before + kubeadm);
+        let (folder, output) = judge(&lies, "10.0.0.1\n10.0.0.2\n");
+        assert!(output.status.success(), "{}", text(&output));
+        let made = inventory(&folder);
+        for (group, hosts) in [("kube_control_plane", "cp1"), ("etcd", "cp1"), ("kube_node", "w1")] {
+            assert_eq!(made[group]["hosts"], json!([hosts]), "{made}");
+        }
+        let variables = made["_meta"]["hostvars"].as_object().unwrap();
+        assert_eq!(variables.keys().collect::<Vec<_>>(), ["cp1", "w1"]);
+        for host in ["cp1", "w1"] {
+            assert_eq!(variables[host]["kube_network_plugin"], "cni", "{made}");
+            assert_eq!(variables[host]["deploy_coredns"], false, "{made}");
+            assert_eq!(variables[host]["metallb_enabled"], Value::Null, "{made}");
+        }
+        assert_eq!(variables["w1"]["etcd_member_name"], Value::Null);
+    }
+}
+
+/// The label is the API's word, which NodeRestriction keeps from kubelets; the host has to run an API server as well.
+#[test]
+fn labelled_node_without_api_server_is_no_control_plane() {
+    let mut odd = seen();
+    let label = json!({"node-role.kubernetes.io/control-plane": ""});
+    odd["10.0.0.1"]["api_nodes"] = json!(listing(&[control_plane(), worker_with(&label, &info())]));
+    let (folder, output) = judge(&odd, "10.0.0.1\n10.0.0.2\n");
+    assert_eq!(inventory(&folder)["kube_control_plane"]["hosts"], json!(["cp1"]), "{}", text(&output));
+    assert!(text(&output).contains("the label of a control plane and no API server"), "{}", text(&output));
+}
+
+#[test]
+fn list_of_nodes_that_contradicts_itself_refused() {
+    let none = json!({});
+    let other = |name: &str, address: &str| row(name, address, &none, &json!([]), &info());
+    for (rows, reason) in [
+        (vec![control_plane(), worker(), other("w1", "10.0.0.3")], "`w1` is listed twice"),
+        (vec![control_plane(), other("{{ 1 }}", "10.0.0.3")], "is no name of a node"),
+        (vec![control_plane(), other("w2;id", "10.0.0.3")], "is no name of a node"),
+        (vec![control_plane(), other("w2", "10.0.0.1")], "have the same address 10.0.0.1"),
+        (vec![control_plane(), other("w2", "127.0.0.1")], "`w2` has the address 127.0.0.1"),
+        (vec![control_plane(), other("w2", "fe80::1")], "`w2` has the address fe80::1"),
+        (vec![control_plane(), "w2\t{}\t".to_owned()], "the list of nodes has no end"),
+    ] {
+        let mut seen = seen();
+        let mut list = listing(&rows);
+        if reason.contains("no end") {
+            list.truncate(list.len() - "List".len());
+        }
+        seen["10.0.0.1"]["api_nodes"] = json!(list);
+        let (folder, output) = judge(&seen, "10.0.0.1\n");
+        assert!(text(&output).contains(reason), "{reason}: {}", text(&output));
+        assert!(!folder.path().join("made").exists());
+    }
+    // The host that was given at the address of one node names another.
+    let mut seen = seen();
+    seen["10.0.0.1"]["api_nodes"] = json!(listing(&[control_plane(), worker(), other("cp2", "10.0.0.3")]));
+    seen["10.0.0.2"]["name"] = json!("cp2");
+    let (folder, output) = judge(&seen, "10.0.0.1\n10.0.0.2\n");
+    assert!(text(&output).contains("its address is the one of the node `w1`"), "{}", text(&output));
+    assert!(!folder.path().join("made").exists());
+}
+
+/// The roles write the variables of one host with its own values only.
+#[test]
+fn value_of_one_worker_is_no_variable_of_the_others() {
+    let mut lies = seen();
+    lies["10.0.0.1"].as_object_mut().unwrap().remove("containerd_config");
+    lies["10.0.0.2"]["containerd_config"] =
+        json!("root = \"/etc\"\nsnapshotter = \"evil\"\nsandbox_image = \"evil.example/pause:1\"\n");
+    let (folder, output) = judge(&lies, "10.0.0.1\n10.0.0.2\n");
+    let made = inventory(&folder);
+    for (name, value) in [("containerd_storage_dir", "/etc"), ("pod_infra_image_repo", "evil.example/pause")] {
+        assert_eq!(made["_meta"]["hostvars"]["w1"][name], value, "{}", text(&output));
+        assert_eq!(made["_meta"]["hostvars"]["cp1"][name], Value::Null, "{}", text(&output));
+    }
+    // Both report it, so it is the cluster's.
+    assert_eq!(made["_meta"]["hostvars"]["cp1"]["kube_log_level"], 3);
+}
+
+#[test]
+fn cluster_whose_members_of_etcd_are_unknown_refused() {
+    let mut silent = seen();
+    silent["10.0.0.1"]["api_members"] = json!("");
+    let (folder, output) = judge(&silent, "10.0.0.1\n10.0.0.2\n");
+    assert!(text(&output).contains("cp1 does not list the members of etcd") || text(&output).contains("10.0.0.1 does not list"),
+        "{}", text(&output));
+    assert!(!folder.path().join("made").exists());
 }

@@ -3,8 +3,8 @@
 set -u
 export LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/bin:/opt/bin"
 
-# say KEY: its value from standard input, up to 256 KiB
-say() { printf '%s %s\n' "$1" "$(head -c 262144 | base64 | tr -d '\n')"; }
+# say KEY [BYTES]: its value from standard input, up to 256 KiB
+say() { printf '%s %s\n' "$1" "$(head -c "${2:-262144}" | base64 | tr -d '\n')"; }
 # arguments PROGRAM: arguments of its oldest process, one a line
 arguments() { pid=$(pgrep -x -o "$1") && tr '\0' '\n' <"/proc/$pid/cmdline"; }
 # flag NAME: its value among arguments, one a line
@@ -75,14 +75,30 @@ member() {
     [ ! -e /etc/ssl/etcd/issue-certificates ] || echo yes | say etcd_windlass
 }
 
-# Name, addresses, labels, taints, release and runtime of each node, with tabs between.
-nodes='{{range .items}}{{.metadata.name}}{{"\t"}}
-{{- range .status.addresses}}{{if eq .type "InternalIP"}}{{.address}},{{end}}{{end}}{{"\t"}}
-{{- range $key, $value := .metadata.labels}}{{$key}}={{$value}},{{end}}{{"\t"}}
-{{- range .spec.taints}}{{.key}}={{if .value}}{{.value}}{{end}}:{{.effect}},{{end}}{{"\t"}}
-{{- .status.nodeInfo.kubeletVersion}}{{"\t"}}{{.status.nodeInfo.containerRuntimeVersion}}{{"\n"}}{{end}}'
+# A line for each node, and `List` at its end. Kubelets write texts of their own into labels, addresses and nodeInfo:
+# kubectl prints these as JSON, where tabs and newlines are escaped.
+nodes='{range .items[*]}{.metadata.name}{"\t"}{.metadata.labels}{"\t"}{.spec.taints}{"\t"}'
+nodes=$nodes'{.status.addresses}{"\t"}{.status.nodeInfo}{"\n"}{end}{.kind}'
+# Images are texts of tenants: printed on one line, in ASCII.
 workloads='{{range .items}}{{.metadata.namespace}}/{{.metadata.name}}
-{{- range .spec.template.spec.containers}} {{.image}}{{end}}{{"\n"}}{{end}}'
+{{- range .spec.template.spec.containers}} {{printf "%+.300q" .image}}{{end}}{{"\n"}}{{end}}'
+
+# members: what etcd answers about its members, as JSON. Labels of pods and names of processes show nothing, because
+# whoever runs a pod chooses them.
+members() {
+    set -- --cacert "$(flag etcd-cafile <"$work/apiserver")" --cert "$(flag etcd-certfile <"$work/apiserver")" \
+        --key "$(flag etcd-keyfile <"$work/apiserver")"
+    servers=$(flag etcd-servers <"$work/apiserver")
+    ETCDCTL_API=3 timeout 60 etcdctl "$@" --endpoints "$servers" --write-out json member list 2>/dev/null && return
+    for server in $(printf '%s' "$servers" | tr ',' ' '); do
+        curl --silent --fail --max-time 20 "$@" --data '{}' "$server/v3/cluster/member/list" && return
+    done
+    folder=/etc/kubernetes/pki/etcd
+    name=$({ flag hostname-override <"$work/kubelet"; hostname; } | head -n 1 | tr '[:upper:]' '[:lower:]')
+    in_system exec "etcd-$name" --container etcd -- etcdctl --cacert "$folder/ca.crt" \
+        --cert "$folder/healthcheck-client.crt" --key "$folder/healthcheck-client.key" \
+        --endpoints https://127.0.0.1:2379 --write-out json member list </dev/null
+}
 
 control_plane() {
     arguments kube-apiserver >"$work/apiserver" || return 0
@@ -98,13 +114,12 @@ control_plane() {
             --request-timeout=30s "$@" 2>/dev/null
     }
     [ "$(kube get --raw /readyz)" = ok ] || return 0
-    kube get nodes --output go-template --template "$nodes" | say api_nodes
-    in_system() { kube --namespace kube-system get "$@"; }
-    in_system pods --output 'jsonpath={range .items[*]}{.metadata.labels.component}{" "}{.spec.nodeName}{"\n"}{end}' |
-        grep -E '^(etcd|kube-apiserver) ' | say api_pods
-    in_system configmap kubeadm-config --output 'jsonpath={.data.ClusterConfiguration}' | say api_kubeadm
-    in_system configmap kube-proxy --output 'jsonpath={.data.config\.conf}' | say api_proxy
-    in_system service kube-dns --output 'jsonpath={.spec.clusterIP}' | say api_dns
+    kube get nodes --output "jsonpath=$nodes" | say api_nodes 8388608
+    in_system() { kube --namespace kube-system "$@"; }
+    members | say api_members
+    in_system get configmap kubeadm-config --output 'jsonpath={.data.ClusterConfiguration}' | say api_kubeadm
+    in_system get configmap kube-proxy --output 'jsonpath={.data.config\.conf}' | say api_proxy
+    in_system get service kube-dns --output 'jsonpath={.spec.clusterIP}' | say api_dns
     kube get daemonsets,deployments --all-namespaces --output go-template --template "$workloads" | say api_workloads
 }
 
