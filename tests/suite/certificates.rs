@@ -403,9 +403,9 @@ fn old_pod_that_ends_delays_the_rotation_and_one_that_stays_stops_it() {
     let playbook = host.path("pods.yml");
     fs::write(&playbook, format!("- hosts: cp1\n  gather_facts: false\n  tasks:\n{tasks}")).unwrap();
     let bin = format!("bin_dir={}", host.path("bin").display());
-    let ends = "2030-01-01T00:00:00Z default/old mirror= ends=2030-01-01T00:00:40Z  default-token-a\n";
-    let stays = "2030-01-01T00:00:00Z default/alone mirror= ends=  default-token-a\n";
-    let new = "2030-01-01T00:00:20Z default/new mirror= ends=  default-token-b\n";
+    let ends = "2030-01-01T00:00:00Z default/old mirror= ends=2030-01-01T00:00:40Z \"default-token-a\"\n";
+    let stays = "2030-01-01T00:00:00Z default/alone mirror= ends= \"default-token-a\"\n";
+    let new = "2030-01-01T00:00:20Z default/new mirror= ends= \"default-token-b\"\n";
     for (now, later, code) in [(ends, new, Some(0)), (stays, new, Some(2)), (ends, stays, Some(2))] {
         fs::write(host.path("now"), now).unwrap();
         fs::write(host.path("later"), later).unwrap();

@@ -146,11 +146,11 @@ fn workload_that_is_not_ready_fails_with_the_reasons_of_its_pods() {
     let folder = tempfile::tempdir().unwrap();
     let pods = "host;kube-system;agent-1;node1;install;0;PodInitializing;;
 host;kube-system;agent-2;node2;main;0;;;
-host;kube-system;agent-3;node3;install;4;CrashLoopBackOff;;
+host;kube-system;agent-3;node3;\"install\";4;\"CrashLoopBackOff\";;
 host;kube-system;agent-4;node4;install;2;CrashLoopBackOff;;
 host;kube-system;agent-5;node5;done;0;;0;
 host;kube-system;other-1;node1;main;9;CrashLoopBackOff;;
-host;kube-system;agent-6;;;0;Unschedulable;;0/3 nodes are available; no ports.
+host;kube-system;agent-6;;;0;Unschedulable;;\"0/3 nodes are available; no ports.\"
 ";
     fs::write(folder.path().join("pods"), pods).unwrap();
     let program = folder.path().join("kubectl");
@@ -198,13 +198,22 @@ esac
 #[test]
 fn daemonset_is_rolled_out_on_the_nodes_that_were_reached() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("pods"), "u;old;cp1;;False;agent-1\nu;old;cp2;;True;agent-2\nx;x;cp2;;False;other\n")
+    // A kubelet words the other conditions, and forges no pod with them.
+    let forged = r#"x\nu;old;cp2;;other;{\"status\":\"True\",\"type\":\"Ready\"}"#;
+    let lines = |text: &str| {
+        let conditions = |status: &str| {
+            format!(r#";[{{"message":"{forged}","status":"False","type":"a"}},{{"status":"{status}","type":"Ready"}}]"#)
+        };
+        text.replace(";False\n", &(conditions("False") + "\n")).replace(";True\n", &(conditions("True") + "\n"))
+    };
+    fs::write(folder.path().join("later"), lines("u;old;cp1;now;agent-1;False\nu;new;cp2;;agent-3;True\n")).unwrap();
+    fs::write(folder.path().join("pods"), lines("u;old;cp1;;agent-1;False\nu;old;cp2;;agent-2;True\n;x;cp2;;other;False\n"))
         .unwrap();
     let script = "case \"$*\" in
     *'get daemonset agent'*) echo u 4 4 2 RollingUpdate ;;
-    *'get controllerrevisions'*) printf 'u;old;9\\nu;new;10\\nx;x;11\\n' ;;
+    *'get controllerrevisions'*) printf 'u;old;9\\nu;new;10\\n;x;11\\n' ;;
     *'get pods'*) cat FOLDER/pods ;;
-    *'delete pod agent-2'*) [ -e FOLDER/stuck ] || printf 'u;old;cp1;now;False;agent-1\\nu;new;cp2;;True;agent-3\\n' > FOLDER/pods ;;
+    *'delete pod agent-2'*) [ -e FOLDER/stuck ] || cp FOLDER/later FOLDER/pods ;;
     *) echo \"$@\" >> FOLDER/other; exit 1 ;;
 esac";
     program(folder.path(), "kubectl", &script.replace("FOLDER", &folder.path().display().to_string()));
@@ -225,7 +234,7 @@ esac";
     assert!(!folder.path().join("other").exists(), "{text}");
 
     fs::write(folder.path().join("stuck"), "").unwrap();
-    fs::write(folder.path().join("pods"), "u;old;cp1;;False;agent-1\nu;old;cp2;;True;agent-2\n").unwrap();
+    fs::write(folder.path().join("pods"), lines("u;old;cp1;;agent-1;False\nu;old;cp2;;agent-2;True\n")).unwrap();
     let (code, text) = play();
     assert!(code == Some(2) && text.contains("outdated agent-2 cp2") && !text.contains("agent-1"), "{text}");
 }

@@ -57,18 +57,25 @@ fn decide_with_tags(tags: &str, host: &str, seen: &Value, variables: &Value) -> 
     serde_json::from_str(&fs::read_to_string(folder.path().join(host)).unwrap()).unwrap()
 }
 
+/// A line for a node as kubectl prints it with `cluster_node_columns`.
+fn node_line(node: &str, ready: &str, runtime: &str, kubelet: &str) -> String {
+    let conditions = json!([{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready}]);
+    let info = json!({"containerRuntimeVersion": runtime, "kubeletVersion": kubelet});
+    format!("{node}\t\t{conditions}\t{info}")
+}
+
 /// Observations of a healthy cluster: control planes at the first release, kubelets of cp1, cp2 and w1 at the others.
 fn healthy(planes: &str, kubelets: [&str; 3]) -> Value {
     let pods = format!("pod kube-apiserver {planes}\npod kube-scheduler {planes}\nfree 9000 /opt");
     let rows: Vec<String> = ["cp1", "cp2", "w1"]
         .iter()
         .zip(kubelets)
-        .map(|(node, release)| format!("{node}=True==containerd://1.6.20~ds1=v{release}"))
+        .map(|(node, release)| node_line(node, "True", "containerd://1.6.20~ds1", &format!("v{release}")))
         .collect();
     let plane = json!({"upgrade_state": {"stdout": pods, "stdout_lines": pods.lines().collect::<Vec<_>>()}, "cluster_readyz": {"rc": 0}});
     json!({
         "everywhere": {
-            "upgrade_nodes": {"stdout_lines": rows},
+            "upgrade_nodes": {"stdout": rows.join("\n")},
             "upgrade_begun": {"stat": {"exists": false}},
             "upgrade_etcd": {"results": [{"healthy": true, "endpoints": [{"version": "3.4.23", "db_size": 100, "errors": []}]}]},
         },

@@ -24,17 +24,18 @@ look() {
     [ $# = 5 ] && [ "$2" = "$3" ] || return 1
     wanted=$4
     strategy=$5
-    owner='{range .items[*]}{.metadata.ownerReferences[0].uid};'
+    # Lines have nothing that a kubelet or a tenant words: of the owner only this uid, and the conditions as JSON.
+    owner="{range .items[*]}{.metadata.ownerReferences[?(@.uid==\"$1\")].uid};"
     hash='{.metadata.labels.controller-revision-hash};'
     revision=$(kubectl get controllerrevisions --output "jsonpath=$owner$hash{.revision}{\"\\n\"}{end}" |
         awk -F ';' -v uid="$1" '$1 == uid' | sort -t ';' -k 3,3n | tail -n 1 | cut -d ';' -f 2)
-    ready='{.status.conditions[?(@.type=="Ready")].status}'
     found=$(kubectl get pods --output \
-        "jsonpath=$owner$hash{.spec.nodeName};{.metadata.deletionTimestamp};$ready;{.metadata.name}{\"\\n\"}{end}" |
+        "jsonpath=$owner$hash{.spec.nodeName};{.metadata.deletionTimestamp};{.metadata.name};{.status.conditions}{\"\\n\"}{end}" |
         awk -F ';' -v uid="$1" -v revision="$revision" -v absent="$absent" '
             $1 != uid { next }
             $3 != "" && index(absent, " " $3 " ") { if (!seen[$3]++) print "absent"; next }
-            { print ($4 != "" || $5 != "True" ? "unready" : $2 == revision ? "current" : "outdated"), $6, $3 }')
+            { ready = index($0, "\"status\":\"True\",\"type\":\"Ready\"") }
+            { print ($4 != "" || !ready ? "unready" : $2 == revision ? "current" : "outdated"), $5, $3 }')
     [ -n "$revision" ]
 }
 

@@ -27,16 +27,17 @@ subject="$kind $name"
 printf '%s\n' "$subject is not ready: $(printf '%s\n' "$answer" | tail -n 1)"
 
 # Lines: network, namespace, pod, node, container, restarts, reason, exit code, message of the runtime or the scheduler.
+# Kubelets word some of them, so %+q keeps these on one line and in ASCII.
 # shellcheck disable=SC2016 # The dollars are the template's.
 {
     pod='{{ if $pod.spec.hostNetwork }}host{{ end }};{{ $pod.metadata.namespace }};{{ $pod.metadata.name }};'
-    container=$pod'{{ $pod.spec.nodeName }};{{ .name }};{{ .restartCount }};'
-    container=$container'{{ with .state.waiting }}{{ .reason }}{{ end }};'
+    container=$pod'{{ $pod.spec.nodeName }};{{ printf "%+.63q" .name }};{{ .restartCount }};'
+    container=$container'{{ with .state.waiting }}{{ with .reason }}{{ printf "%+.63q" . }}{{ end }}{{ end }};'
     container=$container'{{ with .state.terminated }}{{ .exitCode }}{{ end }};'
     container=$container'{{ with or .state.terminated .lastState.terminated .state.waiting }}'
-    container=$container'{{ with .message }}{{ printf "%q" . }}{{ end }}{{ end }}{{ "\n" }}'
+    container=$container'{{ with .message }}{{ printf "%+.500q" . }}{{ end }}{{ end }}{{ "\n" }}'
     container='{{ if not .ready }}'$container'{{ end }}'
-    unplaced=$pod';;0;Unschedulable;;{{ .message }}{{ "\n" }}'
+    unplaced=$pod';;0;Unschedulable;;{{ with .message }}{{ printf "%+.500q" . }}{{ end }}{{ "\n" }}'
     unplaced='{{ if and (eq .type "PodScheduled") (eq .status "False") }}'$unplaced'{{ end }}'
     template='{{ range .items }}{{ $pod := . }}{{ range .status.conditions }}'$unplaced'{{ end }}'
     template=$template'{{ range .status.initContainerStatuses }}'$container'{{ end }}'
@@ -46,7 +47,8 @@ printf '%s\n' "$subject is not ready: $(printf '%s\n' "$answer" | tail -n 1)"
 # The first of each workload's containers, crashed ones before others; one that is done or has to wait is no reason.
 reasons() {
     kubectl get pods "${pods:---all-namespaces}" --output "go-template=$template" |
-        awk -F ';' -v workload="$name" -v kind="$kind" '
+        awk -F ';' -v OFS=';' -v workload="$name" -v kind="$kind" '
+            { gsub(/[\\"]/, "", $5); gsub(/[\\"]/, "", $7) }
             kind == "node" ? $1 != "host" : index($3, workload "-") != 1 { next }
             $8 == "0" || $7 == "PodInitializing" { next }
             !seen[$2, $5, $7, $8]++ { print ($6 > 0 || $8 ? 0 : $7 ? 1 : 2) ";" $0 }' |
