@@ -433,11 +433,12 @@ fn worker_that_answers_like_a_control_plane_represents_no_cluster() {
     assert!(!folder.path().join("made").exists());
 }
 
-/// Kubelets make mirror pods with any label, run processes with any name, and write any nodeInfo, labels and components.
+/// Kubelets make mirror pods with any label and write any nodeInfo; hosts run processes with any name.
 #[test]
 fn worker_makes_itself_no_control_plane_and_no_member_of_etcd() {
     let mut lies = seen();
-    let forged = "v1.33.1\ncp1\t{\"node-role.kubernetes.io/control-plane\":\"\"}\t\t[]\t{}\u{85}\u{2028}evil\t{}\t[]\t[]\t{}\n";
+    let forged =
+        "v1.33.1\ncp1\t{\"node-role.kubernetes.io/control-plane\":\"\"}\t\t[]\t{}\u{85}\u{2028}evil\t{}\t[]\t[]\t{}\n";
     let labels = json!({"component": "kube-apiserver", "tier": "control-plane"});
     let told = json!({"kubeletVersion": forged, "containerRuntimeVersion": forged});
     lies["10.0.0.1"]["api_nodes"] = json!(listing(&[control_plane(), worker_with(&labels, &told)]));
@@ -451,7 +452,8 @@ fn worker_makes_itself_no_control_plane_and_no_member_of_etcd() {
     ] {
         lies["10.0.0.2"][key] = json!(value);
     }
-    for kubeadm in ["", "etcd: {external: {caFile: /etc/ssl/etcd/ssl/ca.pem, endpoints: ['https://10.0.0.1:2379']}}\n"] {
+    for kubeadm in ["", "etcd: {external: {caFile: /etc/ssl/etcd/ssl/ca.pem, endpoints: ['https://10.0.0.1:2379']}}\n"]
+    {
         let mut lies = lies.clone();
         let text_before = lies["10.0.0.1"]["api_kubeadm"].as_str().unwrap().to_owned();
         lies["10.0.0.1"]["api_kubeadm"] = json!(text_before + kubeadm);
@@ -537,7 +539,11 @@ fn cluster_whose_members_of_etcd_are_unknown_refused() {
     let mut silent = seen();
     silent["10.0.0.1"]["api_members"] = json!("");
     let (folder, output) = judge(&silent, "10.0.0.1\n10.0.0.2\n");
-    assert!(text(&output).contains("cp1 does not list the members of etcd") || text(&output).contains("10.0.0.1 does not list"),
-        "{}", text(&output));
+    assert!(
+        text(&output).contains("cp1 does not list the members of etcd")
+            || text(&output).contains("10.0.0.1 does not list"),
+        "{}",
+        text(&output)
+    );
     assert!(!folder.path().join("made").exists());
 }

@@ -414,3 +414,71 @@ fn old_pod_that_ends_delays_the_rotation_and_one_that_stays_stops_it() {
         assert_eq!(text.contains("sign nothing yet: default/alone started"), code == Some(2), "{text}");
     }
 }
+
+/// Whoever may make Secrets in a namespace writes a newline and a Secret of another namespace into the annotation.
+#[test]
+fn annotation_of_a_secret_drops_no_token_of_another() {
+    let Some(host) = Host::new() else { return };
+    fs::create_dir_all(host.path("kubernetes/ssl/rotation")).unwrap();
+    host.openssl("genrsa -out kubernetes/ssl/rotation/sa.key 2048");
+    fs::create_dir(host.path("bin")).unwrap();
+    // As kubectl prints the Secret in both notations.
+    let kubectl = r#"#!/bin/sh
+cd FOLDER
+case "$*" in
+*"get secrets"*go-template*) printf '%s\n' 'a evil token=QQ== "x\nkube-system admin token=QQ== \"admin\""' 'b good token=QQ== "default"' ;;
+*"get secrets"*jsonpath*) printf 'a evil x\nkube-system admin admin QQ==\nb good default QQ==\n' ;;
+*patch*) echo "$*" >> patched ;;
+esac
+"#;
+    fs::write(host.path("bin/kubectl"), kubectl.replace("FOLDER", &host.folder.path().display().to_string())).unwrap();
+    fs::set_permissions(host.path("bin/kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+    let script = host.script("objects.sh", &["-e", &format!("bin_dir={}", host.path("bin").display())]);
+    assert_eq!(run(&script, "tokens"), "dropped the token in a/evil\ndropped the token in b/good\n");
+    let patched = host.read("patched");
+    assert!(!patched.contains("kube-system") && patched.contains("--namespace a patch secret evil"), "{patched}");
+}
+
+/// The first member of etcd generates etcd's authority, and no authority or key of Kubernetes.
+#[test]
+fn member_of_etcd_supplies_no_authority_of_kubernetes() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = "[kube_control_plane]\ncp1 ip=10.0.0.1\n[etcd]\ne1 ip=10.0.0.2\n[kube_node]\ncp1\n[k8s_cluster:children]\nkube_control_plane\n\
+                 kube_node\n[all:vars]\nansible_connection=local\n";
+    fs::write(folder.path().join("hosts"), hosts).unwrap();
+    let playbook = format!(
+        "- hosts: all
+  gather_facts: false
+  roles: [cluster]
+  vars: {{kube_cert_dir: /k, etcd_cert_dir: /e}}
+  tasks:
+    - ansible.builtin.include_vars: {ROOT}/roles/certificates/vars/main/rotate.yml
+    - ansible.builtin.set_fact:
+        certificates_staged_read: {{stdout_lines: [/k/rotation/ca.crt b3du, /e/rotation/ca.pem ZXZpbA==]}}
+      when: inventory_hostname == 'cp1'
+    - ansible.builtin.set_fact:
+        certificates_staged_read:
+          stdout_lines: [/e/rotation/ca.pem b3du, /k/rotation/ca.crt ZXZpbA==, /k/rotation/sa.key ZXZpbA==, /etc/x ZXZpbA==, x]
+      when: inventory_hostname == 'e1'
+    - ansible.builtin.copy:
+        dest: {}/{{{{ inventory_hostname }}}}.json
+        content: \"{{{{ {{'here': certificates_staged_here, 'all': certificates_staged_contents}} | to_json }}}}\"
+",
+        folder.path().display()
+    );
+    fs::write(folder.path().join("play.yml"), playbook).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "hosts", "play.yml"])
+        .current_dir(&folder)
+        .env("ANSIBLE_ROLES_PATH", Path::new(ROOT).join("roles"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let read = |host: &str| -> Value {
+        serde_json::from_str(&fs::read_to_string(folder.path().join(format!("{host}.json"))).unwrap()).unwrap()
+    };
+    let own = serde_json::json!({"/k/rotation/ca.crt": "b3du", "/e/rotation/ca.pem": "b3du"});
+    assert_eq!(read("cp1")["all"], own);
+    assert_eq!(read("cp1")["here"], serde_json::json!(["/k/rotation/ca.crt", "/e/rotation/ca.pem"]));
+    assert_eq!(read("e1")["here"], serde_json::json!(["/e/rotation/ca.pem"]));
+}

@@ -65,6 +65,7 @@ mod host_state;
 mod init;
 mod inventory;
 mod inventory_plugins;
+mod kubectl_lines;
 mod kubespray_variables;
 mod layers;
 mod limits;

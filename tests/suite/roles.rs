@@ -207,8 +207,11 @@ fn daemonset_is_rolled_out_on_the_nodes_that_were_reached() {
         text.replace(";False\n", &(conditions("False") + "\n")).replace(";True\n", &(conditions("True") + "\n"))
     };
     fs::write(folder.path().join("later"), lines("u;old;cp1;now;agent-1;False\nu;new;cp2;;agent-3;True\n")).unwrap();
-    fs::write(folder.path().join("pods"), lines("u;old;cp1;;agent-1;False\nu;old;cp2;;agent-2;True\n;x;cp2;;other;False\n"))
-        .unwrap();
+    fs::write(
+        folder.path().join("pods"),
+        lines("u;old;cp1;;agent-1;False\nu;old;cp2;;agent-2;True\n;x;cp2;;other;False\n"),
+    )
+    .unwrap();
     let script = "case \"$*\" in
     *'get daemonset agent'*) echo u 4 4 2 RollingUpdate ;;
     *'get controllerrevisions'*) printf 'u;old;9\\nu;new;10\\n;x;11\\n' ;;
@@ -317,6 +320,85 @@ fn package_of_a_hostile_host_is_not_locked() {
     let (code, text) = locked(url, depends, file, &sum);
     assert_eq!(code, Some(0), "{text}");
     assert!(fs::read_to_string(lock).unwrap().contains("\"url\": \"http://example.com/pool/socat_1.7%2bb1.deb\""));
+}
+
+/// The host that resolves chooses what all hosts of its system install, so workers do only where no control plane can.
+#[test]
+fn packages_are_resolved_on_a_control_plane_of_the_system() {
+    let folder = tempfile::tempdir().unwrap();
+    program(folder.path(), "apt-get", "echo \"E: no mirror\" >&2; exit 100");
+    let playbook = format!(
+        "- hosts: k8s_cluster
+  gather_facts: false
+  environment: {{PATH: '{}:/usr/bin:/bin'}}
+  vars: {{common_required_pkgs: [socat], bridge_packages: [], host_time_packages: []}}
+  tasks:
+    - ansible.builtin.import_role: {{name: packages, tasks_from: system}}
+    - ansible.builtin.import_role: {{name: packages}}
+",
+        folder.path().display()
+    );
+    let facts = |release: &str| {
+        format!(
+            "ansible_pkg_mgr=apt ansible_os_family=Debian ansible_distribution=Debian \
+             ansible_distribution_release={release} ansible_architecture=x86_64"
+        )
+    };
+    let workers_first = ["-e", "packages_hosts=kube_node:kube_control_plane"];
+    for (release, host) in [("bookworm", "cp2"), ("trixie", "cp1")] {
+        let hosts = format!("cp2 ip=10.0.0.2 {}\n[kube_node]\ncp1 ip=10.0.0.1 {}\n", facts("bookworm"), facts(release));
+        let (code, text) = play(folder.path(), &hosts, &playbook, &workers_first);
+        assert!(code == Some(2) && text.contains(&format!("{host} cannot resolve packages")), "{text}");
+    }
+}
+
+/// A kubelet may name any address as that of its pod, and root of every node would send a request there.
+#[test]
+fn probes_outside_of_the_pods_ranges_are_not_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let pod = |node: &str, address: &str, name: &str| {
+        let containers = format!(r#"[{{"image":"a[b] c","name":"{name}","ready":true}}]"#);
+        format!(r#"Pod {node} 0a-1  [{{"ip":"{address}"}},{{"ip":"fd00::1"}}] {containers}"#)
+    };
+    let forged = r"x\nPod cp2 0b-2  [{}] [{}]\u2028";
+    let lines = [
+        pod("cp1", "10.233.64.5", forged),
+        pod("cp2", "169.254.169.254", "probe"),
+        pod("other", "10.233.64.6", "probe"),
+        "Service 10.233.0.9 0c-3 30001  ".to_owned(),
+    ];
+    let role = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/verify/vars/main/network.yml");
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  roles: [cluster]
+  vars: {{verify_image_port: 8080, verify_probe_lines: {{stdout: \"{{{{ lookup('ansible.builtin.file', 'lines') }}}}\"}}}}
+  tasks:
+    - ansible.builtin.include_vars: {}
+    - ansible.builtin.set_fact: {{verify_reached: true}}
+      delegate_to: \"{{{{ item }}}}\"
+      delegate_facts: true
+      loop: [cp1, cp2]
+    - ansible.builtin.copy: {{dest: {}/targets, content: \"{{{{ verify_targets }}}}\"}}
+",
+        role.display(),
+        folder.path().display()
+    );
+    fs::write(folder.path().join("lines"), lines.join("\n")).unwrap();
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let targets = fs::read_to_string(folder.path().join("targets")).unwrap();
+    let targets: Vec<&str> = targets.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    assert_eq!(
+        targets,
+        [
+            "network.pod cp1 10.233.64.5:8080",
+            "network.node cp1 10.233.64.5:8080",
+            "network.service probe 10.233.0.9:80",
+            "network.port cp1 10.0.0.1:30001",
+            "network.port cp2 10.0.0.2:30001",
+        ]
+    );
 }
 
 /// A program for `PATH` or a variable of a role.
@@ -480,11 +562,24 @@ fn kubeconfig_with_exec_not_fetched() {
         assert_eq!(code, Some(2), "{text}");
         assert!(text.contains("only certificates, keys and tokens may be copied") && !here.exists(), "{text}");
     }
-    fs::write(folder.path().join("admin.conf"), config("{client-certificate-data: eA==, client-key-data: eA==}"))
-        .unwrap();
+    // Whatever else the file has stays on the host, such as a proxy that would see the requests.
+    let hostile = "clusters: [{name: c, cluster: {server: 'https://x:1', certificate-authority-data: eQ==, proxy-url: 'http://evil',
+      insecure-skip-tls-verify: true, certificate-authority: /etc/shadow}}]\nusers:\n- name: a\n  user: {client-certificate-data: eA==,
+      client-key-data: \"eA==\\n  exec: {command: sh}\"}\ncontexts: [{name: x, context: {cluster: evil, user: evil}}]\ncurrent-context: evil
+extensions: [{name: e, extension: {exec: sh}}]\n";
+    fs::write(folder.path().join("admin.conf"), hostile).unwrap();
     let (code, text) = play(folder.path(), hosts, playbook, &start);
     assert_eq!(code, Some(0), "{text}");
-    assert!(fs::read_to_string(here).unwrap().contains("server: https://10.0.0.1:6443"));
+    let written = fs::read_to_string(here).unwrap();
+    for line in [
+        "server: https://10.0.0.1:6443",
+        "certificate-authority-data: eQ==",
+        "client-certificate-data: eA==",
+        "current-context: a@c",
+    ] {
+        assert!(written.contains(line), "{line}: {written}");
+    }
+    assert!(!["evil", "exec:", "insecure", "shadow", "proxy"].iter().any(|word| written.contains(word)), "{written}");
 }
 
 #[test]

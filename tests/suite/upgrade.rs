@@ -105,6 +105,20 @@ fn cluster_at_the_release_has_nothing_due() {
     );
 }
 
+/// A kubelet reports any text as its version or condition, and its node comes first.
+#[test]
+fn node_forges_no_state_of_another_node() {
+    let mut seen = healthy("1.21.0", ["1.21.0", "1.21.0", "1.21.0"]);
+    let honest = seen["everywhere"]["upgrade_nodes"]["stdout"].as_str().unwrap().to_owned();
+    let lie = "v1.21.0\ncp1=False==containerd://1.6.2=v1.19.0\ncp1\t\t[]\t{}\u{85}cp1\t\t[]\t{}\u{2028}";
+    let forged = node_line("a1", &format!("True\n{lie}"), lie, lie) + "\n" + &honest;
+    seen["everywhere"]["upgrade_nodes"] = json!({"stdout": forged, "stdout_lines": forged.lines().collect::<Vec<_>>()});
+    let decided = decide("cp1", &seen, &json!({}));
+    assert_eq!(names(&decided["due"]), [""; 0], "{decided}");
+    assert_eq!(names(&decided["findings"]), [""; 0], "{decided}");
+    assert_eq!(decided["mixed"], json!(false), "{decided}");
+}
+
 #[test]
 fn nodes_that_were_begun_come_first_and_are_named_in_the_plan() {
     let mut seen = healthy("1.20.3", ["1.20.2", "1.20.3", "1.20.2"]);
