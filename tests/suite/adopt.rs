@@ -359,7 +359,13 @@ fn values_with_templates_and_commands_never_written() {
         json!(format!("spec: {{containers: [{{command: [a, \"--x={lie}\", \"--event-ttl={lie}\"]}}]}}"));
     let labels = json!({"a": lie, "node-role.kubernetes.io/control-plane": ""});
     plane["api_nodes"] = json!(listing(&[
-        row("cp1", "10.0.0.1", &labels, &json!([]), &json!({"kubeletVersion": lie, "containerRuntimeVersion": lie})),
+        row(
+            "cp1",
+            "10.0.0.1",
+            &labels,
+            &json!([]),
+            &json!({"kubeletVersion": lie, "containerRuntimeVersion": format!("containerd://{lie}")})
+        ),
         row("all", "10.0.0.8", &json!({}), &json!([]), &json!({})),
     ]));
     let (folder, output) = judge(&lies, "10.0.0.1\n");

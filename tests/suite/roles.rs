@@ -579,7 +579,7 @@ extensions: [{name: e, extension: {exec: sh}}]\n";
     ] {
         assert!(written.contains(line), "{line}: {written}");
     }
-    assert!(!["evil", "exec:", "insecure", "shadow", "proxy"].iter().any(|word| written.contains(word)), "{written}");
+    assert!(!["evil", " exec", "insecure", "shadow", "proxy"].iter().any(|word| written.contains(word)), "{written}");
 }
 
 #[test]
