@@ -1,6 +1,6 @@
-//! Output of kubectl that roles read as lines. Kubelets and tenants of a cluster write any text into some fields, also a
-//! newline and then a line about another node, Secret or pod. So lines have only fields that the API server types, parts
-//! printed as JSON, and quoted texts.
+//! Output of kubectl that roles read as lines. Kubelets and tenants of a cluster write any text into some fields, also
+//! a newline and then a line about another node, Secret or pod. So lines have only fields that the API server types,
+//! parts printed as JSON, and quoted texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ const ALONE: &[(&str, &str)] = &[
     ("upgrade/tasks/restart_node.yml", ".status.nodeInfo.bootID"),
 ];
 
-/// Files whose lines decide nothing about other objects: they refuse an upgrade, or are findings of a report, or are
+/// Files whose lines change no other object: they refuse an upgrade or a migration, are findings of a report, or are
 /// about objects that the file itself has made.
 const HARMLESS: &[&str] = &[
     "conformance/files/smoke.sh",
