@@ -40,7 +40,6 @@ const TYPED: &[&str] = &[
     ".spec.updateStrategy.type",
     ".status.desiredNumberScheduled",
     ".status.observedGeneration",
-    ".status.phase",
 ];
 
 /// Objects and lists, which kubectl prints as JSON. It escapes line breaks.
@@ -84,6 +83,7 @@ const ALONE: &[(&str, &str)] = &[
     ("network/calico/tasks/certificates.yml", ".data.$3"),
     ("node/tasks/moved.yml", r#".metadata.ownerReferences[?(@.kind=="DaemonSet")].kind"#),
     ("node/tasks/moved.yml", r#".status.addresses[?(@.type=="InternalIP")].address"#),
+    ("restore/files/present.sh", ".status.phase"),
     ("upgrade/tasks/begin.yml", ".data.ClusterConfiguration"),
     ("upgrade/tasks/plan.yml", ".image"),
     ("upgrade/tasks/restart_node.yml", r#".status.conditions[?(@.type=="Ready")].status"#),
@@ -96,7 +96,6 @@ const HARMLESS: &[&str] = &[
     "conformance/files/smoke.sh",
     "conformance/tasks/suite.yml",
     "migrate_network/",
-    "node/tasks/certificates.yml",
     "upgrade/tasks/preflight.yml",
     "verify/files/cluster.sh",
 ];

@@ -299,3 +299,27 @@ esac
     assert_eq!(about("cluster.versions", "fail"), ["w1"], "{text}");
     assert!(text.contains("cluster.nodes fail w2 is in the inventory, and no node"), "{text}");
 }
+
+/// The phase and the containers of a pod are words of its kubelet: they come last, without line breaks.
+#[test]
+fn pod_with_odd_words_is_a_finding_about_itself_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubectl = r#"#!/bin/sh
+case "$*" in *'get pods'*go-template*)
+printf '%s\n' 'kube-system;good;cp1;2030-01-01T00:00:00Z;;Running; c:true:0:'
+printf '%s\n' 'a;evil;w1;;;Run\u000Akube-system;good;cp1; *:false:3:Crash\u000A' ;;
+esac
+"#;
+    fs::write(folder.path().join("kubectl"), kubectl).unwrap();
+    assert!(Command::new("chmod").arg("755").arg(folder.path().join("kubectl")).status().unwrap().success());
+    let file = |name: &str| fs::read_to_string(Path::new(ROOT).join("roles/verify/files").join(name)).unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("{}\n{}", file("lib.sh"), file("cluster.sh"))]).env("BIN_DIR", folder.path());
+    command.envs([("KUBE_CONFIG_DIR", "/x"), ("API_SERVER", "x"), ("NAMESPACES", "kube-system"), ("STARTING", "60")]);
+    let output = command.env("KUBE_VERSION", "1.36.4").current_dir(&folder).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let wrong: Vec<&str> = text.lines().filter(|line| line.contains("good") || line.contains("evil")).collect();
+    assert_eq!(wrong.len(), 1, "{text}");
+    assert!(wrong[0].starts_with("cluster.workloads warn a/evil on w1 "), "{text}");
+    assert!(text.contains("cluster.pods pass 2 pods") && !text.contains("kubectl"), "{text}");
+}

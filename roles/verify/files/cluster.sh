@@ -63,9 +63,10 @@ fi
 
 pods() {
   local namespace pod node phase since deleted containers container name ready restarts reason
-  local status check wrong all=0 now
+  local status check wrong all=0 now -
+  set -f
   now=$(date +%s)
-  while IFS=';' read -r namespace pod node phase since deleted containers; do
+  while IFS=';' read -r namespace pod node since deleted phase containers; do
     all=$((all + 1)) status=warn check=cluster.workloads wrong=
     ! among "$namespace" "$NAMESPACES" || status=fail check=cluster.pods
     [ "$phase" != Succeeded ] || continue
@@ -87,10 +88,18 @@ pods() {
   [ $all -gt 0 ] || return
   for check in cluster.pods cluster.workloads cluster.images cluster.restarts; do say $check pass "$all pods"; done
 }
-list cluster.pods "{.metadata.namespace};{.metadata.name};{.spec.nodeName};{.status.phase};\
-{.status.conditions[?(@.type==\"Ready\")].lastTransitionTime};{.metadata.deletionTimestamp};\
-{range .status.containerStatuses[*]} {.name}:{.ready}:{.restartCount}:{.state.waiting.reason}{end}" \
-  pods --all-namespaces | pods
+# Kubelets write the phase and the containers as they like, too: they come last, and `js` escapes line breaks.
+template='{{range .items}}{{.metadata.namespace}};{{.metadata.name}};{{with .spec.nodeName}}{{.}}{{end}};'\
+'{{range .status.conditions}}{{if eq .type "Ready"}}{{with .lastTransitionTime}}{{.}}{{end}}{{end}}{{end}};'\
+'{{with .metadata.deletionTimestamp}}{{.}}{{end}};{{with .status.phase}}{{js .}}{{end}};'\
+'{{range .status.containerStatuses}} {{js .name}}:{{.ready}}:{{.restartCount}}:'\
+'{{with .state.waiting}}{{with .reason}}{{js .}}{{end}}{{end}}{{end}}{{"\n"}}{{end}}'
+if found=$("$BIN_DIR/kubectl" --kubeconfig="$KUBE_CONFIG_DIR/admin.conf" --server="https://$API_SERVER" \
+  --request-timeout=60s get pods --all-namespaces --output="go-template=$template" 2>/dev/null); then
+  [ -z "$found" ] || pods <<<"$found"
+else
+  say cluster.pods unknown "the API does not list pods"
+fi
 
 controllers() {
   local kind namespace name wanted ready status
