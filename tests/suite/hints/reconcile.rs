@@ -20,8 +20,9 @@ const FILES: &[(&str, &str)] = &[
     ("nodes.yml", "repair: [nodes]\nmachines: ./machines\nunhealthy_for: 1s\n"),
 ];
 const HEALTHY: &str = r#"{"healthy": true, "hosts": ["here"], "not_reached": [], "nodes": {}, "checks": []}"#;
-const BROKEN: &str = r#"{"healthy": false, "hosts": ["here"], "not_reached": [], "nodes": {}, "checks": [
-    {"id": "node.kubelet", "status": "fail", "results": [{"host": "here", "status": "fail", "text": "no answer"}]}]}"#;
+const BROKEN: &str = r#"{"healthy": false, "hosts": ["here"], "not_reached": [], "nodes": {"here": "n1"}, "checks": [
+    {"id": "cluster.nodes", "status": "fail",
+     "results": [{"host": "here", "status": "fail", "text": "n1 is not Ready", "node": "n1"}]}]}"#;
 /// The second round finds the node unhealthy for long enough.
 const REPLACE: &str = "chmod +x machines; windlass reconcile -i hosts --once --policy nodes.yml; sleep 2
     windlass reconcile -i hosts --once --policy nodes.yml";
