@@ -208,3 +208,99 @@ fn control_plane_reset_or_removed_only_while_others_serve() {
     cluster.refused("reset", &["--limit", "cp3"], count);
     cluster.allowed("reset", &[]);
 }
+
+/// Starts a member with the settings in `etcd-bootstrap.env` of `folder`, as its service does.
+fn member(folder: &Path, etcd: &Path, [client, peer]: [u16; 2]) -> Child {
+    let settings = fs::read_to_string(folder.join("config/etcd-bootstrap.env")).unwrap();
+    let settings = settings.lines().filter_map(|line| line.split_once('=')).filter(|(name, _)| !name.starts_with('#'));
+    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("https://127.0.0.1:{peer}"));
+    Command::new(etcd)
+        .envs(settings)
+        .args(["--name", "cp1", "--data-dir"])
+        .arg(folder.join("data"))
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer, "--peer-auto-tls"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Whether the member answers, before it exits or the time is up.
+fn serves(child: &mut Child, etcdctl: &Path, port: u16) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "the member neither serves nor exits");
+        let mut command = Command::new(etcdctl);
+        command.env("ETCDCTL_API", "3").arg(format!("--endpoints=http://127.0.0.1:{port}"));
+        if command.args(["endpoint", "health"]).output().unwrap().status.success() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    false
+}
+
+/// The disk of the only member is not mounted when its host starts.
+#[test]
+fn emptied_member_does_not_start_a_new_cluster() {
+    let (Some(etcd), Some(etcdctl)) = (unpacked("etcd"), unpacked("etcdctl")) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = [0, 1].map(|number: usize| listeners[number].local_addr().unwrap().port());
+    drop(listeners);
+    fs::create_dir(at("config")).unwrap();
+    fs::create_dir(at("data")).unwrap();
+    fs::set_permissions(at("data"), fs::Permissions::from_mode(0o700)).unwrap();
+    let root = folder.path().display();
+    fs::write(
+        at("hosts"),
+        format!(
+            "[kube_control_plane]\ncp1 ip=127.0.0.1 ansible_connection=local\n[etcd]\ncp1\n[kube_node]\ncp1\n[k8s_cluster:children]\n\
+             kube_control_plane\nkube_node\n[all:vars]\netcd_data_dir={root}/data\netcd_config_dir={root}/config\n\
+             etcd_peer_port={}\n",
+            ports[1]
+        ),
+    )
+    .unwrap();
+    let play = |playbook: &str| {
+        fs::write(at("play.yml"), format!("- hosts: cp1\n  gather_facts: false\n  tasks:\n{playbook}")).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["playbook", "-i", "hosts", "play.yml"])
+            .current_dir(folder.path())
+            .env("ANSIBLE_ROLES_PATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("roles"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let record = "    - ansible.builtin.import_role: {name: etcd, tasks_from: record}\n      \
+                  vars: {etcd_cluster: '{{ etcd_known_clusters | first }}'}\n";
+
+    let first = format!("ETCD_INITIAL_CLUSTER=cp1=https://127.0.0.1:{}\nETCD_INITIAL_CLUSTER_STATE=new\n", ports[1]);
+    fs::write(at("config/etcd-bootstrap.env"), first).unwrap();
+    let mut running = member(folder.path(), &etcd, ports);
+    assert!(serves(&mut running, &etcdctl, ports[0]), "a new cluster does not start");
+    play(record);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let mut running = member(folder.path(), &etcd, ports);
+    assert!(serves(&mut running, &etcdctl, ports[0]), "a member does not start with its data");
+    running.kill().unwrap();
+    running.wait().unwrap();
+
+    fs::rename(at("data/member"), at("kept")).unwrap();
+    for _ in 0..2 {
+        let mut emptied = member(folder.path(), &etcd, ports);
+        assert!(!serves(&mut emptied, &etcdctl, ports[0]), "the emptied member serves an empty database");
+    }
+    assert!(!at("data/member/wal").exists(), "what it leaves would be taken for data");
+    fs::remove_dir_all(at("data/member")).unwrap();
+    fs::rename(at("kept"), at("data/member")).unwrap();
+    let mut running = member(folder.path(), &etcd, ports);
+    assert!(serves(&mut running, &etcdctl, ports[0]), "the member does not start once its disk is back");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(play(record).contains("changed=0"), "a second run changes something");
+}
