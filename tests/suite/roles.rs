@@ -1340,7 +1340,7 @@ fn unsuitable_host_refused() {
     let playbook = "- hosts: k8s_cluster:etcd\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_role: {name: check, tasks_from: hosts}\n";
     let hosts = "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n";
     let servers = folder.path().join("resolv.conf");
-    let resolv_conf = format!("resolv_conf={}", servers.display());
+    let resolv_conf = format!("resolv_conf={} etcd_data_dir={}", servers.display(), folder.path().display());
     let checked = |more: &[&str]| {
         let more: Vec<&str> = ["-e", resolv_conf.as_str(), "-e", "kube_version=1.36.4", "-e", "skip_downloads=true"]
             .iter()
@@ -1419,6 +1419,15 @@ fn unsuitable_host_refused() {
     assert_eq!(code, Some(0), "{text}");
 
     let applied = folder.path().join("kubeadm-config.applied.yaml");
+    let established = folder.path().join("established");
+    for (content, lost) in [("# Of somebody else\n", false), ("kubernetesVersion: v1.36.4\n", true)] {
+        fs::write(&applied, content).unwrap();
+        let (code, text) = checked(&allowed);
+        let sentence = "cp1, cp2 ran a cluster, but no member of etcd has its data in";
+        assert!(lost == text.contains(sentence) && lost == (code == Some(2)), "{text}");
+        assert!(!lost || text.contains("playbooks/recover.yml") && text.contains("playbooks/restore.yml"), "{text}");
+    }
+    fs::write(&established, "").unwrap();
     for (release, sentence) in [("v1.35.1", "cp1 runs Kubernetes 1.35.1, but kube_version is 1.36.4"), ("v1.36.4", "")]
     {
         fs::write(&applied, format!("kubernetesVersion: {release}\n")).unwrap();
@@ -1500,7 +1509,7 @@ fn new_member_of_etcd_that_connects_from_another_address_refused() {
 fn member_of_etcd_with_another_address_not_awaited_in_check_mode() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
-    fs::create_dir_all(folder.path().join("member")).unwrap();
+    fs::create_dir_all(folder.path().join("member/wal")).unwrap();
     fs::write(folder.path().join("established"), "").unwrap();
     let script =
         r#"case "$*" in *10.0.0.9*) exit 1 ;; esac; echo '[{"endpoint": "https://10.0.0.2:2379", "health": true}]'"#;

@@ -46,6 +46,17 @@ pub(super) fn init(files: &Files, api: Option<&Api>) -> Step {
     }
     match api {
         None => Step::Again("parts of a control plane are missing on this node"),
+        // A kubelet registers its node in an empty cluster too, but cannot label it as a control plane.
+        Some(Api::Answers(cluster))
+            if files.applied && !cluster.configured && !cluster.labelled && !cluster.joinable =>
+        {
+            Step::Refuse(
+                "This node was a control plane of a cluster, but its API server has none of that cluster's objects: etcd has lost its data. \
+                 Nothing was changed. Look at what is left with playbooks/recover.yml --check, and restore a backup with \
+                 playbooks/restore.yml; to begin a new cluster, reset the node first."
+                    .into(),
+            )
+        }
         Some(Api::Answers(cluster)) if !cluster.configured => {
             Step::Again("kubeadm has not stored its configuration in the cluster yet")
         }
@@ -122,6 +133,7 @@ mod tests {
             bootstrap: false,
             kubelet_config: true,
             authority: true,
+            applied: true,
             manifests: ["kube-apiserver", "kube-controller-manager", "kube-scheduler"].map(str::to_owned).to_vec(),
         }
     }
@@ -149,6 +161,16 @@ mod tests {
         assert!(matches!(init(&marked, Some(&Api::Answers(answers()))), Step::Again(_)));
         let without_configuration = Api::Answers(Cluster { configured: false, ..answers() });
         assert!(matches!(init(&complete(), Some(&without_configuration)), Step::Again(_)));
+    }
+
+    #[test]
+    fn control_plane_over_an_empty_etcd_refused() {
+        let empty = Api::Answers(Cluster { node: true, listed: true, ..Cluster::default() });
+        assert!(
+            matches!(init(&complete(), Some(&empty)), Step::Refuse(sentence) if sentence.contains("playbooks/restore.yml"))
+        );
+        let foreign = Files { applied: false, ..complete() };
+        assert!(matches!(init(&foreign, Some(&empty)), Step::Again(_)));
     }
 
     #[test]

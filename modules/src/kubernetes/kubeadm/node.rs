@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File},
-    io::Write,
+    io::{Read, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -19,6 +19,10 @@ pub(super) const MARKER: &str = "/etc/kubernetes/.windlass-unfinished";
 pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
 /// Kubeconfig of the node's kubelet.
 pub(super) const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
+/// Settings with which the control plane has served, which the role `control_plane` records.
+const APPLIED: &str = "/etc/kubernetes/kubeadm-config.applied.yaml";
+/// Bytes read of a file that another program has written.
+const FILE_LIMIT: u64 = 1 << 20;
 
 /// State of the node's files. A file counts only if it has content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub(super) struct Files {
     pub(super) kubelet_config: bool,
     /// The certificate of the cluster's CA exists.
     pub(super) authority: bool,
+    /// The control plane has served with settings of the role `control_plane`.
+    pub(super) applied: bool,
     /// Names of static pods, without `.yaml`.
     pub(super) manifests: Vec<String>,
 }
@@ -60,6 +66,7 @@ impl Files {
             bootstrap: filled("/etc/kubernetes/bootstrap-kubelet.conf"),
             kubelet_config: filled("/var/lib/kubelet/config.yaml"),
             authority: filled(&format!("{cert_dir}/ca.crt")),
+            applied: has_release(&at(APPLIED)),
             manifests,
         }
     }
@@ -74,6 +81,13 @@ impl Files {
         let wanted = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
         wanted.iter().filter(|name| self.manifests.iter().any(|found| found == *name)).count()
     }
+}
+
+/// Whether settings of kubeadm name a release, unlike the record of a control plane that another tool made.
+fn has_release(path: &Path) -> bool {
+    let mut text = Vec::new();
+    File::open(path).is_ok_and(|file| file.take(FILE_LIMIT).read_to_end(&mut text).is_ok())
+        && text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"kubernetesVersion:"))
 }
 
 /// State of the node and the cluster according to the API server.
@@ -205,6 +219,12 @@ mod tests {
         let files = Files::read(folder.path(), "/etc/kubernetes/pki");
         assert!(files.admin && files.authority && !files.kubelet && !files.untouched());
         assert_eq!(files.control_plane_pods(), 1);
+
+        let record = folder.path().join("etc/kubernetes/kubeadm-config.applied.yaml");
+        fs::write(&record, "# Of somebody else\n").unwrap();
+        assert!(!Files::read(folder.path(), "/etc/kubernetes/pki").applied);
+        fs::write(&record, "kind: ClusterConfiguration\nkubernetesVersion: v1.36.4\n").unwrap();
+        assert!(Files::read(folder.path(), "/etc/kubernetes/pki").applied);
     }
 
     #[test]
