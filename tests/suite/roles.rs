@@ -442,6 +442,40 @@ fn docker_below_running_containers_not_replaced() {
     assert_eq!(code, Some(0), "{text}");
 }
 
+/// A restart ends all containers, and with them the API server of a control plane.
+#[test]
+fn docker_restarts_on_one_control_plane_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    program(folder.path(), "kubectl", &format!("echo ready >>{at}/log"));
+    program(
+        folder.path(),
+        "systemctl",
+        &format!(
+            "case $1 in restart) echo restart >>{at}/log ;; esac; \
+             echo LoadState=loaded; echo ActiveState=active; echo UnitFileState=enabled"
+        ),
+    );
+    let playbook = format!(
+        "- hosts: kube_control_plane
+  gather_facts: false
+  environment: {{PATH: '{at}:{{{{ lookup(\"env\", \"PATH\") }}}}'}}
+  tasks:
+    - ansible.builtin.command: echo changed
+      register: docker_settings
+    - ansible.builtin.include_role: {{name: runtime/docker, tasks_from: restart}}
+      loop: [cp1, cp2]
+      loop_control: {{loop_var: docker_turn}}
+"
+    );
+    let place = format!("bin_dir={at}");
+    let (code, text) = play(folder.path(), "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n", &playbook, &["-e", &place]);
+    assert_eq!(code, Some(0), "{text}");
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    let each = "ready restart ready ";
+    assert_eq!(log.replace('\n', " "), each.repeat(2), "{text}");
+}
+
 /// Its program would be replaced on all hosts at the same time, and the daemon would run on with parts of another
 /// release.
 #[test]
