@@ -287,6 +287,63 @@ fn what_would_stop_the_upgrade_is_found_together() {
     assert_eq!(names(&decide("w1", &seen, &json!({}))["findings"]), [""; 0]);
 }
 
+/// The node of an interrupted run is drained, and its pods may be the missing ones.
+#[test]
+fn interrupted_upgrade_goes_on_with_exhausted_budgets_and_dead_webhooks() {
+    let mut seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);
+    set(&mut seen, "everywhere", "upgrade_budgets", json!({"stdout_lines": ["a/b=0=1=0=1"]}));
+    set(&mut seen, "everywhere", "upgrade_webhooks", json!({"stdout_lines": ["w.y=a/gone"]}));
+    set(&mut seen, "everywhere", "upgrade_services", json!({"stdout_lines": ["a/gone=="]}));
+    let fresh = decide("cp1", &seen, &json!({}));
+    assert_eq!(names(&fresh["findings"]), ["budgets", "webhooks"]);
+    set(&mut seen, "w1", "upgrade_begun", json!({"stat": {"exists": true}}));
+    let resumed = decide("cp1", &seen, &json!({}));
+    assert_eq!(names(&resumed["findings"]), [""; 0]);
+    let remarks = resumed["remarks"].to_string();
+    assert!(remarks.contains("a/b: this PodDisruptionBudget") && remarks.contains("w.y: no pod answers"), "{remarks}");
+}
+
+#[test]
+fn budget_without_pods_on_due_nodes_does_not_stop_the_upgrade() {
+    let mut seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);
+    set(&mut seen, "everywhere", "upgrade_budgets", json!({"stdout_lines": ["a/b=0=1=1=1"]}));
+    let mut found = |node: &str| {
+        let one = json!({"rc": 0, "item": {"item": "a/b"}, "stdout_lines": [node]});
+        set(&mut seen, "everywhere", "upgrade_budget_nodes", json!({"results": [one]}));
+        names(&decide("cp1", &seen, &json!({}))["findings"]).join(" ")
+    };
+    assert_eq!(found("w1"), "budgets");
+    assert_eq!(found("elsewhere"), "");
+}
+
+/// Its pods of the last step still start.
+#[test]
+fn settling_ends_with_the_last_exhausted_budget_and_unanswered_webhook() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubectl = folder.path().join("kubectl");
+    let script = r#"#!/bin/sh
+here=$(dirname "$0")
+case "$*" in
+*poddisruptionbudgets*) echo "$(cat "$here/allowed")=2"; echo 0=0 ;;
+*endpoints*) echo "a/b=$(cat "$here/address")"; echo 10.0.0.9 >"$here/address" ;;
+*) echo /; echo a/b ;;
+esac
+"#;
+    fs::write(&kubectl, script).unwrap();
+    fs::set_permissions(&kubectl, fs::Permissions::from_mode(0o755)).unwrap();
+    let settle = |allowed: &str, address: &str, tries: &str| {
+        fs::write(folder.path().join("allowed"), allowed).unwrap();
+        fs::write(folder.path().join("address"), address).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/upgrade/files/settle.sh");
+        let output = Command::new("sh").arg(script).args([tries, "0"]).arg(&kubectl).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(settle("1", "10.0.0.1", "1"), "settled\n");
+    assert_eq!(settle("0", "10.0.0.1", "3"), "not settled\n");
+    assert_eq!(settle("1", "", "1"), "not settled\n");
+    assert_eq!(settle("1", "", "2"), "settled\n");
+}
+
 #[test]
 fn lost_objects_are_found_and_old_versions_are_remarked() {
     let mut seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);
