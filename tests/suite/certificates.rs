@@ -482,3 +482,70 @@ fn member_of_etcd_supplies_no_authority_of_kubernetes() {
     assert_eq!(read("cp1")["here"], serde_json::json!(["/k/rotation/ca.crt", "/e/rotation/ca.pem"]));
     assert_eq!(read("e1")["here"], serde_json::json!(["/e/rotation/ca.pem"]));
 }
+
+/// After a power failure, the timers of all control planes elapse at once. Their clocks need not agree.
+#[test]
+fn timers_of_control_planes_follow_each_other_and_wait_for_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let here = folder.path().display();
+    std::os::unix::fs::symlink(Path::new(ROOT).join("roles/certificates/templates"), at("templates")).unwrap();
+    for name in ["bin", "kubernetes/ssl", "kubernetes/manifests"] {
+        fs::create_dir_all(at(name)).unwrap();
+    }
+    fs::write(
+        at("hosts"),
+        format!(
+            "[kube_control_plane]\ncp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\ncp3 ip=10.0.0.3\n[etcd]\ncp1\n[kube_node]\ncp1\n\
+             [k8s_cluster:children]\nkube_control_plane\nkube_node\n[all:vars]\nansible_connection=local\n\
+             kube_config_dir={here}/kubernetes\netcd_config_dir={here}/etcd\nbin_dir={here}/bin\n"
+        ),
+    )
+    .unwrap();
+    fs::write(
+        at("play.yml"),
+        format!(
+            "- hosts: kube_control_plane\n  gather_facts: false\n  roles: [{{role: certificates, when: false}}]\n  tasks:\n\
+             \x20   - ansible.builtin.copy: {{dest: '{here}/{{{{ inventory_hostname }}}}.sh', content: '{{{{ certificates_script }}}}'}}\n\
+             \x20   - ansible.builtin.template: {{src: k8s-certs-renew.service.j2, dest: '{here}/{{{{ inventory_hostname }}}}.service'}}\n"
+        ),
+    )
+    .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "hosts", "play.yml"])
+        .current_dir(&folder)
+        .env("ANSIBLE_ROLES_PATH", Path::new(ROOT).join("roles"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    for (host, delay) in [("cp1", 0), ("cp2", 600), ("cp3", 1200)] {
+        let unit = fs::read_to_string(at(&format!("{host}.service"))).unwrap();
+        assert!(unit.contains(&format!("ExecStartPre=/bin/sleep {delay}\n")), "{unit}");
+    }
+
+    let program = |name: &str, script: &str| {
+        fs::write(at("bin").join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(at("bin").join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    program("kubeadm", "");
+    program("systemctl", "");
+    program("sleep", &format!("echo $1 >>{here}/slept"));
+    // The others do not serve before the third pause; this one does.
+    program(
+        "curl",
+        &format!(
+            "for url; do :; done; case $url in *10.0.0.2*) echo ok ;; \
+             *) [ \"$(grep -c . {here}/slept)\" -lt $AFTER ] || echo ok ;; esac"
+        ),
+    );
+    let auto = |after: &str| {
+        let _ = fs::remove_file(at("slept"));
+        let path = format!("{here}/bin:{}", std::env::var("PATH").unwrap());
+        let mut command = Command::new("sh");
+        let output = command.arg(at("cp2.sh")).arg("auto").env("PATH", path).env("AFTER", after).output().unwrap();
+        (output.status.success(), fs::read_to_string(at("slept")).unwrap().replace('\n', " "))
+    };
+    assert_eq!(auto("3"), (true, "20 5 5 ".into()));
+    let (served, slept) = auto("1000");
+    assert!(!served && slept.starts_with("20 5 5 5 5"), "{slept}");
+}
