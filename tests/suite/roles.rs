@@ -2498,3 +2498,69 @@ fn migration_names_its_nodes_or_that_none_is_to_be_changed() {
     let text = reported("migrate_network", &["-e", "changes=cp2"]);
     assert!(text.contains("The routing changes on cp2."), "{text}");
 }
+
+/// A field of Protobuf with a string or a message.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![number * 8 + 2, u8::try_from(content.len()).unwrap()];
+    bytes.extend(content);
+    bytes
+}
+
+/// A DaemonSet of kube-system with an argument and a port, as an API server writes it to etcd.
+fn stored_daemon_set(argument: &str) -> Vec<u8> {
+    let ports = field(6, &[0x18, 80]);
+    let container = [field(1, b"main"), field(4, argument.as_bytes()), ports].concat();
+    let spec = field(2, &field(3, &field(2, &field(2, &container))));
+    let raw = field(2, &[field(1, &field(1, b"x")), spec].concat());
+    [b"k8s\0".to_vec(), field(1, &field(1, b"apps/v1")), raw].concat()
+}
+
+/// 10.0.0.1 is a part of 10.0.0.10, whose object is not of the archive's cluster. In Protobuf, what follows a string
+/// may be a digit too: 2 is the tag of a container's ports.
+#[test]
+fn objects_with_a_longer_address_not_forgotten_in_a_clone() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = [
+        ("one", "--server=10.0.0.1", true),
+        ("two", "--server=10.0.0.10", false),
+        ("three", "--server=https://10.0.0.1:6443/", true),
+        ("four", "110.0.0.1", false),
+        ("five", "10.0.0.1.9", false),
+        ("six", "https://[fd00::1]:6443", true),
+        ("seven", "fd00::1:5", false),
+        ("eight", "10.0.0.1-10.0.0.9", true),
+    ];
+    let mut stored = String::new();
+    for (name, argument, _) in &objects {
+        let value: String = stored_daemon_set(argument)
+            .iter()
+            .map(|byte| match byte {
+                b'\n' => "\\n".to_owned(),
+                b'"' | b'\\' => format!("\\{}", char::from(*byte)),
+                32..127 => char::from(*byte).to_string(),
+                _ => format!("\\x{byte:02x}"),
+            })
+            .collect();
+        stored += &format!("\"Key\" : \"/registry/daemonsets/kube-system/{name}\"\n\"Value\" : \"{value}\"\n");
+    }
+    fs::write(folder.path().join("stored"), stored).unwrap();
+    fs::write(folder.path().join("settings"), "").unwrap();
+    let here = folder.path().display();
+    program(
+        folder.path(),
+        "etcdctl",
+        &format!("case $* in del*) echo 0 ;; *'/daemonsets/ -w'*) cat {here}/stored ;; esac"),
+    );
+    let output = Command::new("sh")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/restore/files/forget.sh"))
+        .args(["/registry", "true", "10.0.0.1", "fd00::1"])
+        .env("PATH", format!("{here}:{}", std::env::var("PATH").unwrap()))
+        .env("ETCDCTL_SETTINGS", folder.path().join("settings"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    for (name, argument, named) in objects {
+        let removed = text.contains(&format!("removed: daemonsets/kube-system/{name},"));
+        assert_eq!(removed, named, "{argument}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
