@@ -2564,3 +2564,90 @@ fn objects_with_a_longer_address_not_forgotten_in_a_clone() {
         assert_eq!(removed, named, "{argument}: {text}{}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+/// podman keeps its networks in the same folders, and root may have kubeconfigs of other clusters.
+#[test]
+fn reset_leaves_files_of_others_in_shared_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let files = [
+        (
+            "etc/cni/net.d/87-podman.conflist",
+            r#"{"cniVersion": "0.4.0","name": "podman", "plugins": [{"type": "bridge"}]}"#,
+        ),
+        ("opt/cni/bin/loopback", ""),
+        ("opt/cni/bin/own", ""),
+        ("var/lib/cni/networks/podman/10.88.0.2", ""),
+        ("var/lib/cni/networks/windlass/10.233.64.2", ""),
+        ("var/lib/cni/results/podman-0123-eth0", ""),
+        ("var/lib/cni/results/windlass-0123-eth0", ""),
+        (
+            "root/.kube/config",
+            "clusters:\n- cluster:\n    server: https://10.0.0.1:6443\nusers:\n- name: x\ncontexts:\n- context:\n    user: kubernetes-admin\n",
+        ),
+        ("root/.kube/config.before-windlass", "mine"),
+    ];
+    for (name, content) in files {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        fs::write(at(name), content).unwrap();
+    }
+    let reset = |kubeconfig: &str| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/reset/files/shared.sh");
+        let output = Command::new("sh").arg(script).arg(kubeconfig).arg(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // A worker never got a kubeconfig.
+    reset("no");
+    assert!(fs::read_to_string(at("root/.kube/config")).unwrap().contains("kubernetes-admin"));
+    reset("yes");
+    for (name, kept) in [
+        ("etc/cni/net.d/87-podman.conflist", true),
+        ("opt/cni/bin/loopback", false),
+        ("opt/cni/bin/own", true),
+        ("var/lib/cni/networks/podman/10.88.0.2", true),
+        ("var/lib/cni/networks/windlass", false),
+        ("var/lib/cni/results/podman-0123-eth0", true),
+        ("var/lib/cni/results/windlass-0123-eth0", false),
+        ("root/.kube/config.before-windlass", false),
+    ] {
+        assert_eq!(at(name).exists(), kept, "{name}");
+    }
+    assert_eq!(fs::read_to_string(at("root/.kube/config")).unwrap(), "mine");
+    assert_eq!(reset("yes"), "", "a second reset finds nothing");
+
+    for name in ["etc/cni/net.d/87-podman.conflist", "opt/cni/bin/own", "root/.kube/config"] {
+        fs::remove_file(at(name)).unwrap();
+    }
+    reset("yes");
+    for name in ["etc/cni", "opt/cni", "var/lib/cni", "root/.kube"] {
+        assert!(!at(name).exists(), "{name} is empty and stays");
+    }
+}
+
+#[test]
+fn kubeconfig_of_another_cluster_recognised_before_it_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = |server: &str, authority: &str| {
+        format!(
+            "- cluster:\n    certificate-authority-data: {authority}\n    server: https://{server}:6443\n  name: x\n"
+        )
+    };
+    let file =
+        |clusters: &str| format!("apiVersion: v1\nclusters:\n{clusters}contexts:\nkind: Config\nusers:\n- name: x\n");
+    fs::write(folder.path().join("admin.conf"), file(&cluster("10.0.0.1", "AA"))).unwrap();
+    let foreign = |content: &str| {
+        fs::write(folder.path().join("config"), content).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/control_plane/files/foreign.sh");
+        let output =
+            Command::new("sh").arg(script).args(["admin.conf", "config"]).current_dir(folder.path()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap() == "foreign\n"
+    };
+    assert!(!foreign(&file(&cluster("10.0.0.1", "AA"))));
+    assert!(!foreign(&file(&cluster("10.0.0.1", "rotated"))));
+    assert!(!foreign(&file(&cluster("lb.example.com", "AA"))));
+    assert!(!foreign(""));
+    assert!(foreign(&file(&cluster("10.9.9.9", "BB"))));
+    assert!(foreign(&file(&(cluster("10.0.0.1", "AA") + &cluster("10.9.9.9", "BB")))));
+    assert!(foreign(&file("- cluster:\n    server: https://10.9.9.9:6443\n  name: y\n")));
+}
