@@ -323,3 +323,45 @@ esac
     assert!(wrong[0].starts_with("cluster.workloads warn a/evil on w1 "), "{text}");
     assert!(text.contains("cluster.pods pass 2 pods") && !text.contains("kubectl"), "{text}");
 }
+
+/// A cluster of IPv6 only has no address of version 4 to ask for, and its Service is written in brackets for
+/// connections.
+#[test]
+fn name_of_an_ipv6_service_is_resolved() {
+    if !windlass_testing::has("root") {
+        return;
+    }
+    let Ok(server) = std::net::UdpSocket::bind("[::1]:53") else {
+        return windlass_testing::lacks("a free port 53 on ::1");
+    };
+    std::thread::spawn(move || {
+        let mut packet = [0; 512];
+        while let Ok((length, from)) = server.recv_from(&mut packet) {
+            let question = &packet[12..length];
+            // Type AAAA, before the class
+            let asked = question.get(question.len() - 3) == Some(&28);
+            let mut answer = packet[..2].to_vec();
+            answer.extend([0x81, 0x80, 0, 1, 0, u8::from(asked), 0, 0, 0, 0]);
+            answer.extend(question);
+            if asked {
+                answer.extend([0xc0, 12, 0, 28, 0, 1, 0, 0, 0, 5, 0, 16, 0xfd, 0, 0, 0xa]);
+                answer.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+            }
+            server.send_to(&answer, from).unwrap();
+        }
+    });
+    let file = |name: &str| fs::read_to_string(Path::new(ROOT).join("roles/verify/files").join(name)).unwrap();
+    let source = format!("{}\n{}", file("lib.sh"), file("node.sh"));
+    let found = |service: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-c", &source]).envs([("DNS_SERVERS", "::1"), ("DNS_DOMAIN", "cluster.local")]);
+        command.env("API_SERVICE", format!("[{service}]:9")).env("BIN_DIR", "/nowhere");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    for service in ["fd00:a::1", "FD00:000a:0:0::01"] {
+        let text = found(service);
+        assert!(text.contains("node.dns pass ::1 in"), "{service}: {text}");
+    }
+    let text = found("fd00:a::2");
+    assert!(text.contains("node.dns fail ::1 does not resolve") && text.contains("(fd00:a:0:0:0:0:0:1)"), "{text}");
+}

@@ -34,15 +34,45 @@ latency() {
     }'
 }
 
-# resolve SERVER NAME: the first address of a name, by a question in the form of RFC 1035
-resolve() {
-  local question='\x12\x34\x01\0\0\x01\0\0\0\0\0\0' part
-  for part in ${2//./ }; do question+=$(printf '\\x%02x%s' ${#part} "$part"); done
-  # Bash would send a datagram for each newline, which the length of `kubernetes` is.
-  question=$(printf "$question"'\0\0\x01\0\x01' | base64 -w 0)
-  exec 9<>"/dev/udp/$1/53" || return
-  base64 -d <<<"$question" >&9
-  timeout 3 dd bs=512 count=1 status=none <&9 | tail -c 4 | od -An -tu1 | awk '{ print $1 "." $2 "." $3 "." $4 }'
-  exec 9>&-
+# plain ADDRESS: the address in one form: without brackets, and of IPv6 its eight groups in lower case
+plain() {
+  local address=${1#\[}
+  address=${address%\]}
+  case $address in *:*) ;; *) echo "$address" && return ;; esac
+  awk -v address="${address,,}" 'BEGIN {
+    parts = split(address, halves, "::")
+    left = split(halves[1], groups, ":")
+    right = parts > 1 ? split(halves[2], rest, ":") : 0
+    for (n = left + 1; n <= 8 - right; n++) groups[n] = 0
+    for (n = 1; n <= right; n++) groups[8 - right + n] = rest[n]
+    for (n = 1; n <= 8; n++) {
+      sub(/^0+/, "", groups[n])
+      line = line (n > 1 ? ":" : "") (groups[n] == "" ? 0 : groups[n])
+    }
+    print line
+  }'
 }
 
+# resolve SERVER NAME ADDRESS: the first address of a name in the form of `plain`, of the same family as ADDRESS, by a
+# question in the form of RFC 1035
+resolve() {
+  local question='\x12\x34\x01\0\0\x01\0\0\0\0\0\0' part type='\x01' length=4
+  case $3 in *:*) type='\x1c' length=16 ;; esac
+  for part in ${2//./ }; do question+=$(printf '\\x%02x%s' ${#part} "$part"); done
+  # Bash would send a datagram for each newline, which the length of `kubernetes` is.
+  question=$(printf "$question"'\0\0'"$type"'\0\x01' | base64 -w 0)
+  exec 9<>"/dev/udp/$1/53" || return
+  base64 -d <<<"$question" >&9
+  timeout 3 dd bs=512 count=1 status=none <&9 | tail -c $length | od -An -v -w16 -t"$([ $length = 4 ] && echo u1 || echo x1)" |
+    awk '
+      NF == 4 { print $1 "." $2 "." $3 "." $4 }
+      NF == 16 {
+        for (n = 1; n < 16; n += 2) {
+          group = $n $(n + 1)
+          sub(/^0+/, "", group)
+          line = line (n > 1 ? ":" : "") (group == "" ? 0 : group)
+        }
+        print line
+      }'
+  exec 9>&-
+}

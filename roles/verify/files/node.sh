@@ -24,13 +24,14 @@ case $code in
   *) say node.service fail "the Service kubernetes does not answer at $API_SERVICE (${code% *})" ;;
 esac
 
+service=$(plain "${API_SERVICE%:*}")
 for server in $DNS_SERVERS; do
   for attempt in 1 2 3; do
     start=$EPOCHREALTIME
-    answer=$(resolve "$server" "kubernetes.default.svc.$DNS_DOMAIN" 2>/dev/null)
-    [ "$answer" = "${API_SERVICE%:*}" ] && break
+    answer=$(resolve "$server" "kubernetes.default.svc.$DNS_DOMAIN" "$service" 2>/dev/null)
+    [ "$answer" = "$service" ] && break
   done
-  if [ "$answer" = "${API_SERVICE%:*}" ]; then
+  if [ "$answer" = "$service" ]; then
     say node.dns pass "$server in $(since "$start")"
   else
     say node.dns fail "$server does not resolve kubernetes.default.svc.$DNS_DOMAIN (${answer:-no answer})"

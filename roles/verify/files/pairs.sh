@@ -37,10 +37,11 @@ xargs -r -n 3 -P 8 bash -c '"$MODE" "$@"' _
 
 [ "$MODE" = measure ] || exit 0
 export -f resolve
+service=$(plain "$SERVICE_ADDRESS")
 for server in $DNS_SERVERS; do
   answer=$(nsenter --target "$process" --net -- \
-    bash -c 'resolve "$@" || resolve "$@"' _ "$server" "$SERVICE_NAME" 2>/dev/null)
-  if [ "$answer" = "$SERVICE_ADDRESS" ]; then
+    bash -c 'resolve "$@" || resolve "$@"' _ "$server" "$SERVICE_NAME" "$service" 2>/dev/null)
+  if [ "$answer" = "$service" ]; then
     say network.name pass "$server resolves $SERVICE_NAME"
   else
     say network.name fail "$server does not resolve $SERVICE_NAME (${answer:-no answer})"
