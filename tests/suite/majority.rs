@@ -119,7 +119,7 @@ impl Cluster {
     /// Exit code and output of a playbook in check mode.
     fn play(&self, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args(["playbook", "--check", "-e", "reset_confirmation=yes", "-e", "skip_confirmation=true", "-i"])
+            .args(["playbook", "--check", "-i"])
             .arg(self.at("hosts"))
             .arg(format!("playbooks/{playbook}.yml"))
             .args(more)
@@ -182,6 +182,8 @@ fn part_of_a_cluster_reset_or_removed_only_while_the_majority_stays() {
         "3 of 3 members are healthy, and stopping them would leave 1 healthy of 3",
     );
     cluster.allowed("reset", &[]);
+    // Neither asks for a confirmation: check mode changes nothing.
+    cluster.allowed("remove_node", &["-e", "node=cp3", "-e", "backup_before_changes=false"]);
 
     cluster.kill(2);
     let count = "2 of 3 members are healthy, and removing it would leave 1 healthy of 2, where 2 are needed";
