@@ -70,9 +70,24 @@ fn images_of_old_static_pods_are_looked_up_in_the_runtime() {
         let manifest = folder.path().join(format!("saved/settings/manifests/{name}.yaml"));
         write(&manifest, &format!("    image: {name}:1\n"));
     }
-    let look = |runtime| run(folder.path(), "rollback/files/look.sh", &["saved", "/manifests", runtime], &[]);
-    assert_eq!(look("docker"), "image other:1\n");
-    assert_eq!(look("containerd"), "image kept:1\n");
+    let look =
+        |runtime, mode| run(folder.path(), "rollback/files/look.sh", &["saved", "/manifests", runtime, mode], &[]);
+    assert_eq!(look("docker", "pull"), "image other:1\n");
+    assert_eq!(look("containerd", "pull"), "image kept:1\n");
+}
+
+/// Check mode changes nothing on a host, and a pulled image would stay there.
+#[test]
+fn images_are_not_pulled_in_check_mode() {
+    let docker = "echo \"$*\" >>calls; case $* in info | pull*) ;; *) exit 1 ;; esac";
+    let folder = host(&[("docker", docker)]);
+    write(&folder.path().join("saved/record"), "time 1\n");
+    write(&folder.path().join("saved/settings/manifests/one.yaml"), "    image: one:1\n");
+    let look = |mode| run(folder.path(), "rollback/files/look.sh", &["saved", "/manifests", "docker", mode], &[]);
+    assert_eq!(look("ask"), "absent one:1\n");
+    assert!(!fs::read_to_string(folder.path().join("saved/calls")).unwrap().contains("pull"));
+    assert_eq!(look("pull"), "");
+    assert!(fs::read_to_string(folder.path().join("saved/calls")).unwrap().contains("pull one:1"));
 }
 
 #[test]
