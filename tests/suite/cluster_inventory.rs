@@ -69,6 +69,17 @@ fn missing_groups_refused() {
 }
 
 #[test]
+fn folders_that_kubeadm_does_not_use_refused() {
+    refused(GROUPS, "kube_config_dir=/srv/kubernetes", "kube_config_dir is /srv/kubernetes, but kubeadm writes");
+    let own = "kube_manifest_dir=/srv/manifests";
+    refused(
+        GROUPS,
+        own,
+        "kube_manifest_dir is /srv/manifests, but kubeadm writes and reads its files in /etc/kubernetes/manifests",
+    );
+}
+
+#[test]
 fn run_without_hosts_of_a_cluster_refused() {
     let folder = tempfile::tempdir().unwrap();
     let playbooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("playbooks");

@@ -63,6 +63,9 @@ struct Subject {
     _heading: String,
     #[serde(default)]
     supported: Vec<String>,
+    /// Notes on supported variables in the documentation.
+    #[serde(default, rename = "notes")]
+    _notes: BTreeMap<String, String>,
     #[serde(default)]
     renamed: BTreeMap<String, String>,
     #[serde(default)]
