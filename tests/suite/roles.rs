@@ -2651,3 +2651,40 @@ fn kubeconfig_of_another_cluster_recognised_before_it_is_replaced() {
     assert!(foreign(&file(&(cluster("10.0.0.1", "AA") + &cluster("10.9.9.9", "BB")))));
     assert!(foreign(&file("- cluster:\n    server: https://10.9.9.9:6443\n  name: y\n")));
 }
+
+#[test]
+fn migration_of_the_runtime_does_not_delete_pods_without_controllers() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    fs::create_dir_all(folder.path().join("components")).unwrap();
+    fs::write(folder.path().join("components/runtime-containerd"), "").unwrap();
+    let backup = folder.path().join("roles/backup/tasks");
+    fs::create_dir_all(&backup).unwrap();
+    fs::write(backup.join("before.yml"), "- debug: {msg: backed up}\n").unwrap();
+    program(
+        folder.path(),
+        "kubectl",
+        "printf '%s\\n' shop/alone=cp2=Running= shop/done=cp2=Succeeded= shop/owned=cp2=Running=ReplicaSet \
+         shop/elsewhere=w9=Running=",
+    );
+    let playbook = format!(
+        "- hosts: k8s_cluster
+  gather_facts: false
+  tasks:
+    - ansible.builtin.find: {{paths: '{at}/components'}}
+      register: cluster_markers
+    - ansible.builtin.import_role: {{name: migrate_runtime, tasks_from: backup}}
+"
+    );
+    let migrated = |more: &[&str]| {
+        let options = ["-e", "{cluster_silent_nodes: []}", "-e", "container_manager=crio", "-e"];
+        let place = format!("bin_dir={at}");
+        let options = [&options[..], &[place.as_str()], more].concat();
+        play(folder.path(), "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n", &playbook, &options)
+    };
+    let (code, text) = migrated(&[]);
+    let refusal = "Nothing was changed. shop/alone has no controller, so a drain deletes it";
+    assert!(code == Some(2) && text.contains(refusal) && !text.contains("backed up"), "{text}");
+    let (code, text) = migrated(&["-e", "migrate_runtime_delete_pods=true"]);
+    assert!(code == Some(0) && text.contains("backed up"), "{text}");
+}
