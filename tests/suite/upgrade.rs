@@ -150,6 +150,19 @@ fn other_runtime_or_etcd_is_due_although_kubernetes_is_current() {
     assert_eq!(names(&decided["members"]), ["cp1"]);
 }
 
+/// Kubernetes and the runtime wait for an upgrade of their own.
+#[test]
+fn packages_alone_are_selected_by_their_tag() {
+    let mut seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);
+    set(&mut seen, "cp2", "upgrade_packages", json!({"changed": true}));
+    let due = |variables: Value| {
+        let decided = decide_with_tags("system-upgrade", "cp1", &seen, &variables);
+        names(&decided["due"]).join(" ")
+    };
+    assert_eq!(due(json!({"system_upgrade": true, "containerd_version": "1.7.1"})), "cp2");
+    assert_eq!(due(json!({})), "");
+}
+
 #[test]
 fn member_whose_upgrade_was_interrupted_is_due_although_it_does_not_answer() {
     let mut seen = healthy("1.21.0", ["1.21.0", "1.21.0", "1.21.0"]);
