@@ -211,6 +211,81 @@ fn control_plane_reset_or_removed_only_while_others_serve() {
     cluster.allowed("reset", &[]);
 }
 
+/// A play on the members with what the diagnosis of playbooks/recover.yml would have found. cp2 leads.
+const DEFRAGMENT: &str = "
+- hosts: etcd
+  gather_facts: false
+  any_errors_fatal: true
+  tasks:
+    - ansible.builtin.set_fact:
+        recover_judgement: {full: [], serving: {etcd: '{{ serving | split }}'}}
+        recover_state: \"{{ {'etcd.size': 52428800, 'etcd.used': 10485760} | combine({'etcd.leads': 'yes'} if inventory_hostname == 'cp2' else {}) }}\"
+        recover_reached: true
+        recover_stamp: now
+    - ansible.builtin.include_role: {name: recover, tasks_from: defragment_healthy}
+      vars: {etcd_cluster: '{{ etcd_clusters | first }}'}
+";
+
+#[test]
+fn healthy_etcd_defragmented_one_member_after_the_other() {
+    let Some(cluster) = Cluster::start() else { return };
+    let etcdctl = |words: &str| {
+        let port = fs::read_to_string(cluster.at("hosts")).unwrap();
+        let port = port.lines().find_map(|line| line.strip_prefix("etcd_client_port=")).unwrap().to_owned();
+        let mut command = Command::new(cluster.at("bin/etcdctl"));
+        command.env("ETCDCTL_API", "3").arg(format!("--endpoints=https://127.0.0.1:{port}"));
+        for (option, file) in [("--cacert", "ca"), ("--cert", "admin-cp1"), ("--key", "admin-cp1-key")] {
+            command.arg(option).arg(cluster.at(&format!("ssl/{file}.pem")));
+        }
+        command.args(words.split_whitespace()).stdin(fs::File::open(cluster.at("value")).unwrap());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    fs::write(cluster.at("value"), vec![b'x'; 1_000_000]).unwrap();
+    for _ in 0..20 {
+        etcdctl("put large");
+    }
+    etcdctl("del large");
+    let size = || {
+        let status = etcdctl("endpoint status --write-out=json");
+        let digits = status.split("\"dbSize\":").nth(1).unwrap().split(|one: char| !one.is_ascii_digit()).next();
+        digits.unwrap().parse::<u64>().unwrap()
+    };
+    fs::write(cluster.at("play.yml"), DEFRAGMENT).unwrap();
+    let play = |serving: &str, more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["playbook", "-i", "hosts", "play.yml", "-e"])
+            .arg(format!("serving='{serving}'"))
+            .args(more)
+            .current_dir(cluster.folder.path())
+            .env("ANSIBLE_ROLES_PATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("roles"))
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), text)
+    };
+    let before = size();
+    let (code, text) = play("cp1 cp2", &[]);
+    assert!(code == Some(2) && text.contains("cp3 does not serve together with the others"), "{text}");
+    let (code, text) = play("cp1 cp2 cp3", &["--check"]);
+    assert!(code == Some(0) && text.contains("cp2, the leader: 50 MiB, 10 MiB in use, gives 40 MiB back"), "{text}");
+    assert_eq!(size(), before, "check mode changes the database");
+
+    let (code, text) = play("cp1 cp2 cp3", &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let turns: Vec<usize> = ["cp1", "cp3", "cp2"]
+        .iter()
+        .map(|turn| {
+            let tasks = text.split("TASK [").filter(|task| task.contains("Defragment the member whose turn it is"));
+            tasks.enumerate().find(|(_, task)| task.contains(&format!("changed: [{turn}]"))).unwrap().0
+        })
+        .collect();
+    assert!(turns.is_sorted() && turns[0] < turns[2], "the leader is not the last: {turns:?} {text}");
+    assert!(size() < before / 4, "{} of {before} bytes are left", size());
+}
+
 /// Starts a member with the settings in `etcd-bootstrap.env` of `folder`, as its service does.
 fn member(folder: &Path, etcd: &Path, [client, peer]: [u16; 2]) -> Child {
     let settings = fs::read_to_string(folder.join("config/etcd-bootstrap.env")).unwrap();

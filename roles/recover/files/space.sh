@@ -5,10 +5,13 @@
 #   compact     drops all revisions but the current one
 #   defragment  gives the free space of this host's member back, while the other members are a majority
 #   disarm      clears the alarm and writes a key
+#   size        prints the size of this host's member
 set -eu
 
 reads() { ETCDCTL_ENDPOINTS=$1 "$ETCDCTL" --command-timeout=5s get / --limit=1 --keys-only >/dev/null 2>&1; }
 status() { "$ETCDCTL" --command-timeout=10s endpoint status --write-out=json | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+
+size() { echo "$(($(status dbSize) / 1048576)) MiB, $(($(status dbSizeInUse) / 1048576)) MiB in use"; }
 
 case $1 in
     compact)
@@ -47,6 +50,7 @@ case $1 in
             exit 1
         fi
         "$ETCDCTL" --command-timeout=30s del /windlass/recover >/dev/null
-        echo "$(($(status dbSize) / 1048576)) MiB, $(($(status dbSizeInUse) / 1048576)) MiB in use"
+        size
         ;;
+    size) size ;;
 esac
