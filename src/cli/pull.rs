@@ -149,7 +149,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     say(&shown_arguments(std::env::args(), &Secrets::of_process()).join(" "));
     sleep(most, &printer);
     let (code, changed) = fetch(arguments, url, &dest, &names)?;
-    // What was fetched may be what the signature refuses.
+    // The signature may refuse the very commit that was fetched.
     if code != 0 && (!arguments.force || arguments.verify_commit) {
         return Ok(code);
     }

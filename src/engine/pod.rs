@@ -229,7 +229,7 @@ impl Store {
         };
         while let Some(object) = store.read(Segment::name(&place.run, store.number + 1)).await {
             store.number += 1;
-            // What the run has not written may say anything.
+            // Objects that the run has not written may say anything.
             let Some(segment) = Segment::of(&object, &place.run, store.number, &store.seal) else { continue };
             store.total += segment.size();
             if let Some((file, bytes)) = segment.journal {

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 /// Size of a key in bytes.
 const KEY: usize = 32;
 
-/// The key of a run. Only its Secret holds it, so neither pods of other runs nor users who may only write ConfigMaps can
-/// make the run's codes.
+/// The key of a run. Only its Secret holds it, so neither pods of other runs nor users who may only write ConfigMaps
+/// can make the run's codes.
 #[derive(Debug, Clone)]
 pub(super) struct Seal(hmac::Key);
 

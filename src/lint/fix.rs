@@ -25,8 +25,8 @@ pub(super) fn edited(text: &str, findings: &[&Finding]) -> String {
     new + text.get(end..).unwrap_or_default()
 }
 
-/// Replaces a file by its corrected text, with the same mode. Returns whether it did: a link stays as it is, because its
-/// target may be outside of the project, and is corrected under its own name otherwise.
+/// Replaces a file by its corrected text, with the same mode. Returns whether it did: a link stays as it is, because
+/// its target may be outside of the project, and is corrected under its own name otherwise.
 pub(super) fn write(file: &SourceFile, text: &str) -> Result<bool> {
     let fail = |error: std::io::Error| Error::new(format!("{} cannot be written: {error}", file.path.display()));
     let metadata = fs::symlink_metadata(&file.path).map_err(fail)?;

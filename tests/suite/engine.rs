@@ -185,8 +185,8 @@ impl Cluster {
         self.module("k8s_info", &which)["resources"].as_array().unwrap().clone()
     }
 
-    /// Starts a pod of a run as a kubelet does: with the Secrets as files, the rights of its service account, and nothing
-    /// of an earlier pod.
+    /// Starts a pod of a run as a kubelet does: with the Secrets as files, the rights of its service account, and
+    /// nothing of an earlier pod.
     fn pod(&self, run: &str) -> Killed {
         let (work, input) = (self.at("work"), self.at("input"));
         for folder in [&work, &input] {
@@ -289,7 +289,7 @@ fn objects_that_the_run_has_not_written_decide_nothing() {
     eventually("the last task runs", || cluster.lines().contains(&"handler".to_owned()).then_some(()));
     let listed = cluster.windlass(&["engine", "list"]);
     assert!(!String::from_utf8_lossy(&listed.stdout).contains("exit code"), "{listed:?}");
-    // Its own end cannot be stored while the other one is there, so it goes on trying.
+    // The run repeats its attempt to store its end until the forged one is deleted.
     let mut attached = attached.unwrap();
     assert!(pod.0[0].try_wait().unwrap().is_none() && attached.try_wait().unwrap().is_none());
     let gone = json!({

@@ -94,8 +94,8 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Unpacks files, directories and links of an archive, compressed or not. Entries outside the directory are skipped, and
-/// so is a repository of git: its settings can name programs, and no lock file has its hash.
+/// Unpacks files, directories and links of an archive, compressed or not. Entries outside the directory are skipped,
+/// and so is a repository of git: its settings can name programs, and no lock file has its hash.
 fn unpack(archive: &Path, folder: &Path) -> Result<()> {
     let fail = |error: std::io::Error| Error::new(format!("{} cannot be unpacked: {error}", archive.display()));
     let mut bytes = windlass_bounds::read_up_to(archive, LARGEST_ARCHIVE).map_err(fail)?;
