@@ -35,11 +35,8 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
         // Mappings and lists are written as JSON.
         let text = match content.kind() {
             ValueKind::Map | ValueKind::Seq => {
-                let json = windlass_template::to_json(&content);
-                match compat.escapes_copied_json() {
-                    true => crate::output::python_json(&json),
-                    false => crate::output::python_json_as_is(&json),
-                }
+                let json = crate::output::python_json_as_is(&windlass_template::to_json(&content));
+                if compat.escapes_copied_json() { crate::output::ascii(&json) } else { json }
             }
             ValueKind::None => String::new(),
             _ => windlass_template::text(&content),

@@ -70,7 +70,7 @@ fn arguments(context: &ActionContext, module: &ForeignModule, style: Style) -> V
     let given = context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone()));
     let facility = variable(&context.context, "ansible_syslog_facility").unwrap_or_else(|| "LOG_USER".to_owned());
     let remote_tmp = settings.connect.remote_tmp.clone().unwrap_or_else(|| "~/.ansible/tmp".to_owned());
-    let (major, minor, revision) = crate::vars::ANSIBLE_VERSION;
+    let (major, minor, revision) = crate::vars::ansible_version(settings.compat);
     let internal = [
         ("_ansible_check_mode", Value::from(context.check)),
         ("_ansible_no_log", Value::from(context.no_log)),

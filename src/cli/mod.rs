@@ -322,11 +322,13 @@ fn report(error: &Error, compat: Option<&str>) {
 
 /// Prints a version like Ansible's commands, without the lines about Python.
 fn print_version(name: &str, program: &Path) -> ExitCode {
-    let (major, minor, revision) = crate::vars::magic::ANSIBLE_VERSION;
     let printer = Printer::plain(Secrets::default());
     let say = |text: String| printer.line(&text, Color::Plain);
+    let settings = Config::find().and_then(|config| Settings::from_config(&config));
+    let compat = settings.as_ref().map(|settings| settings.compat).unwrap_or_default();
+    let (major, minor, revision) = crate::vars::ansible_version(compat);
     say(format!("{name} [core {major}.{minor}.{revision}]"));
-    match Config::find().and_then(|config| Settings::from_config(&config)) {
+    match settings {
         Ok(settings) => {
             let shown = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
             let file =

@@ -411,8 +411,9 @@ struct Listed<'a> {
 impl<'a> Listed<'a> {
     fn of(play: &'a Play, with_hosts: bool, run: &PlaybookRun) -> Result<Self> {
         let patterns = run.patterns_of(play)?;
-        let hosts = if with_hosts { Some(run.matching(play, &patterns)?) } else { None };
-        Ok(Listed { play, name: run.name_of(play), patterns, hosts })
+        // Patterns that match nothing are reported in any case.
+        let hosts = run.matching(play, &patterns)?;
+        Ok(Listed { play, name: run.name_of(play), patterns, hosts: with_hosts.then_some(hosts) })
     }
 }
 

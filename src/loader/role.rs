@@ -251,6 +251,7 @@ impl Loader {
             keywords: request.keywords.clone(),
             vars: Arc::clone(&entry_vars),
             kind: FrameKind::Dependent(Arc::new(Dependent {
+                path: path.clone(),
                 params: Arc::clone(&request.params),
                 vars: Arc::clone(&vars),
                 defaults: Arc::clone(&defaults),

@@ -192,7 +192,7 @@ impl DefaultOutput {
             Status::Ok => {
                 let (word, color) = if changed { ("changed", Color::Changed) } else { ("ok", Color::Ok) };
                 let mut line = format!("{word}: [{host}]{item}");
-                if self.verbosity() > 0 || event.result.is_always_shown() {
+                if (self.verbosity() > 0 && !is_of_facts(event)) || event.result.is_always_shown() {
                     line.push_str(&format!(" => {}", self.dump(result.json(), event)));
                 }
                 self.say(event.task.id, &line, color);
@@ -366,6 +366,11 @@ impl DefaultOutput {
 }
 
 /// The outcome on the first line, and the rest as YAML below it.
+/// Whether a result has facts of the host, which Ansible prints at no verbosity.
+fn is_of_facts(event: &ResultEvent<Shown>) -> bool {
+    matches!(event.task.short_action(), "setup" | "gather_facts")
+}
+
 fn yaml_dialect(mut map: Map<String, Value>) -> String {
     let mut text = String::new();
     for key in ["changed", "skipped"] {

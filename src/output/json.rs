@@ -116,6 +116,20 @@ fn line(width: usize, text: &mut String) {
     text.extend(std::iter::repeat_n(' ', width));
 }
 
+/// JSON with non-ASCII characters escaped, so that readers with any encoding agree.
+pub fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character.is_ascii() {
+            true => text.push(character),
+            false => {
+                character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")))
+            }
+        }
+    }
+    text
+}
+
 /// A string with Python's escapes. Non-ASCII characters are kept, except those that control a terminal.
 fn string(content: &str) -> String {
     let text = serde_json::to_string(content).unwrap_or_default();

@@ -48,7 +48,7 @@ pub use footer::{Question, end_footer, has_footer, until_continued};
 pub use forecast::Forecast;
 pub(crate) use host_keys::AtTerminal;
 pub(crate) use json::nice_json_as_is;
-pub use json::{nice_json, python_json, python_json_as_is};
+pub use json::{ascii, nice_json, python_json, python_json_as_is};
 pub(crate) use junit_xml::{Outcome as JunitOutcome, TestCase, xml as junit_xml};
 pub use masked::{Masked, Masker, Shown};
 pub(crate) use printable::clipped;

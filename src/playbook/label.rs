@@ -25,6 +25,11 @@ pub(crate) fn of_task(task: &Arc<Task>, context: Option<&Context>) -> String {
     }
 }
 
+/// Name of a task in the lines about its attempts: without the role, if it has a name.
+pub(crate) fn of_attempt(task: &Arc<Task>, context: &Context) -> String {
+    task.name.as_ref().map_or_else(|| of_task(task, Some(context)), |name| context.render_tolerant(name))
+}
+
 /// Identifies a task by label and position, which are equal in every run over the same files.
 pub(crate) fn with_position(task: &Arc<Task>) -> String {
     let label = of_task(task, None);

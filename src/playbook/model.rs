@@ -109,9 +109,11 @@ pub struct BeforeHosts {
     pub files: Vec<Arc<Mapping>>,
 }
 
-/// Variables of a role that its dependencies see.
+/// Parts of a role that its dependencies see.
 #[derive(Debug)]
 pub struct Dependent {
+    /// Its folder.
+    pub path: PathBuf,
     /// Parameters of the role's entry.
     pub params: Arc<Mapping>,
     /// `vars/`.
@@ -138,6 +140,15 @@ impl Frame {
     pub fn roles(self: &Arc<Frame>) -> impl Iterator<Item = &Arc<Role>> {
         self.chain().filter_map(|frame| match &frame.kind {
             FrameKind::Role(role) => Some(role),
+            _ => None,
+        })
+    }
+
+    /// Folders of the roles that contain the frame or depend on what it is in, innermost first.
+    pub fn role_folders(self: &Arc<Frame>) -> impl Iterator<Item = &Path> {
+        self.chain().filter_map(|frame| match &frame.kind {
+            FrameKind::Role(role) => Some(role.path.as_path()),
+            FrameKind::Dependent(role) => Some(role.path.as_path()),
             _ => None,
         })
     }

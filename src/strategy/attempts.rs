@@ -100,7 +100,7 @@ impl TaskOnHost {
             let _ = self.events.send(Event::Retry {
                 of: Arc::clone(task),
                 host: self.host.to_string(),
-                task: crate::playbook::label::of_task(task, Some(context)),
+                task: crate::playbook::label::of_attempt(task, context),
                 left: retries - attempt + 1,
                 result: Arc::new(if action.no_log { censored(&result) } else { result }),
             });

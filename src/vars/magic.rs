@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 use windlass_inventory::Inventory;
-use windlass_template::Value;
+use windlass_template::{Compat, Value};
 
 use super::scope::TaskScope;
 use crate::paths::absolute;
@@ -74,7 +74,12 @@ pub(super) const OF_RUN: &[&str] = &[
 ];
 
 /// Version of ansible-core to emulate; playbooks check it.
-pub(crate) const ANSIBLE_VERSION: (u32, u32, u32) = (2, 19, 14);
+pub(crate) fn ansible_version(compat: Compat) -> (u32, u32, u32) {
+    match compat {
+        Compat::V2_18 => (2, 18, 19),
+        Compat::V2_19 => (2, 19, 14),
+    }
+}
 
 /// Value of a magic variable; `None` for other names.
 pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
@@ -134,7 +139,7 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         },
         "windlass_program" => path(&std::env::current_exe().unwrap_or_else(|_| PathBuf::from("windlass"))),
         "ansible_playbook_python" => Value::from(scope.world.run.python.as_str()),
-        "ansible_version" => version(),
+        "ansible_version" => version(settings.compat),
         _ => return None,
     })
 }
@@ -152,8 +157,8 @@ fn group_names(inventory: &Inventory, host: &str) -> Value {
     sorted.into_iter().map(Value::from).collect()
 }
 
-fn version() -> Value {
-    let (major, minor, revision) = ANSIBLE_VERSION;
+fn version(compat: Compat) -> Value {
+    let (major, minor, revision) = ansible_version(compat);
     let full = format!("{major}.{minor}.{revision}");
     Value::from_pairs([
         ("full", Value::from(full.as_str())),
@@ -190,7 +195,8 @@ fn groups(inventory: &Inventory) -> Value {
     Value::from_pairs(inventory.groups().map(|group| (Value::from(&**group.name()), hosts(group.name()))))
 }
 
-/// Directories searched for a task's files: its role, the directory of its file, the playbook's.
+/// Directories searched for a task's files: its role, those that contain it or depend on it, the directory of its file,
+/// the playbook's.
 pub(super) fn search_paths(scope: &TaskScope) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     let mut add = |folder: PathBuf| {
@@ -200,8 +206,8 @@ pub(super) fn search_paths(scope: &TaskScope) -> Vec<PathBuf> {
         }
     };
     if let Some(task) = &scope.task {
-        for role in task.frame.roles() {
-            add(role.path.clone());
+        for folder in task.frame.role_folders() {
+            add(folder.to_owned());
         }
         if let Some(folder) = Path::new(&task.span.source.name).parent().filter(|_| task.span.is_located()) {
             add(folder.to_owned());

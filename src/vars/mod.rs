@@ -26,7 +26,7 @@ pub(crate) use connection::{boolean, float, given, is_boolean, number, render, s
 pub use expressions::InventoryExpressions;
 pub use facts::Facts;
 pub(crate) use hostvars::variables_of;
-pub(crate) use magic::ANSIBLE_VERSION;
+pub(crate) use magic::ansible_version;
 pub(crate) use merge::all as merged;
 pub use scope::{Definition, Level, TaskScope};
 pub(crate) use world::world_knows;

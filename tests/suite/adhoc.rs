@@ -137,3 +137,25 @@ fn limit_without_hosts_names_unmatched_word() {
     let classic = windlass(&["adhoc", "-i", "a,b,", "-l", "nobody", "all", "-m", "ping", "--compat", "2.18"]);
     assert!(String::from_utf8_lossy(&classic.stderr).contains("\nERROR! Specified inventory"), "{classic:?}");
 }
+
+#[test]
+fn older_release_has_its_own_version_and_form_of_copied_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let play = "- hosts: localhost
+  connection: local
+  gather_facts: false
+  vars: {made: {zeta: \u{fc}, alpha: '{{ ansible_version.string }}'}}
+  tasks: [{copy: {dest: OUT, content: '{{ made }}'}}]
+";
+    let out = folder.path().join("out");
+    std::fs::write(folder.path().join("play.yml"), play.replace("OUT", &out.display().to_string())).unwrap();
+    let written = |compat: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        crate::project::enter(&mut command, folder.path());
+        let output = command.args(["playbook", "play.yml", "--compat", compat]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        std::fs::read_to_string(&out).unwrap()
+    };
+    assert_eq!(written("2.18"), r#"{"zeta": "\u00fc", "alpha": "2.18.19"}"#);
+    assert_eq!(written("2.19"), "{\"zeta\": \"\u{fc}\", \"alpha\": \"2.19.14\"}");
+}

@@ -141,9 +141,10 @@ impl Request {
         Ok(())
     }
 
-    /// Whether the unit has to exist. A missing unit can be masked, so that a later package does not start it.
+    /// Whether the unit has to exist. A missing unit can be masked, so that a later package does not start it, and its
+    /// status can be asked for.
     fn needs_unit(&self) -> bool {
-        self.masked.is_none() || self.state.is_some() || self.enabled.is_some()
+        self.state.is_some() || self.enabled.is_some()
     }
 
     fn act(&self, verb: &str, unit: &str, host: &Host) -> Result<(), Failure> {
@@ -416,6 +417,8 @@ mod tests {
         let missing = unit("inactive", "not-found", "");
         assert_eq!(verbs(&wanted(None, None, Some(true)), &missing), ["mask"]);
         assert!(!wanted(None, None, Some(true)).needs_unit());
+        // Its status alone is asked for.
+        assert!(!wanted(None, None, None).needs_unit());
         assert!(wanted(Some("started"), None, Some(false)).needs_unit());
     }
 

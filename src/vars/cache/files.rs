@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use windlass_template::Compat;
 
-use crate::output::{nice_json, python_json};
+use crate::output::{ascii, nice_json, python_json};
 
 /// A directory of cached facts.
 #[derive(Debug)]
@@ -91,18 +91,4 @@ impl<'a> Files<'a> {
         // Another run may read the file at any time.
         crate::replace::write(file, &text)
     }
-}
-
-/// JSON with non-ASCII characters escaped, so that readers with any encoding agree.
-fn ascii(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for character in json.chars() {
-        match character.is_ascii() {
-            true => text.push(character),
-            false => {
-                character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")))
-            }
-        }
-    }
-    text
 }

@@ -67,6 +67,11 @@ fn policies(names: &[&str], settings: &Settings, host: &Host) -> Result<BTreeMap
     Ok(candidates(&output.stdout_text()))
 }
 
+/// Whether a package has this name, which others may provide too.
+fn is_package(name: &str, settings: &Settings, host: &Host) -> Result<bool, Failure> {
+    Ok(policies(&[name], settings, host)?.get(name).is_some_and(Option::is_some))
+}
+
 /// Parses the candidates from `apt-cache policy`; `None` for `(none)`.
 fn candidates(text: &str) -> BTreeMap<String, Option<String>> {
     let mut found = BTreeMap::new();
@@ -121,7 +126,7 @@ pub(super) fn to_install(
                 candidate.is_some_and(|candidate| candidate != installed) && !held(database, &wish.name, settings)
             }
             // A virtual name is met if an installed package provides it.
-            (None, None) => latest || !database.provides(&wish.name),
+            (None, None) => latest || !database.provides(&wish.name) || is_package(&wish.name, settings, host)?,
         };
         if wanted {
             words.push(match &wish.version {
