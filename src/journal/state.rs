@@ -53,8 +53,7 @@ impl RunFile {
     pub(crate) fn own_journal(&self) -> Result<Journal> {
         let refusal = |why: &str| Error::usage(format!("the journal {} is not used: {why}", self.path.display()));
         if self.is_fetched {
-            return Err(refusal("it was fetched from a cluster")
-                .hint("it can only be shown; run the playbook, or attach to the run with `windlass engine attach`"));
+            return Err(refusal("it was fetched from a cluster, so it can only be shown"));
         }
         let metadata = fs::symlink_metadata(&self.path).map_err(|error| refusal(&error.to_string()))?;
         if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 /// Fields whose values the API server restricts to names, numbers, addresses, times, or words of its own.
 const TYPED: &[&str] = &[
     ".automountServiceAccountToken",
+    ".clientConfig.service.name",
+    ".clientConfig.service.namespace",
     ".kind",
     ".metadata.deletionTimestamp",
     ".metadata.generation",
@@ -25,6 +27,7 @@ const TYPED: &[&str] = &[
     ".spec.clusterIPs[*]",
     ".spec.containers[*].ports[*].hostPort",
     ".spec.containers[*].securityContext.privileged",
+    ".spec.group",
     ".spec.hostIPC",
     ".spec.hostNetwork",
     ".spec.hostPID",
@@ -39,7 +42,10 @@ const TYPED: &[&str] = &[
     ".spec.unschedulable",
     ".spec.updateStrategy.type",
     ".status.desiredNumberScheduled",
+    ".status.disruptionsAllowed",
+    ".status.expectedPods",
     ".status.observedGeneration",
+    ".subsets[*].addresses[0].ip",
 ];
 
 /// Objects and lists, which kubectl prints as JSON. It escapes line breaks.
@@ -96,6 +102,7 @@ const HARMLESS: &[&str] = &[
     "conformance/files/smoke.sh",
     "conformance/tasks/suite.yml",
     "migrate_network/",
+    "migrate_runtime/tasks/pods.yml",
     "upgrade/tasks/preflight.yml",
     "verify/files/cluster.sh",
 ];
