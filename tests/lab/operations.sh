@@ -325,7 +325,10 @@ given() {
   { sed '/^# Everything runs/,$d' inventory/lab/group_vars/all/all.yml; echo 'kube_cgroup_v1_allowed: true'; } \
     >"$log/adopted/group_vars/all/lab.yml"
 }
-unread_host_named() { adopt -i "$log/given" --limit node1 | tee /dev/stderr | grep -q 'the host node2, which was not read'; }
+unread_host_named() {
+  adopt -i "$log/given" --limit node1 >"$operation/adopt.log" || { tail -25 "$operation/adopt.log"; return 1; }
+  grep -q 'the host node2, which was not read' "$operation/adopt.log"
+}
 
 # A pod of the worker and the API server are asked ten times a second, until `asking_ends`.
 asking() {
