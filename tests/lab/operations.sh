@@ -583,7 +583,11 @@ operation_migrate_network() {
   holds 'the migration from bridge to custom_cni is killed' migration_killed
   holds 'cluster.yml is refused meanwhile' refused meanwhile.log 'playbooks/migrate_network.yml replaces it' cluster
   holds 'all pods reach each other' eventually 60 daemons_meet
-  holds 'the next run ends it' migrate custom
+  network 'kube_network_plugin: bridge' 'custom_cni_leftovers: [/etc/cni/net.d/20-simple.conflist]'
+  holds 'with the former network in the inventory, a run returns to it' migrate back
+  holds 'the network is bridge as before' settled 10-windlass.conflist
+  network "${custom[@]}"
+  holds 'another run changes it to custom_cni' migrate custom
   load_ends node3 >"$operation/load"
   sed 's/^/          /' "$operation/load"
   holds 'a node lost few requests to the API and the service' few_lost "$operation/load"
