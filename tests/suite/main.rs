@@ -78,6 +78,7 @@ mod otlp;
 mod parallel_loops;
 mod peers;
 mod plan;
+mod ran;
 mod reconcile;
 mod rendered;
 mod rendering;

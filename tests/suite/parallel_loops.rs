@@ -10,35 +10,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::ran::Ran;
+
 /// A project whose hosts are all this machine.
 struct Project {
     folder: tempfile::TempDir,
-}
-
-/// Output and exit code of a run.
-struct Ran {
-    text: String,
-    code: Option<i32>,
-}
-
-impl Ran {
-    #[track_caller]
-    fn has(&self, part: &str) -> &Ran {
-        assert!(self.text.contains(part), "`{part}` is missing in:\n{}", self.text);
-        self
-    }
-
-    #[track_caller]
-    fn lacks(&self, part: &str) -> &Ran {
-        assert!(!self.text.contains(part), "`{part}` is in:\n{}", self.text);
-        self
-    }
-
-    #[track_caller]
-    fn ends(&self, code: i32) -> &Ran {
-        assert_eq!(self.code, Some(code), "{}", self.text);
-        self
-    }
 }
 
 impl Project {
@@ -67,8 +43,7 @@ impl Project {
 
     fn run(&self, words: &[&str]) -> Ran {
         let output = self.command(words).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        Ran { text, code: output.status.code() }
+        Ran::of(&output)
     }
 
     /// Items in the newest journal, in the order in which they were recorded.

@@ -5,35 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::ran::Ran;
+
 /// A project whose hosts are all this machine, with its own state directory.
 struct Project {
     folder: tempfile::TempDir,
-}
-
-/// Output and exit code of a run.
-struct Ran {
-    text: String,
-    code: i32,
-}
-
-impl Ran {
-    #[track_caller]
-    fn has(&self, part: &str) -> &Ran {
-        assert!(self.text.contains(part), "`{part}` is missing in:\n{}", self.text);
-        self
-    }
-
-    #[track_caller]
-    fn lacks(&self, part: &str) -> &Ran {
-        assert!(!self.text.contains(part), "`{part}` is in:\n{}", self.text);
-        self
-    }
-
-    #[track_caller]
-    fn ends(&self, code: i32) -> &Ran {
-        assert_eq!(self.code, code, "{}", self.text);
-        self
-    }
 }
 
 impl Project {
@@ -80,8 +56,7 @@ impl Project {
 
     fn run(&self, words: &[&str]) -> Ran {
         let output = self.command(words).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        Ran { text, code: output.status.code().unwrap_or(-1) }
+        Ran::of(&output)
     }
 
     /// Runs the playbook until a file appears, then kills it with a signal.
@@ -93,8 +68,7 @@ impl Project {
         let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
         assert!(status.success());
         let output = child.wait_with_output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        Ran { text, code: output.status.code().unwrap_or(-1) }
+        Ran::of(&output)
     }
 
     #[track_caller]

@@ -269,6 +269,16 @@ fn host_reports_nothing_about_others() {
     assert_eq!(failed("cp1"), [pair("cluster.nodes", "w1"), pair("cluster.nodes", ""), pair("cluster.pods", "")]);
 }
 
+/// The script cluster.sh with another kubectl, which is written into the folder.
+fn cluster_script(folder: &Path, kubectl: &str) -> Command {
+    fs::write(folder.join("kubectl"), kubectl).unwrap();
+    assert!(Command::new("chmod").arg("755").arg(folder.join("kubectl")).status().unwrap().success());
+    let file = |name: &str| fs::read_to_string(Path::new(ROOT).join("roles/verify/files").join(name)).unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("{}\n{}", file("lib.sh"), file("cluster.sh"))]).env("BIN_DIR", folder);
+    command
+}
+
 /// kubectl prints what the template in cluster.sh asks for, with line breaks of kubelets escaped.
 #[test]
 fn node_without_ready_condition_is_named_in_json() {
@@ -278,11 +288,7 @@ case "$*" in *'get nodes --output=go-template'*)
 printf 'w1\037\037v1.36.4\\u000Acp1\037containerd://2.1.0\037True\037 DiskPressure\ncp1\037true\037v1.36.4\037x"\\\037False\037\n'
 esac
 "#;
-    fs::write(folder.path().join("kubectl"), kubectl).unwrap();
-    assert!(Command::new("chmod").arg("755").arg(folder.path().join("kubectl")).status().unwrap().success());
-    let file = |name: &str| fs::read_to_string(Path::new(ROOT).join("roles/verify/files").join(name)).unwrap();
-    let mut command = Command::new("bash");
-    command.args(["-c", &format!("{}\n{}", file("lib.sh"), file("cluster.sh"))]).env("BIN_DIR", folder.path());
+    let mut command = cluster_script(folder.path(), kubectl);
     command.envs([("KUBE_CONFIG_DIR", "/x"), ("API_SERVER", "x"), ("NAMESPACES", ""), ("KUBE_VERSION", "1.36.4")]);
     let names = folder.path().join("names");
     fs::write(&names, "w1\ncp1\nw2").unwrap();
@@ -310,11 +316,7 @@ printf '%s\n' 'kube-system;good;cp1;2030-01-01T00:00:00Z;;Running; c:true:0:'
 printf '%s\n' 'a;evil;w1;;;Run\u000Akube-system;good;cp1; *:false:3:Crash\u000A' ;;
 esac
 "#;
-    fs::write(folder.path().join("kubectl"), kubectl).unwrap();
-    assert!(Command::new("chmod").arg("755").arg(folder.path().join("kubectl")).status().unwrap().success());
-    let file = |name: &str| fs::read_to_string(Path::new(ROOT).join("roles/verify/files").join(name)).unwrap();
-    let mut command = Command::new("bash");
-    command.args(["-c", &format!("{}\n{}", file("lib.sh"), file("cluster.sh"))]).env("BIN_DIR", folder.path());
+    let mut command = cluster_script(folder.path(), kubectl);
     command.envs([("KUBE_CONFIG_DIR", "/x"), ("API_SERVER", "x"), ("NAMESPACES", "kube-system"), ("STARTING", "60")]);
     let output = command.env("KUBE_VERSION", "1.36.4").current_dir(&folder).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

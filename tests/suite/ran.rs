@@ -1,0 +1,36 @@
+//! A run that has ended.
+
+use std::process::Output;
+
+/// Output and exit code of a run.
+pub(crate) struct Ran {
+    /// Standard output, then standard error.
+    pub(crate) text: String,
+    /// Exit code; `None` if a signal ended the run.
+    pub(crate) code: Option<i32>,
+}
+
+impl Ran {
+    pub(crate) fn of(output: &Output) -> Ran {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        Ran { text, code: output.status.code() }
+    }
+
+    #[track_caller]
+    pub(crate) fn has(&self, part: &str) -> &Ran {
+        assert!(self.text.contains(part), "`{part}` is missing in:\n{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn lacks(&self, part: &str) -> &Ran {
+        assert!(!self.text.contains(part), "`{part}` is in:\n{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn ends(&self, code: i32) -> &Ran {
+        assert_eq!(self.code, Some(code), "{}", self.text);
+        self
+    }
+}
