@@ -90,9 +90,8 @@ impl Client {
                 continue;
             }
             let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-            let end = self.seal(&run).and_then(|seal| self.exit_code(&run, &seal));
-            let state = match end {
-                Ok(Some((code, _))) => format!("exit code {code}"),
+            let state = match self.ended(&run) {
+                Ok(Some(code)) => format!("exit code {code}"),
                 Err(error) => format!("unknown: {}", error.message()),
                 Ok(None) if super::follow::given_up(&job).is_some() => "given up".to_owned(),
                 Ok(None) if job["status"]["active"].as_u64().unwrap_or(0) > 0 => "running".to_owned(),
@@ -103,6 +102,12 @@ impl Client {
         }
         runs.sort_by(|one, other| one.run.cmp(&other.run));
         Ok(runs)
+    }
+
+    /// Exit code of a run that has ended. Its key is read only if an object claims that.
+    fn ended(&self, run: &str) -> Result<Option<u8>> {
+        let Some(end) = self.namespace.get(CONFIG_MAP, &objects::end_name(run))? else { return Ok(None) };
+        Ok(objects::read_end(&end, run, &self.seal(run)?).map(|(code, _)| code))
     }
 
     /// Exit code and number of segments of a run that has ended.
