@@ -439,6 +439,18 @@ esac
     assert!(!patched.contains("kube-system") && patched.contains("--namespace a patch secret evil"), "{patched}");
 }
 
+/// Runs the playbook of a folder with our roles.
+#[track_caller]
+fn plays(folder: &Path) {
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "hosts", "play.yml"])
+        .current_dir(folder)
+        .env("ANSIBLE_ROLES_PATH", Path::new(ROOT).join("roles"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}
+
 /// The first member of etcd generates etcd's authority, and no authority or key of Kubernetes.
 #[test]
 fn member_of_etcd_supplies_no_authority_of_kubernetes() {
@@ -467,13 +479,7 @@ fn member_of_etcd_supplies_no_authority_of_kubernetes() {
         folder.path().display()
     );
     fs::write(folder.path().join("play.yml"), playbook).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(["playbook", "-i", "hosts", "play.yml"])
-        .current_dir(&folder)
-        .env("ANSIBLE_ROLES_PATH", Path::new(ROOT).join("roles"))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    plays(folder.path());
     let read = |host: &str| -> Value {
         serde_json::from_str(&fs::read_to_string(folder.path().join(format!("{host}.json"))).unwrap()).unwrap()
     };
@@ -511,13 +517,7 @@ fn timers_of_control_planes_follow_each_other_and_wait_for_the_others() {
         ),
     )
     .unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(["playbook", "-i", "hosts", "play.yml"])
-        .current_dir(&folder)
-        .env("ANSIBLE_ROLES_PATH", Path::new(ROOT).join("roles"))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    plays(folder.path());
     for (host, delay) in [("cp1", 0), ("cp2", 600), ("cp3", 1200)] {
         let unit = fs::read_to_string(at(&format!("{host}.service"))).unwrap();
         assert!(unit.contains(&format!("ExecStartPre=/bin/sleep {delay}\n")), "{unit}");
