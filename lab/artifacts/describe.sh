@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares its variables with the other parts
-# What the mirror holds, for people (SHA256SUMS) and for inventories (versions.yml, releases, checksums.yml).
+# Lists the content of the mirror, for people (SHA256SUMS) and for inventories (versions.yml, releases, checksums.yml).
 
 # describe_build: all of that for MIRRORED_VERSIONS, the oldest first.
 describe_build() {

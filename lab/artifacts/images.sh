@@ -6,7 +6,7 @@
 readonly KUBERNETES_REPOSITORIES=(k8s.gcr.io registry.k8s.io)
 readonly DOCKER_REPOSITORY=docker.io
 readonly ETCD_REPOSITORY=quay.io/coreos/etcd
-# What kubeadm 1.20 asks for.
+# Images that kubeadm 1.20 needs.
 readonly PAUSE_VERSION=3.2
 readonly HELLO_VERSION=1.0
 

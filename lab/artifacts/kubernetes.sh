@@ -3,7 +3,7 @@
 # Built with Debian's Go, without cloud providers and without cgo: static binaries that run on any host.
 
 readonly KUBERNETES_COMMANDS=(kubeadm kubelet kubectl kube-apiserver kube-controller-manager kube-scheduler kube-proxy)
-# What the source package contains, and when upstream released that.
+# Release in the source package, and the date when upstream released it.
 readonly KUBERNETES_SOURCE_VERSION=1.20.2
 readonly KUBERNETES_SOURCE_DATE=2021-01-13T13:20:00Z
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares its variables with the other parts
-# What runs on a host beside Kubernetes: containerd, runc, crun, the CNI plugins, etcd, crictl and haproxy, from Debian's
+# Programs of a host beside Kubernetes: containerd, runc, crun, the CNI plugins, etcd, crictl and haproxy, from Debian's
 # binary packages, in archives named and laid out as upstream's releases.
 
 # runtime_build: fills $FILES and sets the *_VERSION variables that images.sh and describe.sh use.

@@ -17,7 +17,7 @@ ls cache
 ansible -i hosts h2 -m set_fact -a 'kept=1 cacheable=yes' > /dev/null
 ansible -i hosts h1 -m debug -a 'msg={{ kept }}' --flush-cache > /dev/null; echo "rc=$?"
 ls cache
-# What the real one has written is read, and what is written is what the real one reads.
+# Each reads files that the other has written.
 cat > cache/s1_h2 <<'END'
 {"__payload__": "{\"kept\": {\"value\": [{\"value\": 1, \"tags\": [], \"__ansible_type\": \"_AnsibleTaggedInt\"}, null], \"tags\": [], \"__ansible_type\": \"_AnsibleTaggedList\"}}"}
 END

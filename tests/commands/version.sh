@@ -1,4 +1,4 @@
-# What scripts look for to know what they have.
+# Lines that scripts look for to learn the version.
 lines() { grep -e core -e config -e search -e 'collection location' -e executable; }
 ansible --version | lines
 ansible-galaxy --version | lines

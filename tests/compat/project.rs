@@ -113,7 +113,7 @@ impl Project {
     }
 }
 
-/// What differs between two answers to a run.
+/// Differences between two answers to a run.
 fn diff(found: &Json, wanted: &Json) -> String {
     let (found, wanted) = (found.as_str().unwrap_or_default(), wanted.as_str().unwrap_or_default());
     TextDiff::from_lines(wanted, found).unified_diff().header("wanted", "windlass").context_radius(3).to_string()

@@ -338,7 +338,7 @@ rolled_back() {
   for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
   grep client-certificate-data "$inventory/artifacts/admin.conf" | on node1 'grep -qFf - /etc/kubernetes/admin.conf' ||
     { echo 'the copy of the kubeconfig is that of the newer release'; return 1; }
-  # What was kept is used up.
+  # The kept files are used up.
   if rollback -e rollback_confirm=true > "$log/rollback-again.log" 2>&1; then return 1; fi
   grep -q 'No host has a saved state' "$log/rollback-again.log"
 }

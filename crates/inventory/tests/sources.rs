@@ -438,7 +438,7 @@ fn hosts_of_one_group_form_an_inventory() {
     {
         assert_eq!(shown(&inventory, "e1", name), value, "{name}");
     }
-    // What a run writes beside the inventory belongs to this cluster.
+    // Files that a run writes beside the inventory belong to this cluster.
     assert_eq!(inventory.host("e1").unwrap().inventory_dir().unwrap(), files.path().join("clusters/eu"));
     assert!(inventory.included_sources()[0].ends_with("clusters/eu/../../hosts.ini"));
 }

@@ -213,7 +213,7 @@ def act_apart(request):
     what the plugin asked for.
     """
     global asker, turn, is_owed
-    # What a lookup may have left behind.
+    # A lookup may have left it behind.
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     prepare_actions()
