@@ -1,10 +1,18 @@
 #!/bin/sh
-# machine.sh SECONDS [ADDRESS...]: prints a line for each observation: `clock` with the difference to the control machine's clock (SECONDS since
-# 1970), `port` with each TCP port that something listens on, in hexadecimal, `node` where a kubelet has joined a cluster, `name` with the name in
-# its certificate, `container` on a host without hardware of its own, `boolean` with each of BOOLEANS that SELinux enforces to be off, `firewall` with
-# each that is active, `module` with each of MODULES that the kernel neither has nor can load, `source` with each of MEMBERS and the address from which a new member of etcd (without data in ETCD_DATA) connects to it,
-# `blocked` with each of CONNECTIONS (ADDRESS/PORT) that nothing answers, `silent` with each address that answers no ping, and `narrow` with each of
-# NEW_PEERS that gets no packet as long as the interface has them.
+# machine.sh SECONDS [ADDRESS...]: prints a line for each observation.
+#
+#   clock DIFFERENCE      clock of the host less SECONDS, the time of the control machine since 1970
+#   port HEX              a TCP port that something listens on
+#   node                  a kubelet has joined a cluster
+#   name NAME             the node name in its certificate
+#   boolean NAME          one of BOOLEANS, which SELinux enforces to be off
+#   firewall NAME         an active firewall
+#   module NAME           one of MODULES, which the kernel neither has nor can load
+#   container             the host has no hardware of its own
+#   source MEMBER ADDRESS address from which a new member of etcd, without data in ETCD_DATA, connects to one of MEMBERS
+#   blocked ADDRESS/PORT  one of CONNECTIONS, which nothing answers
+#   silent ADDRESS        an ADDRESS that answers no ping
+#   narrow ADDRESS MTU    one of NEW_PEERS, which gets no packet as large as the interface allows
 echo "clock $(($(date +%s) - $1))"
 shift
 sed -nE 's/^ *[0-9]+: [0-9A-F]+:([0-9A-F]{4}) 0+:0000 0A .*/port \1/p' /proc/net/tcp /proc/net/tcp6 2>/dev/null
