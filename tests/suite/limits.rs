@@ -83,6 +83,18 @@ fn task_timeout_bounds_lookups() {
     assert!(code == Some(2) && said.contains("'sleep 600': it did not end within 1 s and was killed"), "{said}");
 }
 
+#[test]
+fn task_timeout_bounds_templates() {
+    let loops = "{% for i in range(100000) %}{% for j in range(100000) %}{% set k = j %}{% endfor %}{% endfor %}";
+    let filter = "{{ range(3000) | product(range(3000)) | map('sum') | max }}";
+    for text in [loops, filter] {
+        let tasks = format!("    - debug:\n        msg: \"{text}\"\n      timeout: 1\n");
+        let files = directory(&[("site.yml", &playbook(&tasks))]);
+        let (code, said) = run(windlass(files.path()).args(["playbook", "site.yml"]));
+        assert!(code == Some(2) && said.contains("did not end within the `timeout` of its task"), "{said}");
+    }
+}
+
 /// A loop that registers twenty results of 30 MB, and a task that reads them.
 fn registering() -> tempfile::TempDir {
     let tasks = "    - debug:\n        msg: \"{{ 'x' * 30000000 }}\"\n      loop: '{{ range(20) | list }}'\n      no_log: true\n      register: big\n      \

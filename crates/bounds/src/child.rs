@@ -74,11 +74,11 @@ pub enum Error {
 }
 
 thread_local! {
-    /// Deadline of this thread's current action; it bounds every program that the action starts.
+    /// Deadline of this thread's current action; it bounds its templates and every program that it starts.
     static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Runs an action; programs that it starts end at `end` at the latest (`timeout` of a task).
+/// Runs an action; its templates, and programs that it starts, end at `end` at the latest (`timeout` of a task).
 pub fn until<T>(end: Option<Instant>, action: impl FnOnce() -> T) -> T {
     /// Restores the previous deadline, also if the action panics.
     struct Restore(Option<Instant>);
@@ -119,6 +119,11 @@ impl<T> Future for Until<'_, T> {
 pub fn remaining(deadline: Option<Duration>) -> Option<Duration> {
     let left = UNTIL.get().map(|end| end.saturating_duration_since(Instant::now()));
     [deadline, left].into_iter().flatten().min()
+}
+
+/// Whether the deadline of this thread's action has passed.
+pub fn is_overdue() -> bool {
+    UNTIL.get().is_some_and(|end| Instant::now() >= end)
 }
 
 /// Runs a program to its end, and captures its standard output and standard error.

@@ -28,6 +28,7 @@ struct Frame {
 
 /// Prints a value: nothing for None and omitted values, Python's text for others.
 pub(crate) fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    limits::time()?;
     let value = &returned(state, value)?;
     if value.is_none() || is_omit(value) {
         return Ok(());

@@ -15,6 +15,14 @@ pub(crate) const STEPS: u64 = if cfg!(test) { 500_000 } else { 500_000_000 };
 /// Deepest nesting of values in a namespace.
 const DEPTH: usize = 1_000;
 
+/// Ends a template at the deadline of its task. Every loop, operator, filter and printed value calls this.
+pub(crate) fn time() -> Result<(), Error> {
+    if windlass_bounds::child::is_overdue() {
+        return Err(Error::filter("The template did not end within the `timeout` of its task."));
+    }
+    Ok(())
+}
+
 /// Refuses texts over the limit, in bytes.
 pub(crate) fn text(length: usize) -> Result<(), Error> {
     if length <= LONGEST_TEXT {

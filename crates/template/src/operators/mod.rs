@@ -117,6 +117,7 @@ fn tested(state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, argumen
 }
 
 fn operator(left: &Value, right: &Value, apply: fn(&Value, &Value) -> Result<Value, Error>) -> Outcome {
+    limits::time()?;
     check(left)?;
     check(right)?;
     Ok(apply(left, right)?)

@@ -5,6 +5,7 @@ use minijinja::value::{Tuple, ValueKind};
 
 use super::arithmetic::integer;
 use crate::error::Error;
+use crate::limits;
 use crate::mark::{self, check, mark};
 use crate::methods;
 use crate::python::{number, repr, text, type_name};
@@ -145,6 +146,7 @@ fn indices(start: Option<i128>, stop: Option<i128>, step: i128, length: usize) -
 
 /// Items that a `for` loop iterates over.
 pub(super) fn iterate(object: &Value) -> Result<Value, Error> {
+    limits::time()?;
     check(object)?;
     match object.kind() {
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map | ValueKind::String => Ok(object.clone()),
