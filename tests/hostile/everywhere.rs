@@ -52,6 +52,11 @@ const SOURCES: &[Source] = &[
                 - set_fact: {third: '{{ second }}'}\n",
     },
     Source {
+        name: "variable of a role",
+        vars: "{}",
+        tasks: "    - command: anything\n      register: first\n    - include_role: {name: holder, public: true}\n",
+    },
+    Source {
         name: "items of a result",
         vars: "{r: {x: '{{ (all.results | first).x }}', e: '{{ all.results[1].e }}'}}",
         tasks: "    - command: anything\n      loop: [1, 2]\n      register: all\n",
@@ -83,6 +88,8 @@ fn stage() -> Option<Stage> {
         let stage = Stage::new("answer", &json!({"*": evil, "setup": facts, "slurp": slurp}));
         stage.write("fetched/x", EVIL);
         stage.write("fetched/e", EVIL_EXPRESSION);
+        stage.write("roles/holder/defaults/main.yml", "r: {x: '{{ from_role }}', e: '{{ first.e }}'}\n");
+        stage.write("roles/holder/vars/main.yml", "from_role: '{{ first.x }}'\n");
         // The canary's path contains no character that JSON escapes.
         let cached = json!({"ansible_distribution": EVIL, "ansible_os_family": EVIL_EXPRESSION}).to_string();
         stage.write("cache/liar", &cached);
@@ -182,6 +189,8 @@ pub(crate) fn keywords() {
             case += 1;
             let task = format!("    - debug: {{msg: \"{{{{ item | default('x') }}}}\"}}\n      {keyword}: {value}\n");
             broken.extend(rendered(&stage, &format!("task {keyword}: {value}"), Source::of(case), &[task]));
+            let block = format!("    - block:\n        - debug: {{msg: x}}\n      {keyword}: {value}\n");
+            broken.extend(rendered(&stage, &format!("block {keyword}: {value}"), Source::of(case + 1), &[block]));
         }
         let play = format!(
             "- hosts: liar\n  gather_facts: false\n  tasks:\n    - command: anything\n      register: r\n    - set_fact: {{kept: \"{{{{ r }}}}\"}}\n\
