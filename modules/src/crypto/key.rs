@@ -1,9 +1,11 @@
 //! Private keys, used through `openssl`.
 
+use std::path::Path;
+
 use super::{der::Element, encode, public_key, signed::Signed};
 use crate::{
     Args, Failure, Host,
-    files::scratch::Scratch,
+    files::{scratch::Scratch, way},
     process::{Command, Output, reason},
 };
 
@@ -23,7 +25,7 @@ impl Key {
     pub(super) fn of(args: &Args, prefix: &str, host: &Host) -> Result<Option<Key>, Failure> {
         let text = match (args.str(&format!("{prefix}_content")), args.str(&format!("{prefix}_path"))) {
             (Some(content), _) => content.as_bytes().to_vec(),
-            (None, Some(path)) => std::fs::read(path)
+            (None, Some(path)) => way::read(Path::new(path))
                 .map_err(|error| Failure::new(format!("The private key {path} cannot be read: {}", reason(&error))))?,
             (None, None) => return Ok(None),
         };

@@ -7,6 +7,7 @@ mod extension;
 mod general_name;
 mod key;
 mod names;
+mod old;
 pub mod openssh_keypair;
 pub mod openssl_csr;
 pub mod openssl_csr_info;

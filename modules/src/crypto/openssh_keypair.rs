@@ -1,16 +1,20 @@
 //! `openssh_keypair`: SSH key pairs.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
+use super::old::Old;
 use crate::{
     Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
     files::{
         attributes::Attributes,
         mode::Mode,
         scratch::Scratch,
-        way::Link,
+        way::{self, Link, Place},
         write::{Source, Wanted},
     },
     process::{Command, Output, reason},
@@ -85,7 +89,8 @@ impl Module for OpensshKeypair {
         }
         let task = Task::of(args)?;
         if args.str("state") == Some("absent") {
-            let found = if path.exists() { task.derive(&path, host)? } else { None };
+            let old = Old::read(&path)?;
+            let found = old.and_then(|old| task.derive(&old.bytes, host).transpose()).transpose()?;
             let comment = comment_of(&public, "");
             let data = match &found {
                 Some(found) => found.described(&path, &comment),
@@ -102,7 +107,8 @@ impl Module for OpensshKeypair {
             )));
         }
         let attributes = Attributes::of(args, host)?;
-        let found = if path.exists() { task.derive(&path, host)? } else { None };
+        let old = Old::read(&path)?;
+        let found = old.as_ref().and_then(|old| task.derive(&old.bytes, host).transpose()).transpose()?;
         let before = if host.diff() { compared(found.as_ref(), &public) } else { Value::Null };
         // The properties of a new key cannot be predicted.
         let foreseen = (host.diff() && host.check()).then(|| difference(&before, before.clone()));
@@ -110,8 +116,8 @@ impl Module for OpensshKeypair {
             let comment = found.map(|found| comment_of(&public, &found.comment)).unwrap_or_default();
             let asked = task.described(&path, &comment);
             let plan = Plan::change(move |host, outcome| {
-                task.generate(&path, host)?;
-                let key = task.derive(&path, host)?.ok_or_else(|| Failure::new("The new key cannot be read."))?;
+                let new = task.generate(&path, host)?;
+                let key = task.derive(&new, host)?.ok_or_else(|| Failure::new("The new key cannot be read."))?;
                 task.finish(&path, &public, &key, &attributes, host, outcome)?;
                 if host.diff() {
                     outcome.diff.push(difference(&before, compared(Some(&key), &public)));
@@ -128,7 +134,7 @@ impl Module for OpensshKeypair {
         let comment = task.comment.clone().unwrap_or_else(|| comment_of(&public, &found.comment));
         let data = found.described(&path, &comment);
         let recomment = task.comment.as_ref().is_some_and(|wanted| *wanted != comment_of(&public, &found.comment));
-        let rewrite = std::fs::read_to_string(&public).ok().is_none_or(|text| !text.starts_with(&found.line));
+        let rewrite = way::read_text(&public).ok().is_none_or(|text| !text.starts_with(&found.line));
         let open = attributes.changes(&path, Link::Follow)?;
         let closed = if public.exists() { attributes.changes(&public, Link::Follow)? } else { Vec::new() };
         if !recomment && !rewrite && open.is_empty() && closed.is_empty() {
@@ -136,8 +142,8 @@ impl Module for OpensshKeypair {
             return Ok(plan.with_diff(host.diff().then(|| difference(&before, before.clone()))));
         }
         let plan = Plan::change(move |host, outcome| {
-            if recomment {
-                task.keygen(&["-q", "-c", "-C", &comment, "-f", &path.to_string_lossy()], host)?;
+            if let Some(old) = old.filter(|_| recomment) {
+                task.set_comment(&path, old, &comment, host)?;
             }
             task.finish(&path, &public, &found, &attributes, host, outcome)?;
             if host.diff() {
@@ -181,7 +187,7 @@ fn compared(found: Option<&Found>, public: &Path) -> Value {
         shown.insert("fingerprint".into(), found.fingerprint.as_str().into());
         shown.insert("format".into(), "".into());
     }
-    let text = std::fs::read_to_string(public).unwrap_or_default();
+    let text = way::read_text(public).unwrap_or_default();
     if let Some(data) = text.split_whitespace().nth(1) {
         shown.insert("comment".into(), comment_of(public, "").into());
         shown.insert("public_key".into(), data.into());
@@ -193,8 +199,19 @@ fn difference(before: &Value, after: Value) -> Diff {
     Diff { before: before.clone(), after, ..Diff::default() }
 }
 
+/// Writes a private key to a file in a directory of ours. ssh-keygen would follow a path of somebody else's directory
+/// more than once.
+fn copy_of(key: &[u8], scratch: &Scratch) -> Result<PathBuf, Failure> {
+    let path = scratch.path().join("key");
+    let place = Place::to_write(&path, Link::NoFollow).and_then(|place| place.create_new(0o600));
+    place
+        .and_then(|mut file| file.write_all(key))
+        .map_err(|error| Failure::new(format!("{} cannot be written: {}.", path.display(), reason(&error))))?;
+    Ok(path)
+}
+
 fn comment_of(public: &Path, usual: &str) -> String {
-    let text = std::fs::read_to_string(public).unwrap_or_default();
+    let text = way::read_text(public).unwrap_or_default();
     text.trim().splitn(3, ' ').nth(2).map_or_else(|| usual.to_owned(), str::to_owned)
 }
 
@@ -286,7 +303,9 @@ impl Task {
     }
 
     /// Derives the public key from the private key; `None` if it is unreadable with this passphrase.
-    fn derive(&self, path: &Path, host: &Host) -> Result<Option<Found>, Failure> {
+    fn derive(&self, key: &[u8], host: &Host) -> Result<Option<Found>, Failure> {
+        let scratch = Scratch::new()?;
+        let path = &copy_of(key, &scratch)?;
         if !self.passphrase.is_empty() {
             let open = Command::new("ssh-keygen").plain_locale().args(["-y", "-P", "", "-f"]).arg(path.as_os_str());
             if open.run(host)?.success() {
@@ -334,8 +353,19 @@ impl Task {
         }
     }
 
-    /// Generates the pair in a temporary place and moves it.
-    fn generate(&self, path: &Path, host: &Host) -> Result<(), Failure> {
+    /// Rewrites the private key with another comment.
+    fn set_comment(&self, path: &Path, old: Old, comment: &str, host: &Host) -> Result<(), Failure> {
+        let scratch = Scratch::new()?;
+        let copy = copy_of(&old.bytes, &scratch)?;
+        // Formats other than OpenSSH's own have no comment, which then only the public key has.
+        self.keygen(&["-q", "-c", "-C", comment, "-f", &copy.to_string_lossy()], host)?;
+        let mut wanted = Wanted::new(path, Source::File(copy));
+        wanted.edited = Some(old.file);
+        run::carry_out(wanted.plan(host)?, host).map(drop)
+    }
+
+    /// Generates the pair in a temporary place, moves it, and returns the private key.
+    fn generate(&self, path: &Path, host: &Host) -> Result<Vec<u8>, Failure> {
         let scratch = Scratch::new()?;
         let new = scratch.path().join("key");
         let (new_text, size) = (new.to_string_lossy().into_owned(), self.size.map(|size| size.to_string()));
@@ -349,6 +379,8 @@ impl Task {
         if !output.success() {
             return Err(output.failure(&["ssh-keygen".to_owned()]));
         }
+        let unreadable = |error| Failure::new(format!("{} cannot be read: {}.", new.display(), reason(&error)));
+        let key = std::fs::read(&new).map_err(unreadable)?;
         let public = PathBuf::from(format!("{}.pub", path.display()));
         let closed = Attributes::default().with_mode(Some(Mode::parse(&"0600".into())?));
         for (from, attributes, to) in [
@@ -360,7 +392,7 @@ impl Task {
             wanted.follow = false;
             run::carry_out(wanted.plan(host)?, host)?;
         }
-        Ok(())
+        Ok(key)
     }
 
     /// Rewrites the public key's file to match the private key, and sets the attributes of both.

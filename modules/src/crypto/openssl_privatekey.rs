@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{options::BACKEND, target};
+use super::{old::Old, options::BACKEND, target};
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
     files::{
@@ -145,18 +145,20 @@ impl Module for OpensslPrivatekey {
         }
         let attributes = Attributes::of(args, host)?;
         let return_content = args.bool("return_content");
-        let found = task.look(host)?;
+        let old = Old::read(&task.path)?;
+        let text = old.as_ref().map_or(&[][..], |old| &old.bytes);
+        let found = task.look(text, host)?;
         let make = task.decide(args, found.as_ref())?;
-        let finish = move |task: &Task, host: &Host, data: &mut Map| -> Result<(), Failure> {
-            data.insert("fingerprint".into(), task.fingerprints(host)?.into());
+        let finish = move |task: &Task, text: &[u8], host: &Host, data: &mut Map| -> Result<(), Failure> {
+            data.insert("fingerprint".into(), task.fingerprints(text, host)?.into());
             if return_content {
-                data.insert("privatekey".into(), std::fs::read_to_string(&task.path).unwrap_or_default().into());
+                data.insert("privatekey".into(), String::from_utf8_lossy(text).into());
             }
             Ok(())
         };
         if make == Make::Nothing {
             if found.is_some() {
-                finish(&task, host, &mut data)?;
+                finish(&task, text, host, &mut data)?;
             }
             if attributes.changes(&task.path, Link::Follow)?.is_empty() {
                 return Ok(Plan::unchanged().with_all(data));
@@ -164,17 +166,21 @@ impl Module for OpensslPrivatekey {
             return Ok(Plan::change(move |_, _| attributes.apply(&task.path, Link::Follow).map(|_| ())).with_all(data));
         }
         let plan = Plan::change(move |host, outcome| {
-            let text = if make == Make::Convert { task.converted(host)? } else { task.generated(host)? };
+            let (text, edited) = match old {
+                Some(old) if make == Make::Convert => (task.converted(old.bytes, host)?, Some(old.file)),
+                _ => (task.generated(host)?, None),
+            };
             if keep_old && let Some(copy) = backup::make(&task.path)? {
                 outcome.set("backup_file", copy.display().to_string());
             }
-            let mut wanted = Wanted::new(&task.path, Source::Bytes(text));
+            let mut wanted = Wanted::new(&task.path, Source::Bytes(text.clone()));
+            wanted.edited = edited;
             wanted.attributes = match attributes.mode {
                 Some(_) => attributes,
                 None => attributes.with_mode(Some(Mode::parse(&"0600".into())?)),
             };
             run::carry_out(wanted.plan(host)?, host)?;
-            finish(&task, host, &mut outcome.data)
+            finish(&task, &text, host, &mut outcome.data)
         });
         Ok(plan.with_all(data))
     }
@@ -251,15 +257,14 @@ impl Task {
     }
 
     /// The existing key, if the passphrase can decrypt it.
-    fn look(&self, host: &Host) -> Result<Option<Found>, Failure> {
-        let Ok(text) = std::fs::read_to_string(&self.path) else { return Ok(None) };
+    fn look(&self, key: &[u8], host: &Host) -> Result<Option<Found>, Failure> {
+        let text = String::from_utf8_lossy(key);
         let encrypted = text.contains("ENCRYPTED");
         if encrypted != self.passphrase.is_some() {
             return Ok(None);
         }
-        let path = self.path.to_string_lossy();
         let pass = format!("env:{SECRET}");
-        let output = self.openssl(&["pkey", "-in", &path, "-passin", &pass, "-text", "-noout"], None, host)?;
+        let output = self.openssl(&["pkey", "-passin", &pass, "-text", "-noout"], Some(key.to_vec()), host)?;
         Ok(output.success().then(|| parse(&output.stdout_text(), &text)).flatten())
     }
 
@@ -329,9 +334,8 @@ impl Task {
         self.formatted(key, host)
     }
 
-    fn converted(&self, host: &Host) -> Result<Vec<u8>, Failure> {
-        let (path, pass) = (self.path.to_string_lossy().into_owned(), format!("env:{SECRET}"));
-        let key = self.must(&["pkey", "-in", &path, "-passin", &pass], None, host)?;
+    fn converted(&self, key: Vec<u8>, host: &Host) -> Result<Vec<u8>, Failure> {
+        let key = self.must(&["pkey", "-passin", &format!("env:{SECRET}")], Some(key), host)?;
         self.formatted(key, host)
     }
 
@@ -349,9 +353,9 @@ impl Task {
     }
 
     /// Hashes of the public key, by hash method.
-    fn fingerprints(&self, host: &Host) -> Result<Map, Failure> {
-        let (path, pass) = (self.path.to_string_lossy().into_owned(), format!("env:{SECRET}"));
-        let der = self.must(&["pkey", "-in", &path, "-passin", &pass, "-pubout", "-outform", "DER"], None, host)?;
+    fn fingerprints(&self, key: &[u8], host: &Host) -> Result<Map, Failure> {
+        let pass = format!("env:{SECRET}");
+        let der = self.must(&["pkey", "-passin", &pass, "-pubout", "-outform", "DER"], Some(key.to_vec()), host)?;
         let mut all = Map::new();
         for name in ALGORITHMS {
             let Some(hasher) = Hasher::named(name) else { continue };

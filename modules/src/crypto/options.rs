@@ -1,6 +1,8 @@
 //! Options common to several key and certificate modules.
 
-use crate::{Args, Failure, Kind, Opt};
+use std::path::Path;
+
+use crate::{Args, Failure, Kind, Opt, files::way};
 
 pub(super) const BACKEND: Opt = Opt::new(
     "select_crypto_backend",
@@ -30,7 +32,7 @@ pub(super) fn names_as_they_are(args: &Args) -> Result<(), Failure> {
 pub(super) fn content_or_file(args: &Args, what: &str) -> Result<Vec<u8>, Failure> {
     match (args.str("content"), args.str("path")) {
         (Some(content), _) => Ok(content.as_bytes().to_vec()),
-        (None, path) => std::fs::read(path.unwrap_or_default()).map_err(|error| {
+        (None, path) => way::read(Path::new(path.unwrap_or_default())).map_err(|error| {
             Failure::new(format!("Error while reading {what} file from disk: {}", crate::process::reason(&error)))
         }),
     }

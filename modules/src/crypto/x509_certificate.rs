@@ -1,5 +1,7 @@
 //! `x509_certificate`: certificates, self-signed or signed by your own CA.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -15,7 +17,9 @@ use super::{
     times::{moment, shown},
 };
 use crate::{
-    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, files::write::BACKUP, process::reason,
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
+    files::{way, write::BACKUP},
+    process::reason,
     with_attributes,
 };
 
@@ -413,7 +417,7 @@ fn text_of(args: &Args, prefix: &str, what: &str) -> Result<Option<Vec<u8>>, Fai
         (None, Some(path)) if !std::path::Path::new(path).exists() => {
             Err(Failure::new(format!("The {what} file {path} does not exist")))
         }
-        (None, Some(path)) => std::fs::read(path)
+        (None, Some(path)) => way::read(Path::new(path))
             .map(Some)
             .map_err(|error| Failure::new(format!("The {what} file {path} cannot be read: {}", reason(&error)))),
         (None, None) => Ok(None),

@@ -122,7 +122,10 @@ impl Attributes {
 
     /// Resulting permission bits. For a new file, the umask limits the initial bits.
     pub fn bits(&self, found: Option<&Metadata>, fresh: u32, of: Of) -> Result<u32, Failure> {
-        let current = found.map_or_else(|| masked(fresh), |found| found.mode() & 0o7777);
+        self.bits_from(found.map_or_else(|| masked(fresh), |found| found.mode() & 0o7777), of)
+    }
+
+    fn bits_from(&self, current: u32, of: Of) -> Result<u32, Failure> {
         self.mode.as_ref().map_or(Ok(current), |mode| mode.bits(current, of))
     }
 
@@ -253,7 +256,15 @@ impl Attributes {
                 Err(_) | Ok(()) => {}
             }
         }
-        let bits = self.bits(old, fresh, Of::File).map_err(|failure| io::Error::other(failure.message))?;
+        let now = file.metadata()?;
+        // A file of somebody else does not decide that a program runs as the new owner or group.
+        let kept = |old: &Metadata| {
+            let setuid = if old.uid() == now.uid() { 0o4000 } else { 0 };
+            let setgid = if old.gid() == now.gid() { 0o2000 } else { 0 };
+            old.mode() & (0o1777 | setuid | setgid)
+        };
+        let bits = self.bits_from(old.map_or_else(|| masked(fresh), kept), Of::File);
+        let bits = bits.map_err(|failure| io::Error::other(failure.message))?;
         file.set_permissions(Permissions::from_mode(bits))
     }
 

@@ -1,9 +1,9 @@
 //! Backups of files before their replacement.
 
 use std::{
-    fs::File,
+    fs::{File, Permissions},
     io,
-    os::unix::fs::{MetadataExt, fchown},
+    os::unix::fs::{MetadataExt, PermissionsExt, fchown},
     path::{Path, PathBuf},
 };
 
@@ -38,9 +38,10 @@ fn copied(path: &Path, copy: &Path) -> io::Result<()> {
     }
     let mut target = place.create_new(0o600)?;
     io::copy(&mut source, &mut target)?;
-    // Only root may change the owner; the backup is useful even without that.
-    let _ = fchown(&target, Some(found.uid()), Some(found.gid()));
-    target.set_permissions(found.permissions())?;
+    // Only root may change the owner; the backup is useful even without that, but not as a program of another owner.
+    let owned = fchown(&target, Some(found.uid()), Some(found.gid())).is_ok();
+    let kept = if owned { 0o7777 } else { 0o0777 };
+    target.set_permissions(Permissions::from_mode(found.mode() & kept))?;
     target.set_modified(found.modified()?)?;
     target.sync_all()
 }

@@ -1,12 +1,14 @@
 //! `fetch`: sends a file to the controller, which alone decides where to store it.
 
 use std::{
-    fs::File,
-    io::{ErrorKind, Read},
+    io::{ErrorKind, Read, Seek},
     path::Path,
 };
 
-use super::checksum::{self, Hasher};
+use super::{
+    checksum::{self, Hasher},
+    way,
+};
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
 
 /// The `fetch` module.
@@ -61,13 +63,14 @@ impl Module for Fetch {
             }
             Ok(Plan::unchanged().with("file", src.as_str()).with("msg", format!("{text}, not transferring, ignored")))
         };
-        let file = File::open(&src).and_then(|file| Ok((file.metadata()?, file)));
-        let (found, _) = match file {
+        // Every part of the work reads the file that is opened here.
+        let file = way::open(Path::new(&src)).and_then(|file| Ok((file.metadata()?, file)));
+        let (found, mut file) = match file {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return missing("the remote file does not exist".to_owned());
             }
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_some() => {
                 return missing("the remote file is not readable".to_owned());
             }
             Err(error) => return missing(format!("the remote file cannot be read: {}", reason(&error))),
@@ -77,7 +80,8 @@ impl Module for Fetch {
         }
         let plan = |plan: Plan| plan.with("src", src.as_str()).with("file", src.as_str()).with("size", found.len());
         if let Some(known) = args.str("_checksum") {
-            let sum = checksum::of_file(Hasher::sha1(), Path::new(&src), host)?;
+            let sum = checksum::of_reader(Hasher::sha1(), &mut file, host)
+                .map_err(|error| Failure::new(format!("{src} could not be read: {}.", reason(&error))))?;
             if sum == known {
                 return Ok(plan(Plan::unchanged()).with("checksum", sum));
             }
@@ -86,7 +90,7 @@ impl Module for Fetch {
         Ok(plan(Plan::change(move |host, outcome| {
             // The checksum covers the sent bytes, even if the file changes meanwhile.
             let refuse = |error: std::io::Error| Failure::new(format!("{path} could not be read: {}.", reason(&error)));
-            let mut file = File::open(&path).map_err(refuse)?;
+            file.rewind().map_err(refuse)?;
             let mut hasher = Hasher::sha1();
             let mut buffer = vec![0; PIECE];
             let mut size = 0;

@@ -1,10 +1,13 @@
 //! `slurp`: returns the content of a small file.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::{
+    io::{ErrorKind, Read as _},
+    path::Path,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
+use super::way;
 use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
 
 /// The `slurp` module.
@@ -45,11 +48,13 @@ impl Module for Slurp {
         }
         // A special file has no size and may never end.
         let mut bytes = Vec::new();
-        let read = File::open(source).and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut bytes));
+        let read = way::open(Path::new(source)).and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut bytes));
         read.map_err(|error| {
             Failure::new(match error.kind() {
                 ErrorKind::NotFound => format!("File not found: {source}"),
-                ErrorKind::PermissionDenied => format!("file is not readable: {source}"),
+                ErrorKind::PermissionDenied if error.raw_os_error().is_some() => {
+                    format!("file is not readable: {source}")
+                }
                 ErrorKind::IsADirectory => format!("Source is a directory and must be a file: {source}"),
                 _ => format!("unable to slurp file: {source}: {}.", reason(&error)),
             })

@@ -7,6 +7,7 @@
 use std::{
     fs::File,
     io::{self, Read, Seek, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -34,6 +35,9 @@ pub struct Staged {
     file: File,
     moved: bool,
     in_place: bool,
+    /// The file that was read to make this one, which inherits from it. Whoever may rename in the directory can have put
+    /// a file of their own in its place since.
+    pub(crate) edited: Option<File>,
     /// The caller flushes the whole file system later, so a new file is not flushed by itself.
     pub flushed_later: bool,
 }
@@ -64,7 +68,7 @@ impl Staged {
         };
         let (temporary, file) = sweep::temporary_beside(&beside, 0o600)?;
         let target = target.to_owned();
-        Ok(Staged { temporary, place, target, file, moved: false, in_place: false, flushed_later: false })
+        Ok(Staged { temporary, place, target, file, moved: false, in_place: false, edited: None, flushed_later: false })
     }
 
     /// Temporary path of the file.
@@ -115,6 +119,16 @@ impl Staged {
         Ok((hashers.into_iter().map(Hasher::finish).collect(), size))
     }
 
+    /// Copies the content to a file in another directory, which has the final name.
+    pub(crate) fn copy_into(&mut self, directory: &Path) -> Result<PathBuf, Failure> {
+        let path = directory.join(self.place.name());
+        self.file
+            .rewind()
+            .and_then(|()| io::copy(&mut self.file, &mut File::create(&path)?))
+            .map_err(|error| Failure::new(format!("{} could not be written: {}.", path.display(), reason(&error))))?;
+        Ok(path)
+    }
+
     /// Describes a write error; for a full disk, with the free space.
     pub fn write_failure(&self, error: &io::Error) -> Failure {
         let target = self.target.display();
@@ -131,14 +145,14 @@ impl Staged {
         let refuse =
             |what: &str, error: &io::Error| Failure::new(format!("{what} {}: {}.", target.display(), reason(error)));
         let now = self.place.sibling(self.place.name()).map_err(|error| refuse("The directory was lost of", &error))?;
-        let old = self.replaced(&now);
-        if let Some(old) = &old {
-            copy_lists(old, &self.file);
-        }
+        let old = self.edited.take().or_else(|| self.replaced(&now));
         let metadata = old.as_ref().and_then(|old| old.metadata().ok());
         attributes
             .prepare(&self.file, metadata.as_ref(), FRESH_FILE)
             .map_err(|error| refuse("Owner and permissions could not be set for", &error))?;
+        if let Some(old) = &old {
+            copy_lists(old, &self.file);
+        }
         if let Some(context) = old.as_ref().and_then(context_of) {
             // On failure, the policy's default remains, which `restorecon` would set too.
             let _ = set_context(&self.file, &context);
@@ -210,8 +224,13 @@ impl Drop for Staged {
     }
 }
 
-/// Copies ACL and extended attributes of the old file, as far as the file system supports them.
+/// Copies ACL and extended attributes of the old file, as far as the file system supports them. Another owner's file
+/// gives nobody rights to this one.
 fn copy_lists(from: &File, to: &File) {
+    let (Ok(old), Ok(new)) = (from.metadata(), to.metadata()) else { return };
+    if old.uid() != new.uid() {
+        return;
+    }
     let from = way::handle(from);
     let mut names = vec![0; 4096];
     let Ok(length) = rustix::fs::listxattr(&from, &mut names[..]) else { return };
@@ -222,8 +241,30 @@ fn copy_lists(from: &File, to: &File) {
         }
         let mut value = vec![0; 64 << 10];
         if let Ok(length) = rustix::fs::getxattr(&from, name, &mut value[..]) {
-            let value = value.get(..length).unwrap_or_default();
+            let value = value.get_mut(..length).unwrap_or_default();
+            if !name.starts_with("user.") {
+                limit_list(value, new.mode());
+            }
             let _ = rustix::fs::fsetxattr(to, name, value, rustix::fs::XattrFlags::empty());
+        }
+    }
+}
+
+/// Gives the entries of an ACL (acl(5), in the form of the extended attribute) that permission bits stand for the
+/// values of these bits, so that setting the list never grants more than they do.
+fn limit_list(list: &mut [u8], bits: u32) {
+    const OWNER: u8 = 0x01;
+    const MASK: u8 = 0x10;
+    const OTHERS: u8 = 0x20;
+    // A version of four bytes; then tag, permissions and id of each entry.
+    for entry in list.get_mut(4..).unwrap_or_default().chunks_exact_mut(8) {
+        if let [tag @ (OWNER | MASK | OTHERS), 0, permissions, ..] = entry {
+            let shift = match *tag {
+                OWNER => 6,
+                MASK => 3,
+                _ => 0,
+            };
+            *permissions = (bits >> shift & 0o7) as u8;
         }
     }
 }

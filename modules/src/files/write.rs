@@ -2,8 +2,10 @@
 //! modules.
 
 use std::{
+    fs::File,
     io::{Cursor, Read},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use super::{
@@ -12,6 +14,7 @@ use super::{
     checksum::{self, Hasher},
     difference,
     info::describe,
+    scratch::Scratch,
     staged::Staged,
     way::{self, Link, Place},
 };
@@ -59,6 +62,8 @@ pub struct Wanted {
     pub keep: bool,
     /// The same task creates the directory.
     pub directory_to_come: bool,
+    /// The file that the content was made of, and which the new file inherits from.
+    pub(crate) edited: Option<Arc<File>>,
     /// The task flushes the whole file system at its end, so a new file need not be flushed by itself.
     pub flushed_later: bool,
 }
@@ -76,6 +81,7 @@ impl Wanted {
             follow: true,
             keep: false,
             directory_to_come: false,
+            edited: None,
             flushed_later: false,
         }
     }
@@ -169,6 +175,7 @@ impl Wanted {
         let store = |content: &mut dyn Read| {
             let mut staged = Staged::beside(&self.path, &self.attributes)?;
             staged.flushed_later = self.flushed_later;
+            staged.edited = self.edited.as_ref().and_then(|file| file.try_clone().ok());
             let hashers = vec![Hasher::sha1(), Hasher::Md5(Default::default())];
             let (sums, _) = staged.fill_hashed(content, hashers, host)?;
             let [written, md5] = sums.as_slice() else { return Err(Failure::new("a checksum is missing")) };
@@ -183,11 +190,11 @@ impl Wanted {
             }
             Ok((staged, md5.clone()))
         };
-        let (staged, md5) = match self.source {
+        let (mut staged, md5) = match self.source {
             Source::Controller(index) => host.store_content(index, store, |(staged, _)| staged.file())?,
             _ => store(&mut *self.open(host)?)?,
         };
-        validate(self.validate.as_deref(), staged.path(), host)?;
+        validate(self.validate.as_deref(), &mut staged, host)?;
         if self.backup
             && let Some(copy) = backup::make(&self.path)?
         {
@@ -257,9 +264,12 @@ fn same_content(source: &Source, path: &Path, sum: &str, host: &Host) -> Result<
     Ok(checksum::of_file(Hasher::sha1(), path, host)? == sum)
 }
 
-/// Runs the command that validates a new file.
-pub fn validate(command: Option<&str>, path: &Path, host: &Host) -> Result<(), Failure> {
+/// Runs the command that validates a new file, on a copy in a directory of ours: the command may execute what it reads,
+/// and the owner of the file's own directory could exchange it.
+pub fn validate(command: Option<&str>, staged: &mut Staged, host: &Host) -> Result<(), Failure> {
     let Some(command) = command else { return Ok(()) };
+    let scratch = Scratch::new()?;
+    let path = staged.copy_into(scratch.path())?;
     let path = path.to_string_lossy();
     let mut words = crate::commands::split(command)?.into_iter().map(|word| word.replace("%s", &path));
     let program = words.next().unwrap_or_default();

@@ -6,6 +6,7 @@ use super::config_file;
 use crate::{
     Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
     facts::{Root, unescape},
+    files::way::{self, Link, Place, Purpose},
     process::{Command, reason},
 };
 
@@ -240,7 +241,7 @@ impl Change {
         let point = Path::new(&entry.point);
         let made = matches!(self.state.as_str(), "mounted" | "ephemeral") && !point.exists();
         if made {
-            crate::files::way::create_dir_all(point).map_err(|error| {
+            way::create_dir_all(point).map_err(|error| {
                 Failure::new(format!("The mount point {} could not be made: {}.", entry.point, reason(&error)))
             })?;
         }
@@ -258,12 +259,12 @@ impl Change {
                 let _ = config_file::replace(&self.fstab, &table.before);
             }
             if made {
-                let _ = std::fs::remove_dir(point);
+                let _ = way::remove_dir(point);
             }
             return Err(failure);
         }
         if self.removes_point {
-            std::fs::remove_dir(point).map_err(|error| {
+            way::remove_dir(point).map_err(|error| {
                 Failure::new(format!("The mount point {} could not be removed: {}.", entry.point, reason(&error)))
             })?;
         }
@@ -340,15 +341,33 @@ fn same_source(mounted: &str, entry: &Entry) -> bool {
 }
 
 fn mount(entry: &Entry, fstab: &str, only_now: bool, host: &Host) -> Result<(), Failure> {
-    let words: Vec<&str> = if only_now || fstab != "/etc/fstab" {
-        vec!["-t", &entry.kind, "-o", &entry.options, &entry.source, &entry.point]
-    } else {
-        vec![&entry.point]
-    };
-    run(Command::new("mount").args(words), &format!("Error mounting {}", entry.point), host)
+    let point = Path::new(&entry.point);
+    let what = format!("Error mounting {}", entry.point);
+    let explicit = ["-t", &entry.kind, "-o", &entry.options, &entry.source];
+    let command = Command::new("mount");
+    if entry.kind == "swap" || Place::of(point, Link::Follow, Purpose::Run).is_ok() {
+        let command = match only_now || fstab != "/etc/fstab" {
+            true => command.args(explicit).arg(&entry.point),
+            false => command.arg(&entry.point),
+        };
+        return run(command, &what, host);
+    }
+    // Somebody else could exchange a directory of the path, so the mount point is the working directory of `mount`,
+    // which does not make a path of it again.
+    let place = place(&entry.point)?;
+    let node = place.existing().map_err(|error| Failure::new(format!("{what}: {}.", reason(&error))))?;
+    let command = command.arg("--no-canonicalize").args(explicit).arg(".").directory(way::handle(node));
+    run(command, &what, host)
+}
+
+/// The mount point, by a way that nobody else leads elsewhere.
+fn place(point: &str) -> Result<Place, Failure> {
+    Place::to_write(Path::new(point), Link::Follow)
+        .map_err(|error| Failure::new(format!("The mount point {point} cannot be used: {}.", reason(&error))))
 }
 
 fn remount(entry: &Entry, fstab: &str, host: &Host) -> Result<(), Failure> {
+    place(&entry.point)?;
     let options = if fstab == "/etc/fstab" { "remount".to_owned() } else { format!("remount,{}", entry.options) };
     let first = run(Command::new("mount").args(["-o", &options, &entry.point]), "", host);
     if first.is_ok() {
@@ -360,6 +379,7 @@ fn remount(entry: &Entry, fstab: &str, host: &Host) -> Result<(), Failure> {
 }
 
 fn unmount(point: &str, host: &Host) -> Result<(), Failure> {
+    place(point)?;
     run(Command::new("umount").arg(point), &format!("Error unmounting {point}"), host)
 }
 

@@ -1,6 +1,7 @@
 //! Edits part of a text file.
 
 use std::{
+    fs::File,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -73,6 +74,8 @@ pub(super) struct Edit {
     /// Adds owner, permissions and so on to the result.
     described: bool,
     pub(super) exists: bool,
+    /// The file that was read.
+    file: Option<File>,
     pub(super) before: Text,
 }
 
@@ -88,9 +91,9 @@ impl Edit {
             return Err(Failure::new(format!("Path {} is a directory !", path.display())).with("rc", 256));
         }
         let exists = path.exists();
-        let bytes = if exists { super::read_whole(&path) } else { Ok(Vec::new()) };
-        let bytes = bytes
-            .map_err(|error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error))))?;
+        let failed = |error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)));
+        let file = exists.then(|| way::open(&path)).transpose().map_err(failed)?;
+        let bytes = file.as_ref().map(super::read_rest).transpose().map_err(failed)?.unwrap_or_default();
         let command = args.str("validate").map(str::to_owned);
         if let Some(command) = command.as_deref().filter(|command| !command.contains("%s")) {
             return Err(Failure::new(format!("validate must contain %s: {command}")));
@@ -107,6 +110,7 @@ impl Edit {
             described: false,
             before: Text::of(bytes),
             exists,
+            file,
             path,
         })
     }
@@ -229,10 +233,11 @@ impl Edit {
                 })?;
             }
             let mut staged = Staged::beside(&real, &self.attributes)?;
+            staged.edited = self.file.as_ref().and_then(|file| file.try_clone().ok());
             let written = staged.file().write_all(bytes);
             written.map_err(|error| staged.write_failure(&error))?;
             // Editing modules return only the message of a failed validation.
-            validate(self.validate.as_deref(), staged.path(), host).map_err(|failure| Failure::new(failure.message))?;
+            validate(self.validate.as_deref(), &mut staged, host).map_err(|failure| Failure::new(failure.message))?;
             if self.backup {
                 copy = backup::make(&real)?;
             }

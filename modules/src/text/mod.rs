@@ -17,9 +17,13 @@ const LARGEST: u64 = 256 << 20;
 
 /// Reads a file whose size allows several copies in memory.
 pub(crate) fn read_whole(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    read_rest(&crate::files::way::open(path)?)
+}
+
+fn read_rest(file: &std::fs::File) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    crate::files::way::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {
         let reason = format!("it has more than {LARGEST} bytes, which is too much to be read as a whole");
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, reason));

@@ -1,12 +1,22 @@
 //! The build context: files of a folder, without the exclusions in `.dockerignore`.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, Seek},
+    os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
 };
 
-use crate::{Failure, files::glob, files::scratch::Scratch, process::reason};
+use crate::{
+    Failure,
+    files::{
+        glob,
+        scratch::Scratch,
+        way::{self, Link, Place, Purpose, handle},
+    },
+    process::reason,
+};
 
 /// A tar file of the folder, and the name of the Dockerfile in it. The scratch directory keeps the file alive.
 pub(super) struct Context {
@@ -21,7 +31,7 @@ pub(super) fn pack(root: &Path, dockerfile: Option<&str>) -> Result<Context, Fai
     let failed = |error: &io::Error| {
         Failure::new(format!("The build context {} could not be packed: {}.", root.display(), reason(error)))
     };
-    let ignore = match std::fs::read_to_string(root.join(".dockerignore")) {
+    let ignore = match way::read_text(&root.join(".dockerignore")) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(failed(&error)),
@@ -49,7 +59,7 @@ pub(super) fn pack(root: &Path, dockerfile: Option<&str>) -> Result<Context, Fai
         builder.follow_symlinks(false);
         walk(root, Path::new(""), &patterns, &mut builder)?;
         if let (Some(path), Some(name)) = (&outside, &name) {
-            builder.append_path_with_name(path, name)?;
+            builder.append_file(name, &mut way::open(path)?)?;
         }
         let mut file = builder.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.rewind()?;
@@ -91,24 +101,33 @@ fn walk(
     patterns: &[Pattern],
     builder: &mut tar::Builder<io::BufWriter<File>>,
 ) -> io::Result<()> {
-    let mut entries: Vec<_> = std::fs::read_dir(root.join(below))?.collect::<Result<_, _>>()?;
+    // Opened by the rule of `way`, because the owner of a folder may exchange its entries while they are packed.
+    let follow = Link::follow_if(below.as_os_str().is_empty());
+    let folder = Place::of(&root.join(below), follow, Purpose::Read)?;
+    let mut entries: Vec<_> = std::fs::read_dir(handle(folder.existing()?))?.collect::<Result<_, _>>()?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let name = below.join(entry.file_name());
-        let path = root.join(&name);
-        let kind = entry.file_type()?;
+        let place = Place::of(&root.join(&name), Link::NoFollow, Purpose::Read)?;
+        let (node, found) = (place.existing()?, place.metadata()?);
+        let kind = found.file_type();
         let ignored = is_ignored(patterns, &name.to_string_lossy());
         let named =
             || patterns.iter().any(|pattern| pattern.exception && pattern.text.starts_with(&*name.to_string_lossy()));
         if kind.is_dir() {
             if !ignored {
-                builder.append_dir(&name, &path)?;
+                builder.append_dir(&name, handle(node))?;
             }
             if !ignored || named() {
                 walk(root, &name, patterns, builder)?;
             }
-        } else if !ignored && (kind.is_file() || kind.is_symlink()) {
-            builder.append_path_with_name(&path, &name)?;
+        } else if !ignored && kind.is_file() {
+            builder.append_file(&name, &mut place.open()?)?;
+        } else if !ignored && kind.is_symlink() {
+            let target = rustix::fs::readlinkat(node, c"", Vec::new())?;
+            let mut header = tar::Header::new_gnu();
+            header.set_metadata(&found);
+            builder.append_link(&mut header, &name, OsStr::from_bytes(target.as_bytes()))?;
         }
     }
     Ok(())

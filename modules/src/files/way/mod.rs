@@ -4,8 +4,8 @@
 //! file with a link. Modules that run as root would then write wherever that user points. So everything that creates,
 //! replaces, removes or gives away a file resolves its path here, once, to open descriptors, and works on them.
 //!
-//! **The rule.** Links of root and of the effective user are followed. A link of any other user may lead only to that
-//! user's files. Either the user owns the file at its end, or the way to it enters a directory of the user and climbs
+//! **The rule.** Links of root and of the effective user are followed. A link of any other user, or in a directory of
+//! any other user, may lead only to that user's files. Either the user owns the file at its end, or the way to it enters a directory of the user and climbs
 //! no higher (`..`) afterwards. Links of two such users never continue each other. So `/srv/app/current`, a link of
 //! `app` to a release of `app`, works, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused with an error.
 //! For reading ([`Purpose::Read`]) it is enough that everybody may read the file at the end. Programs

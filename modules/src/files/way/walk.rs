@@ -47,7 +47,7 @@ enum Step {
     Name(OsString),
 }
 
-/// A link of another user that the path depends on.
+/// A link that another user controls, and that the path depends on.
 struct Taint {
     link: PathBuf,
     uid: u32,
@@ -168,7 +168,9 @@ impl Walk {
         if target.as_os_str().is_empty() {
             return Err(Errno::NOENT.into());
         }
-        let (link, uid) = (self.real.join(name), found.uid());
+        let link = self.real.join(name);
+        // The owner of a directory can have moved a link of root there.
+        let uid = if is_trusted(found.uid()) { self.found.uid() } else { found.uid() };
         if !is_trusted(uid) {
             if let Some(taint) = self.taint.as_ref().filter(|taint| taint.uid != uid) {
                 return Err(refused(taint, &link, Some(uid)));
@@ -230,7 +232,7 @@ fn refused(taint: &Taint, end: &Path, owner: Option<u32>) -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "the link {link} belongs to {from} and leads to {}{whose}, so it is not followed. Name the real path, or remove the link",
+            "{from} controls the link {link}, which leads to {}{whose}, so it is not followed. Name the real path, or remove the link",
             end.display()
         ),
     )

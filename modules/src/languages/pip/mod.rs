@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::{
-    Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
-    files::scratch::Scratch,
+    Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, accounts,
+    files::{
+        scratch::Scratch,
+        way::{Link, Place, Purpose},
+    },
     process::{self, Command, Output, reason},
     secrets::without_passwords,
     version_control::git::{
@@ -267,9 +270,16 @@ fn without_login(word: String, logins: &mut Vec<Login>) -> Result<String, Failur
     Ok(format!("{before}git+{plain}"))
 }
 
+/// The user's home, or `/` if others may write there. `python -m` runs modules from its working directory, so it must
+/// never be one like `/tmp`. Editable packages are stored below it.
+fn own_directory() -> PathBuf {
+    let home = accounts::user_by_id(rustix::process::geteuid().as_raw()).map(|user| PathBuf::from(user.home));
+    home.filter(|home| Place::of(home, Link::Follow, Purpose::Run).is_ok()).unwrap_or_else(|| PathBuf::from("/"))
+}
+
 impl Task {
     fn of(args: &Args, host: &Host) -> Result<Task, Failure> {
-        let directory = args.str("chdir").map_or_else(std::env::temp_dir, PathBuf::from);
+        let directory = args.str("chdir").map_or_else(own_directory, PathBuf::from);
         if let Some(mask) = args.str("umask")
             && (mask.is_empty() || !mask.bytes().all(|digit| (b'0'..=b'7').contains(&digit)))
         {

@@ -5,142 +5,21 @@
 //! tests pass without running.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
+#[path = "../case/mod.rs"]
 mod case;
+mod house;
+mod inherited;
 
 use std::{
     fs,
-    os::unix::{
-        fs::{MetadataExt, PermissionsExt, chown, lchown, symlink},
-        process::CommandExt,
-    },
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 
-use case::Bench;
+use house::{House, RACE};
 use serde_json::{Value, json};
-use windlass_modules::accounts;
-
-/// Duration of each race.
-const RACE: Duration = Duration::from_secs(2);
-
-/// Directory `bob/` of another user beside `root/` with files that only root may change.
-struct House {
-    bench: Bench,
-    user: accounts::User,
-    before: Vec<String>,
-}
-
-impl House {
-    fn new() -> Option<House> {
-        let user = accounts::user_by_name("nobody")?;
-        if !windlass_testing::has("root") {
-            return None;
-        }
-        let bench = Bench::new();
-        for folder in ["bob", "root", "root/.ssh", "root/sub"] {
-            fs::create_dir(bench.path(folder)).unwrap();
-        }
-        bench.write("root/secret", "secret").write("root/authorized_keys", "").write("root/sub/file", "of root");
-        bench.write("root/conf", "root's").write("root/.ssh/authorized_keys", "root's keys");
-        for (path, bits) in
-            [("", 0o755), ("root", 0o755), ("root/secret", 0o600), ("root/conf", 0o600), ("root/sub", 0o700)]
-        {
-            fs::set_permissions(bench.path(path), fs::Permissions::from_mode(bits)).unwrap();
-        }
-        let house = House { before: Vec::new(), user, bench };
-        house.give("bob");
-        Some(House { before: house.state(), ..house })
-    }
-
-    fn give(&self, path: &str) {
-        chown(self.bench.path(path), Some(self.user.uid), Some(self.user.gid)).unwrap();
-    }
-
-    /// A link owned by the attacker.
-    fn link(&self, path: &str, target: &str) {
-        let path = self.bench.path(path);
-        symlink(self.bench.path(target), &path).unwrap();
-        lchown(&path, Some(self.user.uid), Some(self.user.gid)).unwrap();
-    }
-
-    /// Owners, permissions, extended attributes and contents of all files of root.
-    fn state(&self) -> Vec<String> {
-        fn walk(path: &Path, all: &mut Vec<String>) {
-            let found = path.symlink_metadata().unwrap();
-            let mut names = vec![0; 4096];
-            let length = rustix::fs::llistxattr(path, &mut names[..]).unwrap_or(0);
-            let content = if found.is_file() { fs::read(path).unwrap() } else { Vec::new() };
-            all.push(format!(
-                "{} {} {:o} {content:?} {:?}",
-                path.display(),
-                found.uid(),
-                found.mode(),
-                &names[..length]
-            ));
-            if found.is_dir() {
-                let mut children: Vec<PathBuf> =
-                    fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
-                children.sort();
-                children.iter().for_each(|child| walk(child, all));
-            }
-        }
-        let mut all = Vec::new();
-        walk(&self.bench.path("root"), &mut all);
-        all
-    }
-
-    fn is_untouched(&self) {
-        assert_eq!(self.state(), self.before, "root's files were changed");
-    }
-
-    /// Starts the attacker in a directory.
-    fn attacker(&self, folder: &str) -> Attacker {
-        let program = self.bench.path("attacker");
-        if !program.exists() {
-            fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-            fs::create_dir(self.bench.path("stash")).unwrap();
-            self.give("stash");
-        }
-        let mut command = Command::new(program);
-        command.args(["--exact", "attacker_swaps_until_killed", "--ignored", "--nocapture"]);
-        command.env("ATTACKED", self.bench.path(folder)).env("ATTACK_ROOT", self.bench.path("root"));
-        command.env("ATTACK_STASH", self.bench.path("stash")).uid(self.user.uid).gid(self.user.gid);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/");
-        // A process that another test is starting may still hold the program open for writing.
-        let busy = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ExecutableFileBusy;
-        let started = (0..100).find_map(|_| match command.spawn() {
-            Err(error) if busy(&error) => {
-                std::thread::sleep(std::time::Duration::from_millis(50));
-                None
-            }
-            started => Some(started),
-        });
-        Attacker(started.unwrap().unwrap())
-    }
-
-    /// Runs a module repeatedly while the attacker works in a directory.
-    fn race(&self, folder: &str, module: &str, args: &Value, mut between: impl FnMut()) {
-        let _attacker = self.attacker(folder);
-        let end = Instant::now() + RACE;
-        while Instant::now() < end {
-            self.bench.run(module, args.clone(), false);
-            between();
-        }
-    }
-}
-
-/// Kills the attacker on drop.
-struct Attacker(Child);
-
-impl Drop for Attacker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Code of the attacker, which the other tests run as another user.
 #[test]
@@ -224,7 +103,7 @@ fn recursion_leaves_links_of_the_user_to_root_files_alone() {
     house.is_untouched();
     assert_eq!(result["changed"], true, "{result}");
     let warnings = result["warnings"].to_string();
-    assert!(warnings.contains("bob/link was left alone: the link"), "{result}");
+    assert!(warnings.contains("bob/link was left alone: nobody controls the link"), "{result}");
     assert!(warnings.contains("bob/folder was left alone"), "{result}");
     assert_eq!(house.bench.path("bob/own").metadata().unwrap().uid(), house.user.uid);
 }
@@ -268,7 +147,7 @@ fn modules_refuse_links_of_the_user_to_root_files() {
         let result = house.bench.run(module, args.clone(), false);
         assert_eq!(result["failed"], true, "{module} {args}: {result}");
         let message = result["msg"].as_str().unwrap();
-        assert!(message.contains("belongs to nobody and leads to"), "{module} {args}: {message}");
+        assert!(message.contains("nobody controls the link"), "{module} {args}: {message}");
         house.is_untouched();
     }
     assert!(!house.bench.path("stolen").exists());
@@ -308,10 +187,10 @@ fn clone_of_root_behind_a_link_of_the_user_is_not_changed() {
     house.bench.write("bob/named/.git", &format!("gitdir: {}\n", house.bench.path("root/clone/.git").display()));
     house.give("bob/named/.git");
     for (dest, words) in [
-        ("@/bob/clone", "belongs to nobody and leads to"),
-        ("@/bob/folder/clone", "belongs to nobody and leads to"),
-        ("@/bob/folder/new", "belongs to nobody and leads to"),
-        ("@/bob/tree", "belongs to nobody and leads to"),
+        ("@/bob/clone", "nobody controls the link"),
+        ("@/bob/folder/clone", "nobody controls the link"),
+        ("@/bob/folder/new", "nobody controls the link"),
+        ("@/bob/tree", "nobody controls the link"),
         ("@/bob/named", "belongs to nobody and names"),
     ] {
         let git = json!({ "repo": "@/origin", "dest": dest, "force": true });
@@ -321,7 +200,7 @@ fn clone_of_root_behind_a_link_of_the_user_is_not_changed() {
     }
     let svn = json!({ "repo": "file:///none", "dest": "@/bob/clone", "force": true });
     let message = house.bench.run("subversion", svn, false)["msg"].to_string();
-    assert!(message.contains("belongs to nobody and leads to"), "{message}");
+    assert!(message.contains("nobody controls the link"), "{message}");
 }
 
 #[test]
@@ -473,6 +352,8 @@ fn secret_behind_a_link_of_the_user_is_not_published() {
     house.link("bob/folder", "root");
     for (module, args) in [
         ("assemble", json!({ "src": "@/bob/parts", "dest": "@/out" })),
+        ("slurp", json!({ "src": "@/bob/one" })),
+        ("fetch", json!({ "src": "@/bob/one", "dest": "out" })),
         ("archive", json!({ "path": "@/bob/one", "dest": "@/out", "format": "gz" })),
         ("get_url", json!({ "url": "file://@/bob/one", "dest": "@/out" })),
         ("archive", json!({ "path": ["@/bob/folder/secret", "@/bob/parts/own"], "dest": "@/out", "format": "tar" })),
@@ -481,7 +362,7 @@ fn secret_behind_a_link_of_the_user_is_not_published() {
     ] {
         let result = house.bench.run(module, args.clone(), false);
         let message = result["msg"].as_str().unwrap_or_default();
-        assert!(message.contains("belongs to nobody and leads to"), "{module} {args}: {result}");
+        assert!(message.contains("nobody controls the link"), "{module} {args}: {result}");
         assert!(!house.bench.path("out").exists(), "{module} {args}");
         house.is_untouched();
     }
@@ -504,7 +385,7 @@ fn tree_is_not_synchronized_through_a_link_of_the_user() {
     for (dest, refused) in [("@/bob/folder", true), ("@/bob/folder/new", true), ("@/bob/own", false)] {
         let result = house.bench.run("synchronize", json!({ "src": "@/root/sub/", "dest": dest }), false);
         assert_eq!(result["failed"] == true, refused, "{result}");
-        assert_eq!(result["msg"].as_str().unwrap().contains("belongs to nobody and leads to"), refused, "{result}");
+        assert_eq!(result["msg"].as_str().unwrap().contains("nobody controls the link"), refused, "{result}");
         house.is_untouched();
     }
 }

@@ -1,0 +1,36 @@
+//! Existing key files.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+    sync::Arc,
+};
+
+use crate::{Failure, files::way, process::reason};
+
+/// Maximum size of a key in bytes; the rest of a larger file is not read.
+const LARGEST: u64 = 1 << 20;
+
+/// An existing file, opened and read once: the owner of its directory may put another one in its place at any time.
+pub(super) struct Old {
+    pub(super) file: Arc<File>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Old {
+    /// Reads a file; `None` if it does not exist.
+    pub(super) fn read(path: &Path) -> Result<Option<Old>, Failure> {
+        let read = || -> io::Result<Old> {
+            let file = way::open(path)?;
+            let mut bytes = Vec::new();
+            (&file).take(LARGEST).read_to_end(&mut bytes)?;
+            Ok(Old { file: Arc::new(file), bytes })
+        };
+        match read() {
+            Ok(old) => Ok(Some(old)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::new(format!("{} cannot be read: {}.", path.display(), reason(&error)))),
+        }
+    }
+}
