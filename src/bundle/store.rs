@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ruzstd::encoding::{CompressionLevel, compress};
@@ -12,9 +13,14 @@ use super::manifest::{Digest, Encoding};
 use super::read::Bundle;
 use crate::error::{Error, Result};
 
+/// Beginning of the names of temporary files and folders beside a bundle.
+const PREFIX: &str = ".windlass-bundle-";
+
 /// Contents for a bundle, by hash. Temporary files hold what is fetched or compressed.
 pub struct Store {
     folder: tempfile::TempDir,
+    /// Held while the folder is used, so that [`sweep`] knows what a killed process left.
+    _lock: File,
     contents: BTreeMap<Digest, Content>,
     /// Number of contents taken in so far, which names the next temporary file.
     count: usize,
@@ -30,9 +36,15 @@ struct Content {
 impl Store {
     /// A store with temporary files in this folder, which should be on the bundle's file system.
     pub fn new(folder: &Path) -> Result<Store> {
-        let made = tempfile::Builder::new().prefix(".windlass-bundle-").tempdir_in(folder);
-        let folder = made.map_err(|error| failed(folder, "hold temporary files", &error))?;
-        Ok(Store { folder, contents: BTreeMap::new(), count: 0 })
+        sweep(folder);
+        let make = || {
+            let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(folder)?;
+            let lock = File::open(made.path())?;
+            lock.lock()?;
+            Ok((made, lock))
+        };
+        let (folder, lock) = make().map_err(|error| failed(folder, "hold temporary files", &error))?;
+        Ok(Store { folder, _lock: lock, contents: BTreeMap::new(), count: 0 })
     }
 
     /// Folder for files that are fetched.
@@ -116,13 +128,34 @@ pub fn rewrite(bundle: &Bundle, to: &Path, signature: &str) -> Result<()> {
     })
 }
 
+/// Removes temporary files and folders of this user whose process was killed before it could. They take the space of a
+/// whole cluster's files.
+fn sweep(folder: &Path) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(found) = entry.metadata() else { continue };
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) && found.uid() == own;
+        let kind = found.file_type();
+        let is_temporary = is_ours && (kind.is_dir() || kind.is_file());
+        if !is_temporary || !File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            continue;
+        }
+        // Another process may remove it at the same time.
+        let _ = match kind.is_dir() {
+            true => std::fs::remove_dir_all(entry.path()),
+            false => std::fs::remove_file(entry.path()),
+        };
+    }
+}
+
 type Archive<'a> = tar::Builder<BufWriter<&'a mut File>>;
 
 /// Writes an archive beside the target, and renames it when it is complete.
 fn replace(to: &Path, write: impl FnOnce(&mut Archive<'_>) -> Result<()>) -> Result<()> {
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let unwritten = |error: io::Error| failed(to, "be written", &error);
-    let mut file = tempfile::Builder::new().prefix(".windlass-bundle-").tempfile_in(folder).map_err(unwritten)?;
+    let mut file = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder).map_err(unwritten)?;
+    file.as_file().lock().map_err(unwritten)?;
     let mut archive = tar::Builder::new(BufWriter::new(file.as_file_mut()));
     write(&mut archive)?;
     archive.into_inner().and_then(|mut writer| writer.flush()).map_err(unwritten)?;

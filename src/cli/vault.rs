@@ -184,11 +184,17 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
                 return Err(Error::new("not a tty, editor cannot be opened")
                     .hint("with --skip-tty-check the editor starts nevertheless"));
             }
+            let folder = folder_of(file);
+            if !folder.exists() {
+                note_always(&format!("{} does not exist, creating...", folder.display()));
+                std::fs::create_dir_all(folder)
+                    .map_err(|error| Error::new(format!("{} cannot be created: {error}", folder.display())))?;
+            }
             let text = match plaintext::edit(b"")? {
                 Edited::Text(text) => text,
                 Edited::Ended(signal) => return Ok(signal.code),
             };
-            write_file(file, encrypted(&text, &secret, &settings)?.as_bytes(), Access::Private)?;
+            write_edited(file, encrypted(&text, &secret, &settings)?.as_bytes(), Access::Private)?;
         }
         Verb::Edit(edit) => {
             let secrets = known(&edit.common.vault, &settings)?;
@@ -222,7 +228,7 @@ fn edit(file: &Path, secrets: &Secrets, settings: &Settings) -> Result<Option<Si
         return Ok(None);
     }
     let secret = Secret::new(label, secret.password());
-    write_file(file, encrypted(&changed, &secret, settings)?.as_bytes(), Access::Kept)?;
+    write_edited(file, encrypted(&changed, &secret, settings)?.as_bytes(), Access::Kept)?;
     Ok(None)
 }
 
@@ -508,10 +514,29 @@ fn write_file(file: &Path, bytes: &[u8], access: Access) -> Result<()> {
     persisted.map(drop).map_err(|error| Error::new(format!("{} cannot be written: {}", file.display(), error.error)))
 }
 
+/// Like [`write_file`], for a text that somebody has typed: if it cannot be written, it is kept, encrypted, elsewhere.
+fn write_edited(file: &Path, bytes: &[u8], access: Access) -> Result<()> {
+    write_file(file, bytes, access).map_err(|error| {
+        let keep = || -> std::io::Result<PathBuf> {
+            let mut kept = tempfile::Builder::new().prefix("windlass-vault.").suffix(".yml").tempfile()?;
+            kept.write_all(bytes)?;
+            Ok(kept.keep()?.1)
+        };
+        match keep() {
+            Ok(kept) => Error::new(format!("{error}. The text is kept, encrypted, in {}", kept.display())),
+            Err(_) => error,
+        }
+    })
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Writes a file beside the one that it will replace.
 fn stage(file: &Path, bytes: &[u8], access: Access) -> Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(file);
     let write = || -> std::io::Result<tempfile::NamedTempFile> {
         let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
         temporary.write_all(bytes)?;

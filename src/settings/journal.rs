@@ -14,7 +14,7 @@ pub struct JournalSettings {
     pub enabled: bool,
     /// Directory of journals and ledgers; `None` uses the default.
     pub dir: Option<PathBuf>,
-    /// Number of journals to keep; 0 means no limit.
+    /// Number of journals to keep of each playbook and inventory; 0 means no limit.
     pub runs: usize,
     /// Days to keep journals; 0 means no limit.
     pub days: u64,

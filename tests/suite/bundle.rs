@@ -423,6 +423,21 @@ fn untrusted_bundle_is_refused() {
 }
 
 #[test]
+fn temporary_files_of_killed_bundle_create_removed_by_the_next() {
+    let site = Site::new();
+    site.write(".windlass-bundle-old/1.zst", b"x");
+    site.write(".windlass-bundle-file", b"x");
+    site.write(".windlass-bundle-used/1.zst", b"x");
+    let used = fs::File::open(site.path(".windlass-bundle-used")).unwrap();
+    used.lock().unwrap();
+    site.create(&["new.bundle"]);
+    let names =
+        fs::read_dir(site.folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left: Vec<String> = names.filter(|name| name.starts_with(".windlass-bundle-")).collect();
+    assert_eq!(left, [".windlass-bundle-used"]);
+}
+
+#[test]
 fn difference_has_only_new_contents() {
     let site = Site::new();
     site.create(&["old.bundle"]);

@@ -729,6 +729,32 @@ fn plaintext_of_killed_edit_removed_by_the_next() {
 }
 
 #[test]
+fn text_typed_into_vault_create_or_edit_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::create_dir(path.join("tmp")).unwrap();
+    fs::write(path.join("pass"), "password\n").unwrap();
+    fs::write(path.join("editor.sh"), "echo 'typed: text' > \"$1\"\n").unwrap();
+    let vault = |verb: &str, file: &str| {
+        let mut command = windlass(path);
+        command.args(["vault", verb, "--vault-password-file", "pass", file]).env("EDITOR", "sh ./editor.sh");
+        let output =
+            command.args((verb == "create").then_some("--skip-tty-check")).env("TMPDIR", path.join("tmp")).output();
+        let output = output.unwrap();
+        (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (made, said) = vault("create", "group_vars/all/secrets.yml");
+    assert!(made && said.contains("group_vars/all does not exist, creating"), "{said}");
+    assert_eq!(vault("view", "group_vars/all/secrets.yml").1, "typed: text\n");
+    // The folder is lost while the text is typed.
+    fs::write(path.join("editor.sh"), "echo 'more: text' > \"$1\"; rm -r group_vars\n").unwrap();
+    let (written, said) = vault("edit", "group_vars/all/secrets.yml");
+    let kept = said.trim().rsplit(' ').next().unwrap();
+    assert!(!written && said.contains("The text is kept, encrypted, in"), "{said}");
+    assert_eq!(vault("view", kept).1, "more: text\n");
+}
+
+#[test]
 fn loop_continues_after_item_delegated_to_unreachable_host() {
     let folder = tempfile::tempdir().unwrap();
     let tasks = "    - ping:\n      delegate_to: '{{ item }}'\n      ignore_unreachable: true\n      loop: [gone, localhost]\n      \

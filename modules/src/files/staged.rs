@@ -35,8 +35,8 @@ pub struct Staged {
     file: File,
     moved: bool,
     in_place: bool,
-    /// The file that was read to make this one, which inherits from it. Whoever may rename in the directory can have put
-    /// a file of their own in its place since.
+    /// The file that was read to make this one, which inherits from it. Whoever may rename in the directory can have
+    /// put a file of their own in its place since.
     pub(crate) edited: Option<File>,
     /// The caller flushes the whole file system later, so a new file is not flushed by itself.
     pub flushed_later: bool,

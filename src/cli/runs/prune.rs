@@ -16,10 +16,10 @@ use crate::settings::{Color, Settings};
 /// active runs stay, and so do pending handlers, which are kept elsewhere.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  windlass runs prune --keep 20                     # keep the newest 20
+  windlass runs prune --keep 20                     # keep the newest 20 of each playbook
   windlass runs prune --older-than 30d --dry-run    # list what is older than 30 days")]
 pub(super) struct Arguments {
-    /// Number of newest runs to keep
+    /// Number of newest runs to keep, of each playbook with its inventory
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize>)]
     keep: Option<usize>,
     /// Remove runs older than this: a number with `s`, `m`, `h`, `d` or `w`

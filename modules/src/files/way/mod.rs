@@ -5,11 +5,12 @@
 //! replaces, removes or gives away a file resolves its path here, once, to open descriptors, and works on them.
 //!
 //! **The rule.** Links of root and of the effective user are followed. A link of any other user, or in a directory of
-//! any other user, may lead only to that user's files. Either the user owns the file at its end, or the way to it enters a directory of the user and climbs
-//! no higher (`..`) afterwards. Links of two such users never continue each other. So `/srv/app/current`, a link of
-//! `app` to a release of `app`, works, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused with an error.
-//! For reading ([`Purpose::Read`]) it is enough that everybody may read the file at the end. Programs
-//! ([`Purpose::Run`]) are only reached by directories and links that no other user can change.
+//! any other user, may lead only to that user's files. Either the user owns the file at its end, or the way to it
+//! enters a directory of the user and climbs no higher (`..`) afterwards. Links of two such users never continue each
+//! other. So `/srv/app/current`, a link of `app` to a release of `app`, works, and `/home/bob/.ssh`, a link of bob to
+//! `/root/.ssh`, is refused with an error. For reading ([`Purpose::Read`]) it is enough that everybody may read the
+//! file at the end. Programs ([`Purpose::Run`]) are only reached by directories and links that no other user can
+//! change.
 //!
 //! The resolution first asks the kernel for the whole path without links (`openat2`), which is one call and the usual
 //! case. For a path with a link, or an old kernel, it walks one name at a time with `O_NOFOLLOW`. It reads the text of
