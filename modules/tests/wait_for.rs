@@ -120,3 +120,9 @@ fn wait_for_invalid_inputs_refused() {
     assert_eq!(predict("wait_for", json!({ "port": 1 }))["skipped"], true);
     assert_eq!(apply("wait_for", json!({ "timeout": 0 }))["state"], "started");
 }
+
+#[test]
+fn device_in_place_of_a_log_ends_with_the_timeout() {
+    let result = apply("wait_for", json!({ "path": "/dev/zero", "search_regex": "x", "timeout": 1 }));
+    assert_eq!(result["failed"], true, "{result}");
+}

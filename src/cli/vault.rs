@@ -480,7 +480,9 @@ fn input() -> Result<Vec<u8>> {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {
-    std::fs::read(file).map_err(|error| Error::new(format!("{} cannot be read: {error}", file.display())))
+    // An encrypted file may be large, but has an end.
+    windlass_bounds::read_up_to(file, 1 << 30)
+        .map_err(|error| Error::new(format!("{} cannot be read: {error}", file.display())))
 }
 
 fn open(data: &[u8], secrets: &Secrets, name: &str) -> Result<Vec<u8>> {

@@ -45,13 +45,13 @@ pub(super) struct Pulse {
     began: Instant,
     /// Time at which this side last resumed reading from the host; the far future while reading is paused.
     free: AtomicU64,
-    /// Time at which the host last accepted a part of a large frame.
-    taken: AtomicU64,
+    /// Time at which the host last accepted or sent a part of a large frame.
+    moved: AtomicU64,
 }
 
 impl Default for Pulse {
     fn default() -> Self {
-        Self { began: Instant::now(), free: AtomicU64::new(0), taken: AtomicU64::new(0) }
+        Self { began: Instant::now(), free: AtomicU64::new(0), moved: AtomicU64::new(0) }
     }
 }
 
@@ -60,9 +60,9 @@ impl Pulse {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Records that the host accepted a part of a large frame.
-    pub(super) fn took(&self) {
-        self.taken.store(self.now(), Ordering::Relaxed);
+    /// Records that the host accepted or sent a part of a large frame.
+    pub(super) fn moves(&self) {
+        self.moved.store(self.now(), Ordering::Relaxed);
     }
 
     /// Awaits `wait` with reading from the host paused; that time does not count as silence.
@@ -77,7 +77,7 @@ impl Pulse {
 
     /// Silence of the host about a request whose last frame arrived at `heard`.
     fn silence(&self, heard: &AtomicU64) -> Duration {
-        let last = [heard, &self.free, &self.taken].map(|time| time.load(Ordering::Relaxed)).into_iter().max();
+        let last = [heard, &self.free, &self.moved].map(|time| time.load(Ordering::Relaxed)).into_iter().max();
         Duration::from_millis(self.now().saturating_sub(last.unwrap_or_default()))
     }
 

@@ -253,14 +253,14 @@ async fn pass(input: &mut Input, frame: Wiped, pulse: &Pulse) -> bool {
     }
     if frame.len() <= PART {
         let sent = input.send(frame).await;
-        pulse.took();
+        pulse.moves();
         return sent;
     }
     for part in frame.chunks(PART) {
         if !input.send(part.to_vec()).await {
             return false;
         }
-        pulse.took();
+        pulse.moves();
     }
     true
 }
@@ -316,6 +316,10 @@ impl<V: DeserializeOwned> Reader<V> {
                 Some(Piece::Stdout(bytes)) => {
                     let bytes = Wiped::from(bytes);
                     add(&self.counters.received, bytes.len());
+                    if arriving.is_some() {
+                        // A large answer over a thin line is life; its own deadline bounds it.
+                        self.pulse.moves();
+                    }
                     self.decoder.extend(&bytes);
                 }
                 Some(Piece::Stderr(bytes)) => {

@@ -48,6 +48,25 @@ fn password_generated_once() {
 }
 
 #[test]
+fn stored_password_that_cannot_be_read_not_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(directory.path(), Secrets::new());
+    std::os::unix::fs::symlink("/dev/zero", directory.path().join("device")).unwrap();
+    std::os::unix::fs::symlink("nowhere", directory.path().join("link")).unwrap();
+    for name in ["device", "link"] {
+        let said = ask(&context, &format!("lookup('password', '{name}')"));
+        assert!(said.contains("cannot read"), "{said}");
+        assert!(directory.path().join(name).is_symlink(), "{name} was replaced");
+    }
+    // A name that others can guess is not written to.
+    std::fs::write(directory.path().join("victim"), "old").unwrap();
+    let guessed = directory.path().join(format!("db.windlass-{}", std::process::id()));
+    std::os::unix::fs::symlink("victim", &guessed).unwrap();
+    ask(&context, "lookup('password', 'db')");
+    assert_eq!(std::fs::read_to_string(directory.path().join("victim")).unwrap(), "old");
+}
+
+#[test]
 fn vaulted_file_decrypted_with_secrets_of_run() {
     let directory = tempfile::tempdir().unwrap();
     let secret = Secret::new("default", "pw");

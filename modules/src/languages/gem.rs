@@ -1,10 +1,10 @@
 //! `gem`: Ruby packages.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    files::scratch::Scratch,
+    files::{scratch::Scratch, way},
     process::{Command, reason},
     secrets::without_passwords,
 };
@@ -139,13 +139,15 @@ impl Task {
             Some(program) => program.split_whitespace().map(str::to_owned).collect(),
             None => vec!["gem".to_owned()],
         };
+        let folders = [install_dir.clone(), text("bindir")];
+        folders.iter().flatten().try_for_each(|folder| way::check_below(Path::new(folder)))?;
         let mut task = Task {
             program,
             name: args.required("name")?.to_owned(),
             version: text("version"),
             repository: text("repository"),
-            home: install_dir.clone(),
-            folders: [install_dir, text("bindir")],
+            home: install_dir,
+            folders,
             norc: false,
             force: args.bool("force"),
             user_install,

@@ -112,6 +112,9 @@ impl Task {
         if let Some(path) = path.as_ref().filter(|path| std::path::Path::new(path).is_file()) {
             return Err(Failure::new(format!("path {path} is not a directory")));
         }
+        if let Some(path) = &path {
+            crate::files::way::check_below(std::path::Path::new(path))?;
+        }
         Ok(Task {
             program,
             name,

@@ -1,7 +1,7 @@
 //! `wait_for`: waits for a port, a file or connections.
 
 use std::{
-    io::{ErrorKind, Read},
+    io::{ErrorKind, Read, Seek, SeekFrom},
     net::{IpAddr, SocketAddr, TcpStream},
     path::Path,
     sync::Arc,
@@ -16,9 +16,16 @@ use super::{
     resolve::addresses,
 };
 use crate::{
-    Args, Check, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, files::info::describe, process::reason,
+    Args, Check, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
+    files::{info::describe, way},
+    process::reason,
     text::Text,
 };
+
+/// Bytes at the end of a file that are searched.
+const LARGEST: u64 = 64 << 20;
+/// Bytes that a port sent last and that are searched.
+const LARGEST_ANSWER: usize = 1 << 20;
 
 /// The `wait_for` module.
 pub struct WaitFor;
@@ -240,7 +247,15 @@ impl<'a> Wait<'a> {
             }
         }
         let Some((pattern, _)) = &self.search else { return Ok(Some(Groups::default())) };
-        match std::fs::read(path) {
+        // A log may be larger than memory, and what is waited for comes last.
+        let end = || {
+            let mut file = way::open(path)?;
+            let start = file.metadata()?.len().saturating_sub(LARGEST);
+            file.seek(SeekFrom::Start(start))?;
+            let mut bytes = Vec::new();
+            file.take(LARGEST).read_to_end(&mut bytes).map(|_| bytes)
+        };
+        match end() {
             Ok(bytes) => search(pattern, bytes),
             // The file may become readable later.
             Err(_) => Ok(None),
@@ -289,6 +304,7 @@ fn listen(mut stream: TcpStream, pattern: &Pattern, end: Instant, host: &Host) -
             Ok(0) => return Ok(None),
             Ok(count) => {
                 heard.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                heard.drain(..heard.len().saturating_sub(LARGEST_ANSWER));
                 if let Some(groups) = search(pattern, heard.clone())? {
                     return Ok(Some(groups));
                 }

@@ -76,6 +76,12 @@ impl Module for AptRepository {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        // One lock for all sources, because the module looks for the repository in every file.
+        let _ = args;
+        Some("/etc/apt/sources.list".into())
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let repo = args.required("repo")?.to_owned();
         let state = args.required("state")?.to_owned();

@@ -111,6 +111,11 @@ impl Module for YumRepository {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        let name = args.str("file").or(args.str("name"))?;
+        Some(std::path::Path::new(args.str("reposdir")?).join(format!("{name}.repo")))
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let name = args.required("name")?;
         let present = args.str("state") != Some("absent");

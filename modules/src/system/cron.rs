@@ -204,8 +204,8 @@ impl Module for Cron {
     }
 
     fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
-        let of_user = || format!("cron/{}", args.str("user").unwrap_or_default());
-        Some(args.str("cron_file").map_or_else(of_user, str::to_owned).into())
+        let of_user = || format!("cron/{}", args.str("user").unwrap_or_default()).into();
+        Some(args.str("cron_file").map_or_else(of_user, |file| Path::new("/etc/cron.d").join(file)))
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {

@@ -33,6 +33,11 @@ impl Module for LocaleGen {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        let _ = args;
+        Some(FILE.into())
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let names: Vec<String> = args.list("name").into_iter().map(str::to_owned).collect();
         let present = args.str("state") != Some("absent");

@@ -51,6 +51,12 @@ impl Module for Modprobe {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        // The module removes its lines from every file in there.
+        let _ = args;
+        Some("/etc/modules-load.d".into())
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let root = Root::host();
         let name = args.required("name")?.to_owned();

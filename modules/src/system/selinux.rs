@@ -54,6 +54,10 @@ impl Module for Selinux {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        args.str("configfile").map(Into::into)
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let file = args.required("configfile")?.to_owned();
         let state = args.required("state")?.to_owned();

@@ -106,6 +106,10 @@ impl Module for SshConfig {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        path_of(args).ok()
+    }
+
     fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
         let path = path_of(args)?;
         check_identity(args, &path)?;

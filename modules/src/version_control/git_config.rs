@@ -1,9 +1,12 @@
 //! `git_config`: settings of git.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::{
     Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    files::way,
     process::{self, Command},
 };
 
@@ -45,6 +48,11 @@ impl Module for GitConfig {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        let file = args.str("file").filter(|_| args.str("scope") == Some("file"));
+        Some(file.map_or_else(|| format!("git/config/{}", args.str("scope").unwrap_or("system")), str::to_owned).into())
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let name = args.required("name")?.to_owned();
         let unset = args.str("state") == Some("absent");
@@ -55,7 +63,7 @@ impl Module for GitConfig {
         let scope = args.str("scope").unwrap_or("system");
         let mut words = vec!["config".to_owned(), "--includes".to_owned()];
         match args.str("file").filter(|_| scope == "file") {
-            Some(file) => words.extend(["-f".to_owned(), file.to_owned()]),
+            Some(file) => words.extend(["-f".to_owned(), way::checked(Path::new(file))?.display().to_string()]),
             None => words.push(format!("--{scope}")),
         }
         // Runs in the root directory, so that git does not find a repository by accident.

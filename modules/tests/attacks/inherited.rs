@@ -166,6 +166,29 @@ fn pip_does_not_start_in_a_directory_of_others() {
     assert!(folders.lines().all(|folder| folder == "/" || folder == home.trim_end_matches('/')), "{folders}");
 }
 
+/// These programs resolve a path by themselves.
+#[test]
+fn programs_write_nowhere_behind_a_link_of_the_user() {
+    let Some(house) = House::new() else { return };
+    let record = "echo \"$0 $*\" >> $ROOT/ran\n";
+    let bench = ["git", "npm", "gem", "python3"].iter().fold(house.bench, |bench, name| bench.program(name, record));
+    let house = House { bench, ..house };
+    house.link("bob/folder", "root/sub");
+    house.link("bob/file", "root/conf");
+    for (module, args) in [
+        ("git_config", json!({ "name": "a.b", "value": "x", "scope": "file", "file": "@/bob/file" })),
+        ("pip", json!({ "name": "six", "virtualenv": "@/bob/folder/venv", "virtualenv_command": "python3 -m venv" })),
+        ("npm", json!({ "name": "x", "path": "@/bob/folder" })),
+        ("gem", json!({ "name": "x", "user_install": false, "install_dir": "@/bob/folder/gems" })),
+    ] {
+        let result = house.bench.run(module, args, false);
+        let message = result["msg"].as_str().unwrap_or_default();
+        assert!(message.contains("nobody controls the link"), "{module}: {result}");
+        assert!(!house.bench.path("ran").exists(), "{module}: {}", house.bench.read("ran"));
+    }
+    house.is_untouched();
+}
+
 #[test]
 fn file_system_is_not_mounted_behind_a_link_of_the_user() {
     let Some(house) = House::new() else { return };

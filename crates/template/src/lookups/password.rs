@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -113,7 +113,10 @@ fn sets(parts: &[&str]) -> Vec<char> {
 fn one(call: &Call<'_>, wanted: &Wanted) -> Result<String, crate::Error> {
     let kept = wanted.path != Path::new("/dev/null");
     let mut changed = false;
-    let mut stored = match if kept { windlass_bounds::read(&wanted.path).ok() } else { None } {
+    let unread = |error| call.error(format!("cannot read '{}': {error}", wanted.path.display()));
+    let found = if kept { read(&wanted.path).map_err(unread)? } else { None };
+    let is_new = found.is_none();
+    let mut stored = match found {
         Some(content) => parse(String::from_utf8_lossy(&content).trim_end()),
         None => {
             changed = true;
@@ -144,8 +147,12 @@ fn one(call: &Call<'_>, wanted: &Wanted) -> Result<String, crate::Error> {
         }
     }
     if changed && kept {
-        write(&wanted.path, &stored)
-            .map_err(|error| call.error(format!("cannot write '{}': {error}", wanted.path.display())))?;
+        match write(&wanted.path, &stored, is_new) {
+            Ok(()) => {}
+            // Another process has stored a password meanwhile, which counts.
+            Err(error) if is_new && error.kind() == std::io::ErrorKind::AlreadyExists => return one(call, wanted),
+            Err(error) => return Err(call.error(format!("cannot write '{}': {error}", wanted.path.display()))),
+        }
     }
     match method {
         None => Ok(stored.password),
@@ -153,6 +160,17 @@ fn one(call: &Call<'_>, wanted: &Wanted) -> Result<String, crate::Error> {
             let settings = Settings { salt: stored.salt, ident: stored.ident, ..Settings::default() };
             encrypt(&stored.password, method, &settings).map_err(|reason| call.error(format!("failed: {reason}")))
         }
+    }
+}
+
+/// Reads the stored password; `None` if nobody has stored one yet.
+fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => Ok(None),
+        Err(error) => Err(error),
+        // A new password would replace it.
+        Ok(found) if !found.is_file() => Err(std::io::Error::other("it is not a file")),
+        Ok(_) => windlass_bounds::read(path).map(Some),
     }
 }
 
@@ -168,7 +186,8 @@ fn parse(content: &str) -> Stored {
     Stored { password: password.to_owned(), salt: Some(salt.to_owned()), ident }
 }
 
-fn write(path: &Path, stored: &Stored) -> std::io::Result<()> {
+/// Stores a password. A new one replaces none.
+fn write(path: &Path, stored: &Stored, is_new: bool) -> std::io::Result<()> {
     let mut content = stored.password.clone();
     if let Some(salt) = &stored.salt {
         content.push_str(&format!(" salt={salt}"));
@@ -179,12 +198,12 @@ fn write(path: &Path, stored: &Stored) -> std::io::Result<()> {
     content.push('\n');
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // A concurrent reader must see the old or the new password, never a part.
-    let partial = path.with_extension(format!("windlass-{}", std::process::id()));
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+    // A concurrent reader must see the old or the new password, never a part. Nobody else chooses the name.
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(content.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&partial, path)
+    file.as_file().sync_all()?;
+    let persisted = if is_new { file.persist_noclobber(path) } else { file.persist(path) };
+    persisted.map(drop).map_err(|error| error.error)
 }
 
 /// A random text with a minimum number of characters of each kind.

@@ -32,6 +32,8 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, fstat, linkat, openat};
 
+use crate::{Failure, process::reason};
+
 pub(crate) use fs::{
     chmod, chown, create_dir, create_dir_all, create_dirs, metadata, open, read, read_text, remove_dir, remove_dir_all,
     remove_file, rename, symlink,
@@ -185,6 +187,18 @@ impl Place {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         File::from(openat(&self.directory, ".", flags, Mode::empty())?).sync_all()
     }
+}
+
+/// The path without links, for a program that resolves it once more and writes there.
+pub(crate) fn checked(path: &Path) -> Result<PathBuf, Failure> {
+    Place::to_write(path, Link::Follow)
+        .map(|place| place.real().to_owned())
+        .map_err(|error| Failure::new(format!("{} cannot be written: {}.", path.display(), reason(&error))))
+}
+
+/// Refuses a folder that a link of another user leads elsewhere, for a program that writes below it and may create it.
+pub(crate) fn check_below(path: &Path) -> Result<(), Failure> {
+    path.ancestors().find(|part| part.symlink_metadata().is_ok()).map_or(Ok(()), |part| checked(part).map(drop))
 }
 
 /// Path of an open descriptor, which stays valid if the file is renamed.

@@ -11,7 +11,7 @@ use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, accounts,
     files::{
         scratch::Scratch,
-        way::{Link, Place, Purpose},
+        way::{self, Link, Place, Purpose},
     },
     process::{self, Command, Output, reason},
     secrets::without_passwords,
@@ -289,6 +289,9 @@ impl Task {
             Some(directory) => Path::new(directory).join(path),
             None => PathBuf::from(path),
         });
+        if let Some(environment) = &environment {
+            way::check_below(environment)?;
+        }
         if let Some(executable) = args.str("executable")
             && process::find(host, executable).is_none()
         {
