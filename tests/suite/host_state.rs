@@ -360,3 +360,71 @@ fn ids_for_user_namespaces_released_when_they_are_switched_off() {
         assert!(text.contains("import_tasks: ids.yml"), "{name}");
     }
 }
+
+/// A service runs since its files were written. A stand-in for systemctl reports it as active.
+fn predicted(folder: &Path, content: &str, more: &[&str]) -> String {
+    program(folder, "systemctl", "case $1 in show) date ;; esac");
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  roles: [cluster]
+  tasks:
+    - ansible.builtin.copy: {{dest: {at}/settings, content: {content}}}
+      register: settings
+    - ansible.builtin.shell: \"{{{{ service_newer_files }}}}\"
+      vars: {{service_unit: some.service, service_files: [{at}/settings], service_written: [\"{{{{ settings }}}}\"]}}
+      environment: {{PATH: \"{at}:/usr/bin:/bin\"}}
+      register: older
+      changed_when: older.stdout | length > 0
+      check_mode: false
+      notify: Restart
+  handlers:
+    - name: Restart
+      ansible.builtin.command: 'true'
+",
+        at = folder.display(),
+    );
+    let (code, text) = play(folder, "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, more);
+    assert_eq!(code, Some(0), "{text}");
+    text
+}
+
+/// Check mode writes no file, so the times of files show no restart.
+#[test]
+fn restart_for_changed_settings_is_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let restart = "RUNNING HANDLER [Restart]";
+    predicted(folder.path(), "one", &[]);
+    let same = predicted(folder.path(), "one", &["--check"]);
+    assert!(!same.contains(restart), "{same}");
+    let other = predicted(folder.path(), "two", &["--check"]);
+    assert!(other.contains(restart), "{other}");
+    assert_eq!(fs::read_to_string(folder.path().join("settings")).unwrap(), "one");
+}
+
+/// A task file that compares times of files knows the results of the tasks that write them.
+#[test]
+fn comparisons_of_times_know_predicted_changes() {
+    let mut folders = vec![Path::new(ROOT).join("roles")];
+    let mut compared = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            // Scripts put these files back: no task writes them.
+            if path.extension().is_none_or(|extension| extension != "yml")
+                || path.ends_with("upgrade/tasks/runtime_back.yml")
+            {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let uses = text.matches("\"{{ service_newer_files }}\"").count();
+            assert_eq!(uses, text.matches(" service_written: ").count(), "{}", path.display());
+            compared += uses;
+        }
+    }
+    assert!(compared > 15, "{compared}");
+}
