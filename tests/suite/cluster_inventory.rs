@@ -262,8 +262,8 @@ fn values_of_wrong_types_refused() {
 fn port_of_two_components_refused() {
     refused(
         GROUPS,
-        "loadbalancer_apiserver_port=6443",
-        "On cp1, port 6443/tcp would be used by load_balancer/haproxy for the API (loadbalancer_apiserver_port) and by control_plane",
+        "loadbalancer_apiserver_port=10250",
+        "On cp1, port 10250/tcp would be used by load_balancer/haproxy for the API (loadbalancer_apiserver_port) and by kubelet",
     );
     refused(
         GROUPS,
@@ -765,4 +765,20 @@ fn inventory_of_kubespray_gets_the_groups_that_it_leaves_to_its_playbooks() {
     refused(&without, "", "no host in the group `etcd`");
     let (_, told) = played(folder.path(), "playbooks/cluster.yml", &without, "etcd_deployment_type=kubeadm");
     assert!(told.contains("kube_version is `v1.30`, but must be a release"), "{told}");
+}
+
+/// Kubespray's load balancer has the API server's port, on workers only. Some variables of its inventory use names that
+/// only its roles define.
+#[test]
+fn sample_inventory_of_kubespray_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    let variables = folder.path().join("group_vars/all");
+    fs::create_dir_all(&variables).unwrap();
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubespray/sample.yml");
+    fs::copy(sample, variables.join("sample.yml")).unwrap();
+    let groups = "[kube_control_plane]\ncp1\n[etcd:children]\nkube_control_plane\n[kube_node]\nworker1\n";
+    let (status, told) = played(folder.path(), "playbooks/cluster.yml", groups, "");
+    // The hosts do not exist.
+    assert_eq!(status, Some(4), "{told}");
+    assert!(!told.contains("FAILED!") && told.contains("unreachable=1"), "{told}");
 }

@@ -75,6 +75,22 @@ fn workers_are_no_members_of_etcd_in_pods() {
     assert_eq!(code, Some(0), "{text}");
 }
 
+/// Control planes have the API server's port already.
+#[test]
+fn local_load_balancer_never_takes_the_port_of_the_api_server() {
+    let folder = tempfile::tempdir().unwrap();
+    for (port, taken) in [("6443", "8443"), ("7443", "7443")] {
+        let playbook = format!(
+            "- hosts: cp1\n  gather_facts: false\n  roles: [cluster]\n  tasks:\n    - ansible.builtin.assert:\n        \
+             that: kube_apiserver_endpoint == '127.0.0.1:{taken}'\n"
+        );
+        let setting = format!("loadbalancer_apiserver_port={port}");
+        let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+        let (code, text) = play(folder.path(), hosts, &playbook, &["-e", &setting]);
+        assert_eq!(code, Some(0), "{text}");
+    }
+}
+
 /// The state before an upgrade has the keys of a cluster, and would come back in the next cluster of the hosts.
 #[test]
 fn reset_removes_the_state_that_an_upgrade_saved() {
