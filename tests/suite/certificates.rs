@@ -142,6 +142,8 @@ fn report_judges_each_certificate() {
     }
     let (code, text) = host.play(&playbook, &[]);
     assert_eq!(code, Some(0), "{text}");
+    // No play follows the table.
+    assert!(text.find("Show the report]") > text.rfind("PLAY ["), "{text}");
     let (code, text) = host.play(&playbook, &["-e", "certificates_warn_days=400"]);
     assert_eq!(code, Some(2), "{text}");
 }

@@ -908,6 +908,9 @@ fn upgrade_to_a_release_that_loses_objects_is_refused_unless_it_is_ignored() {
     let (code, text) =
         simulate(folder.path(), &[&last[..], &["-e", "{upgrade_ignore_preflight: [objects]}"][..]].concat());
     assert!(code == Some(0) && text.contains("PodSecurityPolicy of policy/v1beta1 (1): strict"), "{text}");
+    // The end of a check repeats its plan, after the pages of what each node would do.
+    let again = text.split("PLAY [Print the plan of a check again]").nth(1).unwrap_or_default();
+    assert!(again.contains("1. A snapshot of etcd and the keys of the cluster go to"), "{text}");
 }
 
 #[test]
