@@ -173,7 +173,12 @@ fn host_address_in_pod_network_refused() {
 
 #[test]
 fn unknown_network_plugin_refused() {
-    refused(GROUPS, "kube_network_plugin=flanel", "kube_network_plugin is `flanel`, but must be one of: bridge, ");
+    let told = refusal(GROUPS, "kube_network_plugin=flanel");
+    let sentence = "kube_network_plugin is `flanel`, but must be one of: bridge, calico, cilium, cni, custom_cni, flannel, \
+                    kube-ovn, kube-router, macvlan, none. Did you mean `flannel`?";
+    // At its place and as the host's result, not again for each host.
+    assert_eq!(told.matches(sentence).count(), 2, "{told}");
+    refused(GROUPS, "kube_network_plugin=other", "macvlan, none.\"");
 }
 
 #[test]
@@ -410,7 +415,7 @@ fn invalid_kube_router_settings_refused() {
         ("kube_router_peer_router_ips=192.0.2.1", "Give addresses, and to each its autonomous system"),
         ("kube_router_nodes_full_mesh=false", "cp1 has no autonomous system"),
         ("kube_router_annotations_all=['a']", "are lists of KEY=VALUE"),
-        ("kube_version=1.20.2", "network/kube_router is for Kubernetes 1.21 to the newest"),
+        ("kube_version=1.20.2", "network/kube_router needs Kubernetes 1.21 or newer, but"),
     ] {
         refused(GROUPS, &format!("kube_network_plugin=kube-router\n{variables}"), sentence);
     }
