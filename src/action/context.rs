@@ -361,7 +361,7 @@ impl ActionContext {
             timeout: self.timeout,
             become_user: connection.become_user.clone(),
             contents,
-            stream: !self.no_log,
+            stream: !self.no_log && !self.task.only_reads(),
             detached: None,
             turn: None,
             // The pool sets the lock's terms.

@@ -324,6 +324,11 @@ impl Task {
         self.keywords.get("changed_when").and_then(Node::as_bool) == Some(false)
     }
 
+    /// Whether its output is data for other tasks: it registers its result and never changes anything.
+    pub fn only_reads(&self) -> bool {
+        self.register.is_some() && self.changes_nothing()
+    }
+
     /// Collections in which its short name is searched.
     pub fn collections(&self) -> Vec<String> {
         collections_of(&self.keywords, &self.frame)

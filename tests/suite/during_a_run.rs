@@ -170,6 +170,28 @@ fn keys_choose_hosts_whose_output_is_shown() {
     assert_eq!(screen.end().status.code(), Some(0));
 }
 
+/// Roles read whole files and lists in this way.
+#[test]
+fn output_of_tasks_that_only_read_is_not_shown_while_they_run() {
+    let tasks = "
+- hosts: a
+  gather_facts: false
+  tasks:
+    - shell: echo read
+      register: found
+      changed_when: false
+    - shell: echo registered
+      register: made
+    - shell: echo unchanged
+      changed_when: false
+";
+    let folder = project(tasks);
+    let output = plain(folder.path(), &["--no-journal", "--live"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("[a] registered") && text.contains("[a] unchanged"), "{text}");
+    assert!(!text.contains("[a] read"), "{text}");
+}
+
 #[test]
 fn keys_pause_list_and_end_the_run() {
     let folder = project(PLAYBOOK);
