@@ -159,7 +159,7 @@ fn static_pod_of_haproxy_has_every_field() {
     }
     // The service has neither the answer nor the pod's log.
     let service = render("load_balancer/haproxy", "haproxy.cfg.j2", "{}");
-    has(&service, &["log /dev/log local0 warning", "user haproxy"]);
+    has(&service, &["log /dev/log local0 warning", "user haproxy", "timeout connect 2s", "option redispatch 1"]);
     assert!(!service.contains("/settings"), "{service}");
 }
 
