@@ -95,7 +95,7 @@ pub(super) fn inputs_of<'s>(playbooks: &[PathBuf], session: &'s Session) -> Inpu
         settings: &run.settings,
         playbooks: playbooks.to_vec(),
         extra_vars: &run.extra_vars,
-        included: session.world.inventory.included_sources(),
+        inventory: Some(&session.world.inventory),
     }
 }
 

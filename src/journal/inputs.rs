@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
+use windlass_inventory::Inventory;
 use windlass_yaml::Mapping;
 
 use super::ledger::{Ledger, Pending};
@@ -29,8 +30,8 @@ pub struct Inputs<'a> {
     pub playbooks: Vec<PathBuf>,
     /// `-e`.
     pub extra_vars: &'a Mapping,
-    /// Sources that inventory sources include, once these are read.
-    pub included: &'a [String],
+    /// The inventory, once it is read.
+    pub inventory: Option<&'a Inventory>,
 }
 
 impl Inputs<'_> {
@@ -59,6 +60,7 @@ impl Inputs<'_> {
     pub(super) fn header(&self, run: &str, resumes: Option<String>, secrets: &Secrets) -> Header {
         let salt = new_salt();
         let extra_vars = self.hashed_vars(&salt);
+        let hosts = self.hashed_hosts(&salt);
         let argv = shown_arguments(std::env::args(), secrets);
         Header {
             version: VERSION,
@@ -83,6 +85,7 @@ impl Inputs<'_> {
             skip_tags: self.settings.skip_tags.clone(),
             salt,
             extra_vars,
+            hosts,
             resumes,
         }
     }
@@ -97,6 +100,29 @@ impl Inputs<'_> {
         };
         let vars = self.extra_vars.iter();
         vars.map(|(key, node)| (key.to_text(), hashed(format!("{}={}", key.to_text(), node.to_json())))).collect()
+    }
+
+    /// Hosts, groups and variables that programs have made for the inventory, hashed with the salt of a journal. Empty
+    /// if all come from files, whose hashes the journal has.
+    pub(crate) fn hashed_hosts(&self, salt: &str) -> String {
+        let made = |source: &String| is_made_by_program(Path::new(source));
+        let Some(inventory) = self.inventory.filter(|_| self.sources().iter().any(made)) else { return String::new() };
+        let mut hash = Sha256::new();
+        let mut add = |text: &str| {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        };
+        add(salt);
+        for host in inventory.hosts() {
+            add(host.name());
+            host.variables().iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
+        }
+        for group in inventory.groups() {
+            add(group.name());
+            group.variables().iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
+            inventory.direct_hosts_of_group(group.name()).into_iter().for_each(|host| add(host.name()));
+        }
+        hex::encode(hash.finalize())
     }
 
     /// Files of the inventory, of the configuration, and of the project that have been read.
@@ -135,7 +161,8 @@ impl Inputs<'_> {
     pub(super) fn inventory_files(&self) -> Vec<FileRead> {
         let mut found = BTreeSet::new();
         let mut beside = BTreeSet::new();
-        let included = self.included.iter().map(|source| canonical(Path::new(source)));
+        let included = self.inventory.map(Inventory::included_sources).unwrap_or_default();
+        let included = included.iter().map(|source| canonical(Path::new(source)));
         for source in self.sources().into_iter().chain(included).filter(|source| !source.contains(',')) {
             let path = PathBuf::from(source);
             beside.extend(if path.is_dir() { Some(path.clone()) } else { path.parent().map(Path::to_path_buf) });
@@ -154,6 +181,19 @@ impl Inputs<'_> {
         };
         found.into_iter().filter_map(read).collect()
     }
+}
+
+/// Whether an inventory source, or a file of a source that is a directory, is a script or the configuration of a
+/// plugin.
+fn is_made_by_program(source: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut files = BTreeSet::new();
+    files_below(source, DEPTH, &mut files);
+    files.iter().any(|file| {
+        let is_script = std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o111 != 0);
+        let names_a_plugin = |text: String| text.lines().any(|line| line.starts_with("plugin:"));
+        is_script || windlass_bounds::read_text(file).is_ok_and(names_a_plugin)
+    })
 }
 
 /// New salt for hashes of extra variables.

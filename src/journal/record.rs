@@ -67,10 +67,13 @@ pub struct Header {
     pub tags: Vec<String>,
     /// `--skip-tags`.
     pub skip_tags: Vec<String>,
-    /// Salt for the hashes of extra variables.
+    /// Salt for the hashes of extra variables and hosts.
     pub salt: String,
     /// Extra variables by name, each as a salted hash.
     pub extra_vars: BTreeMap<String, String>,
+    /// Salted hash of hosts, groups and variables of an inventory that a program makes; empty if no program does.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hosts: String,
     /// Id of the run that this one resumes.
     pub resumes: Option<String>,
 }

@@ -90,6 +90,9 @@ pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
     }
     let new = vars.keys().filter(|name| !old.extra_vars.contains_key(*name));
     found.extend(new.map(|name| format!("the extra variable `{name}` is new")));
+    if !old.hosts.is_empty() && old.hosts != inputs.hashed_hosts(&old.salt) {
+        found.push("a program of the inventory reports other hosts, groups or variables".to_owned());
+    }
     // If a file was read several times, the last hash counts.
     let read = journal.records.iter().filter_map(|record| match record {
         Record::File(file) => Some(file.clone()),

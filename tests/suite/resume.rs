@@ -252,6 +252,27 @@ fn changed_inputs_are_refused_by_name_unless_anyway() {
 }
 
 #[test]
+fn changed_answer_of_an_inventory_script_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let project = Project::new(&(head("") + &step("one") + "    - command: test -e FOLDER/mended\n"));
+    let script = |vars: &str| {
+        project.write(
+            "answer.json",
+            &format!("{{\"all\": {{\"hosts\": [\"a\"], \"vars\": {{\"ansible_connection\": \"local\", {vars}}}}}}}"),
+        );
+    };
+    project.write("hosts", &format!("#!/bin/sh\ncat {}\n", project.path("answer.json").display()));
+    fs::set_permissions(project.path("hosts"), fs::Permissions::from_mode(0o755)).unwrap();
+    script("\"x\": 1");
+    project.play(&[]).ends(2);
+    project.write("mended", "");
+    script("\"x\": 2");
+    project.play(&["--resume"]).has("a program of the inventory reports other hosts, groups or variables");
+    script("\"x\": 1");
+    project.play(&["--resume"]).ends(0);
+}
+
+#[test]
 fn changed_source_that_another_source_includes_is_refused() {
     let project = Project::new(&(head("") + "    - command: test -e FOLDER/mended\n"));
     project.write("whole/site", "[some]\nc ansible_connection=local\n");
