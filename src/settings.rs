@@ -6,6 +6,8 @@ mod choice;
 mod code;
 mod config;
 mod connect;
+#[cfg(test)]
+mod defaults;
 mod engine;
 mod facts;
 mod inventory;
@@ -35,7 +37,7 @@ pub use inventory::{InventorySettings, VaultSettings};
 pub use journal::{JournalSettings, LockSettings};
 pub use output::{EventsTo, OutputSettings};
 pub use palette::{Color, Palette};
-pub(crate) use places::others;
+pub(crate) use places::extended;
 pub use plugins::{PluginSetting, of_plugins};
 pub use rejected::Rejected;
 pub use servers::{GalaxyServer, ServerOption, galaxy_servers};

@@ -1,5 +1,4 @@
-//! All base settings of ansible-core: names, types, defaults and sources. `places` lists the ones with an effect in
-//! Windlass.
+//! All base settings of ansible-core and all settings of Windlass: names, types, defaults, sources, effects.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -28,16 +27,42 @@ pub struct Setting {
     pub vars: Vec<&'static str>,
     /// Description.
     pub doc: &'static str,
+    /// Effect in Windlass.
+    pub effect: Effect,
 }
 
-/// One setting per line: name, type with choices, default as JSON, environment variables, keys of ansible.cfg,
-/// variables, description.
+/// Effect of a setting in Windlass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// A field of `Settings` follows it.
+    Used,
+    /// It is safe to ignore: it concerns Python, temporary files and processes that do not exist here.
+    Ignored,
+    /// None, so a value other than the default causes a warning.
+    None,
+}
+
+/// One setting of ansible-core per line: name, type with choices, default as JSON, environment variables, keys of
+/// ansible.cfg, variables, description, effect (`used`, `ignored` or nothing).
 const TABLE: &str = include_str!("base.tsv");
 
-/// All base settings, sorted.
+/// The settings of Windlass, in the same columns.
+const OWN: &str = include_str!("windlass.tsv");
+
+/// All base settings and all settings of Windlass, sorted.
 pub fn base() -> &'static [Setting] {
     static SETTINGS: OnceLock<Vec<Setting>> = OnceLock::new();
-    SETTINGS.get_or_init(|| TABLE.lines().filter_map(read).collect())
+    SETTINGS.get_or_init(|| {
+        let mut settings: Vec<Setting> = TABLE.lines().chain(OWN.lines()).filter_map(read).collect();
+        settings.sort_by_key(|setting| setting.name);
+        settings
+    })
+}
+
+/// The settings of Windlass.
+#[cfg(test)]
+pub(super) fn own() -> impl Iterator<Item = &'static Setting> {
+    base().iter().filter(|setting| setting.is_own())
 }
 
 pub(super) fn read(line: &'static str) -> Option<Setting> {
@@ -54,6 +79,11 @@ pub(super) fn read(line: &'static str) -> Option<Setting> {
         ini: words(fields.next()?).filter_map(|text| text.split_once('.')).collect(),
         vars: words(fields.next()?).collect(),
         doc: fields.next().unwrap_or_default(),
+        effect: match fields.next() {
+            Some("used") => Effect::Used,
+            Some("ignored") => Effect::Ignored,
+            _ => Effect::None,
+        },
     })
 }
 
@@ -78,6 +108,11 @@ impl Setting {
             Value::String(text) => Value::from(text.replace("{HOME}", "~/.ansible")),
             other => other.clone(),
         }
+    }
+
+    /// Whether the setting is one of Windlass.
+    pub fn is_own(&self) -> bool {
+        self.ini.iter().any(|(section, _)| *section == "windlass")
     }
 
     /// Whether the setting is internal to ansible-core.
@@ -117,7 +152,8 @@ pub(super) fn set_value(setting: &Setting, config: &Config) -> Result<Option<(Va
             "Config '{name}' from '{origin}' has an invalid value: Invalid value provided for '{kind}': '{text}'"
         ))
     })?;
-    if !setting.choices.is_empty() {
+    // The choices of Windlass' own settings are types, which check them.
+    if !setting.choices.is_empty() && !setting.is_own() {
         let given: Vec<&str> = match &value {
             Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
             other => other.as_str().into_iter().collect(),
@@ -181,7 +217,8 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_read() {
-        assert_eq!(base().len(), TABLE.lines().count());
+        assert_eq!(base().len(), TABLE.lines().chain(OWN.lines()).count());
+        assert!(TABLE.lines().chain(OWN.lines()).all(|line| line.split('\t').count() == 8));
         assert!(base().iter().all(|setting| !setting.doc.is_empty() && !setting.kind.is_empty()));
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::base::{Setting, base, set_value, value_of};
 use super::callbacks;
-use super::places::{WITHOUT_MEANING, has_effect, keys_with_effect, places};
+use super::places::{has_effect, is_without_meaning, keys_with_effect, places};
 use super::{boolean, expand_home};
 use crate::error::{Error, Result, did_you_mean};
 
@@ -66,9 +66,10 @@ impl Config {
         Ok(Config { file: Some(file), values, ..Config::default() })
     }
 
-    /// Checks the values of all base settings that are set, even those without an effect in Windlass.
+    /// Checks the values of all settings of ansible-core that are set, even those without an effect in Windlass. Those
+    /// of Windlass are checked where they are read.
     pub fn check(&self) -> Result<()> {
-        base().iter().try_for_each(|setting| set_value(setting, self).map(|_| ()))
+        base().iter().filter(|setting| !setting.is_own()).try_for_each(|setting| set_value(setting, self).map(|_| ()))
     }
 
     /// Text of a setting. The environment outranks the file.
@@ -174,7 +175,7 @@ impl Config {
         // Options of its own, which it reads itself.
         let has_cache_plugin = super::facts::is_plugin(self);
         let is_supported = |section: &str, key: &str| {
-            WITHOUT_MEANING.contains(&key)
+            is_without_meaning(key)
                 || has_effect(section, key)
                 || (section == "defaults" && key.starts_with("fact_caching_") && has_cache_plugin)
                 || callbacks::keys().any(|ini| ini == (section, key))

@@ -920,3 +920,22 @@ fn failed_argument_spec_points_at_caller_of_role() {
         assert!(shown.contains(at_spec), "{body}: {shown}");
     }
 }
+
+#[test]
+fn settings_of_windlass_are_listed_and_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("ansible.cfg"), "[windlass]\nshards = 3\nshow = failed\n").unwrap();
+    let config = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.arg("config").args(arguments).current_dir(&folder).env_remove("ANSIBLE_CONFIG");
+        let output = command.env("HOME", folder.path()).env("NO_COLOR", "1").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let changed = config(&["dump", "--only-changed"]);
+    assert!(changed.contains("WINDLASS_SHARDS(") && changed.contains("ansible.cfg) = 3\n"), "{changed}");
+    assert!(changed.contains("WINDLASS_SHOW(") && !changed.contains("WINDLASS_STREAM"), "{changed}");
+    let all = config(&["dump"]);
+    assert!(all.contains("WINDLASS_STREAM(default) = True\n"), "{all}");
+    let list = config(&["list"]);
+    assert!(list.contains("WINDLASS_SHARDS:") && list.contains("WINDLASS_LOCK_TIMEOUT:"), "{list}");
+}

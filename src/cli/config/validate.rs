@@ -4,7 +4,7 @@ use super::{Described, Validate, Which};
 use crate::cli::stdout::print;
 use crate::error::Result;
 use crate::output::{Printer, Secrets};
-use crate::settings::{Color, base, galaxy_servers, others};
+use crate::settings::{Color, base, extended, galaxy_servers};
 
 /// Runs the subcommand. Returns the exit code.
 pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
@@ -27,7 +27,7 @@ pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
             let of_servers = servers.iter().flat_map(|server| &server.options);
             keys.extend(of_servers.map(|option| (option.section.as_str(), option.name)));
             if which.base() {
-                others().for_each(|key| keys.push(key));
+                extended().for_each(|key| keys.push(key));
             }
             for (section, key) in config.keys() {
                 if !keys.iter().any(|(known, _)| *known == section) {
