@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 
+use super::options::{Given, SecretOptions, flag, given, words};
 use super::{plan, playbook};
 use crate::error::{Error, Result};
 use crate::output::Printer;
@@ -66,33 +67,14 @@ struct Repeated {
     /// Accept keys of hosts missing from known_hosts
     #[arg(long)]
     accept_new_host_keys: bool,
-    /// Ask for the login password
-    #[arg(short = 'k', long)]
-    ask_pass: bool,
-    /// Read the login password from a file
-    #[arg(long, value_name = "FILE")]
-    connection_password_file: Option<String>,
-    /// Ask for the become password
-    #[arg(short = 'K', long)]
-    ask_become_pass: bool,
-    /// Read the become password from a file
-    #[arg(long, value_name = "FILE")]
-    become_password_file: Option<String>,
-    /// Vault identity as `label@source`; repeatable
-    #[arg(long, value_name = "ID")]
-    vault_id: Vec<String>,
-    /// Ask for the vault password
-    #[arg(short = 'J', long, visible_alias = "ask-vault-pass")]
-    ask_vault_password: bool,
-    /// Read the vault password from a file; repeatable
-    #[arg(long, visible_alias = "vault-pass-file", value_name = "FILE")]
-    vault_password_file: Vec<String>,
     /// Search path for modules
     #[arg(short = 'M', long, value_name = "PATH")]
     module_path: Vec<String>,
     /// Policy for hosts locked by another run
     #[arg(long, value_name = "POLICY")]
     lock: Option<String>,
+    #[command(flatten)]
+    secrets: SecretOptions,
 }
 
 /// Parses the words of a request like the arguments of `windlass playbook`.
@@ -181,68 +163,44 @@ impl Arguments {
         Ok(())
     }
 
-    /// Names and values of the repeated options.
-    fn repeated(&self) -> Vec<(&'static str, Vec<String>)> {
-        let Repeated {
-            ssh_option,
-            ssh_common_args,
-            ssh_extra_args,
-            accept_new_host_keys,
-            ask_pass,
-            connection_password_file,
-            ask_become_pass,
-            become_password_file,
-            vault_id,
-            ask_vault_password,
-            vault_password_file,
-            module_path,
-            lock,
-        } = &self.repeated;
-        let one = |value: &Option<String>| value.iter().cloned().collect();
-        // A flag has one empty value.
-        let flag = |is_set: &bool| if *is_set { vec![String::new()] } else { Vec::new() };
-        let all = vec![
-            ("extra-vars", self.extra_vars.clone()),
-            ("ssh-option", ssh_option.clone()),
-            ("ssh-common-args", one(ssh_common_args)),
-            ("ssh-extra-args", one(ssh_extra_args)),
-            ("accept-new-host-keys", flag(accept_new_host_keys)),
-            ("ask-pass", flag(ask_pass)),
-            ("connection-password-file", one(connection_password_file)),
-            ("ask-become-pass", flag(ask_become_pass)),
-            ("become-password-file", one(become_password_file)),
-            ("vault-id", vault_id.clone()),
-            ("ask-vault-password", flag(ask_vault_password)),
-            ("vault-password-file", vault_password_file.clone()),
-            ("module-path", module_path.clone()),
-            ("lock", one(lock)),
-        ];
-        all.into_iter().filter(|(_, values)| !values.is_empty()).collect()
+    /// The repeated options.
+    fn repeated(&self) -> Vec<Given> {
+        let Repeated { ssh_option, ssh_common_args, ssh_extra_args, accept_new_host_keys, module_path, lock, secrets } =
+            &self.repeated;
+        let mut all = [
+            given("extra-vars", &self.extra_vars),
+            given("ssh-option", ssh_option),
+            given("ssh-common-args", ssh_common_args),
+            given("ssh-extra-args", ssh_extra_args),
+            given("module-path", module_path),
+            given("lock", lock),
+            secrets.given(),
+        ]
+        .concat();
+        all.extend(flag("accept-new-host-keys", *accept_new_host_keys));
+        all
     }
 
     /// Arguments of the run. Only known options are taken from the plan file, each with its value in one word.
     fn words(&self, request: &Request) -> Result<playbook::Arguments> {
-        let mut words = vec!["windlass".to_owned()];
+        let mut line = vec!["windlass".to_owned()];
         let unknown = |name: &str| Error::usage(format!("a plan file cannot carry the option {name:?}"));
         for (name, value) in &request.options {
             let known = OPTIONS.iter().find(|known| *known == name).ok_or_else(|| unknown(name))?;
-            words.push(format!("--{known}={value}"));
+            line.push(format!("--{known}={value}"));
         }
         for name in &request.flags {
             let known = FLAGS.iter().find(|known| *known == name).ok_or_else(|| unknown(name))?;
-            words.push(format!("--{known}"));
+            line.push(format!("--{known}"));
         }
-        words.extend(request.inventory.iter().map(|source| format!("--inventory={source}")));
-        words.extend(request.tags.iter().map(|tags| format!("--tags={tags}")));
-        words.extend(request.skip_tags.iter().map(|tags| format!("--skip-tags={tags}")));
-        for (name, values) in self.repeated() {
-            let word = |value: String| if value.is_empty() { format!("--{name}") } else { format!("--{name}={value}") };
-            words.extend(values.into_iter().map(word));
-        }
-        words.extend((0..self.verbose).map(|_| "--verbose".to_owned()));
-        words.push("--".to_owned());
-        words.extend(request.playbooks.iter().cloned());
-        let parsed = Words::try_parse_from(words)
+        line.extend(request.inventory.iter().map(|source| format!("--inventory={source}")));
+        line.extend(request.tags.iter().map(|tags| format!("--tags={tags}")));
+        line.extend(request.skip_tags.iter().map(|tags| format!("--skip-tags={tags}")));
+        line.extend(words(self.repeated()));
+        line.extend((0..self.verbose).map(|_| "--verbose".to_owned()));
+        line.push("--".to_owned());
+        line.extend(request.playbooks.iter().cloned());
+        let parsed = Words::try_parse_from(line)
             .map_err(|error| Error::usage(format!("the plan's options are not valid: {}", error.kind())))?;
         let mut arguments = parsed.arguments;
         arguments.selection.carried.clone_from(&request.extra_vars);

@@ -274,6 +274,27 @@ const REFUSED: [&str; 16] = [
     "--form",
 ];
 
+/// Options of `windlass playbook` as clap knows them.
+fn known_options() -> clap::Command {
+    super::playbook::Arguments::augment_args(clap::Command::new("playbook"))
+}
+
+/// Whether a word such as `-bvK` has only letters of flags, and one of an option that is refused.
+fn is_refused_cluster(word: &str) -> bool {
+    let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else { return false };
+    let command = known_options();
+    let flags = command.get_arguments().filter(|option| !option.get_action().takes_values());
+    let flags: Vec<(char, bool)> = flags
+        .filter_map(|option| {
+            let is_refused = option.get_long().is_some_and(|long| REFUSED.contains(&format!("--{long}").as_str()));
+            Some((option.get_short()?, is_refused))
+        })
+        .collect();
+    let find = |letter| flags.iter().find(|(short, _)| *short == letter);
+    letters.chars().all(|letter| find(letter).is_some())
+        && letters.chars().any(|letter| find(letter).is_some_and(|(_, is_refused)| *is_refused))
+}
+
 /// Replaces files outside of the project by names in the pod, and reads them.
 fn with_inputs(words: Vec<String>) -> Result<(Vec<String>, Vec<Input>)> {
     let mut inputs = Vec::new();
@@ -284,9 +305,7 @@ fn with_inputs(words: Vec<String>) -> Result<(Vec<String>, Vec<Input>)> {
             Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
             None => (word.clone(), None),
         };
-        let asks = name.starts_with('-') && !name.starts_with("--") && name.contains(['k', 'K', 'J']);
-        let is_cluster = |letters: &str| letters.chars().all(|letter| "bvCDkKJ".contains(letter));
-        if REFUSED.contains(&name.as_str()) || (asks && is_cluster(name.get(1..).unwrap_or_default())) {
+        if REFUSED.contains(&name.as_str()) || is_refused_cluster(&name) {
             return Err(Error::usage(format!("{name} cannot be used with --engine kubernetes"))
                 .hint("give passwords by --vault-password-file, --become-password-file, --connection-password-file"));
         }
@@ -361,5 +380,41 @@ fn warn_of_environment(settings: &Settings, printer: &Printer) {
             "environment variables have no effect in the cluster: {}. Set them in ansible.cfg.",
             names.join(", ")
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_with_files_and_prompts_are_sent_or_refused() {
+        let command = known_options();
+        let names_file = |option: &clap::Arg| {
+            let names = option.get_value_names().unwrap_or_default();
+            names.iter().any(|name| name.as_str().split('|').any(|name| matches!(name, "FILE" | "DIR")))
+        };
+        let asks = |option: &clap::Arg| option.get_id().as_str().starts_with("ask_");
+        let mut seen = 0;
+        for option in command.get_arguments().filter(|option| names_file(option) || asks(option)) {
+            let names = option.get_long().into_iter().chain(option.get_all_aliases().unwrap_or_default());
+            for name in names.map(|name| format!("--{name}")) {
+                let is_known = FILES.contains(&name.as_str()) || REFUSED.contains(&name.as_str());
+                assert!(is_known, "{name} is neither sent to the pod nor refused");
+                seen += 1;
+            }
+        }
+        assert!(seen > 10, "only {seen} options were found");
+    }
+
+    #[test]
+    fn letters_of_prompts_are_refused_in_clusters_of_flags() {
+        for word in ["-K", "-bvK", "-kC", "-DJ"] {
+            assert!(is_refused_cluster(word), "{word}");
+        }
+        // `-ek=1` and `-tK` have values.
+        for word in ["-b", "-vvv", "-tK", "-ek", "-", "--", "--check", "K"] {
+            assert!(!is_refused_cluster(word), "{word}");
+        }
     }
 }

@@ -64,6 +64,14 @@ pub(super) struct ConnectOptions {
     /// Accepted for compatibility; Windlass does not use sftp
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, hide = true)]
     sftp_extra_args: Option<String>,
+    #[command(flatten)]
+    login: LoginSecrets,
+}
+
+/// Sources of the login password.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub(super) struct LoginSecrets {
     /// Ask for the login password
     #[arg(short = 'k', long)]
     ask_pass: bool,
@@ -85,6 +93,14 @@ pub(super) struct BecomeOptions {
     /// Become user [default: root]
     #[arg(long, value_name = "USER")]
     become_user: Option<String>,
+    #[command(flatten)]
+    secrets: BecomeSecrets,
+}
+
+/// Sources of the become password.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Privilege escalation")]
+pub(super) struct BecomeSecrets {
     /// Ask for the become password
     #[arg(short = 'K', long)]
     ask_become_pass: bool,
@@ -106,6 +122,38 @@ pub(super) struct VaultOptions {
     /// Read the vault password from a file, or from an executable's output; repeatable
     #[arg(long, visible_alias = "vault-pass-file", value_name = "FILE")]
     pub(super) vault_password_file: Vec<PathBuf>,
+}
+
+/// Sources of all passwords, for subcommands that pass them on.
+#[derive(Debug, Default, Args)]
+pub(super) struct SecretOptions {
+    #[command(flatten)]
+    login: LoginSecrets,
+    #[command(flatten)]
+    r#become: BecomeSecrets,
+    #[command(flatten)]
+    vault: VaultOptions,
+}
+
+/// An option given on the command line: its name, and its value unless it is a flag.
+pub(super) type Given = (&'static str, Option<String>);
+
+/// Options with several values or none, as [`Given`].
+pub(super) fn given<T: ToString>(name: &'static str, values: impl IntoIterator<Item = T>) -> Vec<Given> {
+    values.into_iter().map(|value| (name, Some(value.to_string()))).collect()
+}
+
+/// A flag as [`Given`].
+pub(super) fn flag(name: &'static str, is_set: bool) -> Option<Given> {
+    is_set.then_some((name, None))
+}
+
+/// Words of a command line, each option in one.
+pub(super) fn words(given: impl IntoIterator<Item = Given>) -> impl Iterator<Item = String> {
+    given.into_iter().map(|(name, value)| match value {
+        Some(value) => format!("--{name}={value}"),
+        None => format!("--{name}"),
+    })
 }
 
 /// Options of a run.
@@ -239,22 +287,19 @@ impl TaskOptions {
         request.options.extend(given);
         let flags = [("become", r#become.r#become), ("no-stream", run.no_stream)];
         request.flags.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_owned()));
+        let secrets = [connect.login.given(), r#become.secrets.given(), vault.given()].concat();
         let repeated = [
             ("ssh-option", !connect.ssh_option.is_empty()),
             ("ssh-common-args", connect.ssh_common_args.is_some()),
             ("ssh-extra-args", connect.ssh_extra_args.is_some()),
             ("accept-new-host-keys", connect.accept_new_host_keys),
-            ("ask-pass", connect.ask_pass),
-            ("connection-password-file", connect.connection_password_file.is_some()),
-            ("ask-become-pass", r#become.ask_become_pass),
-            ("become-password-file", r#become.become_password_file.is_some()),
-            ("vault-id", !vault.vault_id.is_empty()),
-            ("ask-vault-password", vault.ask_vault_password),
-            ("vault-password-file", !vault.vault_password_file.is_empty()),
             ("module-path", !run.module_path.is_empty()),
             ("lock", run.lock.is_some()),
         ];
-        request.repeat.extend(repeated.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_owned()));
+        let repeated = repeated.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| *name);
+        let mut names: Vec<&str> = repeated.chain(secrets.iter().map(|(name, _)| *name)).collect();
+        names.dedup();
+        request.repeat.extend(names.into_iter().map(str::to_owned));
     }
 
     /// Adds options given as `-o` to the options of `--ssh-option`.
@@ -306,9 +351,9 @@ impl ConnectOptions {
         let passed_over = [("--scp-extra-args", &self.scp_extra_args), ("--sftp-extra-args", &self.sftp_extra_args)];
         let given = passed_over.iter().filter(|(_, value)| value.is_some());
         settings.unsupported.extend(given.map(|(name, _)| format!("option {name}")));
-        if let Some(file) = &self.connection_password_file {
+        if let Some(file) = &self.login.connection_password_file {
             settings.connect.password = Some(Secret::new(password_from(file)?));
-        } else if self.ask_pass || config.bool("ask_pass")?.unwrap_or(false) {
+        } else if self.login.ask_pass || config.bool("ask_pass")?.unwrap_or(false) {
             settings.connect.password = Some(Secret::new(ask("SSH password: ", Some("--connection-password-file"))?));
         }
         Ok(())
@@ -324,9 +369,9 @@ impl BecomeOptions {
         if let Some(user) = &self.become_user {
             settings.r#become.user.clone_from(user);
         }
-        if let Some(file) = &self.become_password_file {
+        if let Some(file) = &self.secrets.become_password_file {
             settings.r#become.password = Some(Secret::new(password_from(file)?));
-        } else if self.ask_become_pass || config.bool("become_ask_pass")?.unwrap_or(false) {
+        } else if self.secrets.ask_become_pass || config.bool("become_ask_pass")?.unwrap_or(false) {
             let default = settings.connect.password.clone();
             let prompt =
                 if default.is_some() { "BECOME password[defaults to SSH password]: " } else { "BECOME password: " };
@@ -337,7 +382,38 @@ impl BecomeOptions {
     }
 }
 
+impl LoginSecrets {
+    fn given(&self) -> Vec<Given> {
+        let mut all =
+            given("connection-password-file", self.connection_password_file.iter().map(|file| file.display()));
+        all.extend(flag("ask-pass", self.ask_pass));
+        all
+    }
+}
+
+impl BecomeSecrets {
+    fn given(&self) -> Vec<Given> {
+        let mut all = given("become-password-file", self.become_password_file.iter().map(|file| file.display()));
+        all.extend(flag("ask-become-pass", self.ask_become_pass));
+        all
+    }
+}
+
+impl SecretOptions {
+    /// The options as given.
+    pub(super) fn given(&self) -> Vec<Given> {
+        [self.login.given(), self.r#become.given(), self.vault.given()].concat()
+    }
+}
+
 impl VaultOptions {
+    fn given(&self) -> Vec<Given> {
+        let mut all = given("vault-id", &self.vault_id);
+        all.extend(given("vault-password-file", self.vault_password_file.iter().map(|file| file.display())));
+        all.extend(flag("ask-vault-password", self.ask_vault_password));
+        all
+    }
+
     /// Whether the command line names a source.
     pub(super) fn has_source(&self) -> bool {
         self.ask_vault_password || !self.vault_id.is_empty() || !self.vault_password_file.is_empty()

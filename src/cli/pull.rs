@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 
+use super::options::{SecretOptions, words};
 use crate::error::{Error, Result};
 use crate::journal::shown_arguments;
 use crate::output::{Printer, Secrets};
@@ -95,24 +96,8 @@ pub(super) struct Arguments {
     /// Private key for the repository
     #[arg(long, visible_alias = "key-file", value_name = "FILE")]
     private_key: Option<String>,
-    /// Read the login password from a file, or from an executable's output
-    #[arg(long, visible_alias = "conn-pass-file", value_name = "FILE")]
-    connection_password_file: Option<String>,
-    /// Ask for the become password
-    #[arg(short = 'K', long)]
-    ask_become_pass: bool,
-    /// Read the become password from a file, or from an executable's output
-    #[arg(long, visible_alias = "become-pass-file", value_name = "FILE")]
-    become_password_file: Option<String>,
-    /// Vault identity as `label@source`; the source is `prompt`, a file or an executable; repeatable
-    #[arg(long, value_name = "ID")]
-    vault_id: Vec<String>,
-    /// Ask for the vault password
-    #[arg(short = 'J', long, visible_alias = "ask-vault-pass")]
-    ask_vault_password: bool,
-    /// Read the vault password from a file, or from an executable's output; repeatable
-    #[arg(long, visible_alias = "vault-pass-file", value_name = "FILE")]
-    vault_password_file: Vec<String>,
+    #[command(flatten)]
+    secrets: SecretOptions,
 }
 
 /// Modules that can fetch a repository.
@@ -273,8 +258,6 @@ fn play(arguments: &Arguments, playbooks: &[PathBuf], dest: &Path, names: &[Stri
     command.args((0..arguments.verbose).map(|_| "-v"));
     command.args(["-l", arguments.limit.as_deref().unwrap_or(&own_limit(names))]);
     let lists = [
-        ("--vault-password-file", &arguments.vault_password_file),
-        ("--vault-id", &arguments.vault_id),
         ("-e", &arguments.extra_vars),
         ("-t", &arguments.tags),
         ("--skip-tags", &arguments.skip_tags),
@@ -283,14 +266,8 @@ fn play(arguments: &Arguments, playbooks: &[PathBuf], dest: &Path, names: &[Stri
     for (option, values) in lists {
         command.args(values.iter().flat_map(|value| [option, value]));
     }
-    let files = [
-        ("--become-password-file", &arguments.become_password_file),
-        ("--connection-password-file", &arguments.connection_password_file),
-    ];
-    command.args(files.iter().filter_map(|(option, file)| Some([*option, file.as_deref()?])).flatten());
+    command.args(words(arguments.secrets.given()));
     let flags = [
-        ("-K", arguments.ask_become_pass),
-        ("-J", arguments.ask_vault_password),
         ("-C", arguments.check),
         ("-D", arguments.diff),
         ("--flush-cache", arguments.flush_cache),

@@ -496,6 +496,21 @@ fn secrets_and_templates_stay_out_of_the_plan_file() {
 }
 
 #[test]
+fn password_files_of_a_plan_are_repeated_by_any_of_their_names() {
+    let project = Project::new(
+        "- hosts: node1\n  gather_facts: false\n  tasks:\n    - copy: {dest: \"{{ playbook_dir }}/out\", content: x}\n",
+    );
+    project.write("password", "harbour-7\n");
+    let files = ["--become-password-file", "password", "--connection-password-file", "password"];
+    project.plan(0, &[&files[..], &["-o", "site.plan"]].concat());
+    let error = project.refused(&["site.plan", "--become-pass-file", "password"]);
+    assert!(error.contains("made with --connection-password-file"), "{error}");
+    let words = ["apply", "site.plan", "--become-pass-file", "password", "--conn-pass-file", "password"];
+    let (code, stdout, stderr) = project.windlass(&words);
+    assert_eq!((code, project.read("out").as_deref()), (Some(0), Some("x")), "{stdout}{stderr}");
+}
+
+#[test]
 fn hostile_plan_file_refused_before_anything_runs() {
     let project = Project::new(FILES);
     project.plan(0, &["-o", "good.plan"]);
