@@ -1,16 +1,17 @@
-//! Runs the action of a task with its retries, and derives the task's status from the result.
+//! Runs the action of a task with its retries.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_bounds::child;
-use windlass_template::{Context, ErrorKind, Value, Variable, Variables};
+use windlass_template::Value;
 
+use super::display::censored;
 use super::execute::TaskOnHost;
-use super::item::censored;
+use super::judge::depends;
 use crate::action::{self, ActionContext, Failure};
 use crate::builtin;
-use crate::outcome::{TaskResult, Unknown};
+use crate::outcome::TaskResult;
 use crate::output::Event;
 use crate::vars::given;
 
@@ -66,11 +67,12 @@ impl TaskOnHost {
         loop {
             attempt += 1;
             let mut result = self.attempt(action, poll).await?;
-            self.weigh(context, action.check, (retries > 0).then_some(attempt), &mut result);
+            let judge = self.judge();
+            judge.weigh(context, action.check, (retries > 0).then_some(attempt), &mut result);
             if retries == 0 || result.unknown().is_some() {
                 return Ok(result);
             }
-            let seen = self.with_registered(context, &result);
+            let seen = judge.with_registered(context, &result);
             let done = if until.is_empty() {
                 !result.failed()
             } else {
@@ -107,86 +109,6 @@ impl TaskOnHost {
             tokio::time::sleep(crate::vars::seconds(delay)).await;
         }
     }
-
-    /// Derives the task's status from the action's result.
-    pub(super) fn weigh(&self, context: &Context, check: bool, attempt: Option<u64>, result: &mut TaskResult) {
-        if result.exits_badly() {
-            result.set("failed", true);
-            if result.get("msg").is_none() {
-                result.set("msg", "non-zero return code");
-            }
-        }
-        if check && result.is_skipped() {
-            result.set_predicted();
-            if self.shared.run.settings.plans {
-                result.set_unknown(Unknown::NotRun);
-            }
-        }
-        if let Some(attempt) = attempt {
-            result.set("attempts", attempt);
-        }
-        // The task's conditions may read it.
-        if !result.is_skipped() && result.get("failed").is_none() {
-            result.set("failed", false);
-        }
-        if !result.is_skipped() && self.has_verdict() {
-            self.judge(&self.with_registered(context, result), result);
-        }
-    }
-
-    /// Whether the task overrides its status with `changed_when` or `failed_when`.
-    pub(super) fn has_verdict(&self) -> bool {
-        ["changed_when", "failed_when"].iter().any(|name| self.task.keywords.get(name).is_some())
-    }
-
-    /// Applies `changed_when` and `failed_when`.
-    fn judge(&self, context: &Context, result: &mut TaskResult) {
-        let decide = |name: &str| -> Result<Option<bool>, windlass_template::Error> {
-            let conditions = self.task.keywords.list(name);
-            if conditions.is_empty() {
-                return Ok(None);
-            }
-            for condition in &conditions {
-                if !context.condition(condition)? {
-                    return Ok(Some(false));
-                }
-            }
-            Ok(Some(true))
-        };
-        let is_unknown = |error: &windlass_template::Error| self.shared.run.settings.plans && error.is_unknown();
-        // If the condition cannot be evaluated, the action's own `changed` remains.
-        match decide("changed_when") {
-            Ok(None) => {}
-            Ok(Some(changed)) => result.set("changed", changed),
-            Err(error) if is_unknown(&error) => result.set_unknown(depends("its changed_when", &error)),
-            Err(error) => return unjudged(result, "changed_when_result", &error),
-        }
-        match decide("failed_when") {
-            Ok(None) => {}
-            Ok(Some(failed)) => {
-                result.set("failed_when_result", failed);
-                result.set("failed", failed);
-            }
-            Err(error) if is_unknown(&error) => result.set_unknown(depends("its failed_when", &error)),
-            Err(error) => unjudged(result, "failed_when_result", &error),
-        }
-    }
-
-    pub(super) fn with_registered(&self, context: &Context, result: &TaskResult) -> Context {
-        match &self.task.register {
-            None => context.clone(),
-            Some(name) => context.with(Variables::from_iter([(Arc::clone(name), Variable::Data(result.to_value()))])),
-        }
-    }
-}
-
-/// Reason for an unknown result whose part cannot be evaluated.
-pub(super) fn depends(part: &'static str, error: &windlass_template::Error) -> Unknown {
-    let on = match error.kind() {
-        ErrorKind::Unknown { reason } => reason.clone(),
-        _ => error.to_string(),
-    };
-    Unknown::Depends { part, on }
 }
 
 /// Result of an action that exceeded its timeout.
@@ -194,10 +116,4 @@ fn timed_out(action: &str, seconds: u64) -> TaskResult {
     let message =
         format!("The {action} action failed to execute in the expected time frame ({seconds}) and was terminated");
     TaskResult::failure(message).with("timedout", Value::from_pairs([("period", seconds)]))
-}
-
-/// Fails a task whose `changed_when` or `failed_when` cannot be evaluated.
-fn unjudged(result: &mut TaskResult, key: &str, error: &windlass_template::Error) {
-    result.set(key, error.to_string());
-    result.set("failed", true);
 }

@@ -5,25 +5,27 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::Semaphore;
 use windlass_inventory::Inventory;
 use windlass_template::{Context, Value, Variables};
-use windlass_yaml::{Key, Node};
+use windlass_yaml::Node;
 
-use super::item::{ItemOutcome, censored};
+use super::display::{Display, Part, Shown};
+use super::item::ItemOutcome;
 use super::items::Items;
-use super::looping::Loop;
+use super::judge::Judge;
 use super::parallel::Beside;
+use super::reach::Placement;
 use super::shard::Reporter;
 use crate::action::Failure;
 use crate::error::Result;
 use crate::executor::Pool;
-use crate::foreign::{PythonPlugins, Resolution};
+use crate::foreign::PythonPlugins;
 use crate::journal::{Place, Recorder};
 use crate::loader::Loader;
 use crate::outcome::kept::{self, Counted, Kept};
-use crate::outcome::{HostOutcome, Size, TaskResult, truth};
-use crate::output::{Event, Events, ResultEvent, Secrets, Status};
-use crate::playbook::{Files, Task, label};
+use crate::outcome::{HostOutcome, Size, TaskResult};
+use crate::output::{Events, Secrets};
+use crate::playbook::{Files, Task};
 use crate::shards::Shards;
-use crate::vars::{Run, TaskScope, World, given, is_boolean};
+use crate::vars::{Run, TaskScope, World};
 
 /// State that all tasks of a run share.
 pub struct Shared {
@@ -54,27 +56,6 @@ pub struct Shared {
     /// The part of this process, if the run has several.
     pub(crate) shards: OnceLock<Shards>,
 }
-
-/// Part of a task that a result belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
-    /// The task, which has no loop.
-    Task,
-    /// A whole loop.
-    Loop,
-    /// An item of a loop, with its label.
-    Item(String),
-}
-
-impl Part {
-    /// The part that a task's own result belongs to.
-    pub(super) fn whole(looped: bool) -> Part {
-        if looped { Part::Loop } else { Part::Task }
-    }
-}
-
-/// Label of an item when the task hides its output.
-pub(super) const CENSORED: &str = "(censored due to no_log)";
 
 /// Reads the inventory again (`meta: refresh_inventory`).
 pub type Reload = Box<dyn Fn() -> Result<Inventory> + Send + Sync>;
@@ -143,6 +124,22 @@ impl TaskOnHost {
             }
         }
         self
+    }
+
+    /// The task's own verdict on its results.
+    pub(super) fn judge(&self) -> Judge<'_> {
+        Judge { task: &self.task, settings: &self.shared.run.settings }
+    }
+
+    /// Where the task runs.
+    pub(super) fn placement(&self) -> Placement<'_> {
+        Placement { shared: &self.shared, world: &self.world, task: &self.task, host: &self.host }
+    }
+
+    /// Reports of its results.
+    pub(super) fn display(&self) -> Display<'_> {
+        let TaskOnHost { shared, world, task, host, events, .. } = self;
+        Display { shared, world, task, host, events }
     }
 
     /// Variables of the task on this host.
@@ -218,14 +215,17 @@ impl TaskOnHost {
                 None
             }
         };
-        let ignored = forgiven.unwrap_or_else(|| self.forgives(context, &result));
-        let no_log = self.no_log(context).unwrap_or(true);
+        let judge = self.judge();
+        let ignored = forgiven.unwrap_or_else(|| judge.forgives(context, &result));
+        let display = self.display();
+        let no_log = display.no_log(context).unwrap_or(true);
         // A failed task notifies no handlers, even if the failure is ignored.
         if !result.changed() || result.failed() {
             notify.clear();
         }
-        self.send_result(&result, delegate.as_deref(), Part::whole(looped), ignored, no_log);
-        let delegate_facts = self.holds(context, "delegate_facts");
+        let part = Part::whole(looped);
+        display.show(&result, Shown { part, delegate: delegate.as_deref(), ignored, no_log });
+        let delegate_facts = judge.holds(context, "delegate_facts");
         let action = self.task.short_action().to_owned();
         let mut outcome = HostOutcome {
             host: Arc::clone(&self.host),
@@ -261,222 +261,5 @@ impl TaskOnHost {
     pub(super) fn admit(&self, result: &mut TaskResult, is_registered: bool, more: Size) -> Result<Counted, String> {
         let of_host = self.world.host(&self.host).kept + more;
         self.shared.kept.admit(result, is_registered, &self.host, of_host)
-    }
-
-    /// Whether `break_when` ends the loop after this result.
-    pub(super) fn breaks_off(&self, opened: &Loop, context: &Context, result: &TaskResult) -> bool {
-        if opened.break_when.is_empty() {
-            return false;
-        }
-        let seen = self.with_registered(context, result);
-        opened.break_when.iter().all(|condition| match seen.condition(condition) {
-            Ok(holds) => holds,
-            Err(error) => {
-                self.warn(format!("break_when of the task at {} cannot be evaluated: {error}", self.task.span));
-                false
-            }
-        })
-    }
-
-    /// Label of an item in the output. Fails if `loop_control.label` cannot be rendered.
-    pub(super) fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> Result<String, Failure> {
-        if no_log {
-            let is_none = self.shared.run.settings.compat.labels_censored_items_none();
-            return Ok(if is_none { "None" } else { CENSORED }.to_owned());
-        }
-        match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
-            Some(node) if node.as_str() != Some("") => {
-                Ok(windlass_template::text(&crate::vars::render(context, node)?))
-            }
-            _ => Ok(windlass_template::text(item)),
-        }
-    }
-
-    /// The names in `notify`, as written.
-    pub(super) fn names_to_notify(&self) -> Vec<Node> {
-        let around = self.task.frame.chain().map(|frame| &frame.keywords);
-        // The nearest `notify` counts: the task's own, or that of the closest enclosing block.
-        let nearest =
-            std::iter::once(&self.task.keywords).chain(around).find(|keywords| keywords.get("notify").is_some());
-        nearest.map(|keywords| keywords.list("notify")).unwrap_or_default()
-    }
-
-    /// Fails if a name in `notify` is undefined, so that the task does not start and then cannot notify.
-    pub(super) fn check_notify(&self, context: &Context) -> Result<(), Failure> {
-        for node in self.names_to_notify() {
-            if let Some(error) = given(context, &node).err().filter(windlass_template::Error::is_undefined) {
-                return Err(error.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Renders the names in `notify` and adds them to `names`.
-    pub(super) fn notified(&self, context: &Context, names: &mut Vec<String>) {
-        for node in self.names_to_notify() {
-            match given(context, &node) {
-                Ok(None) => {}
-                Ok(Some(value)) if value.kind() == minijinja::value::ValueKind::Seq => {
-                    names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
-                }
-                Ok(Some(value)) => names.push(windlass_template::text(&value)),
-                Err(error) => {
-                    self.warn(format!("notify of the task at {} cannot be evaluated: {error}", self.task.span));
-                }
-            }
-        }
-    }
-
-    /// Whether `ignore_errors` holds.
-    pub(super) fn ignores_errors(&self) -> bool {
-        self.ignores(&self.scope())
-    }
-
-    /// A value that is not a boolean counts as true: Ansible tests it as written.
-    fn ignores(&self, context: &Context) -> bool {
-        let Some(node) = self.task.keyword("ignore_errors") else { return false };
-        match given(context, node) {
-            Ok(Some(value)) => truth(&value) || value.as_str().is_some_and(|text| !is_boolean(text)),
-            Ok(None) => false,
-            Err(_) => true,
-        }
-    }
-
-    /// Whether the task ignores this failure or unreachable host.
-    pub(super) fn forgives(&self, context: &Context, result: &TaskResult) -> bool {
-        (result.failed() && self.ignores(context))
-            || (result.is_unreachable() && self.holds(context, "ignore_unreachable"))
-    }
-
-    fn holds(&self, context: &Context, keyword: &str) -> bool {
-        self.task.keyword(keyword).and_then(|node| given(context, node).ok()?).is_some_and(|value| truth(&value))
-    }
-
-    /// Reports an item of an include that was skipped or failed.
-    pub(super) fn show_item(&self, result: &TaskResult, label: String) {
-        self.show_part(result, Part::Item(label), false);
-    }
-
-    /// Reports a result of an include or `meta` that was skipped or failed.
-    pub(super) fn show(&self, result: &TaskResult) {
-        self.show_part(result, Part::Task, false);
-    }
-
-    /// Like [`TaskOnHost::show`], for a part of the task. `ignored` marks a failure as ignored by the task.
-    pub(super) fn show_part(&self, result: &TaskResult, part: Part, ignored: bool) {
-        let no_log = self.no_log(&self.scope()).unwrap_or(true);
-        self.send_result(result, None, part, ignored, no_log);
-    }
-
-    pub(super) fn send_result(
-        &self,
-        result: &TaskResult,
-        delegate: Option<&str>,
-        part: Part,
-        ignored: bool,
-        no_log: bool,
-    ) {
-        let status = match result {
-            result if result.is_unreachable() => Status::Unreachable { ignored },
-            result if result.failed() => Status::Failed { ignored },
-            result if result.is_skipped() => Status::Skipped,
-            _ => Status::Ok,
-        };
-        // Ansible prints `...ignoring` once for the whole task, not for each item.
-        let status = match status {
-            Status::Failed { .. } if matches!(part, Part::Item(_)) => Status::Failed { ignored: false },
-            other => other,
-        };
-        let is_empty = result.get("results").is_some_and(|results| results.len() == Some(0));
-        let part = if part == Part::Loop && is_empty { Part::Task } else { part };
-        let _ = self.events.send(Event::Result(self.event(result, status, delegate, part, no_log)));
-    }
-
-    pub(super) fn event(
-        &self,
-        result: &TaskResult,
-        status: Status,
-        delegate: Option<&str>,
-        part: Part,
-        no_log: bool,
-    ) -> ResultEvent {
-        let (item, looped) = match part {
-            Part::Task => (None, false),
-            Part::Loop => (None, true),
-            Part::Item(label) => (Some(label), false),
-        };
-        let settings = &self.shared.run.settings;
-        let no_log = no_log || result.is_secret();
-        let diff = match self.task.keyword("diff") {
-            None => settings.diff,
-            Some(node) => node.as_bool().unwrap_or(settings.diff),
-        };
-        // A skipped task was not delegated either.
-        let delegate = delegate.filter(|_| status != Status::Skipped);
-        let address = delegate.and_then(|name| {
-            let theirs = self.world.host_context(&Arc::from(name)).variable("ansible_host").ok().flatten()?;
-            Some(windlass_template::text(&theirs))
-        });
-        ResultEvent {
-            task: Arc::clone(&self.task),
-            name: Arc::clone(&self.host),
-            host: label::of_host(&self.host, delegate, address.as_deref()),
-            status,
-            result: Arc::new(if no_log { censored(result) } else { result.clone() }),
-            item,
-            looped,
-            diff: diff && !no_log,
-            no_log,
-            report: self.report(result, status, looped, no_log),
-        }
-    }
-
-    /// Error message with its location: the position in the template if known, else the task.
-    fn report(&self, result: &TaskResult, status: Status, looped: bool, no_log: bool) -> Option<String> {
-        if self.shared.run.settings.compat.hides_positions() && !result.is_bare() {
-            return None;
-        }
-        let told = looped && result.get("results").is_some_and(|results| results.len() != Some(0));
-        if told || !matches!(status, Status::Failed { .. } | Status::Unreachable { .. }) {
-            return None;
-        }
-        Some(self.located(result, no_log))
-    }
-
-    /// Error report of a failed task for the journal. That of a loop has its place only, as the messages belong to its
-    /// items.
-    pub(super) fn failure_report(&self, result: &TaskResult, no_log: bool) -> Option<String> {
-        let failed = result.failed() || result.is_unreachable();
-        failed.then(|| self.located(result, no_log || result.is_secret()))
-    }
-
-    /// Advice about the first option that the built-in action does not have.
-    fn misspelt_option(&self) -> Option<String> {
-        let resolution = self.shared.loader.modules.resolve(&self.task.action, &self.task.collections());
-        let spec = crate::builtin::spec(&self.task.action).filter(|_| matches!(resolution, Resolution::Native))?;
-        let mut names = self.task.args.keys().map(Key::to_text).filter(|name| name != "_raw_params");
-        let name = names.find(|name| spec.option(name).is_none())?;
-        let hint = crate::builtin::closest_option(spec.options, &name)?;
-        Some(format!("`{}` has no option `{name}`; {hint}", spec.name))
-    }
-
-    /// An error message with its place, excerpt and advice.
-    fn located(&self, result: &TaskResult, no_log: bool) -> String {
-        if let (Some(report), false) = (result.report(), no_log) {
-            return format!("Task failed: {report}");
-        }
-        let mut text = match result.get("msg").map(windlass_template::text).filter(|message| !message.is_empty()) {
-            Some(message) if !no_log => format!("Task failed: {message}"),
-            _ => "Task failed.".to_owned(),
-        };
-        let span = &self.task.span;
-        if span.is_located() {
-            text.push_str(&format!("\nOrigin: {span}\n\n{}", span.excerpt()));
-        }
-        let advice = || result.advice().map(str::to_owned).or_else(|| self.misspelt_option());
-        if let Some(advice) = (!no_log).then(advice).flatten() {
-            text = format!("{}\n\nhint: {advice}", text.trim_end());
-        }
-        text
     }
 }

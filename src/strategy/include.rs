@@ -8,7 +8,8 @@ use indexmap::{IndexMap, IndexSet};
 use windlass_template::{Context, Value, Variable, Variables};
 use windlass_yaml::{Key, Node};
 
-use super::execute::{CENSORED, Part, Shared, TaskOnHost};
+use super::display::{CENSORED, Part};
+use super::execute::{Shared, TaskOnHost};
 use super::items;
 use super::looping::Loop;
 use crate::action::Failure;
@@ -16,7 +17,7 @@ use crate::builtin::INCLUDE_TASKS;
 use crate::error::{Error, Result, did_you_mean};
 use crate::loader::{RoleRequest, TaskFile};
 use crate::outcome::TaskResult;
-use crate::output::{Event, Status};
+use crate::output::Event;
 use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, Task};
 use crate::vars::unless_omitted;
 
@@ -108,7 +109,7 @@ impl TaskOnHost {
             let vars = opened.variables(index);
             let of_item: Vec<_> = data(&vars).collect();
             let item_context = context.with(vars.clone());
-            let secret = self.no_log(&item_context).unwrap_or(true);
+            let secret = self.display().no_log(&item_context).unwrap_or(true);
             let shown = match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
                 _ if secret => CENSORED.to_owned(),
                 Some(node) if node.as_str() != Some("") => item_context.render_tolerant(node),
@@ -131,7 +132,7 @@ impl TaskOnHost {
             };
             let result = of_item.into_iter().fold(result, |result, (name, value)| result.with(&name, value));
             if not_included.is_some() {
-                self.show_item(&result, shown);
+                self.display().show(&result, self.shown(Part::Item(shown)));
             }
             let is_last = self.breaks_off(opened, &item_context, &result);
             results.push(result.to_value());
@@ -155,13 +156,6 @@ impl TaskOnHost {
             result.remove("changed");
         }
         result
-    }
-
-    /// Reports the result of an include that succeeded.
-    pub(super) fn show_include(&self, result: &TaskResult, looped: bool) {
-        let no_log = self.no_log(&self.scope()).unwrap_or(true);
-        let event = self.event(result, Status::Ok, None, Part::whole(looped), no_log);
-        let _ = self.events.send(Event::IncludeResult(event));
     }
 
     /// Result that `register` stores for one item's include.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
-use super::execute::{Part, TaskOnHost};
+use super::display::{Part, Shown};
+use super::execute::TaskOnHost;
 use super::include::{self, Asked, Included, Loaded, Wanted};
 use super::play::Batch;
 use super::store::registered;
@@ -41,7 +42,7 @@ impl Batch {
             if wanted.is_empty() || result.failed() {
                 self.without_include(&on_host, result, looped);
             } else {
-                on_host.show_include(&result, looped);
+                on_host.display().show_include(&result, on_host.shown(Part::whole(looped)));
                 self.register(&on_host, &result);
             }
             if wanted.is_empty() {
@@ -135,7 +136,7 @@ impl Batch {
             result.set("include", wanted.target());
         }
         let result = result.with("reason", error.message()).with_report(error.to_string());
-        on_host.show(&result);
+        on_host.display().show(&result, on_host.shown(Part::Task));
         let outcome = outcome(on_host, result, false);
         self.count(&on_host.task, &outcome);
         if is_first {
@@ -146,7 +147,8 @@ impl Batch {
 
     /// Handles a host that includes nothing: its condition is false, or it failed.
     fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult, looped: bool) {
-        on_host.show_part(&result, Part::whole(looped), result.failed() && on_host.ignores_errors());
+        let ignored = is_ignored(on_host, &result);
+        on_host.display().show(&result, Shown { ignored, ..on_host.shown(Part::whole(looped)) });
         self.register(on_host, &result);
         self.without(on_host, result);
     }
@@ -161,11 +163,16 @@ impl Batch {
 
     /// Counts and applies a result that no action produced.
     pub(super) fn without(&mut self, on_host: &TaskOnHost, result: TaskResult) {
-        let ignored = result.failed() && on_host.ignores_errors();
+        let ignored = is_ignored(on_host, &result);
         let outcome = outcome(on_host, result, ignored);
         self.count(&on_host.task, &outcome);
         self.follow(&on_host.task, &outcome);
     }
+}
+
+/// Whether the task ignores a failure of its include.
+fn is_ignored(on_host: &TaskOnHost, result: &TaskResult) -> bool {
+    result.failed() && on_host.judge().ignores_errors(&on_host.scope())
 }
 
 fn outcome(on_host: &TaskOnHost, result: TaskResult, ignored: bool) -> HostOutcome {

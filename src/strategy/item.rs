@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_bounds::child;
-use windlass_template::{Context, ErrorKind, Value, Variable, Variables};
+use windlass_template::{Context, ErrorKind, Value};
 use windlass_yaml::Node;
 
-use super::attempts::depends;
-use super::execute::{Shared, TaskOnHost};
+use super::execute::TaskOnHost;
+use super::judge::depends;
 use super::unknown;
 use crate::action::{self, ActionContext, Ahead, Failure};
 use crate::builtin;
@@ -215,9 +215,12 @@ impl TaskOnHost {
             Acted::Failed(failure, args) => (Err(failure), args),
             Acted::Skipped(result) => (Ok(result), None),
             Acted::Done { mut result, check, args } => {
-                let context =
-                    if self.has_verdict() { self.with_connection(context, &self.host) } else { context.clone() };
-                self.weigh(&context, check, None, &mut result);
+                let judge = self.judge();
+                let context = match judge.has_verdict() {
+                    true => self.placement().with_connection(context, &self.host),
+                    false => context.clone(),
+                };
+                judge.weigh(&context, check, None, &mut result);
                 (Ok(result), args)
             }
         };
@@ -262,14 +265,15 @@ impl TaskOnHost {
         ahead: Option<&Arc<Ahead>>,
     ) -> Result<Prepared, Failure> {
         let plain = context;
-        let context = &self.with_connection(plain, &self.host);
+        let placement = self.placement();
+        let context = &placement.with_connection(plain, &self.host);
         if let Some(skipped) = self.condition(context)? {
             return Ok(Prepared::Skipped(skipped));
         }
-        *delegate = self.delegate(context)?;
+        *delegate = placement.delegate(context)?;
         let context = &match delegate {
             None => context.clone(),
-            Some(other) => self.with_delegate(plain, other),
+            Some(other) => placement.with_delegate(plain, other),
         };
         let args = match self.arguments(context) {
             Ok(args) => args,
@@ -288,10 +292,10 @@ impl TaskOnHost {
         let own = |name: &str| whole(context, name, task.keywords.get(name));
         let settings = &self.shared.run.settings;
         // The errors of connection variables do not say which value is unknown.
-        for node in CONNECTION.iter().filter(|_| settings.check).filter_map(|name| self.keyword(context, name)) {
+        for node in CONNECTION.iter().filter(|_| settings.check).filter_map(|name| placement.keyword(context, name)) {
             given(context, node).map(drop).or_else(|error| if error.is_unknown() { Err(error) } else { Ok(()) })?;
         }
-        let connection = self.connection(plain, delegate.as_deref())?;
+        let connection = placement.connection(plain, delegate.as_deref())?;
         let become_password = connection.become_user.iter().filter_map(|user| user.password.as_ref());
         for secret in connection.target.password.iter().chain(become_password) {
             self.shared.secrets.add_password(secret.expose());
@@ -314,7 +318,7 @@ impl TaskOnHost {
             environment: self.environment(context)?,
             timeout: whole(context, "timeout", task.keyword("timeout"))?.unwrap_or(settings.task_timeout),
             detach,
-            no_log: self.no_log(context)?,
+            no_log: self.display().no_log(context)?,
             files: Arc::clone(&self.shared.files),
             modules: Arc::clone(&self.shared.loader.modules),
             plugins: Arc::clone(&self.shared.plugins),
@@ -327,28 +331,10 @@ impl TaskOnHost {
         Ok(Prepared::Ready { action: Box::new(action), retries: own("retries")?, poll })
     }
 
-    /// Adds the variables of the host that the task is delegated to.
-    fn with_delegate(&self, plain: &Context, other: &str) -> Context {
-        let theirs = crate::vars::variables_of(&self.world, &Arc::from(other));
-        let vars = Value::from_pairs([(Value::from(other), theirs)]);
-        self.with_connection(plain, &Arc::from(other))
-            .with(Variables::from_iter([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
-    }
-
     /// Value of a keyword that is true or false, if it is given.
     fn flag(&self, context: &Context, name: &str) -> Result<Option<bool>, Failure> {
-        let Some(node) = self.keyword(context, name) else { return Ok(None) };
+        let Some(node) = self.placement().keyword(context, name) else { return Ok(None) };
         given(context, node)?.map(|value| boolean(name, &value).map_err(Failure::Failed)).transpose()
-    }
-
-    /// Whether the result is hidden.
-    pub(super) fn no_log(&self, context: &Context) -> Result<bool, Failure> {
-        match self.task.keyword("no_log") {
-            None => Ok(self.shared.run.settings.no_log),
-            Some(node) => {
-                given(context, node)?.map_or(Ok(false), |value| boolean("no_log", &value).map_err(Failure::Failed))
-            }
-        }
     }
 }
 
@@ -359,24 +345,4 @@ fn whole(context: &Context, name: &str, node: Option<&Node>) -> Result<Option<u6
     number(&value).map(Some).ok_or_else(|| {
         Failure::Failed(format!("the field '{name}' has an invalid value ({value}): it must be a number"))
     })
-}
-
-/// Visible part of a hidden result.
-pub(super) fn censored(result: &TaskResult) -> TaskResult {
-    let reason = "the output has been hidden due to the fact that 'no_log: true' was specified for this result";
-    result.only(&["changed", "attempts", "retries", "unreachable"]).with("censored", reason)
-}
-
-impl TaskOnHost {
-    /// Sends a warning, in the order of the task's other events.
-    pub(super) fn warn(&self, sentence: impl Into<String>) {
-        let _ = self.events.send(Event::Warning(sentence.into()));
-    }
-}
-
-impl Shared {
-    /// Sends a warning.
-    pub fn warn(&self, sentence: impl Into<String>) {
-        let _ = self.events.send(Event::Warning(sentence.into()));
-    }
 }

@@ -7,7 +7,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use windlass_template::{Context, Dependencies, Value, Variable, Variables};
 
-use super::execute::{Part, TaskOnHost, Whole};
+use super::display::{Part, Shown};
+use super::execute::{TaskOnHost, Whole};
 use super::item::ItemOutcome;
 use super::looping::Loop;
 use super::store::registered;
@@ -106,7 +107,8 @@ impl<'a> Items<'a> {
         let added = std::mem::take(&mut self.untold);
         if !summary.failed() {
             for (result, delegate, label, no_log) in &added {
-                self.task.send_result(result, delegate.as_deref(), Part::Item(label.clone()), false, *no_log);
+                let (part, delegate) = (Part::Item(label.clone()), delegate.as_deref());
+                self.task.display().show(result, Shown { part, delegate, ignored: false, no_log: *no_log });
             }
         } else if !added.is_empty() {
             summary.set("changed", false);
@@ -256,9 +258,10 @@ impl<'a> Items<'a> {
         if self.is_added_again(&result) {
             result.set("changed", false);
         }
-        let no_log = task.no_log(&context).unwrap_or(true);
+        let display = task.display();
+        let no_log = display.no_log(&context).unwrap_or(true);
         let item = opened.items.get(index).cloned().unwrap_or_default();
-        let label = task.item_label(&context, &item, no_log).unwrap_or_else(|failure| {
+        let label = display.item_label(&context, &item, no_log).unwrap_or_else(|failure| {
             let why = failure.into_result(self.task.shared.run.settings.compat);
             let why = why.text("msg").unwrap_or_default();
             result.set("failed", true);
@@ -279,7 +282,7 @@ impl<'a> Items<'a> {
         if !result.is_skipped() {
             task.notified(&context, &mut self.notify);
         }
-        let ignored = task.forgives(&context, &result);
+        let ignored = task.judge().forgives(&context, &result);
         if result.failed() || result.is_unreachable() {
             self.forgiven = Some(ignored && self.forgiven.unwrap_or(true));
         }
@@ -291,7 +294,8 @@ impl<'a> Items<'a> {
         {
             self.untold.push((result.clone(), delegate.clone(), label, no_log));
         } else {
-            task.send_result(&result, delegate.as_deref(), Part::Item(label), ignored, no_log);
+            let (part, delegate) = (Part::Item(label), delegate.as_deref());
+            display.show(&result, Shown { part, delegate, ignored, no_log });
         }
         // Further items may be delegated to hosts that can be reached.
         let lost = result.is_unreachable() && delegate.is_none() || task.breaks_off(opened, &context, &result);

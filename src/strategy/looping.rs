@@ -7,7 +7,7 @@ use windlass_yaml::Node;
 
 use super::execute::TaskOnHost;
 use crate::action::Failure;
-use crate::outcome::truth;
+use crate::outcome::{TaskResult, truth};
 use crate::playbook::checked::{MOST_PARALLEL, is_parallel};
 use crate::vars::{float, given, number};
 
@@ -77,6 +77,21 @@ impl TaskOnHost {
             },
             parallel,
         }))
+    }
+
+    /// Whether `break_when` ends the loop after this result.
+    pub(super) fn breaks_off(&self, opened: &Loop, context: &Context, result: &TaskResult) -> bool {
+        if opened.break_when.is_empty() {
+            return false;
+        }
+        let seen = self.judge().with_registered(context, result);
+        opened.break_when.iter().all(|condition| match seen.condition(condition) {
+            Ok(holds) => holds,
+            Err(error) => {
+                self.warn(format!("break_when of the task at {} cannot be evaluated: {error}", self.task.span));
+                false
+            }
+        })
     }
 
     fn lookup_items(&self, context: &Context, lookup: &str, terms: &Node) -> Result<Vec<Value>, Failure> {

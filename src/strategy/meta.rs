@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::display::Part;
 use super::execute::{Shared, TaskOnHost};
 use super::play::{Batch, Gone};
 use crate::builtin::MetaAction;
@@ -50,7 +51,7 @@ impl Batch {
             MetaAction::ResetConnection => {
                 for host in &chosen {
                     let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
-                    if let Ok(connection) = on_host.connection(&on_host.scope(), None) {
+                    if let Ok(connection) = on_host.placement().connection(&on_host.scope(), None) {
                         self.shared.pool.reset(&Arc::new(connection.target)).await;
                     }
                 }
@@ -89,12 +90,13 @@ impl Batch {
                 Ok(Some(_)) => {
                     let (message, reason) = not_done(action, task, host);
                     let result = TaskResult::new().with("msg", message).with("skipped", true);
-                    on_host.show(&result.with("skip_reason", reason.as_str()));
+                    let result = result.with("skip_reason", reason.as_str());
+                    on_host.display().show(&result, on_host.shown(Part::Task));
                     self.verbose(&reason);
                 }
                 Err(failure) => {
                     let result = failure.into_result(self.shared.run.settings.compat);
-                    on_host.show(&result);
+                    on_host.display().show(&result, on_host.shown(Part::Task));
                     self.without(&on_host, result);
                 }
             }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_template::{Context, Defaults, Value};
+use windlass_template::{Context, Defaults, Value, Variable, Variables};
 use windlass_yaml::Node;
 
-use super::execute::{Shared, TaskOnHost};
+use super::execute::Shared;
 use crate::action::Failure;
 use crate::playbook::Task;
 use crate::vars::{World, connection_variables, given, unless_omitted};
@@ -89,15 +89,24 @@ fn keyword<'t>(task: &'t Task, context: &Context, name: &str) -> Option<&'t Node
     task.keyword_values(name).find(|node| !matches!(unless_omitted(context, node), Ok(None)))
 }
 
-impl TaskOnHost {
+/// Where a task runs: the host, or the host that it is delegated to, with the connection and the user there.
+#[derive(Clone, Copy)]
+pub(super) struct Placement<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) world: &'a Arc<World>,
+    pub(super) task: &'a Arc<Task>,
+    pub(super) host: &'a Arc<str>,
+}
+
+impl<'a> Placement<'a> {
     /// Variables of a task, with defaults for connection variables that nobody has set.
     pub(super) fn with_connection(&self, context: &Context, host: &Arc<str>) -> Context {
         context.with_defaults(Arc::new(Usual {
             context: context.clone(),
-            shared: Arc::clone(&self.shared),
-            world: Arc::clone(&self.world),
-            task: Arc::clone(&self.task),
-            host: Arc::clone(&self.host),
+            shared: Arc::clone(self.shared),
+            world: Arc::clone(self.world),
+            task: Arc::clone(self.task),
+            host: Arc::clone(self.host),
             target: Arc::clone(host),
         }))
     }
@@ -117,8 +126,16 @@ impl TaskOnHost {
     }
 
     /// Nearest value of a keyword that is not `omit`.
-    pub(super) fn keyword(&self, context: &Context, name: &str) -> Option<&Node> {
-        keyword(&self.task, context, name)
+    pub(super) fn keyword(&self, context: &Context, name: &str) -> Option<&'a Node> {
+        keyword(self.task, context, name)
+    }
+
+    /// Adds the variables of the host that the task is delegated to.
+    pub(super) fn with_delegate(&self, plain: &Context, other: &str) -> Context {
+        let theirs = crate::vars::variables_of(self.world, &Arc::from(other));
+        let vars = Value::from_pairs([(Value::from(other), theirs)]);
+        self.with_connection(plain, &Arc::from(other))
+            .with(Variables::from_iter([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
     }
 
     /// Connection variables of the host, or of the host the task is delegated to.
@@ -131,7 +148,7 @@ impl TaskOnHost {
         let settings = &self.shared.run.settings;
         match delegate {
             None => {
-                let mut connection = connection_variables(&self.host, context, &keyword, settings)?;
+                let mut connection = connection_variables(self.host, context, &keyword, settings)?;
                 self.local_by_name(&mut connection, context);
                 Ok(connection)
             }

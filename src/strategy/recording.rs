@@ -16,7 +16,6 @@ use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskR
 use crate::output::Event;
 use crate::plan::Position;
 use crate::playbook::{Task, label};
-use crate::vars::given;
 
 /// A task on a host as the journal identifies it.
 #[derive(Default)]
@@ -163,17 +162,7 @@ impl TaskOnHost {
         if builtin::is_immediate(self.task.short_action()) {
             return None;
         }
-        let mut names = Vec::new();
-        for node in self.names_to_notify() {
-            match given(context, &node) {
-                Ok(Some(value)) if value.kind() == minijinja::value::ValueKind::Seq => {
-                    names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
-                }
-                Ok(Some(value)) => names.push(windlass_template::text(&value)),
-                // The code that needs the value reports the error.
-                Ok(None) | Err(_) => {}
-            }
-        }
+        let names = self.expected_notifications(context);
         self.reporter.iter().for_each(|reporter| reporter.sent(&names));
         self.record_notified(names)
     }
@@ -216,7 +205,7 @@ impl TaskOnHost {
         if let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) {
             let has_facts = outcome.parts.iter().any(|(result, _)| !result.effects().is_empty());
             let kept = has_facts || self.task.register.is_some();
-            let report = self.failure_report(&outcome.result, no_log);
+            let report = self.display().failure_report(&outcome.result, no_log);
             recorder.done(place, outcome, Recording { looped, kept, no_log, report: report.as_deref() });
         }
     }

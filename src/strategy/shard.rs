@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::execute::{Part, TaskOnHost, Whole};
+use super::display::{Part, Shown};
+use super::execute::{TaskOnHost, Whole};
 use super::play::Batch;
 use crate::builtin;
 use crate::outcome::kept::{self, Counted};
@@ -138,7 +139,8 @@ impl TaskOnHost {
         let result = Ok(outcome.result.clone());
         self.await_record(line, &result).await;
         let delegate = delegate.as_deref().filter(|_| !looped);
-        self.send_result(&outcome.result, delegate, Part::whole(looped), outcome.ignored, no_log);
+        let shown = Shown { part: Part::whole(looped), delegate, ignored: outcome.ignored, no_log };
+        self.display().show(&outcome.result, shown);
         self.record_outcome(&outcome, looped, no_log);
         self.free(&mut outcome);
         outcome

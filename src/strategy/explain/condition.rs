@@ -145,7 +145,7 @@ pub(super) fn of_task(shared: &Arc<Shared>, world: &Arc<World>, host: &Arc<str>,
     let label = super::label(task, &plain);
     let mut found = TaskConditions { label, groups: Vec::new(), loop_problem: None, left_out: 0 };
     let explain = |context: &Context| {
-        let context = on_host.with_connection(context, host);
+        let context = on_host.placement().with_connection(context, host);
         Group { items: Vec::new(), conditions: conditions(&context, task), context }
     };
     match on_host.open_loop(&plain) {

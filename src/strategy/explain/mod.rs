@@ -143,7 +143,7 @@ impl Entered {
         let task = task.cloned().unwrap_or_else(|| self.any_task());
         let on_host = TaskOnHost::new(&self.shared, &self.world, &task, host);
         let context = on_host.scope();
-        let keyword = |name: &str| on_host.keyword(&context, name).cloned();
+        let keyword = |name: &str| on_host.placement().keyword(&context, name).cloned();
         let (found, choices) = connection_choices(host, &context, &keyword, &self.shared.run.settings)?;
         Ok((found, choices, context))
     }
