@@ -8,9 +8,9 @@ use windlass_template::{Context, Value, Variables};
 use windlass_yaml::Node;
 
 use super::display::{Display, Part, Shown};
-use super::item::ItemOutcome;
-use super::items::Items;
 use super::judge::Judge;
+use super::loop_run::Items;
+use super::one_item::ItemOutcome;
 use super::parallel::Beside;
 use super::reach::Placement;
 use super::shard::Reporter;

@@ -13,8 +13,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::execute::TaskOnHost;
-use super::item::ItemOutcome;
-use super::items::{Items, Origin};
+use super::loop_run::{Items, Origin};
+use super::one_item::ItemOutcome;
 
 /// Limits on the items that run beside another one of their host. The permits of the task itself cover one item, so
 /// every loop proceeds.

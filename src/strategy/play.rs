@@ -120,7 +120,11 @@ impl Strategy {
     }
 }
 
-/// A batch of a play.
+/// A batch of a play. It is one state; each file has the methods of one subject:
+///
+/// * Order: `linear`, `free`, `stream` (tasks sent ahead), `step` (`--step`, `--start-at-task`)
+/// * One task: `task` (start and end), `shard` (in several processes), `meta`, `include_apply`, `debugger`
+/// * Consequences: `store` (variables and counts), `failure`, `recording` (the journal)
 pub(super) struct Batch {
     pub(super) shared: Arc<Shared>,
     pub(super) world: Arc<World>,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use windlass_template::{Context, Value};
 
 use super::execute::{Shared, TaskOnHost};
-use super::item::ItemOutcome;
+use super::one_item::ItemOutcome;
 use super::play::Batch;
 use crate::action::Failure;
 use crate::builtin;

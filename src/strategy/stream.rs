@@ -17,7 +17,7 @@ use windlass_template::Dependencies;
 use windlass_yaml::Node;
 
 use super::execute::{Shared, TaskOnHost};
-use super::item::Acted;
+use super::one_item::Acted;
 use super::play::{Batch, Strategy};
 use crate::action::{Ahead, Lane, departed};
 use crate::builtin;

@@ -8,7 +8,7 @@ use windlass_yaml::Node;
 
 use super::Entered;
 use crate::playbook::{Item, Task};
-use crate::strategy::include::{self, Wanted};
+use crate::strategy::include_request::{self, Wanted};
 use crate::vars::{TaskScope, unless_omitted};
 
 /// Maximum nesting of includes to follow.
@@ -110,7 +110,7 @@ impl Walk<'_> {
         if !self.open.insert(key.clone()) {
             return;
         }
-        if let Ok(included) = include::load(&wanted, task, &entered.shared, &entered.world.playbook_dir()) {
+        if let Ok(included) = include_request::load(&wanted, task, &entered.shared, &entered.world.playbook_dir()) {
             let mut includes = includes.to_vec();
             includes.push(Arc::clone(task));
             self.items(&included.block.body, section, &includes);

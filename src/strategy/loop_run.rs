@@ -9,8 +9,8 @@ use windlass_template::{Context, Dependencies, Value, Variable, Variables};
 
 use super::display::{Part, Shown};
 use super::execute::{TaskOnHost, Whole};
-use super::item::ItemOutcome;
-use super::looping::Loop;
+use super::loop_items::Loop;
+use super::one_item::ItemOutcome;
 use super::store::registered;
 use crate::action::{Ahead, Lane, departed};
 use crate::outcome::kept::{self, Counted};

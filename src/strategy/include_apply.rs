@@ -6,7 +6,7 @@ use indexmap::IndexSet;
 
 use super::display::{Part, Shown};
 use super::execute::TaskOnHost;
-use super::include::{self, Asked, Included, Loaded, Wanted};
+use super::include_request::{self, Asked, Included, Loaded, Wanted};
 use super::play::Batch;
 use super::store::registered;
 use crate::error::{Error, Result};
@@ -78,7 +78,7 @@ impl Batch {
             }
         }
         for entry in &entries {
-            include::announce(&self.shared, task, &entry.what, &entry.hosts, entry.item.clone());
+            include_request::announce(&self.shared, task, &entry.what, &entry.hosts, entry.item.clone());
         }
         let includes =
             |host: &&Arc<str>| !failed.contains(&**host) && entries.iter().any(|entry| entry.hosts.contains(&***host));

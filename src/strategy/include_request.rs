@@ -10,8 +10,8 @@ use windlass_yaml::{Key, Node};
 
 use super::display::{CENSORED, Part};
 use super::execute::{Shared, TaskOnHost};
-use super::items;
-use super::looping::Loop;
+use super::loop_items::Loop;
+use super::loop_run;
 use crate::action::Failure;
 use crate::builtin::INCLUDE_TASKS;
 use crate::error::{Error, Result, did_you_mean};
@@ -97,7 +97,7 @@ impl TaskOnHost {
                 Ok(Err(skipped)) => nothing(skipped),
                 Err(failure) => nothing(self.not_asked(failure)),
             },
-            Ok(Some(opened)) if opened.items.is_empty() => nothing(items::none()),
+            Ok(Some(opened)) if opened.items.is_empty() => nothing(loop_run::none()),
             Ok(Some(opened)) => self.wanted_by_items(&context, &opened),
         }
     }
@@ -141,7 +141,7 @@ impl TaskOnHost {
                 break;
             }
         }
-        Asked { wanted, result: items::summary(&parts, results), looped: true }
+        Asked { wanted, result: loop_run::summary(&parts, results), looped: true }
     }
 
     /// Result when the include's arguments cannot be evaluated.
