@@ -216,6 +216,10 @@ fn told(status: Kind, result: &serde_json::Map<String, serde_json::Value>, budge
 
 /// Place, excerpt and hint of an error report, without its message.
 fn excerpt(report: &str) -> Option<String> {
-    let (_, rest) = report.split_once("\nOrigin: ")?;
-    Some(rest.trim_end().to_owned())
+    if let Some((_, rest)) = report.split_once("\nOrigin: ") {
+        return Some(rest.trim_end().to_owned());
+    }
+    // The message of a template has its place; the variables and the task that use it follow.
+    let (_, steps) = report.split_once("\nused by ")?;
+    Some(format!("used by {}", steps.trim_end()))
 }

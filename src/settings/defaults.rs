@@ -1,4 +1,4 @@
-//! Tests that the defaults in the fields of `Settings` are those of the tables.
+//! Tests that the fields of `Settings` have the defaults of the tables.
 
 use std::collections::HashMap;
 use std::time::Duration;

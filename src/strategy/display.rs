@@ -133,7 +133,7 @@ impl Display<'_> {
             let theirs = self.world.host_context(&Arc::from(name)).variable("ansible_host").ok().flatten()?;
             Some(windlass_template::text(&theirs))
         });
-        // The errors of a loop are those of its items, which were reported with them.
+        // The items of a loop have been reported with their errors.
         let is_of_items = looped && result.get("results").is_some_and(|results| results.len() != Some(0));
         ResultEvent {
             task: Arc::clone(self.task),

@@ -185,7 +185,7 @@ impl TaskOnHost {
             Ok(skipped) => return skipped,
             Err(failure) => failure,
         };
-        let mut result = failure.into_result(self.shared.run.settings.compat);
+        let mut result = self.failed(failure);
         if !is_undefined || self.shared.run.settings.compat.lacks_changed_when_undefined() {
             result.remove("changed");
         }

@@ -151,7 +151,7 @@ impl TaskOnHost {
             Err(failure) => failure,
         };
         let compat = self.shared.run.settings.compat;
-        let mut result = failure.into_result(compat);
+        let mut result = self.failed(failure);
         if compat.lacks_changed_when_undefined() {
             result.remove("changed");
         }

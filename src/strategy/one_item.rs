@@ -88,7 +88,7 @@ impl TaskOnHost {
                     Failure::Evaluation(error) if error.is_undefined() => error.undefined_option(),
                     _ => None,
                 };
-                let mut result = failure.into_result(compat);
+                let mut result = self.failed(failure);
                 // An error inside a template file has `changed` all the same.
                 let is_in_file = args.is_some() && self.task.short_action() == "template";
                 if is_undefined && !is_in_file && compat.lacks_changed_when_undefined() {
@@ -113,6 +113,15 @@ impl TaskOnHost {
             result = result.with_args(args);
         }
         ItemOutcome { result, delegate, context: context.clone(), ends_loop }
+    }
+
+    /// Result of a failure. The report about a nested variable leads to the task that uses it.
+    pub(super) fn failed(&self, failure: Failure) -> TaskResult {
+        let failure = match failure {
+            Failure::Evaluation(error) => Failure::Evaluation(Box::new(error.with_task(&self.task.span))),
+            other => other,
+        };
+        failure.into_result(self.shared.run.settings.compat)
     }
 
     /// Evaluates the conditions. Returns the skipped result if one is false.

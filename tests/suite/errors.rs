@@ -356,9 +356,49 @@ fn self_referencing_variable_reported() {
     7 |         a: "{{ b }}"
       |            ^
 
+    used by `b` at p.yml:8:12
+    8 |         b: "{{ a }}"
+      |            ^
+
+    used by the task at p.yml:4:7
+    4 |     - debug:
+      |       ^
+
     fatal: [localhost]: FAILED! => {"msg": "Recursive loop detected: the variable refers to itself: a -> b -> a. While evaluating `{{ a }}` at p.yml:7:12."}
     [exit 2]
     "##);
+}
+
+#[test]
+fn nested_variable_reported_with_the_place_of_each_use() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  vars:
+    inner: "{{ nope }}"
+    outer: "{{ inner }}"
+  tasks:
+    - debug:
+        msg: "{{ outer }}"
+"#,
+    )];
+    let report = told(&files, LOCAL);
+    let places = "for `inner` for `outer` at p.yml:4:12.
+4 |     inner: \"{{ nope }}\"
+  |            ^
+
+used by `outer` at p.yml:5:12
+5 |     outer: \"{{ inner }}\"
+  |            ^
+
+used by the task at p.yml:7:7
+7 |     - debug:
+  |       ^
+";
+    assert!(report.contains(places), "{report}");
+    // The result of the task has the message alone.
+    assert!(report.contains("for `outer` at p.yml:4:12.\"}"), "{report}");
 }
 
 #[test]

@@ -228,7 +228,10 @@ impl Inner {
             Ok((result, dependencies)) => {
                 let value = match result.and_then(|value| mark::check_passing(&value, &node).map(|()| value)) {
                     Ok(value) => value,
-                    Err(error) => mark::failed(error.with_span(&node.span).through(&node).while_rendering(&name)),
+                    Err(error) => {
+                        let error = error.with_span(&node.span).through(&node);
+                        mark::failed(error.while_rendering(&name, &node.span))
+                    }
                 };
                 tracker::depends_on(&dependencies);
                 self.variables.rendered(&name, &value);

@@ -44,6 +44,18 @@ pub enum ErrorKind {
 #[derive(Clone)]
 pub struct Error(Box<Details>);
 
+/// A variable that an error passed through.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Through {
+    /// Name of the variable.
+    pub name: Arc<str>,
+    /// Position of its template.
+    pub span: Span,
+}
+
+/// Number of variables that a report shows with their places.
+const SHOWN: usize = 10;
+
 #[derive(Clone)]
 struct Details {
     kind: ErrorKind,
@@ -58,7 +70,9 @@ struct Details {
     /// Line and column of a syntax error in the template, counting from 1.
     position: Option<(u32, u32)>,
     /// Variables whose templates were being rendered, innermost first.
-    variables: Vec<String>,
+    variables: Vec<Through>,
+    /// Task that uses the outermost of them.
+    task: Option<Span>,
     /// Whether the message names the failed condition.
     names_condition: bool,
     /// Ciphertext that could not be decrypted.
@@ -80,6 +94,7 @@ impl Error {
             line: None,
             position: None,
             variables: Vec::new(),
+            task: None,
             names_condition: false,
             ciphertext: None,
             classic: None,
@@ -133,7 +148,7 @@ impl Error {
     }
 
     /// Variables whose templates were being rendered, innermost first.
-    pub fn variables(&self) -> &[String] {
+    pub fn variables(&self) -> &[Through] {
         &self.0.variables
     }
 
@@ -269,20 +284,44 @@ impl Error {
     }
 
     /// Adds the next outer variable whose template was being rendered.
-    pub(crate) fn while_rendering(mut self, variable: &str) -> Error {
-        self.0.variables.push(variable.to_owned());
+    pub(crate) fn while_rendering(mut self, name: &Arc<str>, span: &Span) -> Error {
+        self.0.variables.push(Through { name: Arc::clone(name), span: span.clone() });
         self
     }
 
-    /// Full report over several lines: message, position, line and remedy.
+    /// Adds the position of the task, if the failed text belongs to a variable that the task uses.
+    pub fn with_task(mut self, span: &Span) -> Error {
+        if !self.0.variables.is_empty() && span.is_located() {
+            self.0.task = Some(span.clone());
+        }
+        self
+    }
+
+    /// Full report over several lines: message, position, line and remedy, then the variables and the task that use the
+    /// failed text, each with its line.
     pub fn report(&self) -> String {
         let mut text = self.to_string();
         if let Some(span) = &self.0.span {
-            let excerpt = span.excerpt();
-            if !excerpt.is_empty() {
-                text.push('\n');
-                text.push_str(&excerpt);
+            push_excerpt(&mut text, span);
+        }
+        // The message has the place of the innermost one.
+        let is_outer = |through: &&Through| Some(&through.span) != self.0.span.as_ref();
+        let mut outer = self.0.variables.iter().filter(is_outer);
+        for Through { name, span } in outer.by_ref().take(SHOWN) {
+            text.push_str(&format!("\n\nused by `{name}`"));
+            if span.is_located() {
+                text.push_str(&format!(" at {span}"));
+                push_excerpt(&mut text, span);
             }
+        }
+        match outer.count() {
+            0 => {}
+            1 => text.push_str("\n\nused by 1 more variable"),
+            count => text.push_str(&format!("\n\nused by {count} more variables")),
+        }
+        if let Some(span) = &self.0.task {
+            text.push_str(&format!("\n\nused by the task at {span}"));
+            push_excerpt(&mut text, span);
         }
         text
     }
@@ -302,7 +341,9 @@ impl fmt::Display for Error {
             write!(f, " While evaluating `{}`", shorten(expression))?;
             // The message shows a cycle completely.
             if !self.0.variables.is_empty() && !matches!(self.0.kind, ErrorKind::Recursion { .. }) {
-                write!(f, " for `{}`", self.0.variables.join("` for `"))?;
+                for Through { name, .. } in &self.0.variables {
+                    write!(f, " for `{name}`")?;
+                }
             }
             if let Some(span) = &self.0.span {
                 write!(f, " at {span}")?;
@@ -310,6 +351,15 @@ impl fmt::Display for Error {
             f.write_str(".")?;
         }
         Ok(())
+    }
+}
+
+/// Adds the line at a position, unless it must not be shown.
+fn push_excerpt(text: &mut String, span: &Span) {
+    let excerpt = span.excerpt();
+    if !excerpt.is_empty() {
+        text.push('\n');
+        text.push_str(&excerpt);
     }
 }
 

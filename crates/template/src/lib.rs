@@ -61,7 +61,7 @@ pub use crate::compat::Compat;
 pub use crate::context::Context;
 pub use crate::data::{data, data_of};
 pub use crate::engine::{Engine, Options, Revealed, TemplateOptions};
-pub use crate::error::{Error, ErrorKind};
+pub use crate::error::{Error, ErrorKind, Through};
 pub use crate::json::{Edited, from_json, to_json};
 pub use crate::library::LIBRARY;
 pub use crate::mark::{failed, is_omit, is_undefined, omit, undefined, unknown, unknown_reason};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use windlass_template::{
-    Compat, Context, Engine, ErrorKind, LIBRARY, Options, Revealed, Scope, TemplateOptions, Value, Variable, Variables,
-    unknown,
+    Compat, Context, Engine, Error, ErrorKind, LIBRARY, Options, Revealed, Scope, TemplateOptions, Value, Variable,
+    Variables, unknown,
 };
 use windlass_vault::{Secret, Secrets};
 use windlass_yaml::{Node, Span, Text};
@@ -143,14 +143,16 @@ fn error_names_variable_position_and_chain() {
     );
     let error = context.render(&text("{{ link }}")).unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Undefined { name: "sever_name".to_owned() });
-    assert_eq!(error.variables(), ["url", "link"]);
+    let names = |error: &Error| error.variables().iter().map(|through| through.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&error), ["url", "link"]);
     assert_eq!(
         error.report(),
         "'sever_name' is undefined. Did you mean 'server_name'? While evaluating `sever_name` for `url` for `link` \
-         at vars.yml:2:6.\n2 | url: 'http://{{ sever_name }}/'\n  |      ^"
+         at vars.yml:2:6.\n2 | url: 'http://{{ sever_name }}/'\n  |      ^\n\n\
+         used by `link` at vars.yml:3:7\n3 | link: '{{ url }}index'\n  |       ^"
     );
     let error = context.render(&text("{{ alias }}")).unwrap_err();
-    assert_eq!(error.variables(), ["url", "link", "alias"]);
+    assert_eq!(names(&error), ["url", "link", "alias"]);
     let error = context.render(&text("{{ lonely.host }}")).unwrap_err();
     assert_eq!(
         error.report(),
