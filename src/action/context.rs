@@ -22,6 +22,19 @@ use crate::output::{Event, Events, Secrets, Spending};
 use crate::playbook::{Files, Task};
 use crate::vars::{ConnectionVariables, World};
 
+/// Parts of a request that most have not.
+#[derive(Default)]
+pub(super) struct Outgoing<'a> {
+    /// Connection to use instead of the task's own.
+    pub(super) over: Option<&'a ConnectionVariables>,
+    /// Contents of files for the module.
+    pub(super) contents: Vec<Content>,
+    /// Folder for a file that the module sends back.
+    pub(super) folder: Option<PathBuf>,
+    /// Job that the module runs in.
+    pub(super) detached: Option<Detached>,
+}
+
 /// Reason why an action has no ordinary result.
 #[derive(Debug)]
 pub enum Failure {
@@ -236,7 +249,7 @@ impl ActionContext {
         folder: Option<PathBuf>,
     ) -> Result<(TaskResult, Option<Received>), Failure> {
         let detached = if self.detach == 0 { None } else { Some(self.detached()?) };
-        self.send(None, name, args, contents, folder, detached).await
+        self.send(name, args, Outgoing { contents, folder, detached, ..Outgoing::default() }).await
     }
 
     /// Runs a module on the host as the login user, without become.
@@ -253,7 +266,8 @@ impl ActionContext {
         args: Value,
         contents: Vec<Content>,
     ) -> Result<TaskResult, Failure> {
-        Ok(self.send(Some(connection), name, args, contents, None, None).await?.0)
+        let outgoing = Outgoing { over: Some(connection), contents, ..Outgoing::default() };
+        Ok(self.send(name, args, outgoing).await?.0)
     }
 
     /// Runs a module on the controller as its current user.
@@ -271,7 +285,7 @@ impl ActionContext {
         let directory = self.connection.async_dir.as_str();
         let args = [("jid", job), ("mode", mode), ("_async_dir", directory)];
         let args = Value::from_pairs(args.map(|(name, value)| (name, Value::from(value))));
-        let (answer, _) = self.send(None, "ansible.builtin.async_status", args, Vec::new(), None, None).await?;
+        let (answer, _) = self.send("ansible.builtin.async_status", args, Outgoing::default()).await?;
         Ok(super::async_status::shaped(answer, self.world.run.settings.compat))
     }
 
@@ -287,16 +301,14 @@ impl ActionContext {
         })
     }
 
-    /// Sends a request for a module over the task's own connection, or over another one.
+    /// Sends a request for a module.
     pub(super) async fn send(
         &self,
-        other: Option<&ConnectionVariables>,
         name: &str,
         args: Value,
-        contents: Vec<Content>,
-        folder: Option<PathBuf>,
-        detached: Option<Detached>,
+        outgoing: Outgoing<'_>,
     ) -> Result<(TaskResult, Option<Received>), Failure> {
+        let Outgoing { over: other, contents, folder, detached } = outgoing;
         let (descriptions, sources): (Vec<_>, Vec<_>) =
             contents.into_iter().map(|content| (content.description, content.source)).unzip();
         // Only the task's first request over its own connection is sent ahead.

@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use windlass_template::{Context, Value};
 use windlass_yaml::Node;
 
+use super::context::Outgoing;
 use super::{ActionContext, Failure};
 use crate::foreign::Modules;
 use crate::outcome::Arguments;
@@ -108,7 +109,7 @@ impl ActionContext {
         }
         let name = format!("ansible_{name}");
         let args = Value::from_pairs([("gather_subset", "!all"), ("filter", name.as_str())]);
-        let (answer, _) = self.send(None, "ansible.builtin.setup", args, Vec::new(), None, None).await?;
+        let (answer, _) = self.send("ansible.builtin.setup", args, Outgoing::default()).await?;
         Ok(text(answer.get("ansible_facts").cloned(), &name).unwrap_or_default())
     }
 }

@@ -93,11 +93,9 @@ async fn tree(
     inside: bool,
     decrypt: bool,
 ) -> Result<TaskResult, Failure> {
-    let mut entries = Vec::new();
-    let mut contents = Vec::new();
     let prefix = if inside { PathBuf::new() } else { PathBuf::from(file_name(folder)) };
     let follow = context.flag("local_follow").unwrap_or(true);
-    walk(context, folder, &prefix, Reading { decrypt, follow }, &mut Vec::new(), &mut entries, &mut contents)?;
+    let Tree { entries, contents, .. } = Tree::read(context, folder, &prefix, Reading { decrypt, follow })?;
     args.shift_remove("decrypt");
     args.insert("_entries".into(), entries.into_iter().collect());
     context.module("ansible.builtin.copy", value_of(args), contents).await
@@ -112,63 +110,83 @@ pub(super) struct Reading {
     pub(super) follow: bool,
 }
 
-/// Collects the entries of a folder, in the form the `copy` module expects, and the contents of its files.
-pub(super) fn walk(
-    context: &ActionContext,
-    folder: &Path,
-    prefix: &Path,
+/// The entries of a folder, in the form the `copy` module expects, and the contents of its files.
+pub(super) struct Tree<'a> {
+    context: &'a ActionContext,
     reading: Reading,
-    above: &mut Vec<PathBuf>,
-    entries: &mut Vec<Value>,
-    contents: &mut Vec<Content>,
-) -> Result<(), Failure> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let fail =
-        |path: &Path, error: std::io::Error| Failure::Failed(format!("{} cannot be read: {error}", path.display()));
-    let mode =
-        |path: &Path| std::fs::metadata(path).map(|metadata| format!("{:04o}", metadata.permissions().mode() & 0o7777));
-    let entry = |path: &Path, kind: &str, more: Vec<(&str, Value)>| -> Value {
-        let fixed = [("path", Value::from(path.display().to_string())), ("kind", Value::from(kind))];
-        Value::from_pairs(fixed.into_iter().chain(more))
-    };
-    if prefix.as_os_str() != "" {
-        entries.push(entry(
-            prefix,
-            "directory",
-            vec![("mode", Value::from(mode(folder).map_err(|error| fail(folder, error))?))],
-        ));
+    /// Folders around the one that is read, without links.
+    above: Vec<PathBuf>,
+    pub(super) entries: Vec<Value>,
+    pub(super) contents: Vec<Content>,
+}
+
+impl<'a> Tree<'a> {
+    /// Reads a folder, whose entries get paths below `prefix`.
+    pub(super) fn read(
+        context: &'a ActionContext,
+        folder: &Path,
+        prefix: &Path,
+        reading: Reading,
+    ) -> Result<Tree<'a>, Failure> {
+        let mut tree = Tree { context, reading, above: Vec::new(), entries: Vec::new(), contents: Vec::new() };
+        tree.folder(folder, prefix)?;
+        Ok(tree)
     }
-    // The files of a folder precede its subfolders' files.
-    let mut children: Vec<(bool, PathBuf)> = std::fs::read_dir(folder)
-        .map_err(|error| fail(folder, error))?
-        .flatten()
-        .map(|entry| (entry.path().is_dir(), entry.path()))
-        .collect();
-    children.sort();
-    above.push(folder.canonicalize().map_err(|error| fail(folder, error))?);
-    for (is_folder, child) in children {
-        let relative = prefix.join(file_name(&child));
-        // A link to one of its own parent folders stays a link, because following it would never end. So does a broken
-        // link.
-        let leads_back = |real: PathBuf| above.iter().any(|folder| folder.starts_with(&real));
-        let is_link = child.is_symlink() && (!reading.follow || child.canonicalize().map_or(true, leads_back));
-        if is_link {
-            let target = std::fs::read_link(&child).map_err(|error| fail(&child, error))?;
-            entries.push(entry(&relative, "link", vec![("target", Value::from(target.display().to_string()))]));
-        } else if is_folder {
-            walk(context, &child, &relative, reading, above, entries, contents)?;
-        } else {
-            let content = context.content_of(&child, reading.decrypt)?;
-            let details = vec![
-                ("content", Value::from(contents.len())),
-                ("mode", Value::from(format!("{:04o}", content.description.mode))),
-            ];
-            entries.push(entry(&relative, "file", details));
-            contents.push(content);
+
+    fn folder(&mut self, folder: &Path, prefix: &Path) -> Result<(), Failure> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let fail =
+            |path: &Path, error: std::io::Error| Failure::Failed(format!("{} cannot be read: {error}", path.display()));
+        let mode = |path: &Path| {
+            std::fs::metadata(path).map(|metadata| format!("{:04o}", metadata.permissions().mode() & 0o7777))
+        };
+        let entry = |path: &Path, kind: &str, more: Vec<(&str, Value)>| -> Value {
+            let fixed = [("path", Value::from(path.display().to_string())), ("kind", Value::from(kind))];
+            Value::from_pairs(fixed.into_iter().chain(more))
+        };
+        if prefix.as_os_str() != "" {
+            self.entries.push(entry(
+                prefix,
+                "directory",
+                vec![("mode", Value::from(mode(folder).map_err(|error| fail(folder, error))?))],
+            ));
         }
+        // The files of a folder precede its subfolders' files.
+        let mut children: Vec<(bool, PathBuf)> = std::fs::read_dir(folder)
+            .map_err(|error| fail(folder, error))?
+            .flatten()
+            .map(|entry| (entry.path().is_dir(), entry.path()))
+            .collect();
+        children.sort();
+        self.above.push(folder.canonicalize().map_err(|error| fail(folder, error))?);
+        for (is_folder, child) in children {
+            let relative = prefix.join(file_name(&child));
+            // A link to one of its own parent folders stays a link, because following it would never end. So does a broken
+            // link.
+            let leads_back = |real: PathBuf| self.above.iter().any(|folder| folder.starts_with(&real));
+            let is_link = child.is_symlink() && (!self.reading.follow || child.canonicalize().map_or(true, leads_back));
+            if is_link {
+                let target = std::fs::read_link(&child).map_err(|error| fail(&child, error))?;
+                self.entries.push(entry(
+                    &relative,
+                    "link",
+                    vec![("target", Value::from(target.display().to_string()))],
+                ));
+            } else if is_folder {
+                self.folder(&child, &relative)?;
+            } else {
+                let content = self.context.content_of(&child, self.reading.decrypt)?;
+                let details = vec![
+                    ("content", Value::from(self.contents.len())),
+                    ("mode", Value::from(format!("{:04o}", content.description.mode))),
+                ];
+                self.entries.push(entry(&relative, "file", details));
+                self.contents.push(content);
+            }
+        }
+        self.above.pop();
+        Ok(())
     }
-    above.pop();
-    Ok(())
 }
 
 /// `script`: runs a script of the project on the host.

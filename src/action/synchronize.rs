@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::UnixListener;
 use windlass_template::Value;
 
-use super::files::{Reading, file_name, value_of, walk};
+use super::files::{Reading, Tree, file_name, value_of};
 use super::{ActionContext, Failure};
 use crate::connection::{Kind, Target, relay};
 use crate::executor::{Opened, RawCommand};
@@ -218,9 +218,9 @@ async fn natively(
         let inside = src.ends_with('/');
         let dest = if inside { dest.to_owned() } else { Path::new(dest).join(file_name(path)).display().to_string() };
         let reading = Reading { decrypt: false, follow: context.flag("copy_links").unwrap_or(false) };
-        let mut entries = Vec::new();
-        walk(context, path, Path::new(""), reading, &mut Vec::new(), &mut entries, &mut contents)?;
-        args.extend([("dest", Value::from(dest)), ("_entries", entries.into_iter().collect())]);
+        let tree = Tree::read(context, path, Path::new(""), reading)?;
+        contents = tree.contents;
+        args.extend([("dest", Value::from(dest)), ("_entries", tree.entries.into_iter().collect())]);
     } else {
         contents.push(context.content_of(path, false)?);
         args.extend([("dest", Value::from(dest)), ("_content", Value::from(0))]);

@@ -6,10 +6,10 @@ use std::sync::{Arc, PoisonError};
 use windlass_yaml::{Mapping, Node, Value};
 
 use super::before_hosts::collection_playbook;
-use super::load::{Loader, TaskFile};
+use super::load::{Loader, Reading, TaskFile};
 use crate::error::{Error, Result};
 use crate::playbook::keyword::unknown;
-use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Play, Task, folder_of};
+use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Task, folder_of};
 
 impl Loader {
     pub(super) fn import_playbook(
@@ -18,8 +18,7 @@ impl Loader {
         map: &Arc<Mapping>,
         dir: &Path,
         inherited: &Keywords,
-        plays: &mut Vec<Play>,
-        chain: &mut Vec<PathBuf>,
+        reading: &mut Reading,
     ) -> Result<()> {
         let mut keywords = Keywords::read(map, On::Import, |word, node| match word {
             "ansible.builtin.import_playbook" => Ok(()),
@@ -31,16 +30,16 @@ impl Loader {
         let context = self.context(&[&self.world.run.extra_vars, &keywords.vars()?], dir, None);
         let name = context.render_to_string(target).map_err(|error| Error::parse(error.report(), &target.span))?;
         let path = collection_playbook(&name, &self.collections_path).unwrap_or_else(|| dir.join(&name));
-        if chain.contains(&path) {
+        if reading.chain.contains(&path) {
             return Err(Error::parse(format!("{name} imports itself"), &target.span));
         }
         if !path.is_file() {
             return Err(Error::parse(format!("could not find or access '{}'", path.display()), &target.span).generic());
         }
         keywords.inherit(inherited)?;
-        chain.push(path.clone());
-        self.playbook_into(&path, &keywords, plays, chain)?;
-        chain.pop();
+        reading.chain.push(path.clone());
+        self.playbook_into(&path, &keywords, reading)?;
+        reading.chain.pop();
         Ok(())
     }
 

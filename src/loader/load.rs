@@ -66,21 +66,22 @@ impl TaskFile<'_> {
     }
 }
 
+/// A playbook that is read.
+pub(super) struct Reading {
+    plays: Vec<Play>,
+    /// Playbooks that import each other, from the first to the current one.
+    pub(super) chain: Vec<PathBuf>,
+}
+
 impl Loader {
     /// All plays of a playbook, including imported ones.
     pub fn playbook(&self, path: &Path) -> Result<Vec<Play>> {
-        let mut plays = Vec::new();
-        self.playbook_into(path, &Keywords::default(), &mut plays, &mut vec![path.to_owned()])?;
-        Ok(plays)
+        let mut reading = Reading { plays: Vec::new(), chain: vec![path.to_owned()] };
+        self.playbook_into(path, &Keywords::default(), &mut reading)?;
+        Ok(reading.plays)
     }
 
-    pub(super) fn playbook_into(
-        &self,
-        path: &Path,
-        inherited: &Keywords,
-        plays: &mut Vec<Play>,
-        chain: &mut Vec<PathBuf>,
-    ) -> Result<()> {
+    pub(super) fn playbook_into(&self, path: &Path, inherited: &Keywords, reading: &mut Reading) -> Result<()> {
         // An imported playbook may have its own `library/`.
         self.modules.add_folder(path.parent().unwrap_or(Path::new("")));
         let node = self.files.yaml(path)?;
@@ -105,8 +106,8 @@ impl Loader {
             };
             let import = ["import_playbook", "ansible.builtin.import_playbook"].iter().find_map(|name| map.get(name));
             match import {
-                Some(target) => self.import_playbook(target, map, &dir, inherited, plays, chain)?,
-                None => plays.push(self.play(entry, map, &dir, inherited)?),
+                Some(target) => self.import_playbook(target, map, &dir, inherited, reading)?,
+                None => reading.plays.push(self.play(entry, map, &dir, inherited)?),
             }
         }
         Ok(())

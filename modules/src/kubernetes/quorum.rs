@@ -197,7 +197,7 @@ impl<'a> Count<'a> {
         if let Some(refusal) = self.decidable(&what) {
             return Verdict::Refused(refusal);
         }
-        self.left(&what, "removing", leaving, rest, healthy, majority(rest))
+        self.left(&what, "removing", leaving, rest, healthy)
     }
 
     fn stop(&self, leaving: &[usize]) -> Verdict {
@@ -208,12 +208,8 @@ impl<'a> Count<'a> {
             return Verdict::Allowed;
         }
         let (rest, healthy) = self.without(leaving);
-        let counted = match self.kind {
-            Kind::Etcd => self.voters,
-            Kind::ControlPlane => rest,
-        };
         let what = format!("stop {} {}", self.one(), self.names(leaving));
-        self.left(&what, "stopping", leaving, counted, healthy, majority(counted))
+        self.left(&what, "stopping", leaving, self.counted(rest), healthy)
     }
 
     fn restart(&self, target: usize) -> Verdict {
@@ -223,12 +219,8 @@ impl<'a> Count<'a> {
         if self.members.get(target).is_none_or(|member| !member.votes()) || rest == 0 || self.healthy == 0 {
             return Verdict::Allowed;
         }
-        let counted = match self.kind {
-            Kind::Etcd => self.voters,
-            Kind::ControlPlane => rest,
-        };
         let what = format!("restart {} {}", self.one(), self.names(&[target]));
-        self.left(&what, "restarting", &[target], counted, healthy, majority(counted))
+        self.left(&what, "restarting", &[target], self.counted(rest), healthy)
     }
 
     /// Number of voters that remain, and of the healthy ones among them.
@@ -237,15 +229,16 @@ impl<'a> Count<'a> {
         (stay().filter(|member| member.votes()).count(), stay().filter(|member| member.healthy()).count())
     }
 
-    fn left(
-        &self,
-        what: &str,
-        doing: &str,
-        leaving: &[usize],
-        counted: usize,
-        healthy: usize,
-        needed: usize,
-    ) -> Verdict {
+    /// Number of voters that count while some have stopped, of which `rest` remain: etcd counts all.
+    fn counted(&self, rest: usize) -> usize {
+        match self.kind {
+            Kind::Etcd => self.voters,
+            Kind::ControlPlane => rest,
+        }
+    }
+
+    fn left(&self, what: &str, doing: &str, leaving: &[usize], counted: usize, healthy: usize) -> Verdict {
+        let needed = majority(counted);
         if healthy >= needed {
             return Verdict::Allowed;
         }

@@ -38,12 +38,12 @@ pub enum Profile {
 /// The whole inventory in the JSON form of `--list`, which is also the form of inventory scripts.
 pub fn list(inventory: &Inventory, variables: Variables, profile: Profile) -> Result<Node, Error> {
     let hosts = inventory.matching("all")?.hosts;
-    let available: HashSet<&HostName> = hosts.iter().collect();
-    let mut result = Mapping::new();
-    let mut seen = HashSet::new();
+    let available = hosts.iter().collect();
+    let mut lister = Lister { inventory, available, variables, profile, seen: HashSet::new(), result: Mapping::new() };
     if let Some(all) = inventory.group("all") {
-        list_group(inventory, all, &available, (variables, profile), &mut seen, &mut result)?;
+        lister.group(all)?;
     }
+    let mut result = lister.result;
     let mut hostvars = Mapping::new();
     for host in hosts.iter().filter_map(|name| inventory.host(name)) {
         let vars = host_variables(inventory, host, variables)?;
@@ -60,38 +60,43 @@ pub fn list(inventory: &Inventory, variables: Variables, profile: Profile) -> Re
     Ok(map(result))
 }
 
-fn list_group<'i>(
+struct Lister<'i> {
     inventory: &'i Inventory,
-    group: &'i Group,
-    available: &HashSet<&HostName>,
-    (variables, profile): (Variables, Profile),
-    seen: &mut HashSet<&'i str>,
-    result: &mut Mapping,
-) -> Result<(), Error> {
-    let mut shown = Mapping::new();
-    if &*group.name != "all" {
-        let hosts =
-            inventory.direct_hosts_of_group(&group.name).into_iter().filter(|host| available.contains(&host.name));
-        insert_unless_empty(&mut shown, "hosts", hosts.map(|host| text(&host.name)).collect());
-    }
-    let mut children = Vec::new();
-    for child in inventory.children_of_group(&group.name) {
-        children.push(text(&child.name));
-        if seen.insert(&child.name) {
-            list_group(inventory, child, available, (variables, profile), seen, result)?;
+    available: HashSet<&'i HostName>,
+    variables: Variables,
+    profile: Profile,
+    seen: HashSet<&'i str>,
+    result: Mapping,
+}
+
+impl<'i> Lister<'i> {
+    /// Writes the descendants of a group, then the group.
+    fn group(&mut self, group: &'i Group) -> Result<(), Error> {
+        let mut shown = Mapping::new();
+        if &*group.name != "all" {
+            let hosts = self.inventory.direct_hosts_of_group(&group.name).into_iter();
+            let hosts = hosts.filter(|host| self.available.contains(&host.name));
+            insert_unless_empty(&mut shown, "hosts", hosts.map(|host| text(&host.name)).collect());
         }
-    }
-    insert_unless_empty(&mut shown, "children", children);
-    if variables == Variables::Own {
-        let vars = group_variables(inventory, group)?;
-        if !vars.is_empty() {
-            shown.insert_str("vars", map(shown_values(vars, profile)));
+        let mut children = Vec::new();
+        for child in self.inventory.children_of_group(&group.name) {
+            children.push(text(&child.name));
+            if self.seen.insert(&child.name) {
+                self.group(child)?;
+            }
         }
+        insert_unless_empty(&mut shown, "children", children);
+        if self.variables == Variables::Own {
+            let vars = group_variables(self.inventory, group)?;
+            if !vars.is_empty() {
+                shown.insert_str("vars", map(shown_values(vars, self.profile)));
+            }
+        }
+        if !shown.is_empty() {
+            self.result.insert_str(&group.name, map(shown));
+        }
+        Ok(())
     }
-    if !shown.is_empty() {
-        result.insert_str(&group.name, map(shown));
-    }
-    Ok(())
 }
 
 fn insert_unless_empty(mapping: &mut Mapping, key: &str, items: Vec<Node>) {
@@ -168,63 +173,68 @@ impl<'i> Nester<'i> {
 /// The whole inventory in the form of a TOML inventory, as for `--list --toml`.
 pub fn flat_list(inventory: &Inventory, variables: Variables) -> Result<Node, Error> {
     let hosts = inventory.matching("all")?.hosts;
-    let available: HashSet<&HostName> = hosts.iter().collect();
-    let mut seen = HashSet::new();
-    let mut result = Mapping::new();
+    let available = hosts.iter().collect();
+    let mut flattener = Flattener { inventory, available, variables, seen: HashSet::new(), result: Mapping::new() };
     if let Some(all) = inventory.group("all") {
-        flat_group(inventory, all, &available, variables, &mut seen, &mut result)?;
+        flattener.group(all)?;
     }
-    Ok(map(result))
+    Ok(map(flattener.result))
 }
 
-/// Writes a group, then its descendants. A host's variables are only written at its first occurrence.
-fn flat_group<'i>(
+struct Flattener<'i> {
     inventory: &'i Inventory,
-    group: &'i Group,
-    available: &HashSet<&HostName>,
+    available: HashSet<&'i HostName>,
     variables: Variables,
-    seen: &mut HashSet<&'i HostName>,
-    result: &mut Mapping,
-) -> Result<(), Error> {
-    // A group precedes its descendants, although its content is only known after them.
-    result.insert_str(&group.name, map(Mapping::new()));
-    let mut children = Vec::new();
-    for child in inventory.children_of_group(&group.name) {
-        if &*child.name == "ungrouped" && inventory.direct_hosts_of_group("ungrouped").is_empty() {
-            continue;
+    seen: HashSet<&'i HostName>,
+    result: Mapping,
+}
+
+impl<'i> Flattener<'i> {
+    /// Writes a group, then its descendants. A host's variables are only written at its first occurrence.
+    fn group(&mut self, group: &'i Group) -> Result<(), Error> {
+        // A group precedes its descendants, although its content is only known after them.
+        self.result.insert_str(&group.name, map(Mapping::new()));
+        let mut children = Vec::new();
+        for child in self.inventory.children_of_group(&group.name) {
+            if &*child.name == "ungrouped" && self.inventory.direct_hosts_of_group("ungrouped").is_empty() {
+                continue;
+            }
+            if &*group.name != "all" {
+                children.push(text(&child.name));
+            }
+            self.group(child)?;
         }
+        let mut hosts = Mapping::new();
         if &*group.name != "all" {
-            children.push(text(&child.name));
-        }
-        flat_group(inventory, child, available, variables, seen, result)?;
-    }
-    let mut hosts = Mapping::new();
-    if &*group.name != "all" {
-        for host in inventory.direct_hosts_of_group(&group.name) {
-            if available.contains(&host.name) {
-                let vars =
-                    if seen.insert(&host.name) { host_variables(inventory, host, variables)? } else { Mapping::new() };
-                hosts.insert_str(&host.name, map(vars));
+            for host in self.inventory.direct_hosts_of_group(&group.name) {
+                if self.available.contains(&host.name) {
+                    let vars = if self.seen.insert(&host.name) {
+                        host_variables(self.inventory, host, self.variables)?
+                    } else {
+                        Mapping::new()
+                    };
+                    hosts.insert_str(&host.name, map(vars));
+                }
             }
         }
-    }
-    let mut shown = Mapping::new();
-    insert_unless_empty(&mut shown, "children", children);
-    let vars = match variables {
-        Variables::Own => group_variables(inventory, group)?,
-        Variables::Merged => Mapping::new(),
-    };
-    for (section, entries) in [("hosts", hosts), ("vars", vars)] {
-        if !entries.is_empty() {
-            shown.insert_str(section, map(entries));
+        let mut shown = Mapping::new();
+        insert_unless_empty(&mut shown, "children", children);
+        let vars = match self.variables {
+            Variables::Own => group_variables(self.inventory, group)?,
+            Variables::Merged => Mapping::new(),
+        };
+        for (section, entries) in [("hosts", hosts), ("vars", vars)] {
+            if !entries.is_empty() {
+                shown.insert_str(section, map(entries));
+            }
         }
+        if shown.is_empty() {
+            self.result.remove(&group.name);
+        } else {
+            self.result.insert_str(&group.name, map(shown));
+        }
+        Ok(())
     }
-    if shown.is_empty() {
-        result.remove(&group.name);
-    } else {
-        result.insert_str(&group.name, map(shown));
-    }
-    Ok(())
 }
 
 /// Variables of the single host that a pattern matches, as for `--host`. The limit does not apply.

@@ -220,12 +220,13 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
     let mut images = find_images(task, &container, &values, host)?;
     let engine = describe_engine(task, &values)?;
     let wanted = Wanted { name, image: task.args.str("image").map(str::to_owned), values, networks };
+    let comparison = Comparison { comparisons, wanted: &wanted, engine: &engine };
     let mut legacy: Vec<Value> = Vec::new();
     let mut created = false;
     if !container.exists() || container.is_removing() {
         container = create_missing(task, &wanted, container, host)?;
         created = true;
-    } else if let Some(reasons) = reasons_to_recreate(task, comparisons, &wanted, &images, &engine, &container)? {
+    } else if let Some(reasons) = comparison.reasons_to_recreate(task, &images, &container)? {
         task.differences.extend(&reasons.differences);
         legacy = legacy_form(&reasons.differences);
         diff.insert("differences".into(), Value::Null);
@@ -239,7 +240,7 @@ fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Ho
     // In check mode, a container to recreate is still the old one, so the following steps do not apply.
     let outdated = created && task.check;
     if container.exists() && !outdated {
-        container = update_limits(task, container, &wanted.values, comparisons, &images, &engine)?;
+        container = comparison.update_limits(task, &images, container)?;
         container = networks::update(task, container, wanted.networks.as_deref(), comparisons, created, &mut legacy)?;
     }
     if !legacy.is_empty() || diff.contains_key("differences") {
@@ -302,25 +303,70 @@ struct Reasons {
     image_differs: bool,
 }
 
-fn reasons_to_recreate(
-    task: &mut Task,
-    comparisons: &Comparisons,
-    wanted: &Wanted,
-    images: &Images,
-    engine: &Platform,
-    container: &Container,
-) -> Result<Option<Reasons>, Failure> {
-    let around = images.around(&task.args, engine);
-    let mut differences = compare(&wanted.values, &container.raw, comparisons, &around, Change::Recreation)?;
-    let mut different = !differences.is_empty();
-    if different {
-        // The container is recreated anyway, so these differences are reported too.
-        differences.extend(&compare(&wanted.values, &container.raw, comparisons, &around, Change::InPlace)?);
+/// Compares the requested container with an existing one.
+struct Comparison<'a> {
+    comparisons: &'a Comparisons,
+    wanted: &'a Wanted,
+    engine: &'a Platform,
+}
+
+impl Comparison<'_> {
+    fn reasons_to_recreate(
+        &self,
+        task: &mut Task,
+        images: &Images,
+        container: &Container,
+    ) -> Result<Option<Reasons>, Failure> {
+        let Comparison { comparisons, wanted, engine } = *self;
+        let around = images.around(&task.args, engine);
+        let mut differences = compare(&wanted.values, &container.raw, comparisons, &around, Change::Recreation)?;
+        let mut different = !differences.is_empty();
+        if different {
+            // The container is recreated anyway, so these differences are reported too.
+            differences.extend(&compare(&wanted.values, &container.raw, comparisons, &around, Change::InPlace)?);
+        }
+        let image_differs = self.image_is_different(task, images, container, &mut different);
+        let is_reason = image_differs || different || task.args.bool("recreate");
+        Ok(is_reason.then_some(Reasons { differences, image_differs }))
     }
-    let image_name = wanted.image.as_deref();
-    let image_differs = image_is_different(task, comparisons, images, container, image_name, &mut different);
-    let is_reason = image_differs || different || task.args.bool("recreate");
-    Ok(is_reason.then_some(Reasons { differences, image_differs }))
+
+    fn update_limits(&self, task: &mut Task, images: &Images, container: Container) -> Result<Container, Failure> {
+        let Comparison { comparisons, wanted: Wanted { values, .. }, engine } = *self;
+        let around = images.around(&task.args, engine);
+        let limits = compare(values, &container.raw, comparisons, &around, Change::InPlace)?;
+        if limits.is_empty() {
+            return Ok(container);
+        }
+        task.differences.extend(&limits);
+        calls::update(task, &container.id(), request::update(values))?;
+        Container::find(&task.engine, &container.id())
+    }
+
+    /// Whether the container's image differs from the requested one, or has another name.
+    fn image_is_different(
+        &self,
+        task: &mut Task,
+        images: &Images,
+        container: &Container,
+        different: &mut bool,
+    ) -> bool {
+        if self.comparisons.get("image") != Strictness::Strict {
+            return false;
+        }
+        let wanted = images.wanted.as_ref().and_then(|image| image["Id"].as_str()).unwrap_or_default();
+        let other = !wanted.is_empty() && !container.image().is_empty() && wanted != container.image();
+        if other {
+            task.differences.add("image", wanted, container.image());
+        }
+        let known = &container.raw["Config"]["Image"];
+        if let Some(name) = self.wanted.image.as_deref().filter(|name| *known != **name)
+            && task.args.str("image_name_mismatch") == Some("recreate")
+        {
+            *different = true;
+            task.differences.add("image_name", name, known.clone());
+        }
+        other
+    }
 }
 
 /// Starts, restarts, stops and pauses the container.
@@ -354,51 +400,6 @@ fn set_state(
         }
     }
     Ok(container)
-}
-
-fn update_limits(
-    task: &mut Task,
-    container: Container,
-    values: &Map,
-    comparisons: &Comparisons,
-    images: &Images,
-    engine: &Platform,
-) -> Result<Container, Failure> {
-    let around = images.around(&task.args, engine);
-    let limits = compare(values, &container.raw, comparisons, &around, Change::InPlace)?;
-    if limits.is_empty() {
-        return Ok(container);
-    }
-    task.differences.extend(&limits);
-    calls::update(task, &container.id(), request::update(values))?;
-    Container::find(&task.engine, &container.id())
-}
-
-/// Whether the container's image differs from the requested one, or has another name.
-fn image_is_different(
-    task: &mut Task,
-    comparisons: &Comparisons,
-    images: &Images,
-    container: &Container,
-    image_name: Option<&str>,
-    different: &mut bool,
-) -> bool {
-    if comparisons.get("image") != Strictness::Strict {
-        return false;
-    }
-    let wanted = images.wanted.as_ref().and_then(|image| image["Id"].as_str()).unwrap_or_default();
-    let other = !wanted.is_empty() && !container.image().is_empty() && wanted != container.image();
-    if other {
-        task.differences.add("image", wanted, container.image());
-    }
-    let known = &container.raw["Config"]["Image"];
-    if let Some(name) = image_name.filter(|name| *known != **name)
-        && task.args.str("image_name_mismatch") == Some("recreate")
-    {
-        *different = true;
-        task.differences.add("image_name", name, known.clone());
-    }
-    other
 }
 
 fn legacy_form(differences: &Differences) -> Vec<Value> {

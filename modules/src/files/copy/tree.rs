@@ -55,60 +55,65 @@ pub(super) fn parse(entries: &Value) -> Result<Vec<Entry>, Failure> {
 
 /// Reads the tree of a directory on the host. Without `inside`, the directory itself is part of it.
 pub(super) fn read(top: &Path, inside: bool, follow: bool, host: &Host) -> Result<Vec<Entry>, Failure> {
-    let mut entries = Vec::new();
     let start = if inside { PathBuf::new() } else { top.file_name().map(PathBuf::from).unwrap_or_default() };
-    walk(top, &start, follow, host, &mut entries, &mut Vec::new())?;
-    Ok(entries)
+    let mut reader = Reader { follow, host, entries: Vec::new(), above: Vec::new() };
+    reader.directory(top, &start)?;
+    Ok(reader.entries)
 }
 
-fn walk(
-    directory: &Path,
-    relative: &Path,
+struct Reader<'a> {
     follow: bool,
-    host: &Host,
-    entries: &mut Vec<Entry>,
-    above: &mut Vec<PathBuf>,
-) -> Result<(), Failure> {
-    host.check_cancelled()?;
-    let refuse = |path: &Path, error: std::io::Error| {
-        Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)))
-    };
-    let open = way::open(directory).map_err(|error| refuse(directory, error))?;
-    let found = open.metadata().map_err(|error| refuse(directory, error))?;
-    let entry = |path: &Path, kind, mode: u32| Entry {
-        path: path.to_owned(),
-        kind,
-        content: None,
-        mode: Some(octal(mode).into()),
-        target: None,
-        file: None,
-    };
-    if relative != Path::new("") {
-        entries.push(entry(relative, EntryKind::Directory, found.mode()));
-    }
-    let listed = std::fs::read_dir(way::handle(&open)).map_err(|error| refuse(directory, error))?;
-    let mut children: Vec<_> = listed.filter_map(Result::ok).map(|child| child.file_name()).collect();
-    children.sort();
-    above.push(directory.canonicalize().map_err(|error| refuse(directory, error))?);
-    for name in children {
-        let (path, relative) = (directory.join(&name), relative.join(&name));
-        // A dangling link, or one to a parent directory, which would loop, stays a link.
-        let leads_back = |real: PathBuf| above.iter().any(|directory| directory.starts_with(&real));
-        if path.is_symlink() && (!follow || path.canonicalize().map_or(true, leads_back)) {
-            let target = std::fs::read_link(&path).map_err(|error| refuse(&path, error))?;
-            entries
-                .push(Entry { target: Some(target.display().to_string()), ..entry(&relative, EntryKind::Link, 0o777) });
-            continue;
+    host: &'a Host,
+    entries: Vec<Entry>,
+    /// Directories around the one that is read, without links.
+    above: Vec<PathBuf>,
+}
+
+impl Reader<'_> {
+    fn directory(&mut self, directory: &Path, relative: &Path) -> Result<(), Failure> {
+        self.host.check_cancelled()?;
+        let refuse = |path: &Path, error: std::io::Error| {
+            Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)))
+        };
+        let open = way::open(directory).map_err(|error| refuse(directory, error))?;
+        let found = open.metadata().map_err(|error| refuse(directory, error))?;
+        let entry = |path: &Path, kind, mode: u32| Entry {
+            path: path.to_owned(),
+            kind,
+            content: None,
+            mode: Some(octal(mode).into()),
+            target: None,
+            file: None,
+        };
+        if relative != Path::new("") {
+            self.entries.push(entry(relative, EntryKind::Directory, found.mode()));
         }
-        let found = way::metadata(&path).map_err(|error| refuse(&path, error))?;
-        if found.is_dir() {
-            walk(&path, &relative, follow, host, entries, above)?;
-        } else if found.is_file() {
-            entries.push(Entry { file: Some(path), ..entry(&relative, EntryKind::File, found.mode()) });
+        let listed = std::fs::read_dir(way::handle(&open)).map_err(|error| refuse(directory, error))?;
+        let mut children: Vec<_> = listed.filter_map(Result::ok).map(|child| child.file_name()).collect();
+        children.sort();
+        self.above.push(directory.canonicalize().map_err(|error| refuse(directory, error))?);
+        for name in children {
+            let (path, relative) = (directory.join(&name), relative.join(&name));
+            // A dangling link, or one to a parent directory, which would loop, stays a link.
+            let leads_back = |real: PathBuf| self.above.iter().any(|directory| directory.starts_with(&real));
+            if path.is_symlink() && (!self.follow || path.canonicalize().map_or(true, leads_back)) {
+                let target = std::fs::read_link(&path).map_err(|error| refuse(&path, error))?;
+                self.entries.push(Entry {
+                    target: Some(target.display().to_string()),
+                    ..entry(&relative, EntryKind::Link, 0o777)
+                });
+                continue;
+            }
+            let found = way::metadata(&path).map_err(|error| refuse(&path, error))?;
+            if found.is_dir() {
+                self.directory(&path, &relative)?;
+            } else if found.is_file() {
+                self.entries.push(Entry { file: Some(path), ..entry(&relative, EntryKind::File, found.mode()) });
+            }
         }
+        self.above.pop();
+        Ok(())
     }
-    above.pop();
-    Ok(())
 }
 
 /// The plan that makes `dest` match the tree.

@@ -243,8 +243,8 @@ fn installation(
     let metadata = metadata(helm, &decision.line, args, chart, host)?;
     let fetch = args.bool("dependency_update") && dependencies(helm, args, &metadata, &mut decision, host)?;
     if let Some(release) = release {
-        decision.changes =
-            differs(helm, args, release, (chart, &metadata), file.as_ref(), &mut decision, host)? || args.bool("force");
+        let upgrade = Upgrade { helm, args, chart, file: file.as_ref(), host };
+        decision.changes = upgrade.differs(release, &metadata, &mut decision)? || args.bool("force");
     }
     if decision.changes {
         let how = Installation { upgrade: release.is_some(), fetch, chart, file: file.as_ref() };
@@ -298,78 +298,78 @@ fn dependencies(
     Ok(true)
 }
 
-/// Whether an upgrade would change the release, according to helm-diff or a comparison of chart and values.
-fn differs(
-    helm: &Helm,
-    args: &Args,
-    release: &Value,
-    (chart, metadata): (&Chart, &Value),
-    file: Option<&Secret>,
-    decision: &mut Decision,
-    host: &Host,
-) -> Result<bool, Failure> {
-    let plugin =
-        plugin(helm, "diff", host)?.filter(|version| args.str("chart_repo_url").is_none() || *version >= [3, 4, 1]);
-    if let Some(version) = plugin {
-        let line = diff_line(helm, args, chart, version, file, host)?;
-        let shown = helm.run(&line.words, &line.shown, host)?.stdout_text().trim().to_owned();
-        let changes = !shown.is_empty();
-        decision.diff = Some(shown).filter(|_| changes);
-        return Ok(changes);
-    }
-    decision.warnings.push("The default idempotency check can fail to report changes in certain cases. Install helm diff >= 3.4.1 for better results.".into());
-    let files = args.list("values_files");
-    let wanted = if files.is_empty() {
-        args.value("release_values").cloned().unwrap_or_else(|| json!({}))
-    } else {
-        of_files(&files)?.into()
-    };
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let version = |value: &Value| Some(text(value)).filter(|text| !value.is_null() && !text.is_empty());
-    let same_app = version(&metadata["appVersion"]) == version(&release["app_version"]);
-    let name = format!("{}-{}", text(&metadata["name"]), text(&metadata["version"]));
-    Ok(release["values"] != wanted || release["chart"] != name.as_str() || !same_app)
+/// An upgrade of an installed release.
+struct Upgrade<'a> {
+    helm: &'a Helm,
+    args: &'a Args,
+    chart: &'a Chart,
+    /// File with the values of the task.
+    file: Option<&'a Secret>,
+    host: &'a Host,
 }
 
-fn diff_line(
-    helm: &Helm,
-    args: &Args,
-    chart: &Chart,
-    plugin: [u32; 3],
-    file: Option<&Secret>,
-    host: &Host,
-) -> Result<Line, Failure> {
-    let mut line = Line::of(&helm.program);
-    for word in ["diff", "upgrade", args.required("release_name")?] {
-        line.add(word);
+impl Upgrade<'_> {
+    /// Whether an upgrade would change the release, according to helm-diff or a comparison of chart and values.
+    fn differs(&self, release: &Value, metadata: &Value, decision: &mut Decision) -> Result<bool, Failure> {
+        let Upgrade { helm, args, host, .. } = *self;
+        let plugin =
+            plugin(helm, "diff", host)?.filter(|version| args.str("chart_repo_url").is_none() || *version >= [3, 4, 1]);
+        if let Some(version) = plugin {
+            let line = self.diff_line(version)?;
+            let shown = helm.run(&line.words, &line.shown, host)?.stdout_text().trim().to_owned();
+            let changes = !shown.is_empty();
+            decision.diff = Some(shown).filter(|_| changes);
+            return Ok(changes);
+        }
+        decision.warnings.push("The default idempotency check can fail to report changes in certain cases. Install helm diff >= 3.4.1 for better results.".into());
+        let files = args.list("values_files");
+        let wanted = if files.is_empty() {
+            args.value("release_values").cloned().unwrap_or_else(|| json!({}))
+        } else {
+            of_files(&files)?.into()
+        };
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let version = |value: &Value| Some(text(value)).filter(|text| !value.is_null() && !text.is_empty());
+        let same_app = version(&metadata["appVersion"]) == version(&release["app_version"]);
+        let name = format!("{}-{}", text(&metadata["name"]), text(&metadata["version"]));
+        Ok(release["values"] != wanted || release["chart"] != name.as_str() || !same_app)
     }
-    line.add_as(Some(&chart.reference), &chart.shown);
-    chart.add_repository(&mut line, args);
-    if let Some(version) = args.str("chart_version") {
-        line.add(format!("--version={version}"));
+
+    /// Command line of helm-diff in this version.
+    fn diff_line(&self, plugin: [u32; 3]) -> Result<Line, Failure> {
+        let Upgrade { helm, args, chart, file, host } = *self;
+        let mut line = Line::of(&helm.program);
+        for word in ["diff", "upgrade", args.required("release_name")?] {
+            line.add(word);
+        }
+        line.add_as(Some(&chart.reference), &chart.shown);
+        chart.add_repository(&mut line, args);
+        if let Some(version) = args.str("chart_version") {
+            line.add(format!("--version={version}"));
+        }
+        if !args.bool("replace") {
+            line.add(format!("--reset-values={}", args.bool("reset_values")));
+        }
+        if let Some(renderer) = args.str("post_renderer") {
+            line.add(format!("--post-renderer={renderer}"));
+        }
+        deploy::add_values(&mut line, args, file);
+        deploy::add_single_values(&mut line, args, helm, host)?;
+        if args.bool("reset_then_reuse_values") && plugin < [3, 9, 12] {
+            return Err(Failure::new("reset_then_reuse_values requires helm diff >= 3.9.12"));
+        }
+        let flags = [
+            ("reuse_values", "--reuse-values"),
+            ("reset_then_reuse_values", "--reset-then-reuse-values"),
+            ("insecure_skip_tls_verify", "--insecure-skip-tls-verify"),
+            ("skip_schema_validation", "--skip-schema-validation"),
+            ("plain_http", "--plain-http"),
+        ];
+        for (_, flag) in flags.iter().filter(|(option, _)| args.bool(option)) {
+            line.add(*flag);
+        }
+        Ok(line)
     }
-    if !args.bool("replace") {
-        line.add(format!("--reset-values={}", args.bool("reset_values")));
-    }
-    if let Some(renderer) = args.str("post_renderer") {
-        line.add(format!("--post-renderer={renderer}"));
-    }
-    deploy::add_values(&mut line, args, file);
-    deploy::add_single_values(&mut line, args, helm, host)?;
-    if args.bool("reset_then_reuse_values") && plugin < [3, 9, 12] {
-        return Err(Failure::new("reset_then_reuse_values requires helm diff >= 3.9.12"));
-    }
-    let flags = [
-        ("reuse_values", "--reuse-values"),
-        ("reset_then_reuse_values", "--reset-then-reuse-values"),
-        ("insecure_skip_tls_verify", "--insecure-skip-tls-verify"),
-        ("skip_schema_validation", "--skip-schema-validation"),
-        ("plain_http", "--plain-http"),
-    ];
-    for (_, flag) in flags.iter().filter(|(option, _)| args.bool(option)) {
-        line.add(*flag);
-    }
-    Ok(line)
 }
 
 /// The version of a Helm plugin, if installed.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        client::{Answer, Client, Selection},
+        client::{Client, Selection},
         discovery::Resource,
         k8s_info::unanswered,
         objects::exists,
@@ -61,7 +61,9 @@ impl Task {
         } else {
             ("update", self.update(&resource, &definition, host)?)
         };
-        self.present(&resource, existing, method, answer, &name, host)
+        let done = Done { changed: method == "create", warnings: answer.warnings, ..Done::default() };
+        let done = done.with("method", method).with("result", answer.value);
+        self.present(&resource, existing, done, &name, host)
     }
 
     /// Reads the existing object. Appends the hash to the name in the definition, if requested.
@@ -102,20 +104,20 @@ impl Task {
         done.ended(timeout)
     }
 
+    /// Waits for an object that was sent, and compares it with the one before.
     fn present(
         &self,
         resource: &Resource,
         existing: Option<Value>,
-        method: &str,
-        answer: Answer,
+        mut done: Done,
         name: &str,
         host: &Host,
     ) -> Result<Done, Failure> {
-        let mut done = Done { changed: method == "create", warnings: answer.warnings, ..Done::default() };
-        done = done.with("method", method).with("result", answer.value.clone());
-        let timeout = self.awaited(resource, &answer.value, &mut done, name, host)?;
+        let is_new = done.changed;
+        let answer = done.data.get("result").cloned().unwrap_or_default();
+        let timeout = self.awaited(resource, &answer, &mut done, name, host)?;
         let instance = done.data.get("result").cloned().unwrap_or_default();
-        if method != "create" {
+        if !is_new {
             self.compare(&existing.unwrap_or_else(|| json!({})), &instance, &mut done, host)?;
         }
         done.with("result", self.shown(&instance)).ended(timeout)
