@@ -211,14 +211,19 @@ impl Output {
         (text(self.stdout), text(self.stderr))
     }
 
+    /// The message of a command: standard error, or standard output if it is empty, without space around it.
+    pub fn message(&self) -> String {
+        let error = self.stderr_text();
+        let text = if error.trim().is_empty() { self.stdout_text() } else { error };
+        text.trim().to_owned()
+    }
+
     /// The failure of a command that should have succeeded.
     pub fn failure(&self, words: &[String]) -> Failure {
-        let error = self.stderr_text();
-        let said = if error.trim().is_empty() { self.stdout_text() } else { error };
         let command = words.join(" ");
-        let message = match said.trim() {
+        let message = match self.message().as_str() {
             "" => format!("{command} failed with exit status {} and without a message.", self.rc),
-            said => format!("{command} failed with exit status {}: {said}", self.rc),
+            message => format!("{command} failed with exit status {}: {message}", self.rc),
         };
         Failure::new(message)
             .with("rc", self.rc)

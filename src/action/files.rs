@@ -161,8 +161,8 @@ impl<'a> Tree<'a> {
         self.above.push(folder.canonicalize().map_err(|error| fail(folder, error))?);
         for (is_folder, child) in children {
             let relative = prefix.join(file_name(&child));
-            // A link to one of its own parent folders stays a link, because following it would never end. So does a broken
-            // link.
+            // A link to one of its own parent folders stays a link, because following it would never end. So does a
+            // broken link.
             let leads_back = |real: PathBuf| self.above.iter().any(|folder| folder.starts_with(&real));
             let is_link = child.is_symlink() && (!self.reading.follow || child.canonicalize().map_or(true, leads_back));
             if is_link {

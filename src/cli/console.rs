@@ -20,7 +20,7 @@ use crate::foreign::Resolution;
 use crate::output::{Event, Outputs, Printer};
 use crate::playbook::Keywords;
 use crate::settings::{Color, Config, Settings};
-use crate::strategy::{Echo, PlaybookRun, ask, tell};
+use crate::strategy::{Echo, PlaybookRun, ask, print_now};
 
 /// Run modules on hosts interactively
 #[derive(Debug, Args)]
@@ -155,7 +155,7 @@ impl Console {
     async fn line(&self, editor: Option<&mut LineEditor>) -> Result<Option<String>> {
         let Some(editor) = editor else { return ask(&self.prompt(), Echo::Shown, &self.session.shared).await };
         // The editor writes to the terminal directly, so pending output must be printed first.
-        tell("", &self.session.shared).await;
+        print_now("", &self.session.shared).await;
         tokio::task::block_in_place(|| editor.read(&self.prompt()))
     }
 
@@ -180,7 +180,7 @@ impl Console {
 
     /// Prints an error after all pending output.
     async fn error(&self, text: &str) {
-        tell("", &self.session.shared).await;
+        print_now("", &self.session.shared).await;
         self.start.printer.error_line(&format!("[ERROR]: {text}"), Color::Error);
     }
 

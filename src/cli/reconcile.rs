@@ -133,7 +133,7 @@ impl Reconciler {
                 // A daemon outlives a round that fails.
                 Err(error) => {
                     self.printer.error_line(&format!("[ERROR]: {error}"), Color::Error);
-                    self.tell(None, &Decision::Report(error.message().to_owned()))?;
+                    self.report(None, &Decision::Report(error.message().to_owned()))?;
                     1
                 }
                 Ok(code) => code,
@@ -158,7 +158,7 @@ impl Reconciler {
         {
             decision = Decision::Report(format!("{node} is reached again"));
         }
-        self.tell(Some((&health, &drift)), &decision)?;
+        self.report(Some((&health, &drift)), &decision)?;
         let repaired = match &decision {
             Decision::Rest | Decision::Report(_) => None,
             Decision::Apply => Some(self.repair("apply".to_owned(), None).await),
@@ -173,7 +173,7 @@ impl Reconciler {
             (health, drift) = self.observe().await?;
             let code = self.memory.repairs().last().and_then(|repair| repair.code);
             let result = if code == Some(0) { "repaired" } else { "the repair failed" };
-            self.tell(Some((&health, &drift)), &Decision::Report(result.to_owned()))?;
+            self.report(Some((&health, &drift)), &Decision::Report(result.to_owned()))?;
         }
         Ok(if health.healthy && drift == Drift::Tasks(Vec::new()) { 0 } else { 2 })
     }
@@ -341,7 +341,7 @@ impl Reconciler {
     }
 
     /// Reports what a round saw and decided: lines, metrics, and the webhook if that differs from the last report.
-    fn tell(&mut self, found: Option<(&Health, &Drift)>, decision: &Decision) -> Result<()> {
+    fn report(&mut self, found: Option<(&Health, &Drift)>, decision: &Decision) -> Result<()> {
         let next = match decision {
             Decision::Rest => "nothing to do".to_owned(),
             Decision::Report(why) => why.clone(),

@@ -20,7 +20,7 @@ use crate::journal::State;
 use crate::loader::Loader;
 use crate::outcome::Kept;
 use crate::output::{
-    AtTerminal, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, tell_details,
+    AtTerminal, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, print_details,
 };
 use crate::playbook::Files;
 use crate::settings::{Color, FactCaching, Settings};
@@ -56,7 +56,7 @@ pub(super) fn printer(settings: &Settings) -> Printer {
         Some(path) => printer.with_log(path),
         None => printer,
     };
-    tell_details(&printer);
+    print_details(&printer);
     printer
 }
 
@@ -278,7 +278,7 @@ fn check_variables(loader: &Loader, world: &World) {
     let of_groups = world.inventory.groups().map(|group| group.variables());
     let of_hosts = world.inventory.hosts().map(|host| host.variables());
     for vars in of_groups.chain(of_hosts).chain([&world.run.extra_vars]) {
-        loader.tell_reserved(vars);
+        loader.warn_of_reserved(vars);
         secrecy::learn(&world.run.secrets, |name| vars.get(name).cloned().map(Variable::Text));
     }
 }

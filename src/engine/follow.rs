@@ -18,11 +18,11 @@ use crate::journal::State;
 /// Number of looks without news after which the pod itself is examined.
 const LOOKS: u32 = 5;
 
-/// Where the news of a run go.
+/// Receiver of the output of a run.
 pub(crate) trait Followed {
-    /// A line of the output, without its end.
+    /// Prints a line of the output, which lacks its line end.
     fn line(&mut self, text: &str);
-    /// Trouble that does not end the wait.
+    /// Warns of a problem that does not end the wait.
     fn warn(&mut self, sentence: &str);
 }
 

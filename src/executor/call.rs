@@ -221,7 +221,7 @@ where
         seconds => Some(Duration::from_secs(seconds) + GRACE),
     };
     let module = &call.request.module;
-    let silent = || tell(call, TaskEvent::Silent(heartbeat.warning(module)));
+    let silent = || notify(call, TaskEvent::Silent(heartbeat.warning(module)));
     let lost = live.pulse.lost(heartbeat, heard, || live.ping(id), silent);
     // Pinned here so that the future reserves space for it only once.
     let mut answer = std::pin::pin!(answer(live, call, incoming, cost, waits));
@@ -303,7 +303,7 @@ where
                     receive(call, &mut received, &blob, waits.allowed)?;
                 }
                 if let Some(sentence) = expected.left_out() {
-                    tell(call, TaskEvent::Warning(sentence));
+                    notify(call, TaskEvent::Warning(sentence));
                 }
                 let result = match result {
                     Answer::Mapping(result) => result,
@@ -322,10 +322,10 @@ where
         };
         expected.admit(&event).map_err(Ended::Violation)?;
         match event {
-            Event::Output { stream } => tell(call, TaskEvent::Output { stream, bytes: blob }),
+            Event::Output { stream } => notify(call, TaskEvent::Output { stream, bytes: blob }),
             Event::Warning { message } => {
                 if expected.shows_warning(message.len(), live.may_warn()) {
-                    tell(call, TaskEvent::Warning(message));
+                    notify(call, TaskEvent::Warning(message));
                 }
             }
             Event::FileData => receive(call, &mut received, &blob, waits.allowed)?,
@@ -334,7 +334,7 @@ where
                 waits.patience.store(true, Ordering::Relaxed);
                 let warning = lock::waiting(&holder, waited, left);
                 if expected.shows_warning(warning.len(), live.may_warn()) {
-                    tell(call, TaskEvent::Warning(warning));
+                    notify(call, TaskEvent::Warning(warning));
                 }
             }
             Event::LockTaken => waits.patience.store(true, Ordering::Relaxed),
@@ -351,7 +351,7 @@ where
     }
 }
 
-fn tell<V>(call: &Call<V>, event: TaskEvent) {
+fn notify<V>(call: &Call<V>, event: TaskEvent) {
     if let Some(listener) = &call.listener {
         listener(event);
     }

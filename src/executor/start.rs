@@ -97,7 +97,8 @@ impl Starter<'_> {
             Ok(Ok(line)) => Ok(line),
             Ok(Err(reason)) => Err(self.failed(reason)),
             Err(_) => {
-                let reason = format!("it did not start within {} s{}", START_DEADLINE.as_secs(), stream.heard.said());
+                let reason =
+                    format!("it did not start within {} s{}", START_DEADLINE.as_secs(), stream.heard.unexpected());
                 Err(self.failed(reason))
             }
         }
@@ -288,11 +289,11 @@ impl Heard {
             Some(Exit::Signal(signal)) => format!("the command was ended by signal {signal}"),
             None => "the channel was closed".to_owned(),
         };
-        format!("{end}{}", self.said())
+        format!("{end}{}", self.unexpected())
     }
 
     /// Unexpected output, as the end of an error message.
-    fn said(&self) -> String {
+    fn unexpected(&self) -> String {
         let text =
             [&self.received, &self.stderr].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned()).join(" ");
         if text.trim().is_empty() { String::new() } else { format!("; it printed: {}", text.trim()) }

@@ -114,11 +114,11 @@ impl Loader {
     }
 
     /// Warns about variables with reserved names.
-    pub fn tell_reserved(&self, vars: &Mapping) {
-        self.tell_reserved_names(vars.keys());
+    pub fn warn_of_reserved(&self, vars: &Mapping) {
+        self.warn_of_reserved_names(vars.keys());
     }
 
-    pub(super) fn tell_reserved_names<'a>(&self, names: impl Iterator<Item = &'a Key>) {
+    pub(super) fn warn_of_reserved_names<'a>(&self, names: impl Iterator<Item = &'a Key>) {
         let compat = self.world.run.engine.options().compat;
         crate::vars::reserved::warnings(names, compat).for_each(|sentence| self.files.warn(sentence));
     }
@@ -133,7 +133,7 @@ impl Loader {
         checked::sections(&keywords)?;
         rename_user(&mut keywords)?;
         let own_vars = keywords.vars()?;
-        self.tell_reserved(&own_vars);
+        self.warn_of_reserved(&own_vars);
         let import_vars = inherited.vars()?;
         let vars = if import_vars.is_empty() { own_vars } else { Arc::new(merged(&own_vars, &import_vars)) };
         let context = self.context(&[&self.world.run.extra_vars, &vars], dir, None);
@@ -245,7 +245,7 @@ impl Loader {
             return Err(Error::parse(format!("`{part}` needs a `block` beside it"), &entry.span));
         }
         let vars = keywords.vars()?;
-        self.tell_reserved(&vars);
+        self.warn_of_reserved(&vars);
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
         let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
         let (body, rescue, always) =

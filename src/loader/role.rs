@@ -231,7 +231,7 @@ impl Loader {
         self.modules.add_folder(&path);
         let defaults = self.role_variables(&path, "defaults", request.defaults_from.as_deref(), request)?;
         let vars = self.role_variables(&path, "vars", request.vars_from.as_deref(), request)?;
-        [&defaults, &vars].iter().for_each(|vars| self.tell_reserved(vars));
+        [&defaults, &vars].iter().for_each(|vars| self.warn_of_reserved(vars));
         let meta = match main_file(&path.join("meta"), None) {
             Some(file) => self.files.variables(&file)?,
             None => Arc::default(),
@@ -242,7 +242,7 @@ impl Loader {
         }
         let entry_when: Vec<Node> = from.when.iter().cloned().chain(request.keywords.list("when")).collect();
         let entry_vars = request.keywords.vars()?;
-        self.tell_reserved(&entry_vars);
+        self.warn_of_reserved(&entry_vars);
         let tags = self.tags_under(&request.keywords, from.frame, &entry_vars)?;
 
         let depth = from.deeper(&request.span)?;

@@ -42,7 +42,7 @@ impl Loader {
         secrecy::learn(&self.world.run.secrets, |name| args.get(name).cloned().map(Variable::Text));
         let vars = keywords.vars()?;
         // Ansible does not count these two as variables of a task.
-        self.tell_reserved_names(vars.keys().filter(|key| !matches!(key.as_str(), Some("tags" | "when"))));
+        self.warn_of_reserved_names(vars.keys().filter(|key| !matches!(key.as_str(), Some("tags" | "when"))));
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
         let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
         let register = match keywords.get("register") {

@@ -107,7 +107,7 @@ pub(super) fn statistics(recap: &Recap, show_custom_stats: bool) -> Value {
 pub(super) fn value_of(result: &ResultEvent<Shown>) -> Value {
     let mut value = result.result.json().clone();
     if let Some(map) = value.as_object_mut() {
-        map.retain(|key, _| !key.starts_with("_windlass") && !HIDDEN.contains(&key.as_str()));
+        map.retain(|key, _| !HIDDEN.contains(&key.as_str()));
         map.insert("action".into(), result.task.action.as_str().into());
         // An empty loop is reported like a task without one, but has the keys of a loop.
         if !result.looped && !map.contains_key("skipped_reason") {

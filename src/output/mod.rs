@@ -58,7 +58,7 @@ pub use queue::{EventQueue, Events, event_queue, held_events};
 pub use secrets::Secrets;
 pub(crate) use secrets::{WORDS, leaves};
 pub(crate) use table::{aligned, table};
-pub(crate) use verbose::tell_details;
+pub(crate) use verbose::print_details;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -286,7 +286,7 @@ impl PythonCallbacks {
             Event::Retry { of, host, result, .. } => {
                 self.learn_unless_known(event, of);
                 let result = json!({
-                    "host": host, "task": of.id, "result": cleaned(result.json()), "status": "ok", "fields": {},
+                    "host": host, "task": of.id, "result": result.json(), "status": "ok", "fields": {},
                 });
                 vec![Call::new("v2_runner_retry", json!([["result", result]])).about(of.id)]
             }
@@ -395,7 +395,7 @@ fn print(printer: &Printer, reply: &Reply) {
 fn of_result(event: &ResultEvent<Shown>) -> Vec<Call> {
     let is_item = event.item.is_some();
     let result = |status: &str| {
-        let mut value = cleaned(&value_of(event));
+        let mut value = value_of(event);
         if let Some(map) = value.as_object_mut() {
             map.remove("action");
             map.remove("failed");
@@ -441,7 +441,7 @@ fn included_items(event: &ResultEvent<Shown>) -> Vec<Call> {
     items
         .filter(|item| event.looped && !is(item, "skipped") && !is(item, "failed"))
         .map(|item| {
-            let mut value = cleaned(item);
+            let mut value = item.clone();
             if let Some(map) = value.as_object_mut() {
                 let name = map.get("ansible_loop_var").and_then(Value::as_str).unwrap_or("item");
                 let label = map.get(name).cloned().unwrap_or_default();
@@ -480,20 +480,6 @@ fn of_recap(recap: &Recap) -> Call {
     }
     let stats = json!({ "hosts": hosts, "custom": custom });
     Call::new("v2_playbook_on_stats", json!([["stats", stats]]))
-}
-
-/// A result without the keys that only Windlass reads.
-fn cleaned(value: &Value) -> Value {
-    match value {
-        Value::Object(map) => map
-            .iter()
-            .filter(|(key, _)| !key.starts_with("_windlass"))
-            .map(|(key, item)| (key.clone(), cleaned(item)))
-            .collect::<Map<_, _>>()
-            .into(),
-        Value::Array(items) => items.iter().map(cleaned).collect(),
-        other => other.clone(),
-    }
 }
 
 /// A task as data for its stand-in. Arguments and keywords are those written, masked.

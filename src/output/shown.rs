@@ -171,7 +171,7 @@ pub(super) fn strip(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(strip),
         Value::Object(map) => {
-            map.retain(|key, _| !key.starts_with("_ansible_") && !key.starts_with("_windlass_"));
+            map.retain(|key, _| !key.starts_with("_ansible_"));
             map.values_mut().for_each(strip);
         }
         _ => {}

@@ -16,7 +16,7 @@ const TRACE: u8 = 4;
 struct Details(Printer);
 
 /// Prints details of connections from now on, if the verbosity asks for them.
-pub(crate) fn tell_details(printer: &Printer) {
+pub(crate) fn print_details(printer: &Printer) {
     if printer.wants(DEBUG) {
         // Only the first call in a process has an effect; there is no other.
         let _ = tracing::subscriber::set_global_default(Details(printer.clone()));

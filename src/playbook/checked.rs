@@ -217,7 +217,7 @@ fn loop_control(node: &Node) -> Result<()> {
     }
 }
 
-/// Fails for a number of parallel items that is none, and for keys that need items one after the other.
+/// Fails if `parallel` is not a number in its range, or stands beside keys that need items one after the other.
 fn parallel(control: &Mapping, span: &Span, node: &Node) -> Result<()> {
     let number = node.scalar_text().and_then(|text| text.trim().parse::<usize>().ok());
     if !is_template(node) && !number.is_some_and(is_parallel) {
@@ -234,7 +234,7 @@ fn parallel(control: &Mapping, span: &Span, node: &Node) -> Result<()> {
     }
 }
 
-/// Whether a loop may have that many items under way.
+/// Whether a loop may run this many items at once.
 pub(crate) fn is_parallel(number: usize) -> bool {
     (1..=MOST_PARALLEL).contains(&number)
 }

@@ -169,7 +169,7 @@ impl Outcome {
             start: done.start,
             took: done.took,
             restored: done.start.is_some_and(|start| start < started),
-            message: told(status, &done.result, budget),
+            message: message_of(status, &done.result, budget),
             excerpt: done.report.as_deref().and_then(excerpt).map(|text| budget.named(text)),
             texts: if is_loop { Vec::new() } else { budget.texts(&done.result, status.is_bad()) },
             diff: budget.diff(&done.result),
@@ -192,7 +192,7 @@ impl Item {
             status,
             start: item.start,
             took: item.took,
-            message: told(status, &item.result, budget),
+            message: message_of(status, &item.result, budget),
             texts: budget.texts(&item.result, status.is_bad()),
             diff: budget.diff(&item.result),
             withheld: item.withheld.map(Withheld::reason),
@@ -201,7 +201,11 @@ impl Item {
 }
 
 /// Message of a failure, or of any result that has one.
-fn told(status: Kind, result: &serde_json::Map<String, serde_json::Value>, budget: &mut Budget) -> Option<String> {
+fn message_of(
+    status: Kind,
+    result: &serde_json::Map<String, serde_json::Value>,
+    budget: &mut Budget,
+) -> Option<String> {
     let text = match status {
         _ if result.is_empty() => return None,
         kind if kind.is_bad() => message(result),

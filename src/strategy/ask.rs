@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::output::{Event, Question};
 
 /// Prints a text after all pending output and returns once it is visible.
-pub(crate) async fn tell(text: &str, shared: &Shared) {
+pub(crate) async fn print_now(text: &str, shared: &Shared) {
     let (sender, mut shown) = mpsc::unbounded_channel();
     let _ = shared.events.send(Event::Prompt { text: text.to_owned(), shown: sender });
     // Without a printer there is nothing to wait for.
@@ -26,7 +26,7 @@ pub(crate) enum Echo {
 /// Prints a prompt after all pending output and reads a line. Returns `None` at the end of input.
 pub(crate) async fn ask(prompt: &str, echo: Echo, shared: &Shared) -> Result<Option<String>> {
     let question = Question::begin();
-    tell(prompt, shared).await;
+    print_now(prompt, shared).await;
     let read = tokio::task::spawn_blocking(move || {
         if echo == Echo::Hidden {
             return rpassword::read_password().map(Some);

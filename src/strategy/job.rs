@@ -21,7 +21,7 @@ impl TaskOnHost {
         };
         let result = self.polled(action, job, poll).await?;
         let state = if result.failed() { JobState::Failed } else { JobState::Ok };
-        self.tell(job, state);
+        self.report(job, state);
         Ok(result)
     }
 
@@ -41,7 +41,7 @@ impl TaskOnHost {
                 Ok(answer) => {
                     let shown = |key: &str| answer.get(key).map(windlass_template::text).unwrap_or_default();
                     let state = JobState::Polled { started: shown("started"), finished: shown("finished") };
-                    self.tell(job, state);
+                    self.report(job, state);
                     last = answer;
                 }
                 // The job does not depend on the connection: until the time limit, each poll may open a new one.
@@ -53,7 +53,7 @@ impl TaskOnHost {
         Ok(TaskResult::failure(message).with("async_result", last.to_value()))
     }
 
-    fn tell(&self, job: &str, state: JobState) {
+    fn report(&self, job: &str, state: JobState) {
         let _ = self.events.send(Event::Job {
             task: Arc::clone(&self.task),
             host: self.host.to_string(),

@@ -36,7 +36,7 @@ mod tally;
 mod task;
 mod unknown;
 
-pub(crate) use ask::{Echo, ask, tell};
+pub(crate) use ask::{Echo, ask, print_now};
 pub use execute::{Reload, Shared};
 pub use one_item::CONDITION_FALSE;
 pub use run::{PlaybookRun, Summary};

@@ -439,7 +439,7 @@ pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Res
         match VarsFile::find(node, &play.dir, context)? {
             VarsFile::Found(path) => {
                 let vars = shared.files.variables(&path).map_err(|error| error.or_at(&node.span))?;
-                shared.loader.tell_reserved(&vars);
+                shared.loader.warn_of_reserved(&vars);
                 files.push(vars);
             }
             VarsFile::NotKnown => {}

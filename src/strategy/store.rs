@@ -109,7 +109,7 @@ impl Store<'_> {
             }
         }
         if let Some(register) = &task.register {
-            self.tell_reserved(register);
+            self.warn_of_reserved(register);
             let value = registered(task, &outcome.result);
             let state = self.shared.set(world, host, Arc::clone(register), value);
             // Variables from the project remain trusted when a result registers them.
@@ -127,7 +127,7 @@ impl Store<'_> {
         let to = place.of_facts();
         match effect {
             Effect::Facts(facts) => {
-                self.tell_yielding(task, to, facts);
+                self.warn_of_yielding(task, to, facts);
                 let state = world.host_mut(to);
                 let known = Arc::make_mut(&mut state.facts);
                 let replaced = facts.names().filter_map(|name| known.get(name));
@@ -145,7 +145,7 @@ impl Store<'_> {
             }
             Effect::SetFacts(set) => {
                 for (name, value) in &set.vars {
-                    self.tell_reserved(name);
+                    self.warn_of_reserved(name);
                     self.shared.set(world, to, Arc::clone(name), value.clone());
                 }
                 let state = world.host_mut(to);
@@ -188,14 +188,14 @@ impl Store<'_> {
         Ok(())
     }
 
-    fn tell_reserved(&self, name: &str) {
+    fn warn_of_reserved(&self, name: &str) {
         if let Some(sentence) = reserved::warning(name, &Span::none(), self.shared.run.settings.compat) {
             self.shared.warn(sentence);
         }
     }
 
     /// Warns about reported facts that do not replace variables of the project.
-    fn tell_yielding(&self, task: &Arc<Task>, host: &Arc<str>, facts: &HostFacts) {
+    fn warn_of_yielding(&self, task: &Arc<Task>, host: &Arc<str>, facts: &HostFacts) {
         if facts.free().next().is_none() || !self.shared.run.settings.facts.inject {
             return;
         }

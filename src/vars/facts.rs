@@ -198,15 +198,11 @@ impl Facts {
             return unknown.value.clone();
         }
         let make = || {
-            Value::from_pairs(self.values.iter().map(|(name, value)| {
-                let short = if &**name == "ansible_local" {
-                    "ansible_local"
-                } else {
-                    name.strip_prefix("ansible_").unwrap_or(name)
-                };
-                let short = if short == "ansible_local" { "local" } else { short };
-                (Value::from(short), value.clone())
-            }))
+            Value::from_pairs(
+                self.values
+                    .iter()
+                    .map(|(name, value)| (Value::from(name.strip_prefix("ansible_").unwrap_or(name)), value.clone())),
+            )
         };
         self.namespaced.get_or_init(make).clone()
     }
@@ -215,6 +211,16 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fact_named_like_another_with_its_prefix_replaces_nothing() {
+        let reported = Value::from_pairs([("ansible_local", "own"), ("ansible_ansible_local", "other")]);
+        let mut facts = Facts::default();
+        facts.extend(&HostFacts::of_host(&reported, FactNames::Any));
+        let namespaced = facts.namespaced();
+        assert_eq!(namespaced.get_attr("local").unwrap(), Value::from("own"));
+        assert_eq!(namespaced.get_attr("ansible_local").unwrap(), Value::from("other"));
+    }
 
     #[test]
     fn facts_of_a_module_of_the_project_yield_to_its_variables_also_from_a_cache() {

@@ -23,8 +23,7 @@ impl Object for HostVars {
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let name = key.as_str()?;
-        let name =
-            self.0.inventory.host(name).map(|_| Arc::from(name)).or_else(|| super::world_knows(&self.0, name))?;
+        let name = self.0.inventory.host(name).map(|_| Arc::from(name)).or_else(|| super::known_host(&self.0, name))?;
         Some(Value::from_object(OneHost { world: Arc::clone(&self.0), name }))
     }
 

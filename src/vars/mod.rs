@@ -29,5 +29,5 @@ pub(crate) use hostvars::variables_of;
 pub(crate) use magic::ansible_version;
 pub(crate) use merge::all as merged;
 pub use scope::{Definition, Level, TaskScope};
-pub(crate) use world::world_knows;
+pub(crate) use world::known_host;
 pub use world::{FindPython, Given, HostList, HostState, PlayState, Run, Values, World};

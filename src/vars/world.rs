@@ -240,6 +240,6 @@ impl World {
 }
 
 /// Looks up the name of a host that has state in the run.
-pub(crate) fn world_knows(world: &World, name: &str) -> Option<Arc<str>> {
+pub(crate) fn known_host(world: &World, name: &str) -> Option<Arc<str>> {
     world.hosts.get_key_value(name).map(|(name, _)| Arc::clone(name))
 }

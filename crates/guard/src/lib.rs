@@ -145,7 +145,7 @@ impl Watched {
     fn new(entry: Option<Entry>) -> Watched {
         if let (Some(entry), Some(guard)) = (entry, locked().as_mut()) {
             guard.entries.insert(entry);
-            guard.tell(Change::Added, entry);
+            guard.pass_on(Change::Added, entry);
         }
         Watched(entry)
     }
@@ -155,7 +155,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         if let (Some(entry), Some(guard)) = (self.0, locked().as_mut()) {
             guard.entries.remove(&entry);
-            guard.tell(Change::Removed, entry);
+            guard.pass_on(Change::Removed, entry);
         }
     }
 }
@@ -195,7 +195,7 @@ impl Entry {
 
 impl Guard {
     /// Passes a change of the list on. A guard that does not read is replaced: its list would be outdated.
-    fn tell(&mut self, change: Change, entry: Entry) {
+    fn pass_on(&mut self, change: Change, entry: Entry) {
         if let Some(started) = &mut self.running {
             if started.lifeline.write_all(&entry.record(change)).is_ok() {
                 return;

@@ -91,7 +91,7 @@ impl Library {
         }
     }
 
-    /// Short names of all filters or tests.
+    /// Short names of all filters or tests; none for lookups, which are found one by one.
     pub fn names(&self, kind: PluginKind) -> Vec<&str> {
         let table = match kind {
             PluginKind::Filter => self.filters(),
@@ -347,24 +347,26 @@ fn answer(outcome: Result<Value, minijinja::Error>) -> Value {
     bounded.unwrap_or_else(mark::failed)
 }
 
+fn callable(function: &Function) -> Callable {
+    Callable { function: (function.make)(), takes_undefined: function.takes_undefined }
+}
+
 fn table(functions: &[Function]) -> Table {
     let mut table = HashMap::new();
     for function in functions {
         for name in function.names {
-            let callable = || Callable { function: (function.make)(), takes_undefined: function.takes_undefined };
             if !name.contains('.') {
-                table.insert(format!("ansible.builtin.{name}"), callable());
-                table.insert(format!("ansible.legacy.{name}"), callable());
+                table.insert(format!("ansible.builtin.{name}"), callable(function));
+                table.insert(format!("ansible.legacy.{name}"), callable(function));
             }
-            table.insert((*name).to_owned(), callable());
+            table.insert((*name).to_owned(), callable(function));
         }
     }
     // Filters that moved to a collection keep their short names.
     for function in functions {
         for name in function.names {
             if let Some((_, short)) = name.rsplit_once('.') {
-                let callable = || Callable { function: (function.make)(), takes_undefined: function.takes_undefined };
-                table.entry(short.to_owned()).or_insert_with(callable);
+                table.entry(short.to_owned()).or_insert_with(|| callable(function));
             }
         }
     }

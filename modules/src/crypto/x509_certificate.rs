@@ -167,7 +167,7 @@ impl Module for X509Certificate {
         };
         if let Some(certificate) = certificate.filter(|_| fits) {
             if !host.check() {
-                data.extend(told(&certificate));
+                data.extend(validity(&certificate));
             }
             return Ok(target.kept()?.with_all(data).with_diff(diff));
         }
@@ -177,7 +177,7 @@ impl Module for X509Certificate {
                 diff.after = info(text.as_bytes());
             }
             if let Some(certificate) = Certificate::read(text.as_bytes()) {
-                outcome.data.extend(told(&certificate));
+                outcome.data.extend(validity(&certificate));
             }
             if return_content {
                 outcome.set("certificate", text.as_str());
@@ -189,7 +189,7 @@ impl Module for X509Certificate {
 }
 
 /// Validity and serial number of a certificate.
-fn told(certificate: &Certificate) -> Map {
+fn validity(certificate: &Certificate) -> Map {
     let [from, until] = &certificate.validity;
     let mut data = Map::new();
     data.insert("notBefore".into(), from.as_str().into());

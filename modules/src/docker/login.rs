@@ -107,7 +107,7 @@ fn from_helper(helper: &str, registry: &str, host: &Host) -> Result<Option<Value
         };
     }
     let found: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failure::new(format!("What {program} printed is not a login: {error}.")))?;
+        .map_err(|error| Failure::new(format!("The output of {program} is not a login: {error}.")))?;
     Ok(Some(if found["Username"] == "<token>" {
         json!({ "ServerAddress": registry, "IdentityToken": found["Secret"] })
     } else {

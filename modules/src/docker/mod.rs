@@ -199,7 +199,7 @@ impl Differences {
 }
 
 /// Reports differences in the format that networks and volumes share.
-fn tell(task: &mut Task, names: Value) {
+fn report(task: &mut Task, names: Value) {
     if !(task.diff || task.lists_actions()) {
         return;
     }

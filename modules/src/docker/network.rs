@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Differences, ENGINE_OPTIONS, REQUIRED_TOGETHER, Task,
     engine::{Request, Version, encoded},
-    filled, labels, lookup, plan, tell, texts, with_engine,
+    filled, labels, lookup, plan, report, texts, with_engine,
 };
 use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
 
@@ -105,7 +105,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
             remove(task, &wanted, network, host)?;
         }
         task.data.insert("actions".into(), task.actions.clone().into());
-        tell(task, Value::Null);
+        report(task, Value::Null);
         return Ok(());
     }
     let mut connected: Vec<String> = task.args.list("connected").into_iter().map(str::to_owned).collect();
@@ -131,7 +131,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
         }
     }
     task.differences.extend(&differences);
-    tell(task, differences.names());
+    report(task, differences.names());
     if task.lists_actions() {
         task.data.insert("actions".into(), task.actions.clone().into());
     }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    Differences, ENGINE_OPTIONS, REQUIRED_TOGETHER, Task, engine::Request, engine::encoded, filled, labels, plan, tell,
-    with_engine,
+    Differences, ENGINE_OPTIONS, REQUIRED_TOGETHER, Task, engine::Request, engine::encoded, filled, labels, plan,
+    report, with_engine,
 };
 use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 
@@ -66,7 +66,7 @@ fn run(task: &mut Task, _host: &Host) -> Result<(), Failure> {
             remove(task, &name)?;
         }
         task.data.insert("actions".into(), task.actions.clone().into());
-        tell(task, Value::Null);
+        report(task, Value::Null);
         return Ok(());
     }
     let mut differences = Differences::default();
@@ -96,7 +96,7 @@ fn run(task: &mut Task, _host: &Host) -> Result<(), Failure> {
         task.act(format!("Created volume {name} with driver {driver}"));
     }
     task.differences.extend(&differences);
-    tell(task, differences.names());
+    report(task, differences.names());
     if task.lists_actions() {
         task.data.insert("actions".into(), task.actions.clone().into());
     }

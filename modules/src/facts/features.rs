@@ -83,11 +83,11 @@ fn device(message: &[u8]) -> Option<(String, Map)> {
     // These attributes list only set bits.
     let names = |kind| bits(find(attributes, kind)).into_iter().map(|(name, _)| name).collect::<HashSet<String>>();
     let known = bits(find(attributes, CHANGEABLE));
-    Some((name, told(&known, &names(WANTED), &names(ACTIVE), &names(NEVER_CHANGED))))
+    Some((name, formatted(&known, &names(WANTED), &names(ACTIVE), &names(NEVER_CHANGED))))
 }
 
 /// Formats features like ethtool: `on` or `off`, with notes on fixed or requested values.
-fn told(
+fn formatted(
     known: &[(String, bool)],
     wanted: &HashSet<String>,
     active: &HashSet<String>,
@@ -145,8 +145,12 @@ mod tests {
             ("tx-checksum-sctp", true),
         ];
         let known = known.map(|(name, can_change)| (name.to_owned(), can_change));
-        let map =
-            told(&known, &set(&["rx-gro"]), &set(&["rx-checksum", "tx-checksum-sctp"]), &set(&["tx-checksum-sctp"]));
+        let map = formatted(
+            &known,
+            &set(&["rx-gro"]),
+            &set(&["rx-checksum", "tx-checksum-sctp"]),
+            &set(&["tx-checksum-sctp"]),
+        );
         let expected = serde_json::json!({
             "rx_checksumming": "on [requested off]", "generic_receive_offload": "off [requested on]", "rx_gro_hw": "off [fixed]",
             "tx_checksumming": "on", "tx_checksum_ipv4": "off [fixed]", "tx_checksum_sctp": "on [fixed]",

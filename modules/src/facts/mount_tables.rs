@@ -15,7 +15,7 @@ pub(super) fn of_file(text: &str) -> Vec<Told> {
     kinds.iter().find_map(|kind| kind(text)).unwrap_or_default()
 }
 
-fn told(line: &str, fields: &[(&str, Value)]) -> Told {
+fn entry(line: &str, fields: &[(&str, Value)]) -> Told {
     (line.to_owned(), fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect())
 }
 
@@ -29,7 +29,7 @@ fn vfstab(text: &str) -> Option<Vec<Told>> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [device, to_check, mount, fstype, pass, at_boot, options, ..] = words.as_slice() else { return None };
         let pass = pass.parse::<i64>().map_or_else(|_| Value::from(*pass), Value::from);
-        Some(told(
+        Some(entry(
             line,
             &[
                 ("device", json!(device)),
@@ -57,7 +57,7 @@ fn mnttab(text: &str) -> Option<Vec<Told>> {
             ("options", json!(options)),
             ("time", time.parse::<i64>().ok()?.into()),
         ];
-        Some((time.len() == 10, told(line, &fields)))
+        Some((time.len() == 10, entry(line, &fields)))
     };
     let all: Vec<_> = text.lines().map(one).collect::<Option<_>>()?;
     all.iter().any(|(is_moment, _)| *is_moment).then(|| all.into_iter().map(|(_, told)| told).collect())
@@ -78,7 +78,7 @@ fn fstab(text: &str) -> Option<Vec<Told>> {
         for (key, number) in ["dump", "passno"].into_iter().zip(numbers) {
             fields.push((key, number.parse::<i64>().ok()?.into()));
         }
-        Some(told(line, &fields))
+        Some(entry(line, &fields))
     };
     lines(text).map(one).collect()
 }
@@ -107,7 +107,7 @@ fn filesystems(text: &str) -> Option<Vec<Told>> {
             ("fstype", json!(attribute("vfs").unwrap_or("unknown"))),
             ("attributes", json!(attributes)),
         ];
-        Some(told(&stanza.join("\n"), &fields))
+        Some(entry(&stanza.join("\n"), &fields))
     };
     stanzas.into_iter().map(one).collect()
 }
@@ -137,7 +137,7 @@ pub(super) fn of_program(text: &str) -> Vec<Told> {
             let node = if node.is_empty() { String::new() } else { format!("{}:", node.as_str()) };
             fields.push(("device", json!(format!("{node}{}", mounted.as_str()))));
         }
-        told(line, &fields)
+        entry(line, &fields)
     };
     found.map(one).collect()
 }

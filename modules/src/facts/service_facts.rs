@@ -17,7 +17,7 @@ static SPEC: Spec = Spec {
     name: "service_facts",
     summary: "Gather the services of a host as facts",
     description: &["Lists services of systemd, OpenRC and System V, with their state and whether they start at boot."],
-    examples: "- name: Which services are there?\n  ansible.builtin.service_facts:\n\n- name: Does containerd run?\n  ansible.builtin.debug:\n    msg: \"{{ ansible_facts.services['containerd.service'].state | default('absent') }}\"\n",
+    examples: "- name: Gather the services\n  ansible.builtin.service_facts:\n\n- name: Does containerd run?\n  ansible.builtin.debug:\n    msg: \"{{ ansible_facts.services['containerd.service'].state | default('absent') }}\"\n",
     returns: &[Return {
         name: "ansible_facts",
         kind: "dict",
@@ -38,9 +38,11 @@ impl Module for ServiceFacts {
         if super::systemd_runs(&Root::host()) {
             let list =
                 |what: &str| ask(host, "systemctl", &[what, "--no-pager", "--type", "service", "--all", "--plain"]);
-            let units = list("list-units")?.and_then(|output| told(host, "Could not list units from systemd", output));
+            let units = list("list-units")?
+                .and_then(|output| text_or_warning(host, "Could not list units from systemd", output));
             let files = list("list-unit-files")?;
-            let files = files.and_then(|output| told(host, "Could not get unit files data from systemd", output));
+            let files =
+                files.and_then(|output| text_or_warning(host, "Could not get unit files data from systemd", output));
             services.extend(systemd(&units.unwrap_or_default(), &files.unwrap_or_default()));
         }
         if services.is_empty() {
@@ -64,7 +66,7 @@ fn ask(host: &Host, program: &str, arguments: &[&str]) -> Result<Option<Output>,
 }
 
 /// The output if the program succeeded; otherwise warns and returns `None`.
-fn told(host: &Host, problem: &str, output: Output) -> Option<String> {
+fn text_or_warning(host: &Host, problem: &str, output: Output) -> Option<String> {
     if !output.success() {
         host.warn(format!("{problem}: {}", output.stderr_text()));
         return None;
@@ -88,7 +90,7 @@ fn scripts(host: &Host) -> Result<Services, Failure> {
     if has("chkconfig") {
         services.extend(chkconfig(host)?);
     } else if let Some(output) = ask(host, "initctl", &["list"])? {
-        let text = told(host, "Unable to query upstart for service data", output);
+        let text = text_or_warning(host, "Unable to query upstart for service data", output);
         services.extend(upstart(&text.unwrap_or_default()));
     } else if let (Some(states), Some(levels)) =
         (ask(host, "rc-status", &["-a", "-s", "-m"])?, ask(host, "rc-update", &["show", "-v"])?)
@@ -216,8 +218,8 @@ fn systemd(units: &str, files: &str) -> Services {
         let words: Vec<&str> = line.trim_start_matches(['●', '*', ' ']).split_whitespace().collect();
         let &[name, _, active, sub, ..] = words.as_slice() else { continue };
         // The last word belongs to the description.
-        let told = words.get(..words.len() - 1).unwrap_or_default();
-        let status = BAD.into_iter().find(|bad| told.contains(bad)).unwrap_or(active);
+        let columns = words.get(..words.len() - 1).unwrap_or_default();
+        let status = BAD.into_iter().find(|bad| columns.contains(bad)).unwrap_or(active);
         let state = if sub == "running" { "running" } else { "stopped" };
         services.extend([service(name, "systemd", state, Some(("status", status.into())))]);
     }

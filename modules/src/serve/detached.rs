@@ -19,8 +19,8 @@ use windlass_protocol::{Delivery, Detached, Request, ToExecutor, read_frame, wri
 
 use super::{
     Session,
+    execution::{self, Execution},
     gate::Gate,
-    job::{self, Job},
 };
 use crate::{
     files::{sweep, way},
@@ -120,7 +120,7 @@ fn not_locked(error: io::Error) -> String {
 pub(super) fn run() -> io::Result<()> {
     // Fails only for a group leader, which is already detached from the connection.
     let _ = rustix::process::setsid();
-    job::install_panic_hook();
+    execution::install_panic_hook();
     // Unbuffered, because secrets would remain in the buffer.
     let mut input = File::from(rustix::stdio::stdin().try_clone_to_owned()?);
     let message = read_frame::<ToExecutor<Value>>(&mut input).map_err(io::Error::other)?;
@@ -134,8 +134,8 @@ pub(super) fn run() -> io::Result<()> {
     let Some(detached) = request.detached.clone() else { return Ok(()) };
     request.timeout = detached.limit;
     let session = Arc::new(Session::new(nothing, WORD));
-    let (job, signals) = Job::new(&request, blob);
-    let mut result = job::outcome(&session, &job, &signals, request);
+    let (job, signals) = Execution::new(&request, blob);
+    let mut result = execution::outcome(&session, &job, &signals, request);
     session.store.clear();
     if result.get("timedout").is_some() {
         result = json!({ "failed": true, "msg": "Timeout exceeded", "child_pid": std::process::id() });

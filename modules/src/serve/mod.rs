@@ -4,8 +4,8 @@
 //! At the end of standard input the controller is gone: all running requests are stopped, and nothing remains.
 
 mod detached;
+mod execution;
 mod gate;
-mod job;
 mod peer;
 mod sequence;
 mod session;
@@ -51,7 +51,7 @@ pub fn serve(word: &str, guard: &str) -> Result<(), ServeError> {
     let (input, mut output) = take_streams().map_err(ServeError::Streams)?;
     windlass_guard::install(guard, input.try_clone().ok().map(OwnedFd::from));
     leave_unreadable_directory();
-    job::install_panic_hook();
+    execution::install_panic_hook();
     writeln!(output, "{BEGIN_MARKER}{word}").and_then(|()| output.flush()).map_err(ServeError::Streams)?;
     write_frame(&mut output, &Reply::<Value>::Hello(hello()), &[]).map_err(ServeError::Greeting)?;
     // Removing leftovers of killed executors is not urgent.

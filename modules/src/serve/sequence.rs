@@ -13,7 +13,7 @@ use serde_json::Value;
 use windlass_protocol::{Event, Request, Spent, Turn};
 
 use super::{
-    job::{self, Job, Signal},
+    execution::{self, Execution, Signal},
     session::Session,
 };
 use crate::lock::lock;
@@ -21,7 +21,7 @@ use crate::run::failed;
 
 /// A request that waits for its turn.
 pub(super) struct Waiting {
-    pub(super) job: Arc<Job>,
+    pub(super) job: Arc<Execution>,
     pub(super) signals: Receiver<Signal>,
     pub(super) request: Request<Value>,
     pub(super) turn: Turn,
@@ -61,16 +61,16 @@ fn run(session: &Arc<Session>, line: &Receiver<Waiting>) {
             session.done(id, failed("A task before this one has failed."), &[]);
             continue;
         }
-        let (waited, started) = (job::micros(since), Instant::now());
+        let (waited, started) = (execution::micros(since), Instant::now());
         let result = match signals.try_recv() {
             Ok(Signal::Cancel) => failed(format!("The {} action was cancelled.", request.module)),
-            _ => job::outcome(session, &job, &signals, request),
+            _ => execution::outcome(session, &job, &signals, request),
         };
         // The first failed step counts.
         if is_failure(&result) && in_vain.is_none() {
             broken = Some(turn);
         }
-        session.done_after(id, result, &[], Spent { waited, ran: job::micros(started) });
+        session.done_after(id, result, &[], Spent { waited, ran: execution::micros(started) });
     }
 }
 

@@ -14,8 +14,8 @@ use windlass_protocol::{Event, LockTerms, Reply, Request, Spent, ToExecutor, enc
 
 use super::{
     detached,
+    execution::{self, Execution},
     gate::Gate,
-    job::{self, Job},
     peer::Kept,
     sequence::{Sequence, Waiting},
 };
@@ -46,7 +46,7 @@ pub(crate) struct Session {
 /// Location where a request runs.
 pub(crate) enum Route {
     /// In this process.
-    Here(Arc<Job>),
+    Here(Arc<Execution>),
     /// In another user's executor.
     There(Arc<Relay>),
     /// Queued until the host is locked.
@@ -126,11 +126,11 @@ impl Session {
             lock(&self.routes).remove(&id);
             return self.answer(id, answer, &[], Spent::default());
         }
-        let (job, signals) = Job::new(&request, blob);
+        let (job, signals) = Execution::new(&request, blob);
         self.enter(id, Route::Here(Arc::clone(&job)));
         match request.turn {
             Some(turn) => self.sequence.push(self, Waiting { job, signals, request, turn, since: Instant::now() }),
-            None => job::start(Arc::clone(self), job, signals, request),
+            None => execution::start(Arc::clone(self), job, signals, request),
         }
     }
 

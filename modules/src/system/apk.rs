@@ -89,7 +89,7 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         if names.is_empty() && !upgrade {
             outcome.changed = true;
             outcome.set("msg", "updated repository indexes");
-            task.said(&output, outcome);
+            task.record_output(&output, outcome);
             return Ok(());
         }
     }
@@ -107,7 +107,7 @@ impl Task<'_> {
         Command::new("apk").plain_locale().variable("LC_CTYPE", "C").args(&self.options).args(words.iter().copied())
     }
 
-    fn said(&self, output: &Output, outcome: &mut Outcome) {
+    fn record_output(&self, output: &Output, outcome: &mut Outcome) {
         outcome.set("stdout", output.stdout_text());
         outcome.set("stderr", output.stderr_text());
     }
@@ -138,7 +138,7 @@ impl Task<'_> {
         outcome.changed = !text.starts_with("OK");
         outcome.set("msg", if outcome.changed { "upgraded packages" } else { "packages already upgraded" });
         outcome.set("packages", named(&text));
-        self.said(&output, outcome);
+        self.record_output(&output, outcome);
         Ok(())
     }
 
@@ -206,7 +206,7 @@ impl Task<'_> {
         outcome.changed = true;
         outcome.set("msg", message);
         outcome.set("packages", named(&output.stdout_text()));
-        self.said(output, outcome);
+        self.record_output(output, outcome);
     }
 
     fn is_installed(&self, name: &str) -> Result<bool, Failure> {

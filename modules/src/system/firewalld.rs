@@ -140,7 +140,7 @@ impl Module for Firewalld {
             if host.check() {
                 return Ok(Plan::change(|_, _| Ok(())));
             }
-            said.extend(setting.said(wanted, state, &zone));
+            said.extend(setting.message(wanted, state, &zone));
         }
         if !running {
             said.push("(offline operation: only on-disk configs were altered)".to_owned());
@@ -293,7 +293,7 @@ impl Setting {
     }
 
     /// The message about a change.
-    fn said(&self, on: bool, state: &str, zone: &str) -> Vec<String> {
+    fn message(&self, on: bool, state: &str, zone: &str) -> Vec<String> {
         match self {
             Setting::Element { name: "source", element, .. } => {
                 vec![format!("{} {element} {} zone {zone}", done(on), if on { "to" } else { "from" })]
@@ -364,10 +364,7 @@ impl Firewall {
 }
 
 fn refused(output: &Output) -> Failure {
-    let said = output.stderr_text();
-    let said = if said.trim().is_empty() { output.stdout_text() } else { said };
-    let said = said.trim().trim_start_matches("Error: ").to_owned();
-    Failure::new(format!("ERROR: Exception caught: {said}"))
+    Failure::new(format!("ERROR: Exception caught: {}", output.message().trim_start_matches("Error: ")))
 }
 
 /// Whether firewalld does not know a service, or the port number is invalid. An unknown zone is still an error.

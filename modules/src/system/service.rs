@@ -125,8 +125,7 @@ fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
             }
             let run = |verb: &str| {
                 let output = Command::new(&script).plain_locale().arg(verb).args(arguments.clone()).run(host)?;
-                let said = if output.stderr.is_empty() { output.stdout_text() } else { output.stderr_text() };
-                if output.success() { Ok(()) } else { Err(Failure::new(said)) }
+                if output.success() { Ok(()) } else { Err(Failure::new(output.message())) }
             };
             match (verb, pause) {
                 (Some("restart"), Some(seconds)) => {
@@ -156,11 +155,11 @@ fn says_running(name: &str, output: &process::Output) -> bool {
     if matches!(output.rc, 1..=4 | 69) {
         return false;
     }
-    said(name, output).unwrap_or_else(|| output.success())
+    runs_by_output(name, output).unwrap_or_else(|| output.success())
 }
 
 /// Whether the one line of output says that a service runs. The service's own name is ignored.
-pub(super) fn said(name: &str, output: &process::Output) -> Option<bool> {
+pub(super) fn runs_by_output(name: &str, output: &process::Output) -> Option<bool> {
     let text = output.stdout_text();
     if text.trim_end().contains('\n') {
         return None;

@@ -279,7 +279,7 @@ fn settings(name: &str, host: &Host) -> Result<BTreeMap<String, String>, Failure
         return Ok(found);
     }
     let value: Value = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("What 'snap get {name}' prints cannot be read: {error}.")))?;
+        .map_err(|error| Failure::new(format!("The output of 'snap get {name}' cannot be read: {error}.")))?;
     flatten("", &value, &mut found);
     Ok(found)
 }

@@ -122,7 +122,7 @@ impl Request {
     }
 
     /// Makes systemd reload its files or re-execute itself. Does nothing if systemd is not running.
-    fn tell_manager(&self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+    fn reload_manager(&self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         let asked = [("daemon-reload", self.daemon_reload), ("daemon-reexec", self.daemon_reexec)];
         for (verb, _) in asked.into_iter().filter(|(_, asked)| *asked && self.scope != "global") {
             let output = self.command(&[verb]).run(host)?;
@@ -285,7 +285,7 @@ pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
         let name = request.name.clone().map_or(Value::Null, Value::from);
         let plan = Plan::change(move |host, outcome| {
             outcome.changed = false;
-            request.tell_manager(host, outcome)
+            request.reload_manager(host, outcome)
         });
         return Ok(not_changed(plan).with("name", name).with("status", Map::new()));
     };
@@ -323,7 +323,7 @@ pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
     let shown = name.clone();
     let plan = if works {
         let apply = move |host: &Host, outcome: &mut Outcome| {
-            request.tell_manager(host, outcome)?;
+            request.reload_manager(host, outcome)?;
             // A reload may have changed the properties.
             let unit = if request.daemon_reload || request.daemon_reexec { look(&request, &name, host)? } else { unit };
             if needed && unit.missing() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::service::{ask_status, processes, said, starts_in, starts_with_rc};
+use super::service::{ask_status, processes, runs_by_output, starts_in, starts_with_rc};
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
     process::{self, Command, Output},
@@ -168,7 +168,7 @@ fn runs(name: &str, script: &str, args: &Args, host: &Host) -> Result<bool, Fail
         return Ok(processes().iter().any(|line| line.contains(pattern)));
     }
     let output = ask_status(name, script, host).run(host)?;
-    if let Some(runs) = said(name, &output) {
+    if let Some(runs) = runs_by_output(name, &output) {
         return Ok(runs);
     }
     // If the exit status is inconclusive, the process list decides.

@@ -165,9 +165,7 @@ impl Program {
         if output.success() {
             return Ok(output.stdout_text());
         }
-        let said = output.stderr_text();
-        let said = if said.is_empty() { output.stdout_text() } else { said };
-        Err(Failure::new(said).with("commands", self.commands.clone()))
+        Err(Failure::new(output.message()).with("commands", self.commands.clone()))
     }
 
     /// The rule lines of ufw's files, which Ansible finds with grep.

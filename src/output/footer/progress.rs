@@ -75,7 +75,7 @@ impl Progress {
         Progress { follow, ..Progress::default() }
     }
 
-    /// Follows an event.
+    /// Updates the state from an event.
     pub(crate) fn event(&mut self, event: &Masked) {
         match &**event {
             Event::PlaybookStart { plays, .. } => {
@@ -209,7 +209,7 @@ impl Progress {
             running: count(self.running.len(), "running"),
             failed: count(self.failed.len(), "failed"),
             elapsed: format!("elapsed {}", duration(elapsed.as_secs())),
-            // An earlier run that was faster says nothing more.
+            // Unknown once this run takes longer than the earlier one.
             remaining: remaining.filter(|time| !time.is_zero()).map(rough).unwrap_or_default(),
             waiting: slowest.map(|(host, running)| Waiting {
                 host: host.to_string(),

@@ -104,7 +104,7 @@ fn output(task: &Task, id: &str) -> Result<String, Failure> {
         .open(request)?
         .take(crate::process::KEEP as u64)
         .read_to_end(&mut bytes)
-        .map_err(|error| Failure::new(format!("What container {id} printed could not be read: {error}.")))?;
+        .map_err(|error| Failure::new(format!("The output of container {id} could not be read: {error}.")))?;
     let bytes = if container["Config"]["Tty"] == true { bytes } else { without_frames(&bytes) };
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -135,7 +135,7 @@ pub(super) fn stop(task: &mut Task, id: &str) -> Result<(), Failure> {
     let given = seconds.filter(|seconds| *seconds != 0);
     let longer = Patience::Longer(Duration::from_secs(given.unwrap_or(10).unsigned_abs()));
     let failed = |error: String| Failure::new(format!("Error stopping container {id}: {error}"));
-    unless_paused(task, id, || {
+    call_unpausing(task, id, || {
         let mut request = Request::post(format!("/containers/{}/stop", encoded(id))).patience(longer);
         if let Some(seconds) = given {
             request = request.query("t", seconds);
@@ -176,7 +176,7 @@ pub(super) fn remove(task: &mut Task, id: &str, removes: Removes) -> Result<(), 
     if task.check {
         return Ok(());
     }
-    let removed = unless_paused(task, id, || {
+    let removed = call_unpausing(task, id, || {
         Request::delete(format!("/containers/{}", encoded(id)))
             .query("v", volumes)
             .query("link", false)
@@ -191,7 +191,7 @@ pub(super) fn remove(task: &mut Task, id: &str, removes: Removes) -> Result<(), 
 }
 
 /// Sends a request; unpauses a paused container first, which would refuse it.
-fn unless_paused<'a>(task: &Task, id: &str, request: impl Fn() -> Request<'a>) -> Result<(), ApiError> {
+fn call_unpausing<'a>(task: &Task, id: &str, request: impl Fn() -> Request<'a>) -> Result<(), ApiError> {
     for _ in 0..3 {
         match task.engine.call(request()) {
             Err(error) if error.explanation().contains("Unpause the container before stopping or killing") => {

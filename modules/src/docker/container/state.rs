@@ -40,15 +40,15 @@ pub(super) fn compare(
             continue;
         }
         let Some(wanted) = expected.get(field.name) else { continue };
-        let there = there(field, container, around);
+        let actual = actual(field, container, around);
         let strictness = comparisons.get(field.name);
-        if is_same(field, wanted, &there, strictness) {
+        if is_same(field, wanted, &actual, strictness) {
             continue;
         }
         if field.name == "labels" && strictness == Strictness::Strict {
             refuse_labels_of_image(around)?;
         }
-        differences.add(field.name, sorted(field.shape, wanted), sorted(field.shape, &there));
+        differences.add(field.name, sorted(field.shape, wanted), sorted(field.shape, &actual));
     }
     Ok(differences)
 }
@@ -144,7 +144,7 @@ fn environment(image: &Value, wanted: Option<&Value>) -> Value {
 }
 
 /// Actual value of a field.
-fn there(field: &Field, container: &Value, around: &Surroundings<'_>) -> Value {
+fn actual(field: &Field, container: &Value, around: &Surroundings<'_>) -> Value {
     let (config, host) = (&container["Config"], &container["HostConfig"]);
     let value = match field.place {
         Place::Config(key) => config[key].clone(),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Task, directory, link::told, show, state_diff, state_of};
+use super::{Task, directory, link::description, show, state_diff, state_of};
 use crate::{
     Diff, Failure, Host, Plan,
     files::{
@@ -86,7 +86,7 @@ pub(super) fn plan_attributes(task: &Task, path: &Path, link: Link, diff: Diff) 
     let mut changes = task.attributes.changes(path, link)?;
     let found = if link == Link::Follow { path.metadata() } else { path.symlink_metadata() };
     changes.extend(found.map(|found| task.times.changes(&found)).unwrap_or_default());
-    let data = told(path);
+    let data = description(path);
     let diff = with_changes(diff, &changes);
     if changes.is_empty() {
         return Ok(Plan::unchanged().with_all(data).with_diff(diff));
@@ -95,7 +95,7 @@ pub(super) fn plan_attributes(task: &Task, path: &Path, link: Link, diff: Diff) 
     let plan = Plan::change(move |_host, outcome| {
         attributes.apply(&path, link)?;
         times.apply(&path, link)?;
-        outcome.data.extend(told(&path));
+        outcome.data.extend(description(&path));
         Ok(())
     });
     Ok(plan.with_all(data).with_diff(diff))

@@ -71,11 +71,13 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
     let mut diff = state_diff(&task.path, now, "link");
     if same {
         return match attribute_target(&task)? {
-            Some((path, link)) => Ok(with_keys(plan_attributes(&task, &path, link, diff)?.with_all(told(&task.path)))),
-            None => Ok(with_keys(Plan::unchanged().with_all(told(&task.path)))),
+            Some((path, link)) => {
+                Ok(with_keys(plan_attributes(&task, &path, link, diff)?.with_all(description(&task.path))))
+            }
+            None => Ok(with_keys(Plan::unchanged().with_all(description(&task.path)))),
         };
     }
-    tell_targets(&mut diff, old.as_deref(), src.as_deref());
+    add_targets(&mut diff, old.as_deref(), src.as_deref());
     let target = src.clone().unwrap_or_default();
     let replaced = replaced(&task.path, host);
     let plan = Plan::change(move |host, outcome| {
@@ -90,7 +92,7 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
             }
             None => host.warn("Cannot set fs attributes on a non-existent symlink target. follow should be set to False to avoid this."),
         }
-        outcome.data.extend(told(&task.path));
+        outcome.data.extend(description(&task.path));
         Ok(())
     });
     Ok(with_keys(plan.with_all(replaced).with_diff(diff)))
@@ -125,7 +127,7 @@ pub(super) fn plan_hard(task: Task, host: &Host) -> Result<Plan, Failure> {
         _ => {}
     }
     let mut diff = state_diff(&task.path, now, "hard");
-    tell_targets(&mut diff, std::fs::read_link(&task.path).ok().as_deref(), Some(&src));
+    add_targets(&mut diff, std::fs::read_link(&task.path).ok().as_deref(), Some(&src));
     let (source, replaced) = (src.clone(), replaced(&task.path, host));
     let plan = Plan::change(move |_host, outcome| {
         replace(&task.path, |temporary| {
@@ -142,7 +144,7 @@ pub(super) fn plan_hard(task: Task, host: &Host) -> Result<Plan, Failure> {
 }
 
 /// Adds the old and new target of a link to the difference.
-fn tell_targets(diff: &mut Diff, old: Option<&Path>, new: Option<&str>) {
+fn add_targets(diff: &mut Diff, old: Option<&Path>, new: Option<&str>) {
     let Some(old) = old else { return };
     for (side, target) in [(&mut diff.before, Some(show(old))), (&mut diff.after, new.map(str::to_owned))] {
         if let (Some(side), Some(target)) = (side.as_object_mut(), target) {
@@ -153,11 +155,11 @@ fn tell_targets(diff: &mut Diff, old: Option<&Path>, new: Option<&str>) {
 
 /// Check mode describes the path that would be replaced.
 fn replaced(path: &Path, host: &Host) -> Map {
-    if host.check() { told(path) } else { Map::new() }
+    if host.check() { description(path) } else { Map::new() }
 }
 
 /// Result keys of a path; empty for a dangling link.
-pub(super) fn told(path: &Path) -> Map {
+pub(super) fn description(path: &Path) -> Map {
     if path.exists() { describe(path) } else { Map::new() }
 }
 

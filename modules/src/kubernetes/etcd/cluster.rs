@@ -123,7 +123,7 @@ impl Observed {
 
 pub(super) fn unreadable(what: &str, text: &str) -> Failure {
     let start: String = text.chars().take(200).collect();
-    Failure::new(format!("What etcdctl printed for {what} cannot be read: {start:?}."))
+    Failure::new(format!("The output of etcdctl for {what} cannot be read: {start:?}."))
 }
 
 /// Parses the members from `member list`.

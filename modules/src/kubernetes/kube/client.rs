@@ -93,13 +93,11 @@ impl Client {
 
 /// The failure of a kubectl command, with kubectl's message.
 pub(super) fn failure(words: &[&str], output: &Output) -> Failure {
-    let error = output.stderr_text();
-    let said = if error.trim().is_empty() { output.stdout_text() } else { error.clone() };
     let shown = words.iter().take_while(|word| !word.starts_with('-')).copied().collect::<Vec<_>>().join(" ");
-    Failure::new(format!("kubectl {shown} failed: {}", said.trim()))
+    Failure::new(format!("kubectl {shown} failed: {}", output.message()))
         .with("rc", output.rc)
         .with("stdout", output.stdout_text())
-        .with("stderr", error)
+        .with("stderr", output.stderr_text())
 }
 
 /// Selects objects by kind, and by name or selectors.

@@ -10,7 +10,7 @@ pub(super) fn of_json(text: &str) -> Result<Vec<Value>, Failure> {
         return Ok(Vec::new());
     }
     let value: Value = serde_json::from_str(text)
-        .map_err(|error| Failure::new(format!("What kubectl printed is not JSON: {error}.")))?;
+        .map_err(|error| Failure::new(format!("The output of kubectl is not JSON: {error}.")))?;
     match value {
         Value::Object(mut map) if map.contains_key("items") => match map.remove("items") {
             Some(Value::Array(items)) => Ok(items),

@@ -7,7 +7,7 @@ const NONE: [String; 0] = [];
 
 /// The names that dnf does not know.
 pub(super) fn unknown(output: &Output) -> Vec<String> {
-    let said = said(output);
+    let said = texts(output);
     let names = said.lines().filter_map(|line| line.trim().strip_prefix("No match for argument: "));
     names.map(|name| name.split(" (").next().unwrap_or(name).trim().to_owned()).collect()
 }
@@ -19,7 +19,7 @@ pub(super) fn sentence_of_unknown(name: &str) -> String {
 
 /// The failure of a call with these words that should have carried out a transaction.
 pub(super) fn of(output: &Output, words: &[String], transaction: Option<&Transaction>) -> Failure {
-    let said = said(output);
+    let said = texts(output);
     let line_with = |text: &str| said.lines().map(str::trim).find(|line| line.contains(text));
     if let Some(group) = line_with("' is not available.").and_then(|line| line.split('\'').nth(1)) {
         return Failure::new(format!("No group {group} available.")).with("results", NONE.to_vec());
@@ -49,7 +49,7 @@ fn refused(message: String) -> Failure {
     Failure::new(message).with("rc", 1).with("results", NONE.to_vec())
 }
 
-fn said(output: &Output) -> String {
+fn texts(output: &Output) -> String {
     format!("{}\n{}", output.stderr_text(), output.stdout_text())
 }
 

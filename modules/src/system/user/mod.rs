@@ -149,7 +149,7 @@ fn absent(args: &Args, name: &str, exists: bool, host: &Host) -> Plan {
     words.push(name.to_owned());
     let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
         let (stdout, stderr) = Change::Run(words).carry_out(host)?;
-        tell(outcome, stdout, stderr);
+        record_output(outcome, stdout, stderr);
         Ok(())
     });
     if host.check() {
@@ -217,7 +217,7 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
             if let Some(key) = key {
                 key.have(&account.user, host, outcome)?;
             }
-            tell(outcome, stdout, stderr);
+            record_output(outcome, stdout, stderr);
             describe(&account.user, outcome);
             Ok(())
         });
@@ -232,7 +232,7 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
 }
 
 /// Records the output of the programs, if they printed any.
-fn tell(outcome: &mut Outcome, stdout: String, stderr: String) {
+fn record_output(outcome: &mut Outcome, stdout: String, stderr: String) {
     for (key, text) in [("stdout", stdout), ("stderr", stderr)] {
         if !text.is_empty() {
             outcome.set(key, text);

@@ -124,20 +124,20 @@ impl Module for Xml {
         let original = write::document(&tree, Layout::Pretty);
         let before = meaning(&write::document(&tree, Layout::AsIs), args)?;
         let Some(xpath) = args.str("xpath") else { return task.pretty(&tree) };
-        let mut told = Told::default();
-        task.change(&mut tree, xpath, &mut told)?;
+        let mut selected = Selected::default();
+        task.change(&mut tree, xpath, &mut selected)?;
         let after = write::document(&tree, task.layout);
         let changed = before != meaning(&after, args)?;
         let namespaces = args.value("namespaces").cloned().unwrap_or_else(|| json!({}));
         let actions = json!({"xpath": xpath, "namespaces": namespaces, "state": args.str("state")});
         let mut plan = task.plan(changed, after.clone()).with("actions", actions);
-        if args.bool("count") || told.count > 0 {
-            plan = plan.with("count", told.count);
+        if args.bool("count") || selected.count > 0 {
+            plan = plan.with("count", selected.count);
         }
-        if args.bool("print_match") || !told.matches.is_empty() {
-            plan = plan.with("matches", told.matches);
+        if args.bool("print_match") || !selected.matches.is_empty() {
+            plan = plan.with("matches", selected.matches);
         }
-        if let Some(message) = told.message {
+        if let Some(message) = selected.message {
             plan = plan.with("msg", message);
         }
         if args.str("xmlstring").is_some() {
@@ -168,7 +168,7 @@ fn name(args: &Args) -> &str {
 
 /// Result keys about the selected nodes.
 #[derive(Default)]
-struct Told {
+struct Selected {
     count: usize,
     matches: Vec<Value>,
     message: Option<Value>,
@@ -232,7 +232,7 @@ impl Task<'_> {
         Ok(self.plan(!same, text))
     }
 
-    fn change(&self, tree: &mut Tree, xpath: &str, told: &mut Told) -> Result<(), Failure> {
+    fn change(&self, tree: &mut Tree, xpath: &str, selected: &mut Selected) -> Result<(), Failure> {
         let (args, top) = (self.args, tree.top());
         if args.bool("print_match") {
             let paths = tree.find(top, xpath)?.into_iter().map(|found| match found {
@@ -243,7 +243,7 @@ impl Task<'_> {
             });
             let paths: Vec<Value> = paths.collect::<Result<_, _>>()?;
             let list: Vec<String> = paths.iter().map(Value::to_string).collect();
-            told.message = Some(format!("selector '{xpath}' match: [{}]", list.join(", ")).into());
+            selected.message = Some(format!("selector '{xpath}' match: [{}]", list.join(", ")).into());
             return Ok(());
         }
         if args.bool("count") {
@@ -252,12 +252,12 @@ impl Task<'_> {
             let XPathValue::Number(count) = tree.evaluate(top, &format!("count({everywhere})"))? else {
                 return Err(Failure::new(format!("{xpath} cannot be counted.")));
             };
-            told.count = count as usize;
-            told.message = Some(format!("found {} nodes", told.count).into());
+            selected.count = count as usize;
+            selected.message = Some(format!("found {} nodes", selected.count).into());
             return Ok(());
         }
         if let Some(content) = args.str("content") {
-            return read(tree, xpath, content, told);
+            return read(tree, xpath, content, selected);
         }
         if args.str("state") == Some("absent") {
             return remove(tree, xpath);
@@ -289,11 +289,12 @@ impl Task<'_> {
         let parent =
             tree.document.parent(*first).filter(|parent| *parent != tree.document.root()).ok_or_else(|| {
                 Failure::new(format!(
-                    "Nothing can stand before or behind what {xpath} finds: it is the outermost element."
+                    "insertbefore and insertafter need an element with a parent, and {xpath} selects the outermost one."
                 ))
             })?;
         let place = tree.children(parent).iter().position(|child| child == if before { first } else { last });
-        let place = place.ok_or_else(|| Failure::new(format!("What {xpath} finds lies in several elements.")))?;
+        let place =
+            place.ok_or_else(|| Failure::new(format!("The elements that {xpath} selects have different parents.")))?;
         let children = make::children(tree, list, input)?;
         for (at, child) in children.into_iter().enumerate() {
             tree.insert(parent, place + usize::from(after) + at, child);
@@ -302,7 +303,7 @@ impl Task<'_> {
     }
 }
 
-fn read(tree: &mut Tree, xpath: &str, content: &str, told: &mut Told) -> Result<(), Failure> {
+fn read(tree: &mut Tree, xpath: &str, content: &str, selected: &mut Selected) -> Result<(), Failure> {
     let found = tree.nodes(tree.top(), xpath)?;
     if found.is_empty() {
         return Err(Failure::new(format!("Xpath {xpath} does not reference a node!")));
@@ -310,10 +311,10 @@ fn read(tree: &mut Tree, xpath: &str, content: &str, told: &mut Told) -> Result<
     for node in found {
         let tag = tree.tag(node).ok_or_else(|| Failure::new(format!("Xpath {xpath} finds more than elements.")))?;
         let value = if content == "text" { json!(tree.text(node)) } else { tree.attributes(node).into() };
-        told.matches.push(json!({ tag: value }));
+        selected.matches.push(json!({ tag: value }));
     }
-    told.count = told.matches.len();
-    told.message = Some(told.count.into());
+    selected.count = selected.matches.len();
+    selected.message = Some(selected.count.into());
     Ok(())
 }
 

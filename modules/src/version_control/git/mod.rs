@@ -340,7 +340,5 @@ fn failed(what: &str, output: &crate::process::Output, words: &[String]) -> Fail
     data.insert("rc".into(), output.rc.into());
     data.insert("stdout".into(), output.stdout_text().into());
     data.insert("stderr".into(), output.stderr_text().into());
-    let said = output.stderr_text();
-    let said = if said.trim().is_empty() { output.stdout_text() } else { said };
-    Failure { message: format!("{what}: {}", said.trim()), data }
+    Failure { message: format!("{what}: {}", output.message()), data }
 }

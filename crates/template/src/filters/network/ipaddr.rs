@@ -24,54 +24,54 @@ fn none() -> Answer {
     Ok(Value::from(()))
 }
 
-fn said(text: impl Into<String>) -> Answer {
+fn text_answer(text: impl Into<String>) -> Answer {
     Ok(Value::from(text.into()))
 }
 
 /// The address as given, if the condition holds.
 fn given_if(question: &Question<'_>, holds: bool) -> Answer {
-    if holds { said(question.given) } else { none() }
+    if holds { text_answer(question.given) } else { none() }
 }
 
 /// Queries by name. If a query does not apply, the answer is `none`, in a few cases `false`.
 const QUERIES: &[(&str, fn(&Question<'_>) -> Answer)] = &[
-    ("", |q| said(if q.has_prefix { q.network.cidr() } else { q.network.ip() })),
+    ("", |q| text_answer(if q.has_prefix { q.network.cidr() } else { q.network.ip() })),
     ("6to4", six_to_four),
     ("address", address),
     ("address/prefix", address_prefix),
     ("bool", |_| Ok(Value::from(true))),
     ("broadcast", |q| match q.network.broadcast().filter(|_| q.network.size() > 2) {
-        Some(broadcast) => said(q.network.show(broadcast)),
+        Some(broadcast) => text_answer(q.network.show(broadcast)),
         None => none(),
     }),
-    ("cidr", |q| said(q.network.cidr())),
+    ("cidr", |q| text_answer(q.network.cidr())),
     ("first_usable", |q| match usable(q)? {
-        Some((first, _)) => said(q.network.show(first)),
+        Some((first, _)) => text_answer(q.network.show(first)),
         None => none(),
     }),
     ("gateway", address_prefix),
     ("gw", address_prefix),
     ("host", host),
     ("host/prefix", address_prefix),
-    ("hostmask", |q| said(q.network.show(q.network.host_mask()))),
+    ("hostmask", |q| text_answer(q.network.show(q.network.host_mask()))),
     ("hostnet", address_prefix),
     ("int", |q| match q.has_prefix {
-        true => said(format!("{}/{}", q.network.address, q.network.prefix)),
+        true => text_answer(format!("{}/{}", q.network.address, q.network.prefix)),
         false => Ok(unsigned(q.network.address)),
     }),
     ("ip", address),
     ("ip/prefix", |q| match is_host(&q.network) && q.network.size() > 1 {
-        true => said(q.network.cidr()),
+        true => text_answer(q.network.cidr()),
         false => none(),
     }),
     ("ip_netmask", |q| match is_host(&q.network) && q.network.size() > 1 {
-        true => said(format!("{} {}", q.network.ip(), q.network.show(q.network.net_mask()))),
+        true => text_answer(format!("{} {}", q.network.ip(), q.network.show(q.network.net_mask()))),
         false => none(),
     }),
     ("ipv4", to_v4),
     ("ipv6", to_v6),
     ("last_usable", |q| match usable(q)? {
-        Some((_, last)) => said(q.network.show(last)),
+        Some((_, last)) => text_answer(q.network.show(last)),
         None => none(),
     }),
     ("link-local", |q| given_if(q, q.network.is_in(&["169.254.0.0/16", "fe80::/10"]))),
@@ -79,18 +79,18 @@ const QUERIES: &[(&str, fn(&Question<'_>) -> Answer)] = &[
     ("loopback", |q| given_if(q, q.network.is_loopback())),
     ("multicast", |q| given_if(q, q.network.is_multicast())),
     ("net", |q| match q.network.size() > 1 && q.network.address == q.network.first() {
-        true => said(q.network.cidr()),
+        true => text_answer(q.network.cidr()),
         false => none(),
     }),
-    ("netmask", |q| said(q.network.show(q.network.net_mask()))),
-    ("network", |q| said(q.network.show(q.network.first()))),
-    ("network/prefix", |q| said(q.network.subnet().cidr())),
-    ("network_id", |q| said(q.network.show(q.network.first()))),
+    ("netmask", |q| text_answer(q.network.show(q.network.net_mask()))),
+    ("network", |q| text_answer(q.network.show(q.network.first()))),
+    ("network/prefix", |q| text_answer(q.network.subnet().cidr())),
+    ("network_id", |q| text_answer(q.network.show(q.network.first()))),
     ("network_netmask", |q| {
-        said(format!("{} {}", q.network.show(q.network.first()), q.network.show(q.network.net_mask())))
+        text_answer(format!("{} {}", q.network.show(q.network.first()), q.network.show(q.network.net_mask())))
     }),
     ("network_wildcard", |q| {
-        said(format!("{} {}", q.network.show(q.network.first()), q.network.show(q.network.host_mask())))
+        text_answer(format!("{} {}", q.network.show(q.network.first()), q.network.show(q.network.host_mask())))
     }),
     ("next_usable", |q| neighbour(q, q.network.address.checked_add(1))),
     ("peer", peer),
@@ -99,10 +99,10 @@ const QUERIES: &[(&str, fn(&Question<'_>) -> Answer)] = &[
     ("private", |q| given_if(q, !q.network.is_global())),
     ("public", |q| given_if(q, is_public(&q.network))),
     ("range_usable", |q| match usable(q)? {
-        Some((first, last)) => said(format!("{}-{}", q.network.show(first), q.network.show(last))),
+        Some((first, last)) => text_answer(format!("{}-{}", q.network.show(first), q.network.show(last))),
         None => none(),
     }),
-    ("revdns", |q| said(reverse_name(&q.network))),
+    ("revdns", |q| text_answer(reverse_name(&q.network))),
     ("router", address_prefix),
     ("size", |q| Ok(unsigned(q.network.size()))),
     ("size_usable", |q| {
@@ -112,15 +112,15 @@ const QUERIES: &[(&str, fn(&Question<'_>) -> Answer)] = &[
             size => unsigned(size - 2),
         })
     }),
-    ("subnet", |q| said(q.network.subnet().cidr())),
-    ("type", |q| said(kind(&q.network))),
+    ("subnet", |q| text_answer(q.network.subnet().cidr())),
+    ("type", |q| text_answer(kind(&q.network))),
     ("unicast", |q| given_if(q, !q.network.is_multicast())),
     ("v4", to_v4),
     ("v6", to_v6),
     ("version", |q| Ok(Value::from(q.network.version()))),
-    ("wildcard", |q| said(q.network.show(q.network.host_mask()))),
+    ("wildcard", |q| text_answer(q.network.show(q.network.host_mask()))),
     ("wrap", |q| {
-        said(match (q.network.is_v6, q.has_prefix) {
+        text_answer(match (q.network.is_v6, q.has_prefix) {
             (true, true) => format!("[{}]/{}", q.network.ip(), q.network.prefix),
             (true, false) => format!("[{}]", q.network.ip()),
             (false, true) => q.network.cidr(),
@@ -144,17 +144,17 @@ fn is_host(network: &Network) -> bool {
 
 fn address(question: &Question<'_>) -> Answer {
     let network = &question.network;
-    if is_host(network) || network.is_v6 { said(network.ip()) } else { none() }
+    if is_host(network) || network.is_v6 { text_answer(network.ip()) } else { none() }
 }
 
 fn address_prefix(question: &Question<'_>) -> Answer {
     let network = &question.network;
     let edge = network.address == network.first() || network.broadcast() == Some(network.address);
-    if network.size() > 2 && edge { Ok(Value::from(false)) } else { said(network.cidr()) }
+    if network.size() > 2 && edge { Ok(Value::from(false)) } else { text_answer(network.cidr()) }
 }
 
 fn host(question: &Question<'_>) -> Answer {
-    if is_host(&question.network) { said(question.network.cidr()) } else { none() }
+    if is_host(&question.network) { text_answer(question.network.cidr()) } else { none() }
 }
 
 /// The usable addresses, if any; an error without a prefix.
@@ -168,7 +168,7 @@ fn usable(question: &Question<'_>) -> Result<Option<(u128, u128)>, String> {
 fn neighbour(question: &Question<'_>, address: Option<u128>) -> Answer {
     match (usable(question)?, address) {
         (Some((first, last)), Some(address)) if (first..=last).contains(&address) => {
-            said(question.network.show(address))
+            text_answer(question.network.show(address))
         }
         _ => none(),
     }
@@ -178,8 +178,8 @@ fn peer(question: &Question<'_>) -> Answer {
     usable(question)?;
     let network = &question.network;
     match (network.size(), network.address % 4) {
-        (2, _) => said(network.show(network.address ^ 1)),
-        (4, 1 | 2) => said(network.show(network.address ^ 3)),
+        (2, _) => text_answer(network.show(network.address ^ 1)),
+        (4, 1 | 2) => text_answer(network.show(network.address ^ 3)),
         (4, _) => Err(format!("'{}' is the network's or the broadcast address and has no peer", question.given)),
         _ => Err(format!("'{}' is not a network of two hosts", question.given)),
     }
@@ -188,7 +188,7 @@ fn peer(question: &Question<'_>) -> Answer {
 fn to_v4(question: &Question<'_>) -> Answer {
     let network = &question.network;
     if !network.is_v6 {
-        return said(question.given);
+        return text_answer(question.given);
     }
     // Both the mapped form (`::ffff:a.b.c.d`) and the old compatible form (`::a.b.c.d`).
     match network.address >> 32 {
@@ -198,7 +198,7 @@ fn to_v4(question: &Question<'_>) -> Answer {
                 address: network.address & 0xffff_ffff,
                 prefix: network.prefix.saturating_sub(96),
             };
-            said(v4.cidr())
+            text_answer(v4.cidr())
         }
         _ => Ok(Value::from(false)),
     }
@@ -207,23 +207,27 @@ fn to_v4(question: &Question<'_>) -> Answer {
 fn to_v6(question: &Question<'_>) -> Answer {
     let network = &question.network;
     if network.is_v6 {
-        return said(question.given);
+        return text_answer(question.given);
     }
     let mapped = Network { is_v6: true, address: network.address | (0xffff << 32), prefix: network.prefix + 96 };
-    said(mapped.cidr())
+    text_answer(mapped.cidr())
 }
 
 fn six_to_four(question: &Question<'_>) -> Answer {
     let network = &question.network;
     if network.is_v6 {
         let plain = !question.has_prefix || network.address != network.first();
-        return if plain && network.is_in(&["2002::/16"]) { said(question.given) } else { Ok(Value::from(false)) };
+        return if plain && network.is_in(&["2002::/16"]) {
+            text_answer(question.given)
+        } else {
+            Ok(Value::from(false))
+        };
     }
     if network.is_multicast() || network.size() > 1 && network.address == network.first() {
         return Ok(Value::from(false));
     }
     let (high, low) = (network.address >> 16, network.address & 0xffff);
-    said(format!("2002:{high:04x}:{low:04x}::1/48"))
+    text_answer(format!("2002:{high:04x}:{low:04x}::1/48"))
 }
 
 fn is_public(network: &Network) -> bool {
@@ -286,14 +290,14 @@ fn ask(value: &Value, query: &Value, version: Option<u32>) -> Answer {
     }
     if let Some(index) = number::parse_int(&name, 10) {
         if network.size() == 1 {
-            return said(if has_prefix { network.cidr() } else { network.ip() });
+            return text_answer(if has_prefix { network.cidr() } else { network.ip() });
         }
         let address = match u128::try_from(index) {
             Ok(index) => network.first().checked_add(index),
             Err(_) => (network.last() + 1).checked_sub(index.unsigned_abs()),
         };
         return match address.filter(|address| (network.first()..=network.last()).contains(address)) {
-            Some(address) => said(format!("{}/{}", network.show(address), network.prefix)),
+            Some(address) => text_answer(format!("{}/{}", network.show(address), network.prefix)),
             None => Ok(Value::from(false)),
         };
     }

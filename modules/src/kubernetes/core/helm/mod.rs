@@ -178,7 +178,7 @@ fn numbers(text: &str) -> [u32; 3] {
 
 fn of_yaml(text: &str) -> Result<Value, Failure> {
     let documents = documents("the output of helm", text)
-        .map_err(|error| Failure::new(format!("What helm printed cannot be read: {error}")))?;
+        .map_err(|error| Failure::new(format!("The output of helm cannot be read: {error}")))?;
     Ok(documents.into_iter().next().unwrap_or_default())
 }
 
@@ -186,11 +186,11 @@ fn failed(output: &Output, shown: &str) -> Failure {
     let (stdout, stderr) = (output.stdout_text(), output.stderr_text());
     let message =
         format!("Failure when executing Helm command. Exited {}.\nstdout: {stdout}\nstderr: {stderr}", output.rc);
-    Failure { message, data: said(&stdout, &stderr) }.with("command", shown)
+    Failure { message, data: output_keys(&stdout, &stderr) }.with("command", shown)
 }
 
 /// The output of a command as keys of a result.
-fn said(stdout: &str, stderr: &str) -> Map {
+fn output_keys(stdout: &str, stderr: &str) -> Map {
     let mut keys = Map::new();
     for (name, text) in [("stdout", stdout), ("stderr", stderr)] {
         keys.insert(name.to_owned(), text.into());

@@ -6,7 +6,7 @@ use super::{
     Helm,
     chart::Chart,
     deploy::{self, Installation, Line},
-    numbers, of_yaml, said, with_program,
+    numbers, of_yaml, output_keys, with_program,
 };
 use crate::{
     Args, Check, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, kubernetes::configuration::Secret,
@@ -161,7 +161,7 @@ impl Module for HelmRelease {
             Plan::change(move |host, outcome| {
                 let output = helm.run(&line.words, &line.shown, host)?;
                 drop(file);
-                outcome.data.extend(said(&output.stdout_text(), &output.stderr_text()));
+                outcome.data.extend(output_keys(&output.stdout_text(), &output.stderr_text()));
                 outcome.set("status", json!(status(&helm, &name, true, host)?));
                 Ok(())
             })
@@ -174,7 +174,7 @@ impl Module for HelmRelease {
         } else {
             json!(release)
         };
-        plan = plan.with("status", shown).with_all(said("", "")).with("command", decision.line.shown);
+        plan = plan.with("status", shown).with_all(output_keys("", "")).with("command", decision.line.shown);
         if let Some(prepared) = decision.diff.filter(|_| host.diff()) {
             plan = plan.with_diff(Diff { prepared: Some(prepared), ..Diff::default() });
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Helm, failed, of_yaml, said, with_program};
+use super::{Helm, failed, of_yaml, output_keys, with_program};
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, net::address::Address};
 
 /// The `helm_repository` module.
@@ -95,7 +95,7 @@ impl Module for HelmRepository {
             if !output.success() {
                 return Err(failed(&output, &shown));
             }
-            outcome.data.extend(said(&output.stdout_text(), &output.stderr_text()));
+            outcome.data.extend(output_keys(&output.stdout_text(), &output.stderr_text()));
             outcome.set("command", shown);
             Ok(())
         }))

@@ -33,7 +33,7 @@ use crate::{
 const PIECES: usize = 4;
 
 /// A request that runs in this process.
-pub(crate) struct Job {
+pub(crate) struct Execution {
     cancelled: Arc<AtomicBool>,
     signals: Sender<Signal>,
     inline: Vec<Option<Vec<u8>>>,
@@ -57,12 +57,12 @@ pub(crate) enum Signal {
     Cancel,
 }
 
-impl Job {
-    pub(crate) fn new(request: &Request<Value>, mut blob: Vec<u8>) -> (Arc<Job>, Receiver<Signal>) {
+impl Execution {
+    pub(crate) fn new(request: &Request<Value>, mut blob: Vec<u8>) -> (Arc<Execution>, Receiver<Signal>) {
         let (signals, receiver) = channel();
         let inline = request.contents.iter().map(|content| inline(content, &mut blob)).collect();
         let (cancelled, arriving, failed_peers, warnings) = Default::default();
-        let job = Job { cancelled, signals, inline, arriving, failed_peers, warnings };
+        let job = Execution { cancelled, signals, inline, arriving, failed_peers, warnings };
         (Arc::new(job), receiver)
     }
 
@@ -113,7 +113,7 @@ fn inline(content: &Content, blob: &mut Vec<u8>) -> Option<Vec<u8>> {
 }
 
 /// Runs a request in separate threads.
-pub(crate) fn start(session: Arc<Session>, job: Arc<Job>, signals: Receiver<Signal>, request: Request<Value>) {
+pub(crate) fn start(session: Arc<Session>, job: Arc<Execution>, signals: Receiver<Signal>, request: Request<Value>) {
     let id = request.id;
     let watcher = Arc::clone(&session);
     let watch = move || watch(&watcher, &job, &signals, request);
@@ -122,7 +122,7 @@ pub(crate) fn start(session: Arc<Session>, job: Arc<Job>, signals: Receiver<Sign
     }
 }
 
-fn watch(session: &Arc<Session>, job: &Arc<Job>, signals: &Receiver<Signal>, request: Request<Value>) {
+fn watch(session: &Arc<Session>, job: &Arc<Execution>, signals: &Receiver<Signal>, request: Request<Value>) {
     let id = request.id;
     let started = Instant::now();
     let result = outcome(session, job, signals, request);
@@ -137,12 +137,12 @@ pub(super) fn micros(since: Instant) -> u64 {
 /// Runs a request to its end or time limit.
 pub(super) fn outcome(
     session: &Arc<Session>,
-    job: &Arc<Job>,
+    job: &Arc<Execution>,
     signals: &Receiver<Signal>,
     request: Request<Value>,
 ) -> Value {
     let (module, timeout) = (foreign::title(&request.module, &request.args), request.timeout);
-    let worker = { (Arc::clone(session), Arc::clone(job)) };
+    let worker = (Arc::clone(session), Arc::clone(job));
     let started = thread::Builder::new().name(module.clone()).spawn(move || {
         let (session, job) = worker;
         let result = guarded(&session, &job, &request);
@@ -175,18 +175,18 @@ pub(super) fn outcome(
 }
 
 /// Stops a run and waits for its end. A run that hangs in a system call is abandoned.
-fn finish(job: &Job, signals: &Receiver<Signal>) {
+fn finish(job: &Execution, signals: &Receiver<Signal>) {
     job.stop();
     while let Ok(Signal::Cancel) = signals.recv_timeout(GRACE + Duration::from_secs(1)) {}
 }
 
-fn guarded(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> Value {
+fn guarded(session: &Arc<Session>, job: &Arc<Execution>, request: &Request<Value>) -> Value {
     ANSWER.with_borrow_mut(|answer| *answer = Some((request.module.clone(), job.signals.clone())));
     let run = || execute(session, job, request);
     std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| defect(&request.module, &text(&*panic)))
 }
 
-fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> Value {
+fn execute(session: &Arc<Session>, job: &Arc<Execution>, request: &Request<Value>) -> Value {
     let contents = request.contents.clone();
     let connection = Connection { session: Arc::clone(session), job: Arc::clone(job), id: request.id, contents };
     let mut host = Host::new(Arc::new(connection))
@@ -245,7 +245,7 @@ pub(crate) fn install_panic_hook() {
 #[derive(Clone)]
 struct Connection {
     session: Arc<Session>,
-    job: Arc<Job>,
+    job: Arc<Execution>,
     id: u64,
     contents: Vec<Content>,
 }
