@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use libtest_mimic::{Completion, Failed};
 use serde_json::{Map, Value as Json, json};
@@ -11,18 +11,27 @@ use serde_json::{Map, Value as Json, json};
 use crate::differences;
 use crate::engine::{Engine, LINES};
 
-/// Text in the names of the cases to run (`COMPAT_CASE`); without it, all run.
-static CHOSEN: LazyLock<Option<String>> =
-    LazyLock::new(|| std::env::var("COMPAT_CASE").ok().filter(|text| !text.is_empty()));
+/// Text in the names of the cases to run; without it, all run.
+static CHOSEN: OnceLock<Option<String>> = OnceLock::new();
+
+/// Runs only the cases whose names contain the text.
+pub(crate) fn choose(text: String) {
+    CHOSEN.set(Some(text)).unwrap();
+}
+
+/// The chosen text: that of [`choose`], or else of `COMPAT_CASE`.
+fn chosen() -> Option<&'static String> {
+    CHOSEN.get_or_init(|| std::env::var("COMPAT_CASE").ok().filter(|text| !text.is_empty())).as_ref()
+}
 
 /// Whether only some cases run.
 pub(crate) fn is_choosing() -> bool {
-    CHOSEN.is_some()
+    chosen().is_some()
 }
 
 /// Whether a case runs.
 pub(crate) fn is_chosen(case: &str) -> bool {
-    CHOSEN.as_ref().is_none_or(|text| case.contains(text))
+    chosen().is_none_or(|text| case.contains(text))
 }
 
 /// Answers of one engine: name of the case, and its answer.

@@ -8,8 +8,8 @@
 //! * `differences.jsonl`: accepted differences, with their reasons.
 //!
 //! Each table, matrix and project is a test of its own: `cargo test --test compat NAME` runs those whose names contain
-//! NAME, and `COMPAT_CASE=TEXT` only the cases whose names contain TEXT. `COMPAT_ENGINES=FOLDER` runs the real engines
-//! instead (`make compat`), and `COMPAT_RECORD=1` also records their answers. `COMPAT_ACCEPT=1` records ours for the
+//! NAME, and `COMPAT_CASE=TEXT` only the cases whose names contain TEXT. A NAME that no test contains is such a TEXT.
+//! `COMPAT_ENGINES=FOLDER` runs the real engines instead (`make compat`), and `COMPAT_RECORD=1` also records their answers. `COMPAT_ACCEPT=1` records ours for the
 //! cases listed in `differences.jsonl`. `COMPAT_SHARDS=3` shares the work of each run between three processes.
 
 #![allow(
@@ -47,8 +47,11 @@ fn main() -> ExitCode {
     // Tables with services mostly wait for them.
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     arguments.test_threads.get_or_insert(2 * cores);
+    if let Some(name) = arguments.filter.take_if(|name| !names().iter().any(|test| test.contains(&**name))) {
+        answers::choose(name);
+    }
     if answers::is_choosing() && answers::is_recording() {
-        eprintln!("COMPAT_RECORD records whole files; leave COMPAT_CASE out");
+        eprintln!("COMPAT_RECORD records whole files; leave the choice of cases out");
         return ExitCode::FAILURE;
     }
     let engines = Arc::new(Engine::all());
@@ -74,6 +77,16 @@ fn main() -> ExitCode {
     let conclusion = libtest_mimic::run(&arguments, trials);
     differences::write_accepted();
     conclusion.exit_code()
+}
+
+/// Names of all tests.
+fn names() -> Vec<String> {
+    let mut names = vec!["precedence".to_owned()];
+    names.extend(modules::all().into_iter().map(|table| table.name));
+    names.extend(table::all().into_iter().map(|table| format!("tables/{}", table.name)));
+    names.extend(matrix::all().into_iter().map(|matrix| matrix.name));
+    names.extend(project::all().into_iter().map(|project| project.name));
+    names
 }
 
 fn finished(run: impl FnOnce(&mut Report)) -> Result<Completion, Failed> {

@@ -474,6 +474,7 @@ async fn noexec_directory_skipped() {
     let noexec = sshd.path("noexec");
     fs::create_dir(&noexec).unwrap();
     if !Command::new("mount").args(["-t", "tmpfs", "-o", "noexec", "tmpfs"]).arg(&noexec).status().unwrap().success() {
+        windlass_testing::lacks("mount");
         return;
     }
     let target = Arc::new(Target { remote_tmp: noexec.display().to_string(), ..target(&sshd) });
@@ -539,6 +540,7 @@ async fn full_directory_skipped() {
     let full = sshd.path("full");
     fs::create_dir(&full).unwrap();
     if !Command::new("mount").args(["-t", "tmpfs", "-o", "size=128k", "tmpfs"]).arg(&full).status().unwrap().success() {
+        windlass_testing::lacks("mount");
         return;
     }
     let target = Arc::new(Target { remote_tmp: full.display().to_string(), ..target(&sshd) });

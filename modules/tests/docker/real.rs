@@ -1,4 +1,4 @@
-//! Tests against the engine at `DOCKER_HOST` or on this machine. Without one they pass without running. They start no
+//! Tests against the engine at `DOCKER_HOST` or on this machine. Without one they are ignored. They start no
 //! container, so they build the images they need.
 
 use std::{fs::File, io::Write, path::Path};
@@ -10,10 +10,14 @@ use super::cases::{apply, predict};
 const NAME: &str = "windlass-test";
 
 fn has_engine() -> bool {
-    match std::env::var("DOCKER_HOST") {
+    let found = match std::env::var("DOCKER_HOST") {
         Ok(host) => host.strip_prefix("unix://").is_none_or(|path| Path::new(path).exists()),
         Err(_) => Path::new("/var/run/docker.sock").exists(),
+    };
+    if !found {
+        windlass_testing::lacks("docker");
     }
+    found
 }
 
 /// Predicts a change, makes it, and expects no further change.
