@@ -1,4 +1,4 @@
-//! Objects of one namespace, by the modules `k8s` and `k8s_info`: the one client of Kubernetes in Windlass.
+//! Objects of one namespace, by the modules `k8s` and `k8s_info`.
 
 use serde_json::{Map, Value, json};
 use windlass_modules::kubernetes::core::{k8s::K8s, k8s_info::K8sInfo};

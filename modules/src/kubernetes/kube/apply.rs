@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    client::{Client, Target, failure},
+    kubectl::{Kubectl, Target, failure},
     objects::{self, Line},
 };
 use crate::{Args, Diff, Failure, Host, Outcome, Plan, process::Command, process::Output};
@@ -44,7 +44,7 @@ impl Source {
         Ok(Some(Source { words, input }))
     }
 
-    fn run(&self, client: &Client, words: &[&str], host: &Host) -> Result<Output, Failure> {
+    fn run(&self, client: &Kubectl, words: &[&str], host: &Host) -> Result<Output, Failure> {
         let command = client.command(words, host).args(&self.words);
         self.feed(command).run(host)
     }
@@ -65,7 +65,7 @@ fn report(outcome: &mut Outcome, text: &str) {
 }
 
 /// `present`, `latest` and `reloaded`.
-pub(super) fn plan_present(client: Client, args: &Args, reload: bool, host: &Host) -> Result<Plan, Failure> {
+pub(super) fn plan_present(client: Kubectl, args: &Args, reload: bool, host: &Host) -> Result<Plan, Failure> {
     let Some(source) = Source::of(args)? else {
         return Err(Failure::new(
             "Say what is to be there: src, definition or kustomize, or labels, annotations or taints of an object.",
@@ -107,7 +107,7 @@ pub(super) fn plan_present(client: Client, args: &Args, reload: bool, host: &Hos
 
 /// Asks the API server for a dry run.
 fn predict(
-    client: &Client,
+    client: &Kubectl,
     source: &Source,
     words: &[String],
     diff: Option<Diff>,
@@ -145,7 +145,7 @@ enum Difference {
 }
 
 /// Runs `kubectl diff`. A failure counts as unknown, because the difference is optional.
-fn difference(client: &Client, source: &Source, server_side: bool, host: &Host) -> Result<Difference, Failure> {
+fn difference(client: &Kubectl, source: &Source, server_side: bool, host: &Host) -> Result<Difference, Failure> {
     if crate::process::find(host, "diff").is_none() {
         return Ok(Difference::Unknown);
     }
@@ -174,7 +174,7 @@ fn shorten(diff: &str) -> String {
 }
 
 /// `absent`.
-pub(super) fn plan_absent(client: Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
+pub(super) fn plan_absent(client: Kubectl, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let source = Source::of(args)?;
     let wait = args.bool("wait");
     let limit = args.int("timeout").unwrap_or(300);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Target};
+use super::kubectl::{Kubectl, Target};
 use crate::{Args, Diff, Failure, Host, Map, Plan};
 
 /// Missing marks of an object, as arguments of `kubectl label`, `annotate` and `taint`.
@@ -14,7 +14,7 @@ struct Changes {
 }
 
 /// Plans labels, annotations and taints of the objects in the arguments.
-pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
+pub(super) fn plan(client: Kubectl, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let kind = args.str("kind").unwrap_or_default().to_owned();
     let taints = args.list("taints");
     let empty = Map::new();

@@ -3,7 +3,7 @@
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 
 mod apply;
-pub(super) mod client;
+pub(super) mod kubectl;
 mod marks;
 mod nodes;
 mod objects;
@@ -148,7 +148,7 @@ impl Module for Kube {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let client = client::Client::of(args);
+        let client = kubectl::Kubectl::of(args);
         if let Some(guess) = client.guess(host) {
             return Ok(guess);
         }

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::{
     super::deadline::run_within,
-    client::{Client, failure},
+    kubectl::{Kubectl, failure},
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
 
-fn node(client: &Client, args: &Args, host: &Host) -> Result<(String, Value), Failure> {
+fn node(client: &Kubectl, args: &Args, host: &Host) -> Result<(String, Value), Failure> {
     let Some(name) = args.str("name").filter(|name| !name.is_empty()) else {
         return Err(Failure::new("Name the node with `name`."));
     };
@@ -25,7 +25,7 @@ fn is_cordoned(node: &Value) -> bool {
 }
 
 /// `cordoned` and `uncordoned`.
-pub(super) fn plan_cordon(client: Client, args: &Args, cordon: bool, host: &Host) -> Result<Plan, Failure> {
+pub(super) fn plan_cordon(client: Kubectl, args: &Args, cordon: bool, host: &Host) -> Result<Plan, Failure> {
     let (name, node) = node(&client, args, host)?;
     if is_cordoned(&node) == cordon {
         return Ok(Plan::unchanged());
@@ -36,7 +36,7 @@ pub(super) fn plan_cordon(client: Client, args: &Args, cordon: bool, host: &Host
 }
 
 /// `drained`.
-pub(super) fn plan_drain(client: Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
+pub(super) fn plan_drain(client: Kubectl, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let (name, node) = node(&client, args, host)?;
     let selector = format!("--field-selector=spec.nodeName={name}");
     let labels = args.str("label_selector").filter(|labels| !labels.is_empty());

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{
-    client::{Client, Target, failure},
+    kubectl::{Kubectl, Target, failure},
     objects,
 };
 use crate::{Args, Failure, Host, Plan};
 
 /// `wait` changes nothing. In check mode it checks once, because waiting for skipped changes would never end.
-pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
+pub(super) fn plan(client: Kubectl, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let target = Target::of(args)?;
     let condition = args.required("for")?.to_owned();
     let limit = args.seconds("timeout", 300);
@@ -52,7 +52,7 @@ pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Fai
     }
 }
 
-fn rollout(client: &Client, target: &Target, limit: Duration, host: &Host) -> Result<Plan, Failure> {
+fn rollout(client: &Kubectl, target: &Target, limit: Duration, host: &Host) -> Result<Plan, Failure> {
     let timeout = format!("--timeout={}s", limit.as_secs());
     let mut words = vec!["rollout", "status"];
     words.extend(target.words.iter().map(String::as_str));

@@ -12,7 +12,7 @@ use std::{
 use serde_json::{Value, json};
 
 use self::nodes::{Nodes, SIGNER};
-use super::kube::client::Client;
+use super::kube::kubectl::Kubectl;
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec};
 
 mod nodes;
@@ -86,7 +86,7 @@ impl Module for KubeletCertificates {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let client = Client::of(args);
+        let client = Kubectl::of(args);
         if let Some(guess) = client.guess(host) {
             return Ok(guess);
         }
@@ -104,7 +104,7 @@ impl Module for KubeletCertificates {
 
 /// The approval of requests until no node of `missing` is without an approved one.
 struct Run {
-    client: Client,
+    client: Kubectl,
     nodes: Nodes,
     missing: BTreeSet<String>,
     approved: BTreeSet<String>,

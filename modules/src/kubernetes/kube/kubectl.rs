@@ -13,14 +13,14 @@ const ADMIN: &str = "/etc/kubernetes/admin.conf";
 
 /// Settings of kubectl calls.
 #[derive(Clone)]
-pub(in crate::kubernetes) struct Client {
+pub(in crate::kubernetes) struct Kubectl {
     program: String,
     options: Vec<String>,
     request_timeout: i64,
 }
 
-impl Client {
-    pub(in crate::kubernetes) fn of(args: &Args) -> Client {
+impl Kubectl {
+    pub(in crate::kubernetes) fn of(args: &Args) -> Kubectl {
         let mut options = Vec::new();
         let mut add = |option: &str, value: Option<String>| {
             if let Some(value) = value {
@@ -32,7 +32,7 @@ impl Client {
         add("context", text("context"));
         add("server", text("server"));
         add("v", args.int("log_level").filter(|level| *level > 0).map(|level| level.to_string()));
-        Client {
+        Kubectl {
             program: args.str("kubectl").unwrap_or("kubectl").to_owned(),
             options,
             request_timeout: args.int("request_timeout").unwrap_or(30).max(1),
