@@ -103,6 +103,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let again = arguments.words(request)?;
     let made = plan::make(&again.playbooks, &again.selection, Some(&document))?;
     if crate::signals::is_signal(made.code) {
+        plan::tell_interrupted(made.last.as_deref(), None, &printer);
         return Ok(made.code);
     }
     let mut differences = variables(request, &made.document);
@@ -130,9 +131,10 @@ fn introduce(document: &Document, printer: &Printer) {
     say("skip-tags", &request.skip_tags);
     request.options.iter().for_each(|(name, value)| say(name, std::slice::from_ref(value)));
     say("flags", &request.flags);
-    let vars = request.extra_vars.iter().map(|vars| match vars {
-        ExtraVars::File(path) => format!("@{path}"),
-        ExtraVars::Values(values) => serde_json::to_string(values).unwrap_or_default(),
+    let vars = request.extra_vars.iter().flat_map(|vars| match vars {
+        ExtraVars::File(path) => vec![format!("@{path}")],
+        // A value may be a secret under an ordinary name.
+        ExtraVars::Values(values) => values.keys().cloned().collect(),
     });
     say("extra-vars", &vars.collect::<Vec<_>>());
     let document = &document.totals;

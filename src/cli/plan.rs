@@ -19,14 +19,16 @@ use crate::planned::{
     self, Collected, Collector, Document, ExtraVars, Layout, Request, SCHEMA, VERSION, carriable, fingerprints,
 };
 use crate::settings::{Color, Config, Settings};
+use crate::signals;
 use crate::strategy::PlaybookRun;
 
 /// Exit code of `--detailed-exitcode` for changes. Terraform's 2 is Ansible's code for failed hosts.
 const CHANGES: u8 = 10;
 
 /// Words of a variable's name whose value is most likely a secret.
-const SECRET_WORDS: &[&str] =
-    &["apikey", "credential", "credentials", "key", "pass", "passphrase", "passwd", "password", "secret", "token"];
+const SECRET_WORDS: &[&str] = &["apikey", "credential", "credentials", "key"];
+/// Ends of such words: `dbpass`.
+const SECRET_ENDS: &[&str] = &["pass", "passphrase", "passwd", "password", "pw", "pwd", "secret", "token"];
 
 /// Show what a run of playbooks would change, without changing anything
 #[derive(Debug, Args)]
@@ -75,7 +77,11 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             Error::usage("--ask needs a terminal").hint("write a plan with -o, and run it with `windlass apply`")
         );
     }
-    let Made { document, code, printer, whole } = make(&playbooks, &selection, None)?;
+    let Made { document, code, printer, whole, last } = make(&playbooks, &selection, None)?;
+    if signals::is_signal(code) {
+        tell_interrupted(last.as_deref(), out.as_deref(), &printer);
+        return Ok(code);
+    }
     match format {
         Format::Text => show(&document, whole, &printer),
         Format::Json => {
@@ -106,6 +112,13 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         return playbook::run(playbook::Arguments::of(playbooks, selection));
     }
     Ok(if detailed_exitcode && document.has_changes() { CHANGES } else { 0 })
+}
+
+/// Reports where a signal ended a plan. Its totals would count only what came before.
+pub(super) fn tell_interrupted(last: Option<&str>, out: Option<&Path>, printer: &Printer) {
+    let place = last.map_or_else(|| "before the first task".to_owned(), |task| format!("at '{task}'"));
+    let file = out.map(|file| format!("; {} is not written", file.display())).unwrap_or_default();
+    printer.error_line(&format!("Plan incomplete: interrupted {place}{file}"), Color::Error);
 }
 
 /// Carries out `windlass playbook --plan FILE`.
@@ -151,6 +164,8 @@ pub(super) struct Made {
     pub(super) printer: Printer,
     /// Whether to print everything that is otherwise folded.
     pub(super) whole: bool,
+    /// Name of the last task that started.
+    pub(super) last: Option<String>,
 }
 
 /// Makes a plan by a check run. If an input differs from the `recorded` plan's, no host is reached.
@@ -179,6 +194,7 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
         request.salt.clone_from(&recorded.request.salt);
     }
     let printer = super::session::printer(&settings);
+    mask_secrets(&inputs.extra_vars, printer.secrets());
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let collected = Collected::default();
     let output = Box::new(Outputs::only(Box::new(Collector::new(&collected)), &printer, &settings));
@@ -200,6 +216,7 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
         session.end().await;
         outcome
     })?;
+    let last = collected.last_task();
     let (tasks, hosts) = collected.take();
     let document = Document {
         schema: SCHEMA.to_owned(),
@@ -213,7 +230,7 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
         hosts,
         tasks,
     };
-    Ok(Made { document, code, printer, whole })
+    Ok(Made { document, code, printer, whole, last })
 }
 
 /// Fails with the differences of a plan, if there are any.
@@ -275,6 +292,18 @@ fn describe(playbooks: &[PathBuf], selection: &Selection, session: &Session, req
     request.vars = inputs_of(playbooks, session).hashed_vars(&request.salt);
 }
 
+/// Whether the value of a variable is most likely a secret.
+fn has_secret_name(name: &str) -> bool {
+    let is_secret = |word: &str| SECRET_WORDS.contains(&word) || SECRET_ENDS.iter().any(|end| word.ends_with(end));
+    name.to_lowercase().split('_').any(is_secret)
+}
+
+/// Masks the values of extra variables whose names suggest a secret, so that no difference shows one.
+fn mask_secrets(extra_vars: &Mapping, secrets: &Secrets) {
+    let named = extra_vars.iter().filter(|(key, _)| has_secret_name(&key.to_text()));
+    named.filter_map(|(_, node)| node.scalar_text()).for_each(|text| secrets.add(&text));
+}
+
 /// Extra variables that a plan file may carry; `None` if the operator has to repeat them.
 fn carried(text: &str, shared: &crate::strategy::Shared) -> Option<ExtraVars> {
     if let Some(file) = text.trim_start().strip_prefix('@') {
@@ -284,9 +313,8 @@ fn carried(text: &str, shared: &crate::strategy::Shared) -> Option<ExtraVars> {
     let vars = super::options::extra_vars(&[text.to_owned()], &shared.files).ok()?;
     let values: BTreeMap<_, _> = vars.iter().map(|(key, node)| (key.to_text(), node.to_json())).collect();
     let is_open = |(name, value): (&String, &serde_json::Value)| {
-        let is_secret = name.to_lowercase().split('_').any(|word| SECRET_WORDS.contains(&word));
         let shown = value.to_string();
-        !is_secret && carriable(name, value).is_ok() && shared.secrets.mask(&shown) == shown
+        !has_secret_name(name) && carriable(name, value).is_ok() && shared.secrets.mask(&shown) == shown
     };
     values.iter().all(is_open).then_some(ExtraVars::Values(values))
 }

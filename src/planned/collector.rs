@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::details;
 use super::document::{Counts, Part, Planned, Status};
+use crate::outcome::Unknown;
 use crate::output::{Event, Masked, Output, ResultEvent, Shown, Status as Outcome};
 use crate::playbook::Task;
 
@@ -16,9 +17,16 @@ pub struct Collected(Arc<Mutex<Inner>>);
 struct Inner {
     tasks: Vec<Planned>,
     hosts: BTreeMap<String, Counts>,
+    /// Name of the last task that started.
+    last: Option<String>,
 }
 
 impl Collected {
+    /// Name of the last task that started.
+    pub fn last_task(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).last.clone()
+    }
+
     /// Takes the tasks, grouped by equal expectations, and the counts of hosts.
     pub fn take(&self) -> (Vec<Planned>, BTreeMap<String, Counts>) {
         let inner = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -117,7 +125,7 @@ impl Collector {
         // A loop fails as a whole where its items have been forgiven or it could not start.
         let status = if status == Status::Failed { status } else { worst.unwrap_or(status) };
         let mut parts: Vec<Part> = if items.is_empty() { vec![part] } else { items };
-        parts.retain(|part| !matches!(part.status, Status::Unchanged | Status::Skipped));
+        parts.retain(|part| !matches!(part.status, Status::Unchanged | Status::NotRun | Status::Skipped));
         let started = self.tasks.get(&event.task.id);
         self.collected.add(Planned {
             play: self.play.clone(),
@@ -143,6 +151,7 @@ impl Output for Collector {
             }
             Event::TaskStart { task, name, check, .. } => {
                 let place = crate::output::place(&task.span).unwrap_or_default();
+                self.collected.0.lock().unwrap_or_else(PoisonError::into_inner).last = Some(name.trim().to_owned());
                 self.tasks.insert(task.id, Started { name: name.trim().to_owned(), place, check: *check });
             }
             Event::Result(result) => self.result(result, event),
@@ -160,6 +169,8 @@ impl Output for Collector {
 fn status_of(event: &ResultEvent<Shown>) -> Status {
     match event.status {
         Outcome::Failed { ignored: false } | Outcome::Unreachable { ignored: false } => Status::Failed,
+        // Tasks that need its result are unknown by themselves.
+        _ if event.result.unknown() == Some(Unknown::NotRun) && event.task.changes_nothing() => Status::NotRun,
         _ if event.result.unknown().is_some() => Status::Unknown,
         Outcome::Skipped => Status::Skipped,
         _ if event.result.changed() => Status::Change,
@@ -173,8 +184,9 @@ fn severity(status: Status) -> u8 {
         Status::Failed => 0,
         Status::Unknown => 1,
         Status::Change => 2,
-        Status::Unchanged => 3,
-        Status::Skipped => 4,
+        Status::NotRun => 3,
+        Status::Unchanged => 4,
+        Status::Skipped => 5,
     }
 }
 

@@ -1,8 +1,13 @@
 //! Compares a recorded plan with a new one.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::document::{Document, Planned};
+use super::text::Layout;
+
+/// Maximum number of lines of an entry that differs.
+const LINES: usize = 30;
 
 /// Describes each difference of facts and planned changes between a recorded plan and a new one.
 pub fn differences(recorded: &Document, new: &Document) -> Vec<String> {
@@ -56,7 +61,8 @@ fn tasks(recorded: &Document, new: &Document, found: &mut Vec<String>) {
         match now.get(key) {
             None => found.push(format!("{host}: '{name}' was planned and is no longer needed")),
             Some(other) if !is_equal(task, other) => {
-                found.push(format!("{host}: '{name}' would do something else than planned"));
+                let text = format!("{host}: '{name}' would do something else than planned");
+                found.push(format!("{text}\n    planned:{}\n    now:{}", entry(task), entry(other)));
             }
             Some(_) => {}
         }
@@ -64,6 +70,14 @@ fn tasks(recorded: &Document, new: &Document, found: &mut Vec<String>) {
     for (host, .., name, _) in now.keys().filter(|key| !then.contains_key(*key)) {
         found.push(format!("{host}: '{name}' is not part of the plan"));
     }
+}
+
+/// An entry below the difference that it causes.
+fn entry(task: &Planned) -> String {
+    let layout = Layout { whole: false, directory: Path::new("") };
+    let lines = super::text::entry(task, &layout);
+    let lines = if lines.is_empty() { vec!["changes something".to_owned()] } else { lines };
+    lines.iter().take(LINES).fold(String::new(), |text, line| text + "\n      " + line)
 }
 
 fn is_equal(one: &Planned, other: &Planned) -> bool {

@@ -25,8 +25,8 @@ pub(super) fn part(event: &ResultEvent<Shown>, status: Status, arguments: impl F
         differences: Vec::new(),
     };
     match status {
-        Status::Unchanged | Status::Skipped => return part,
-        Status::Failed => part.reason = Some(clipped(&first_line(event.result.json()), TEXT)),
+        Status::Unchanged | Status::NotRun | Status::Skipped => return part,
+        Status::Failed => part.reason = Some(clipped(&failure(event), TEXT)),
         Status::Unknown => part.reason = event.result.unknown().map(|why| reason(&why, event)),
         Status::Change => {}
     }
@@ -44,11 +44,15 @@ pub(super) fn part(event: &ResultEvent<Shown>, status: Status, arguments: impl F
     part
 }
 
+/// Message of a failure. Under `no_log`, the report may still name an undefined variable.
+fn failure(event: &ResultEvent<Shown>) -> String {
+    let report = event.report.as_deref().filter(|_| event.no_log).and_then(|report| report.lines().next());
+    let named = report.and_then(|line| line.strip_prefix("Task failed: "));
+    named.map_or_else(|| first_line(event.result.json()), |name| format!("{name} (no_log hides the rest)"))
+}
+
 fn reason(why: &Unknown, event: &ResultEvent<Shown>) -> String {
     match why {
-        Unknown::NotRun if event.task.changes_nothing() => {
-            "check mode does not run it; it declares to change nothing".to_owned()
-        }
         Unknown::NotRun => "check mode does not run it".to_owned(),
         Unknown::Depends { part, on } => format!("{part} depends on {on}"),
         Unknown::Fails(message) => {

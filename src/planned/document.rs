@@ -90,6 +90,8 @@ pub struct Counts {
     pub failed: u32,
     /// Tasks whose condition is false.
     pub skipped: u32,
+    /// Commands that a plan does not run and that change nothing (`changed_when: false`).
+    pub not_run: u32,
 }
 
 impl Counts {
@@ -101,6 +103,7 @@ impl Counts {
             Status::Unknown => &mut self.unknown,
             Status::Failed => &mut self.failed,
             Status::Skipped => &mut self.skipped,
+            Status::NotRun => &mut self.not_run,
         }
     }
 }
@@ -113,13 +116,14 @@ impl std::iter::Sum for Counts {
             unknown: sum.unknown.saturating_add(one.unknown),
             failed: sum.failed.saturating_add(one.failed),
             skipped: sum.skipped.saturating_add(one.skipped),
+            not_run: sum.not_run.saturating_add(one.not_run),
         })
     }
 }
 
 /// Expectation of a task on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It would change something.
     Change,
@@ -131,6 +135,8 @@ pub enum Status {
     Failed,
     /// Its condition is false.
     Skipped,
+    /// A command that a plan does not run, and that changes nothing.
+    NotRun,
 }
 
 /// A task with equal expectations on some hosts.

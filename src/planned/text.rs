@@ -45,8 +45,12 @@ pub fn print(document: &Document, layout: &Layout<'_>, printer: &Printer) {
         1 => "1 host".to_owned(),
         count => format!("{count} hosts"),
     };
+    let not_run = match totals.not_run {
+        0 => String::new(),
+        count => format!(" Not run, changes nothing: {count}."),
+    };
     let summary = format!(
-        "\nPlan: {hosts}, {} to change, {} unchanged, {} unknown, {} failed.",
+        "\nPlan: {hosts}, {} to change, {} unchanged, {} unknown, {} failed.{not_run}",
         totals.change, totals.unchanged, totals.unknown, totals.failed
     );
     line(&summary, if totals.failed > 0 { Color::Error } else { Color::Plain });
@@ -57,8 +61,9 @@ pub fn print(document: &Document, layout: &Layout<'_>, printer: &Printer) {
             counts if counts.change + counts.unknown > 0 => Color::Changed,
             _ => Color::Ok,
         };
+        let not_run = if counts.not_run > 0 { format!(" not_run={}", counts.not_run) } else { String::new() };
         let text = format!(
-            "  {host:width$} : change={} unchanged={} unknown={} failed={} skipped={}",
+            "  {host:width$} : change={} unchanged={} unknown={} failed={} skipped={}{not_run}",
             counts.change, counts.unchanged, counts.unknown, counts.failed, counts.skipped
         );
         line(&text, color);
@@ -98,12 +103,31 @@ fn print_task(task: &Planned, layout: &Layout<'_>, printer: &Printer) {
 
 fn print_part(part: &Part, layout: &Layout<'_>, printer: &Printer) {
     let margin = if part.item.is_some() { " ".repeat(8) } else { " ".repeat(6) };
-    let say = |text: &str, color: Color| {
-        text.lines().for_each(|line| printer.line(&format!("{margin}{line}"), color));
-    };
     if let Some(item) = &part.item {
         printer.line(&format!("      item {item}"), Color::Plain);
     }
+    for (line, color) in lines_of(part, layout) {
+        printer.line(&format!("{margin}{line}"), color);
+    }
+}
+
+/// Lines of an entry, in which two plans are compared.
+pub(super) fn entry(task: &Planned, layout: &Layout<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for part in &task.parts {
+        lines.extend(part.item.iter().map(|item| format!("item {item}")));
+        lines.extend(lines_of(part, layout).into_iter().map(|(line, _)| line));
+    }
+    if !task.notifies.is_empty() {
+        lines.push(format!("notifies: {}", task.notifies.join(", ")));
+    }
+    lines
+}
+
+/// Lines of a part, without its item.
+fn lines_of(part: &Part, layout: &Layout<'_>) -> Vec<(String, Color)> {
+    let mut lines = Vec::new();
+    let mut say = |text: &str, color: Color| lines.extend(text.lines().map(|line| (line.to_owned(), color)));
     if let Some(command) = &part.command {
         say(&labelled("runs: ", command), Color::Plain);
     }
@@ -118,8 +142,9 @@ fn print_part(part: &Part, layout: &Layout<'_>, printer: &Printer) {
         say(&format!("{name}: {} -> {}", value(from), value(to)), Color::Plain);
     }
     for difference in &part.differences {
-        print_difference(difference, layout, &say);
+        print_difference(difference, layout, &mut say);
     }
+    lines
 }
 
 /// A text with a label; its further lines are indented by the width of the label.
@@ -128,7 +153,7 @@ fn labelled(label: &str, text: &str) -> String {
     format!("{label}{}", text.trim_end().replace('\n', &indent))
 }
 
-fn print_difference(difference: &Difference, layout: &Layout<'_>, say: &impl Fn(&str, Color)) {
+fn print_difference(difference: &Difference, layout: &Layout<'_>, say: &mut impl FnMut(&str, Color)) {
     let Difference { path, text, omitted, .. } = difference;
     if !path.is_empty() {
         say(path, Color::Plain);
