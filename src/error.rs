@@ -241,6 +241,14 @@ pub fn nearest<'a>(word: &str, limit: usize, candidates: impl IntoIterator<Item 
         .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
 }
 
+/// The nearest variable, as a suggestion. Names that differ only by a number are not misspellings.
+pub fn misspelling<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    let without_digits = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let stem = without_digits(name);
+    let limit = (name.chars().count() / 6).clamp(1, 3);
+    nearest(name, limit, candidates.filter(|candidate| without_digits(candidate) != stem))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,6 +23,7 @@ mod links;
 mod lint;
 mod lsp;
 mod man;
+mod misspelt;
 mod options;
 mod otlp;
 mod plaintext;

@@ -1,6 +1,5 @@
 //! `windlass playbook`: runs playbooks.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,10 +7,11 @@ use clap::Args;
 
 use super::engine::EngineOptions;
 use super::journal::{self, JournalOptions};
+use super::misspelt;
 use super::options::{Inputs, TaskOptions};
 use super::session::{Session, block_on};
 use super::shards;
-use crate::error::{Error, Result, did_you_mean};
+use crate::error::{Error, Result};
 use crate::output::{Event, Output, Outputs};
 use crate::plan::TagFilter;
 use crate::planned::{ExtraVars, Request};
@@ -188,7 +188,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let enabled = settings.output.callbacks_enabled.clone();
     let output: Box<dyn Output> = match &arguments.shard_of {
         Some(_) => Box::new(shards::Silent),
-        None => Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?),
+        None => Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config)?),
     };
     block_on(async {
         let mut settings = settings;
@@ -293,8 +293,10 @@ pub(super) fn load<'a>(playbooks: &'a [PathBuf], session: &Session) -> Result<Ve
             shared.warn(sentence);
         }
     }
-    let plays = loaded.iter().flat_map(|(_, plays)| plays);
-    misspelt_tags(plays, &shared.run.settings).into_iter().for_each(|sentence| shared.warn(sentence));
+    let plays = || loaded.iter().flat_map(|(_, plays)| plays);
+    let misspelt =
+        misspelt::tags(plays(), &shared.run.settings).into_iter().chain(misspelt::variables(plays(), session));
+    misspelt.for_each(|sentence| shared.warn(sentence));
     Ok(loaded)
 }
 

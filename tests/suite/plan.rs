@@ -689,6 +689,24 @@ fn missing_inventory_and_misspelt_names_found_before_a_run() {
 }
 
 #[test]
+fn variable_near_one_of_a_role_named_before_the_run() {
+    let project = Project::new("- hosts: node1\n  gather_facts: false\n  roles: [app]\n");
+    fs::create_dir_all(project.path().join("roles/app/defaults")).unwrap();
+    fs::create_dir_all(project.path().join("roles/app/tasks")).unwrap();
+    fs::create_dir_all(project.path().join("group_vars")).unwrap();
+    project.write("roles/app/defaults/main.yml", "app_port: 80\napp_user: www\n");
+    project.write("roles/app/tasks/main.yml", "- debug: {msg: '{{ app_port }} {{ app_users | default(1) }}'}\n");
+    project.write("group_vars/all.yml", "app_users: 3\napp_prot: 8080\nothers: '{{ app_uses }}'\napp_uses: 1\n");
+    let (_, _, stderr) = project.windlass(&["playbook", "-i", "hosts", "site.yml", "-e", "app_usre=x"]);
+    for (name, hint) in [("app_prot", "app_port"), ("app_usre", "app_user")] {
+        let text = format!("no role of the playbook has the variable `{name}`: did you mean `{hint}`?");
+        assert!(stderr.contains(&text), "{stderr}");
+    }
+    // Something reads these.
+    assert!(!stderr.contains("`app_users`") && !stderr.contains("`app_uses`"), "{stderr}");
+}
+
+#[test]
 fn ask_runs_only_after_yes() {
     let project = Project::new(FILES);
     let text = asked(&project, "y\nno\n");

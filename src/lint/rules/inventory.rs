@@ -7,7 +7,7 @@ use windlass_inventory::{Inventory, split_pattern};
 use windlass_yaml::Span;
 
 use super::hosts::added_names;
-use crate::error::nearest;
+use crate::error::misspelling;
 use crate::lint::context::Context;
 use crate::lint::finding::{Finding, Place};
 use crate::lint::rule::{DUPLICATE_HOST, INVENTORY_SYNTAX, MISSPELT_GROUP, MISSPELT_VARIABLE, Severity};
@@ -146,14 +146,6 @@ fn variables_of_role(file: &SourceFile) -> Vec<&str> {
         _ => Vec::new(),
     };
     maps.into_iter().flat_map(|map| map.keys()).filter_map(|key| key.as_str()).collect()
-}
-
-/// The nearest candidate, as a suggestion. Names that differ only by a number are not misspellings.
-fn misspelling<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
-    let without_digits = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    let stem = without_digits(name);
-    let limit = (name.chars().count() / 6).clamp(1, 3);
-    nearest(name, limit, candidates.filter(|candidate| without_digits(candidate) != stem))
 }
 
 impl Context<'_> {

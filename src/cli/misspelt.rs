@@ -1,0 +1,125 @@
+//! Warnings about names given to a run that nothing knows, but that are near known ones: tags and variables.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_inventory::{Inventory, Layer};
+use windlass_yaml::Mapping;
+
+use super::session::Session;
+use crate::error::{did_you_mean, misspelling};
+use crate::playbook::{Play, Role};
+use crate::settings::Settings;
+
+/// Maximum number and size of files to search for a name, in bytes.
+const FILES: usize = 5000;
+const BYTES: u64 = 1 << 20;
+/// Maximum number of hosts whose variables are looked at.
+const HOSTS: usize = 1000;
+/// Maximum depth of directories to search.
+const DEPTH: usize = 6;
+
+/// Warnings for selected tags that no task has, but that are near one. Tags of included files are not known yet, so
+/// other unknown tags are not reported.
+pub(super) fn tags<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Settings) -> Vec<String> {
+    let tasks: Vec<_> = plays.flat_map(Play::all_tasks).collect();
+    let known: BTreeSet<&str> = tasks.iter().flat_map(|task| task.tags.iter().map(|tag| &**tag)).collect();
+    let special = ["all", "tagged", "untagged", "always", "never"];
+    // Short words are near others by accident.
+    let is_long = |tag: &&str| tag.chars().count() > 4;
+    let chosen = settings.tags.iter().chain(&settings.skip_tags).map(String::as_str);
+    chosen
+        .filter(is_long)
+        .filter(|tag| !known.contains(tag) && !special.contains(tag))
+        .filter_map(|tag| Some(format!("no task has the tag `{tag}`: {}", did_you_mean(tag, known.iter().copied())?)))
+        .collect()
+}
+
+/// Warnings for variables of `-e` and of the inventory that nothing reads, but that are near one of a role.
+pub(super) fn variables<'a>(plays: impl Iterator<Item = &'a Play>, session: &Session) -> Vec<String> {
+    let plays: Vec<&Play> = plays.collect();
+    let roles: Vec<&Role> = plays.iter().flat_map(|play| &play.roles).map(|role| &**role).collect();
+    let of_role = |role: &&Role| names(&role.defaults).chain(names(&role.vars)).collect::<Vec<_>>();
+    let known: BTreeSet<String> = roles.iter().flat_map(of_role).collect();
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let given = of_inventory(&session.world.inventory);
+    let extra_vars = &session.shared.run.extra_vars;
+    let wanted: BTreeSet<String> = given.iter().flat_map(|vars| names(vars)).chain(names(extra_vars)).collect();
+    let is_unknown =
+        |name: &&String| !known.contains(*name) && !name.starts_with("ansible_") && name.chars().count() > 4;
+    let near = wanted.iter().filter(is_unknown).filter_map(|name| {
+        let hint = misspelling(name, known.iter().map(String::as_str))?;
+        Some((name, hint))
+    });
+    let is_read_by_variable = |name: &str| {
+        let mut values = given.iter().flat_map(|vars| vars.values()).chain(extra_vars.values());
+        values.any(|node| has_word(node.to_json().to_string().as_bytes(), name))
+    };
+    let unread = near.filter(|(name, _)| !is_read_by_variable(name) && !is_in_files(name, &roles, &plays));
+    unread.map(|(name, hint)| format!("no role of the playbook has the variable `{name}`: {hint}")).collect()
+}
+
+/// Variables of groups and of at most [`HOSTS`] hosts, also from files. The run reports those that cannot be read.
+fn of_inventory(inventory: &Inventory) -> Vec<Arc<Mapping>> {
+    let of_groups = inventory.groups().filter_map(|group| inventory.layers_of_group(group.name()).ok());
+    let of_hosts = inventory.hosts().take(HOSTS).filter_map(|host| inventory.layers(host).ok());
+    of_groups
+        .chain(of_hosts.map(|layers| layers.into_iter().filter(Layer::is_of_host).collect()))
+        .flat_map(|layers: Vec<Layer>| layers.into_iter().map(|layer| layer.vars))
+        .collect()
+}
+
+fn names(vars: &Mapping) -> impl Iterator<Item = String> {
+    vars.keys().map(windlass_yaml::Key::to_text)
+}
+
+/// Whether a file of the roles or beside the playbooks has a word. Also true if there are too many to search.
+fn is_in_files(word: &str, roles: &[&Role], plays: &[&Play]) -> bool {
+    // Roles beside these may be included under a condition.
+    let folders: BTreeSet<&Path> = roles.iter().filter_map(|role| role.path.parent()).collect();
+    let beside: BTreeSet<&Path> = plays.iter().map(|play| play.dir.as_path()).collect();
+    let mut left = FILES;
+    folders.into_iter().any(|folder| is_below(word, folder, DEPTH, &mut left))
+        || beside.into_iter().any(|folder| is_below(word, folder, 1, &mut left))
+}
+
+fn is_below(word: &str, folder: &Path, depth: usize, left: &mut usize) -> bool {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() && depth > 1 && is_below(word, &entry.path(), depth - 1, left) {
+            return true;
+        }
+        if kind.is_file() {
+            let Some(rest) = left.checked_sub(1) else { return true };
+            *left = rest;
+            let is_small = entry.metadata().is_ok_and(|metadata| metadata.len() <= BYTES);
+            if is_small && fs::read(entry.path()).is_ok_and(|text| has_word(&text, word)) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+fn has_word(text: &[u8], word: &str) -> bool {
+    let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    memchr::memmem::find_iter(text, word.as_bytes()).any(|start| {
+        let before = start.checked_sub(1).and_then(|at| text.get(at));
+        !is_part(before) && !is_part(text.get(start + word.len()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn word_found_only_as_a_whole() {
+        assert!(has_word(b"{{ app_port }}", "app_port") && has_word(b"app_port", "app_port"));
+        assert!(!has_word(b"app_ports my_app_port", "app_port") && !has_word(b"", "app_port"));
+    }
+}
