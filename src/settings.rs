@@ -27,7 +27,7 @@ use windlass_template::Compat;
 pub(crate) use base::of_variable;
 pub use base::{Setting, base, base_value, value_of};
 pub use callbacks::CallbackOption;
-pub use choice::{PendingHandlers, Progress, Show};
+pub use choice::{FailureForm, Live, OutputForm, PendingHandlers, Progress, Show};
 pub use code::CodeSettings;
 pub use config::{Config, Origin};
 pub use connect::{BecomeSettings, ConnectSettings};

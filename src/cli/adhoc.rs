@@ -173,8 +173,7 @@ fn outputs(arguments: &Arguments, settings: &mut Settings, printer: &Printer, co
         settings.output.tree = Some(crate::paths::absolute(folder));
     }
     settings.output.own_callbacks = settings.output.adhoc_callbacks;
-    let live = arguments.options.is_live();
-    Outputs::new(&stdout, &enabled, printer, settings, config, live)
+    Outputs::new(&stdout, &enabled, printer, settings, config)
 }
 
 /// Builds the play that the command line describes.

@@ -54,7 +54,6 @@ struct Start {
     settings: Settings,
     inputs: Inputs,
     printer: Printer,
-    live: bool,
 }
 
 /// State of the console. Values that no line has set come from the settings.
@@ -87,8 +86,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         settings.lock.policy = LockPolicy::Ignore;
     }
     config.warnings.iter().for_each(|warning| printer.warning(warning));
-    let live = arguments.options.is_live();
-    let start = Start { config, settings, inputs, printer, live };
+    let start = Start { config, settings, inputs, printer };
     let pattern = arguments.pattern;
     block_on(async { Console::open(start, pattern).await?.talk().await })
 }
@@ -102,7 +100,7 @@ impl Start {
         };
         let enabled =
             if self.settings.output.adhoc_callbacks { self.settings.output.callbacks_enabled.as_slice() } else { &[] };
-        let output = Outputs::new(stdout, enabled, &self.printer, &self.settings, &self.config, self.live)?;
+        let output = Outputs::new(stdout, enabled, &self.printer, &self.settings, &self.config)?;
         Session::start(self.settings.clone(), self.inputs.clone(), Box::new(output), &self.printer)
     }
 }

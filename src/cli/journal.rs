@@ -14,7 +14,7 @@ use crate::journal::{
     Alike, Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, unfinished,
 };
 use crate::output::Event;
-use crate::settings::{PendingHandlers, Settings};
+use crate::settings::{FailureForm, PendingHandlers, Progress, Settings};
 use crate::signals;
 use crate::strategy::{Echo, Shared, ask};
 
@@ -61,7 +61,7 @@ impl JournalOptions {
         let is_nothing = |word: &&String| is_other(word) && !word.contains(['.', '/']) && !Path::new(word).exists();
         if let Some(word) = self.resume.as_ref().filter(is_nothing) {
             return Err(Error::usage(format!("`{word}` is neither the id of a run nor a playbook"))
-                .hint("`windlass runs` lists all runs"));
+                .hint("`windlass runs --all` lists all runs"));
         }
         let playbook = self.resume.take_if(|word| is_other(word)).map(PathBuf::from);
         if playbook.is_some() {
@@ -73,12 +73,13 @@ impl JournalOptions {
     /// Playbooks of the run to resume, for a command line without any.
     pub(super) fn playbooks(&self, settings: &Settings) -> Result<Vec<PathBuf>> {
         let wanted = self.wanted().ok_or_else(|| {
-            Error::usage("--resume needs a playbook or the id of a run").hint("`windlass runs` lists all runs")
+            Error::usage("--resume needs a playbook or the id of a run").hint("`windlass runs --all` lists all runs")
         })?;
         let runs = State::of(settings)?.runs();
         let run = runs.iter().find(|run| run.run == wanted);
         let run = run.ok_or_else(|| {
-            Error::usage(format!("there is no journal of a run `{wanted}`")).hint("`windlass runs` lists all runs")
+            Error::usage(format!("there is no journal of a run `{wanted}`"))
+                .hint("`windlass runs --all` lists all runs")
         })?;
         Ok(run.own_journal()?.header.playbooks.into_iter().map(PathBuf::from).collect())
     }
@@ -246,11 +247,20 @@ pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(recorder) = shared.journal.get() else { return };
     recorder.end(code, failed);
     recorder.trouble().into_iter().chain(recorder.unreached()).for_each(|sentence| shared.warn(sentence));
-    let Some(advice) = recorder.advice() else { return };
+    let output = &shared.run.settings.output;
+    let is_personal = output.failures == FailureForm::Readable;
+    let advice = if is_personal { recorder.advice() } else { recorder.advice_for_log() };
+    let Some(advice) = advice else { return };
     if signals::is_signal(code) {
         shared.warn(advice);
-    } else if code != 0 && shared.run.settings.output.readable_failures {
-        let command = recorder.resuming().map(|command| format!("\n  {command}")).unwrap_or_default();
-        let _ = shared.events.send(Event::Notice(format!("{advice}{command}")));
+        return;
     }
+    let _ = match output.failures {
+        _ if code == 0 => return,
+        FailureForm::Readable => shared.events.send(Event::Notice(advice)),
+        FailureForm::Listed if output.progress != Progress::None => {
+            shared.events.send(Event::Printed { host: None, line: advice })
+        }
+        FailureForm::Listed | FailureForm::Ansible => return,
+    };
 }

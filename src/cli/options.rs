@@ -175,9 +175,16 @@ pub(super) struct RunOptions {
     /// Increase verbosity, up to -vvvv
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Show output of running commands immediately [default: on if standard error is a terminal]
-    #[arg(long)]
-    live: bool,
+    /// Show output of running commands immediately [default: slowest if standard error is a terminal]
+    #[arg(
+        long,
+        value_name = "HOSTS",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all"
+    )]
+    live: Option<crate::settings::Live>,
     /// Form in which progress is shown [default: auto]
     #[arg(long, value_name = "FORM", value_enum)]
     progress: Option<crate::settings::Progress>,
@@ -316,11 +323,6 @@ impl TaskOptions {
     pub(super) fn compat(&self) -> Option<&str> {
         self.run.compat.as_deref()
     }
-
-    /// Whether to show output of running commands immediately.
-    pub(super) fn is_live(&self) -> bool {
-        self.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr())
-    }
 }
 
 impl InventoryOptions {
@@ -441,6 +443,7 @@ impl RunOptions {
         settings.diff |= self.diff;
         settings.stream &= !self.no_stream;
         settings.output.progress = self.progress.unwrap_or(settings.output.progress);
+        settings.output.live = self.live.unwrap_or(settings.output.live);
         settings.lock.policy = self.lock.unwrap_or(settings.lock.policy);
         settings.lock.is_chosen |= self.lock.is_some();
         settings.lock.timeout = self.lock_timeout.unwrap_or(settings.lock.timeout);

@@ -16,7 +16,7 @@ use crate::output::{Event, Output, Outputs};
 use crate::plan::TagFilter;
 use crate::planned::{ExtraVars, Request};
 use crate::playbook::{Item, Play};
-use crate::settings::{Color, Config, EventsTo, Settings, Show};
+use crate::settings::{Color, Config, EventsTo, OutputForm, Settings, Show};
 use crate::shards::{Shards, ToLead};
 use crate::signals::until_signal;
 use crate::strategy::PlaybookRun;
@@ -75,9 +75,12 @@ pub(super) struct Arguments {
     /// Confirm every task before it runs
     #[arg(long, help_heading = "Run")]
     step: bool,
-    /// Results to print [default: all]
+    /// Results to print [default: changed at a terminal, elsewhere all]
     #[arg(long, value_name = "RESULTS", value_enum, help_heading = "Output")]
     show: Option<Show>,
+    /// Form of the output [default: auto]
+    #[arg(long, value_name = "FORM", value_enum, help_heading = "Output")]
+    output: Option<OutputForm>,
     /// Explain each change in a few lines, instead of differences
     #[arg(long, help_heading = "Output")]
     why: bool,
@@ -157,7 +160,9 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.connect.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.step = arguments.step;
     settings.output.timings = arguments.timings;
-    settings.output.show = arguments.show.unwrap_or(settings.output.show);
+    settings.output.show = arguments.show.or(settings.output.show);
+    settings.output.form = arguments.output.unwrap_or(settings.output.form);
+    settings.output.settle(settings.verbosity);
     settings.output.why = arguments.why;
     // Modules report what they changed only as a difference.
     settings.diff |= arguments.why;
@@ -183,7 +188,6 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let printer = super::session::printer(&settings);
     super::session::tell_config(&settings, &printer);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
-    let live = arguments.selection.options.is_live();
     let stdout = settings.output.stdout_callback.clone();
     let enabled = settings.output.callbacks_enabled.clone();
     let output: Box<dyn Output> = match &arguments.shard_of {
@@ -298,22 +302,6 @@ pub(super) fn load<'a>(playbooks: &'a [PathBuf], session: &Session) -> Result<Ve
         misspelt::tags(plays(), &shared.run.settings).into_iter().chain(misspelt::variables(plays(), session));
     misspelt.for_each(|sentence| shared.warn(sentence));
     Ok(loaded)
-}
-
-/// Warnings for selected tags that no task has, but that are near one. Tags of included files are not known yet, so
-/// other unknown tags are not reported.
-fn misspelt_tags<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Settings) -> Vec<String> {
-    let tasks: Vec<_> = plays.flat_map(Play::all_tasks).collect();
-    let known: BTreeSet<&str> = tasks.iter().flat_map(|task| task.tags.iter().map(|tag| &**tag)).collect();
-    let special = ["all", "tagged", "untagged", "always", "never"];
-    // Short words are near others by accident.
-    let is_long = |tag: &&str| tag.chars().count() > 4;
-    let chosen = settings.tags.iter().chain(&settings.skip_tags).map(String::as_str);
-    chosen
-        .filter(is_long)
-        .filter(|tag| !known.contains(tag) && !special.contains(tag))
-        .filter_map(|tag| Some(format!("no task has the tag `{tag}`: {}", did_you_mean(tag, known.iter().copied())?)))
-        .collect()
 }
 
 async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {

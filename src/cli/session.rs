@@ -13,7 +13,7 @@ use windlass_template::{Engine, LIBRARY, Variable};
 use windlass_yaml::Mapping;
 
 use super::options::Inputs;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, did_you_mean};
 use crate::executor::{Heartbeat, Limits, Lock, Pool, raw_is_under_way};
 use crate::foreign::{Modules, ModulesOptions, Print, PythonPlugins};
 use crate::journal::State;
@@ -294,11 +294,24 @@ fn refuse_limit_without_hosts(settings: &Settings, inventory: &Inventory, printe
     // Nobody waits for events any more, and these warnings name the wrong part of the limit.
     let warnings = within.warnings.iter();
     warnings.for_each(|warning| printer.warning(&crate::error::inventory_warning(warning, inventory)));
-    Err(Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target."))
+    let names = || inventory.groups().map(|group| &**group.name()).chain(inventory.hosts().map(|host| &**host.name()));
+    // The warnings above have suggestions for longer names only, since short ones are near others by accident.
+    let short = limit.split([',', ':']).filter(|part| part.chars().count() < 5);
+    let hint = short.filter_map(|part| did_you_mean(part, names())).next();
+    let error = Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target.");
+    Err(error.maybe_hint(hint))
+}
+
+/// An error, for programs that follow the run. People read it on standard error.
+fn report_of(error: &Error) -> Event {
+    let place = error.span().filter(|span| span.is_located() && !span.source.is_secret());
+    Event::Error { message: error.message().to_owned(), place: place.map(ToString::to_string) }
 }
 
 /// An error, once the output has ended.
 fn after(error: Error, events: &Events, output: JoinHandle<()>) -> Error {
+    let _ = events.send(report_of(&error));
+    let _ = events.send(Event::Exit { code: error.exit_code() });
     let _ = events.send(Event::End);
     let _ = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(output));
     error
@@ -426,6 +439,9 @@ impl Session {
             Ok(code) => *code,
             Err(error) => error.exit_code(),
         };
+        if let Err(error) = outcome {
+            let _ = self.shared.events.send(report_of(error));
+        }
         let _ = self.shared.events.send(Event::Exit { code });
     }
 

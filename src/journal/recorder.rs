@@ -190,8 +190,20 @@ impl Recorder {
         &self.run.path
     }
 
-    /// Advice on how to resume after a failure or interruption.
+    /// Advice on how to resume after a failure or interruption, for the person who typed the command.
     pub(crate) fn advice(&self) -> Option<String> {
+        self.advice_with(super::inputs::resuming(std::env::args(), self.run(), &self.secrets))
+    }
+
+    /// The same for a log, which others may read: without values of variables.
+    pub(crate) fn advice_for_log(&self) -> Option<String> {
+        let is_open = super::shown_arguments(std::env::args(), &self.secrets).into_iter().eq(std::env::args());
+        let command = is_open.then(|| super::inputs::resuming(std::env::args(), self.run(), &self.secrets));
+        self.advice_with(command.flatten())
+    }
+
+    /// `command` is `None` if it would show a secret.
+    fn advice_with(&self, command: Option<String>) -> Option<String> {
         (!self.check && self.log.failure().is_none()).then(|| {
             if super::inputs::is_of_plan(std::env::args()) {
                 return format!(
@@ -201,17 +213,15 @@ impl Recorder {
                     self.run()
                 );
             }
-            format!(
-                "This is run {}. Repeat the command with `--resume {}` to continue where it stopped.",
-                self.run(),
-                self.run()
-            )
+            match command {
+                Some(command) => format!("This is run {}. To continue where it stopped:\n  {command}", self.run()),
+                None => format!(
+                    "This is run {}. Repeat the command with `--resume {}` to continue where it stopped.",
+                    self.run(),
+                    self.run()
+                ),
+            }
         })
-    }
-
-    /// Command that resumes the run; `None` if it would show a secret.
-    pub(crate) fn resuming(&self) -> Option<String> {
-        super::inputs::resuming(std::env::args(), self.run(), &self.secrets)
     }
 
     /// Warning that the journal is incomplete, if writing failed. It names the handlers that no later run will know.

@@ -9,8 +9,10 @@ use super::document::Document;
 use super::durations::Durations;
 use super::event_lines::EventLines;
 use super::failures::Failures;
+use super::footer::Stream;
 use super::json_lines::JsonLines;
 use super::junit::Junit;
+use super::lines::TaskLines;
 use super::masked::Masked;
 use super::minimal::MinimalOutput;
 use super::oneline::OneLineOutput;
@@ -26,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::foreign::PythonPlugins;
 use crate::playbook::Task;
 use crate::settings::callbacks as options;
-use crate::settings::{CallbackOption, Config, EventsTo, Progress, Settings};
+use crate::settings::{CallbackOption, Config, EventsTo, FailureForm, Live, Progress, Settings};
 
 /// Role of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +195,8 @@ pub(super) struct Setup<'a> {
     pub(super) settings: &'a Settings,
     config: &'a Config,
     options: &'static [&'static [CallbackOption]],
+    /// Shared with the live output.
+    pub(super) lines: TaskLines,
 }
 
 impl Setup<'_> {
@@ -229,7 +233,9 @@ pub struct Outputs(Vec<Box<dyn Output>>);
 impl Outputs {
     /// Output of a verb that shows no run.
     pub fn minimal(printer: &Printer, settings: &Settings, config: &Config) -> Result<Outputs> {
-        Outputs::new("minimal", &[], printer, settings, config, false)
+        let mut settings = settings.clone();
+        settings.output.live = Live::None;
+        Outputs::new("minimal", &[], printer, &settings, config)
     }
 
     /// The callback `stdout` and the ones enabled in addition.
@@ -239,22 +245,23 @@ impl Outputs {
         printer: &Printer,
         settings: &Settings,
         config: &Config,
-        live: bool,
     ) -> Result<Outputs> {
         // Events are masked before callbacks see them; masking rendered text would damage its structure.
         let rendered = printer.without_masking();
+        let lines = TaskLines::default();
         let setup = |callback: &'static Callback| Setup {
             printer: rendered.clone(),
             settings,
             config,
             options: callback.options,
+            lines: lines.clone(),
         };
         // A file of the project outranks a callback of ours, as it outranks ansible-core's.
         let native = |name: &str| find_callback(name).filter(|_| !has_file(settings, name));
         let found = native(stdout);
         let usual = find_callback("default").ok_or_else(|| Error::new("There is no callback `default`."))?;
         let first = found.unwrap_or(usual);
-        let screen = Screen::new(rendered.clone(), settings, live);
+        let screen = Screen::new(rendered.clone(), settings, &lines);
         // These print JSON for programs, or nothing.
         let is_text = !["json", "jsonl", "null"].contains(&first.name);
         let screen = if is_text && wants_footer(settings) { screen.with_footer() } else { screen };
@@ -284,8 +291,12 @@ impl Outputs {
         if settings.output.shows_durations && settings.output.progress != Progress::None && is_for_people {
             outputs.push(Box::new(Durations::new(&rendered)));
         }
-        if settings.output.readable_failures && is_for_people {
-            outputs.push(Box::new(Failures::new(&rendered)));
+        match settings.output.failures {
+            FailureForm::Readable if is_for_people => outputs.push(Box::new(Failures::new(&rendered, Stream::Stdout))),
+            FailureForm::Listed if settings.output.footer && settings.output.progress != Progress::None => {
+                outputs.push(Box::new(Failures::new(&rendered, Stream::Stderr)));
+            }
+            _ => {}
         }
         let costs = python.costs();
         // Before it end the callbacks of which it shows the cost.
@@ -306,7 +317,7 @@ impl Outputs {
 impl Outputs {
     /// Outputs with this one in place of callbacks; warnings and questions stay.
     pub fn only(output: Box<dyn Output>, printer: &Printer, settings: &Settings) -> Outputs {
-        let screen = Screen::new(printer.without_masking(), settings, false);
+        let screen = Screen::new(printer.without_masking(), settings, &TaskLines::default());
         let screen = if wants_footer(settings) { screen.with_footer() } else { screen };
         Outputs(vec![Box::new(screen), output])
     }

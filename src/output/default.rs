@@ -1,13 +1,13 @@
 //! The default callback, which prints like `ansible-playbook`, and two variants that format results differently.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::callbacks::Setup;
 use super::event::path_of;
-use super::footer::Stream;
+use super::footer::{Stream, terminal_columns};
 use super::json::spaced_json;
+use super::lines::TaskLines;
 use super::masked::{Masked, Shown};
 use super::printable::printable;
 use super::printer::{Printer, banner};
@@ -16,7 +16,7 @@ use super::{Event, JobState, Output, Recap, ResultEvent, Stats, Status};
 use crate::error::Result;
 use crate::outcome::CustomStats;
 use crate::playbook::Task;
-use crate::settings::{Color, Show};
+use crate::settings::{Color, FailureForm, Show};
 
 /// Format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub(super) struct DefaultOutput {
     dialect: Dialect,
     skipped: bool,
     ok: bool,
+    /// Whether the messages of `debug` are printed where other results without a change are not.
+    messages: bool,
     changed: bool,
     /// Whether a change is explained instead of shown as a difference.
     why: bool,
@@ -51,23 +53,24 @@ pub(super) struct DefaultOutput {
     arguments: bool,
     /// Whether failures, and lines that `debug` prints, are text for a person.
     is_readable: bool,
+    /// Whether the recap fits narrow terminals.
+    fits: bool,
     /// Whether a censored loop looks the same as a task without one.
     hides_censored_loops: bool,
     /// Titles of tasks, printed before their first line of output.
-    titles: HashMap<u64, String>,
-    /// Task whose title was printed last.
-    titled: Option<u64>,
+    lines: TaskLines,
 }
 
 impl DefaultOutput {
     pub(super) fn new(setup: &Setup<'_>, dialect: Dialect) -> Result<DefaultOutput> {
-        let show = setup.settings.output.show;
+        let show = setup.settings.output.show.unwrap_or(Show::All);
         Ok(DefaultOutput {
             printer: setup.printer.clone(),
             format: if dialect == Dialect::Yaml { Format::json(setup) } else { Format::new(setup)? },
             dialect,
             skipped: show == Show::All && setup.flag("display_skipped_hosts"),
             ok: show == Show::All && setup.flag("display_ok_hosts"),
+            messages: show == Show::Changed && setup.flag("display_ok_hosts"),
             changed: show != Show::Failed,
             why: setup.settings.output.why,
             failed: if setup.flag("display_failed_stderr") { Stream::Stderr } else { Stream::Stdout },
@@ -78,13 +81,13 @@ impl DefaultOutput {
             custom_stats: setup.flag("show_custom_stats"),
             shows_includes: show == Show::All,
             arguments: setup.settings.output.display_args_to_stdout,
-            is_readable: setup.settings.output.readable_failures
+            is_readable: setup.settings.output.failures == FailureForm::Readable
                 && dialect == Dialect::Standard
                 && setup.settings.verbosity == 0
                 && !["result_format", "pretty_results"].iter().any(|name| setup.given(name).is_some()),
+            fits: setup.settings.output.failures == FailureForm::Readable,
             hides_censored_loops: setup.settings.compat.shows_censored_loops_as_tasks(),
-            titles: HashMap::new(),
-            titled: None,
+            lines: setup.lines.clone(),
         })
     }
 
@@ -104,13 +107,7 @@ impl DefaultOutput {
 
     /// Prints the title of a task, unless it was the last one printed.
     fn title(&mut self, task: u64) {
-        if self.titled == Some(task) {
-            return;
-        }
-        if let Some(title) = self.titles.get(&task) {
-            self.printer.line(title, Color::Plain);
-            self.titled = Some(task);
-        }
+        self.lines.print_title(task, &self.printer);
     }
 
     fn playbook(&self, path: &str) {
@@ -129,8 +126,7 @@ impl DefaultOutput {
 
     fn play(&mut self, name: &str, check: bool) {
         let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
-        self.titles.clear();
-        self.titled = None;
+        self.lines.begin_play();
         self.printer.banner(&(title + self.mark(check)));
     }
 
@@ -149,10 +145,9 @@ impl DefaultOutput {
         if let (Some(path), true) = (path_of(task), self.verbosity() >= 2) {
             text.push_str(&format!("\ntask path: {path}"));
         }
-        self.titles.insert(task.id, text);
+        self.lines.keep_title(task.id, text);
         if self.skipped && self.ok && !lazy {
-            self.titled = None;
-            self.title(task.id);
+            self.lines.start(task.id, &self.printer);
         }
     }
 
@@ -169,7 +164,8 @@ impl DefaultOutput {
         }
         let hidden = match event.status {
             Status::Ok if changed => !self.changed,
-            Status::Ok => !self.ok,
+            // The author of a playbook prints its messages for its reader.
+            Status::Ok => !(self.ok || self.messages && event.task.short_action() == "debug"),
             Status::Skipped => !self.skipped,
             Status::Failed { .. } | Status::Unreachable { .. } => false,
         };
@@ -180,7 +176,12 @@ impl DefaultOutput {
             self.title(event.task.id);
             self.printer.result_warnings(result.json());
             if let Some(report) = &event.report {
-                self.printer.report(report, self.failed);
+                // The result below repeats the message.
+                let is_repeated = self.is_readable && !event.no_log;
+                match place_in(report, result.json()).filter(|_| is_repeated) {
+                    Some(place) => self.printer.excerpt(place, self.failed),
+                    None => self.printer.report(report, self.failed),
+                }
             }
         }
         if event.looped && !(self.hides_censored_loops && event.result.has("censored")) {
@@ -276,6 +277,7 @@ impl DefaultOutput {
         let is_debug = event.task.short_action() == "debug";
         clean_debug(event.task.short_action(), &mut map);
         if self.is_readable && matches!(event.status, Status::Failed { .. } | Status::Unreachable { .. }) {
+            self.lines.without_live(&event.name, &mut map);
             return super::failures::text(&map);
         }
         if self.is_readable
@@ -337,17 +339,21 @@ impl DefaultOutput {
             painted if painted.len() > name.len() => format!("{painted:<37}"),
             plain => format!("{plain:<26}"),
         };
-        let line = format!(
-            "{host} : {} {} {} {} {} {} {}",
-            field("ok", stats.ok, Color::Ok),
-            field("changed", stats.changed, Color::Changed),
-            field("unreachable", stats.unreachable, Color::Unreachable),
-            field("failed", stats.failed, Color::Error),
-            field("skipped", stats.skipped, Color::Skip),
-            field("rescued", stats.rescued, Color::Ok),
-            field("ignored", stats.ignored, Color::Warn),
-        );
-        self.printer.line_as_is(&line);
+        let counts = [
+            ("ok", stats.ok, Color::Ok),
+            ("changed", stats.changed, Color::Changed),
+            ("unreachable", stats.unreachable, Color::Unreachable),
+            ("failed", stats.failed, Color::Error),
+            ("skipped", stats.skipped, Color::Skip),
+            ("rescued", stats.rescued, Color::Ok),
+            ("ignored", stats.ignored, Color::Warn),
+        ];
+        // A narrow terminal would break the line within a word.
+        let needed = name.width().max(26) + counts.iter().map(|(key, ..)| key.len() + 6).sum::<usize>() + 2;
+        let is_narrow = self.fits && terminal_columns().is_some_and(|columns| columns < needed);
+        let counts = counts.into_iter().filter(|(_, value, _)| !is_narrow || *value > 0);
+        let fields: Vec<String> = counts.map(|(key, value, color)| field(key, value, color)).collect();
+        self.printer.line_as_is(&format!("{host} : {}", fields.join(" ")));
     }
 
     /// Prints the statistics that `set_stats` collected.
@@ -365,12 +371,19 @@ impl DefaultOutput {
     }
 }
 
-/// The outcome on the first line, and the rest as YAML below it.
+/// The part of a failure's report behind its message: place, excerpt and hint.
+fn place_in<'a>(report: &'a str, result: &Value) -> Option<&'a str> {
+    let message = result.get("msg").and_then(Value::as_str)?;
+    let place = report.strip_prefix("Task failed: ")?.strip_prefix(message)?.trim_start_matches('\n');
+    (!place.is_empty()).then_some(place)
+}
+
 /// Whether a result has facts of the host, which Ansible prints at no verbosity.
 fn is_of_facts(event: &ResultEvent<Shown>) -> bool {
     matches!(event.task.short_action(), "setup" | "gather_facts")
 }
 
+/// The outcome on the first line, and the rest as YAML below it.
 fn yaml_dialect(mut map: Map<String, Value>) -> String {
     let mut text = String::new();
     for key in ["changed", "skipped"] {

@@ -112,7 +112,7 @@ pub enum Event<R = Arc<TaskResult>> {
     Result(ResultEvent<R>),
     /// Result of an include on a host, for documents. [`Event::Included`] reports to people what was included.
     IncludeResult(ResultEvent<R>),
-    /// An enclosing block rescues the failure of a task, whose result was reported before.
+    /// The reported failure of a task does not count: an enclosing block rescues it, or the debugger repeats the task.
     Rescued {
         /// Name of the host.
         host: Arc<str>,
@@ -222,6 +222,13 @@ pub enum Event<R = Arc<TaskResult>> {
     Forecast(Arc<Forecast>),
     /// Summary per host at the end.
     Recap(Recap),
+    /// The run ends with an error.
+    Error {
+        /// The message.
+        message: String,
+        /// Its place: `file:line:column`.
+        place: Option<String>,
+    },
     /// The exit code is known.
     Exit {
         /// The exit code.

@@ -217,6 +217,7 @@ impl Output for EventLines {
                 let hosts = recap.hosts.iter().map(|(host, stats)| (host.to_string(), stats.to_json()));
                 self.write("recap", json!({"hosts": hosts.collect::<Map<_, _>>()}));
             }
+            Event::Error { message, place } => self.write("error", json!({"message": message, "place": place})),
             Event::Exit { code } => self.write("end", json!({"code": code})),
             Event::Spent { .. }
             | Event::Notified { .. }

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::event::path_of;
+use super::footer::Stream;
 use super::masked::{Masked, Shown};
 use super::printable::clipped;
 use super::printer::Printer;
@@ -14,8 +16,10 @@ use super::{Event, Output, ResultEvent, Status};
 use crate::playbook::Task;
 use crate::settings::Color;
 
-/// Maximum number of failures to list.
+/// Maximum number of lines of the list.
 const LISTED: usize = 50;
+/// Maximum number of hosts to name in a line.
+const NAMED: usize = 5;
 /// Maximum number of lines of a text in a result; of a longer one the last are shown.
 const LINES: usize = 20;
 /// Maximum length of one listed message, in characters.
@@ -109,6 +113,8 @@ fn block(text: &str, lines: &mut Vec<String>) {
 /// Lists the failures of a run after its recap.
 pub(super) struct Failures {
     printer: Printer,
+    /// Stream of the list.
+    stream: Stream,
     current: PathBuf,
     found: Vec<Failure>,
     /// Message of the first failed item of a running loop, by host and task.
@@ -120,13 +126,18 @@ pub(super) struct Failures {
 struct Failure {
     name: Arc<str>,
     task: u64,
-    line: String,
+    /// Label of the host.
+    host: String,
+    /// The task with its place.
+    title: String,
+    message: String,
 }
 
 impl Failures {
-    pub(super) fn new(printer: &Printer) -> Failures {
+    pub(super) fn new(printer: &Printer, stream: Stream) -> Failures {
         Failures {
             printer: printer.clone(),
+            stream,
             current: std::env::current_dir().unwrap_or_default(),
             found: Vec::new(),
             items: HashMap::new(),
@@ -156,8 +167,13 @@ impl Failures {
         }
         let place = self.place(&event.task).map(|place| format!(" ({place})")).unwrap_or_default();
         let label = self.names.get(&event.task.id).cloned().unwrap_or(label);
-        let line = format!("{}: {label}{place}: {}", event.host, clipped(&message, WIDTH));
-        self.found.push(Failure { name: Arc::clone(&event.name), task: event.task.id, line });
+        self.found.push(Failure {
+            name: Arc::clone(&event.name),
+            task: event.task.id,
+            host: event.host.clone(),
+            title: format!("{label}{place}"),
+            message: clipped(&message, WIDTH),
+        });
     }
 
     /// Position of a task, relative to the current directory.
@@ -172,15 +188,31 @@ impl Failures {
         if found.is_empty() {
             return;
         }
-        self.printer.line(&format!("FAILURES: {}", found.len()), Color::Error);
-        for failure in found.iter().take(LISTED) {
-            self.printer.line(&format!("  {}", failure.line), Color::Plain);
+        let say = |text: &str, color: Color| self.printer.line_to(self.stream, text, color);
+        say(&format!("FAILURES: {}", found.len()), Color::Error);
+        // Hosts that fail alike share a line.
+        let mut groups: IndexMap<(&str, &str), Vec<&str>> = IndexMap::new();
+        for Failure { host, title, message, .. } in &found {
+            groups.entry((title, message)).or_default().push(host);
         }
-        let more = found.len().saturating_sub(LISTED);
+        groups.values_mut().for_each(|hosts| hosts.sort_unstable());
+        for ((title, message), hosts) in groups.iter().take(LISTED) {
+            say(&format!("  {}", line(title, message, hosts)), Color::Plain);
+        }
+        let more: usize = groups.values().skip(LISTED).map(Vec::len).sum();
         if more > 0 {
-            self.printer.line(&format!("  and {more} more; `windlass runs show` lists all"), Color::Plain);
+            say(&format!("  and {more} more; `windlass runs show` lists all"), Color::Plain);
         }
-        self.printer.line("", Color::Plain);
+        say("", Color::Plain);
+    }
+}
+
+/// Line of hosts that failed alike.
+fn line(title: &str, message: &str, hosts: &[&str]) -> String {
+    match hosts {
+        [host] => format!("{host}: {title}: {message}"),
+        [first, .., _] if hosts.len() > NAMED => format!("{title}: {message}: {} hosts ({first} ...)", hosts.len()),
+        _ => format!("{title}: {message}: {} hosts ({})", hosts.len(), hosts.join(", ")),
     }
 }
 
@@ -236,6 +268,14 @@ mod tests {
         let expected = "non-zero return code\n  cmd: ls /x\n  rc: 2\n  stderr:\n    ls: cannot access\n    second";
         assert_eq!(text(result.as_object().unwrap()), expected);
         assert_eq!(first_line(&result), "non-zero return code: ls: cannot access");
+    }
+
+    #[test]
+    fn hosts_that_fail_alike_share_a_line() {
+        let of = |hosts: &[&str]| line("fail (m.yml:4)", "non-zero return code", hosts);
+        assert_eq!(of(&["a"]), "a: fail (m.yml:4): non-zero return code");
+        assert_eq!(of(&["a", "b"]), "fail (m.yml:4): non-zero return code: 2 hosts (a, b)");
+        assert_eq!(of(&["n0"; 120]), "fail (m.yml:4): non-zero return code: 120 hosts (n0 ...)");
     }
 
     #[test]

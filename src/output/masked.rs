@@ -201,6 +201,7 @@ impl Masker {
             Event::Recorded { run } => Event::Recorded { run },
             Event::Forecast(forecast) => Event::Forecast(forecast),
             Event::Recap(recap) => Event::Recap(self.recap(recap)),
+            Event::Error { message, place } => Event::Error { message: text(message), place },
             Event::Exit { code } => Event::Exit { code },
             Event::End => Event::End,
         })

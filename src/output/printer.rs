@@ -187,6 +187,14 @@ impl Printer {
         }
     }
 
+    /// Prints the place of a failure once, even if every host fails there.
+    pub(super) fn excerpt(&self, place: &str, stream: Stream) {
+        let text = place.trim_end();
+        if self.is_new(text) {
+            self.line_to(stream, text, Color::Error);
+        }
+    }
+
     /// Prints the warnings in a result, up to [`WARNINGS`] of [`WARNING_BYTES`] altogether.
     pub(super) fn result_warnings(&self, result: &Value) {
         let warnings = result.get("warnings").and_then(Value::as_array);

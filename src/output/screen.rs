@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::footer::{self, Follow, Progress};
+use super::lines::TaskLines;
 use super::masked::Masked;
 use super::printer::Printer;
 use super::{Event, Output};
-use crate::settings::{Color, Progress as Shown, Settings};
+use crate::settings::{Color, Live, Progress as Shown, Settings, Show};
 
 /// Interval at which the silence of a run is measured.
 const WATCH: Duration = Duration::from_secs(1);
@@ -21,16 +22,37 @@ pub(super) struct Screen {
     patience: Option<Duration>,
     has_footer: bool,
     progress: Arc<Mutex<Progress>>,
+    lines: TaskLines,
+    /// Whether live output stands below the title of its task, which only printed results have.
+    titles: bool,
 }
 
 impl Screen {
-    pub(super) fn new(printer: Printer, settings: &Settings, live: bool) -> Screen {
+    pub(super) fn new(printer: Printer, settings: &Settings, lines: &TaskLines) -> Screen {
         let printer = printer.with_verbosity(settings.verbosity, settings.output.log_verbosity);
         let patience = settings.output.progress_interval.filter(|_| settings.output.progress != Shown::None);
         let deprecations = settings.deprecation_warnings;
-        let follow = if live { Follow::All } else { Follow::Nobody };
+        let follow = match settings.output.live {
+            Live::All => Follow::All,
+            Live::Slowest => Follow::Longest,
+            Live::None => Follow::Nobody,
+        };
+        let live = follow != Follow::Nobody;
         let progress = Arc::new(Mutex::new(Progress::following(follow)));
-        Screen { printer, deprecations, live, patience, has_footer: false, progress }
+        let titles = settings.output.show.is_some_and(|show| show != Show::All);
+        Screen { printer, deprecations, live, patience, has_footer: false, progress, lines: lines.clone(), titles }
+    }
+
+    /// Shows output of a running command.
+    fn show_live(&self, host: &str, bytes: &[u8]) {
+        let task = self.progress().running().get(host).map(|running| running.id());
+        if let Some(task) = task.filter(|_| self.titles) {
+            self.lines.print_title(task, &self.printer);
+        }
+        for line in String::from_utf8_lossy(bytes).lines() {
+            self.printer.live_line(host, line);
+            self.lines.count_live(host);
+        }
     }
 
     /// Adds the footer, if there is a terminal for it.
@@ -95,11 +117,9 @@ impl Output for Screen {
             Event::Printed { host: Some(host), line } => self.printer.live_line(host, line),
             Event::Printed { host: None, line } => self.printer.error_line(line, Color::Plain),
             Event::Prompt { text, .. } => self.printer.prompt(text),
-            Event::Live { host, bytes } if self.progress().follows(host) => {
-                for line in String::from_utf8_lossy(bytes).lines() {
-                    self.printer.live_line(host, line);
-                }
-            }
+            Event::Live { host, bytes } if self.progress().follows(host) => self.show_live(host, bytes),
+            Event::HostStart { host, .. } => self.lines.forget_live(host),
+            Event::Retry { host, .. } => self.lines.forget_live(host),
             Event::End if self.has_footer => footer::end_footer(),
             _ => {}
         }

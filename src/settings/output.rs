@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::choice::chosen;
+use super::choice::{chosen, chosen_or_none};
 use super::palette::Palette;
-use super::{Config, Progress, Show, seconds};
+use super::{Config, FailureForm, Live, OutputForm, Progress, Show, seconds};
 use crate::error::{Error, Result};
 
 /// Destination of events.
@@ -40,14 +40,18 @@ pub struct OutputSettings {
     pub adhoc_callbacks: bool,
     /// Whether banners show the arguments of tasks.
     pub display_args_to_stdout: bool,
-    /// Results that the default callback prints.
-    pub show: Show,
+    /// Results that the default callback prints; `None` prints all, or what the subcommand has as its default.
+    pub show: Option<Show>,
+    /// Hosts whose running commands show their output.
+    pub live: Live,
+    /// Form of the output.
+    pub form: OutputForm,
     /// Whether the default callback explains changes in a few lines instead of showing differences (`--why`).
     pub why: bool,
     /// Lines of context around a change in diffs.
     pub diff_context: usize,
-    /// Whether failures are shown for a person, as text and in a list at the end, and lines of `debug` as text.
-    pub readable_failures: bool,
+    /// Form of failures. Lines of `debug` are text where failures are.
+    pub failures: FailureForm,
     /// Form in which the progress of a run is shown.
     pub progress: Progress,
     /// Silence after which a line names the running tasks, if there is no footer; `None` prints none.
@@ -84,20 +88,25 @@ impl OutputSettings {
     pub(super) fn from_config(config: &Config) -> Result<OutputSettings> {
         let interactive = std::io::IsTerminal::is_terminal(&std::io::stdout());
         // A setting of a person must not change what scripts read.
-        let show = chosen(config, "show", Show::All)?;
+        let show = chosen_or_none(config, "show")?.filter(|_| interactive);
+        let live = chosen(config, "live", Live::Slowest)?;
+        let has_live = std::io::IsTerminal::is_terminal(&std::io::stderr());
         Ok(OutputSettings {
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
             callbacks_enabled: config.list("callbacks_enabled"),
             own_callbacks: true,
             adhoc_callbacks: config.bool("bin_ansible_callbacks")?.unwrap_or(false),
             display_args_to_stdout: config.bool("display_args_to_stdout")?.unwrap_or(false),
-            show: if interactive { show } else { Show::All },
+            show,
+            live: if has_live { live } else { Live::None },
+            form: chosen(config, "output", OutputForm::Auto)?,
             why: false,
             diff_context: config.number("diff.context")?.unwrap_or(3),
-            readable_failures: match config.get("failures").as_deref() {
-                None | Some("auto") => interactive,
-                Some("readable") => true,
-                Some("ansible") => false,
+            failures: match config.get("failures").as_deref() {
+                None | Some("auto") if interactive => FailureForm::Readable,
+                None | Some("auto") => FailureForm::Listed,
+                Some("readable") => FailureForm::Readable,
+                Some("ansible") => FailureForm::Ansible,
                 Some(other) => {
                     return Err(Error::usage(format!("failures must be auto, readable or ansible, not '{other}'")));
                 }
@@ -118,6 +127,18 @@ impl OutputSettings {
             palette: Palette::of(config)?,
             color: config.bool("force_color")?.unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
         })
+    }
+
+    /// Completes the form of a run of playbooks at this verbosity. At a terminal, `show` is `changed` by default.
+    pub fn settle(&mut self, verbosity: u8) {
+        if self.form == OutputForm::Ansible {
+            self.show = self.show.or(Some(Show::All));
+            self.failures = FailureForm::Ansible;
+            self.progress = Progress::None;
+            self.live = Live::None;
+        }
+        let is_usual = self.stdout_callback == "default" && verbosity == 0 && self.shows_durations;
+        self.show = self.show.or(is_usual.then_some(Show::Changed));
     }
 
     /// Whether the run measures times.

@@ -177,19 +177,24 @@ impl Display<'_> {
 
     /// An error message with its place, excerpt and advice.
     fn located(&self, result: &TaskResult, no_log: bool) -> String {
+        let remedy = || (!no_log).then(|| self.remedy(result)).flatten();
         if let (Some(report), false) = (result.report(), no_log) {
-            return format!("Task failed: {report}");
+            let advice = remedy().map(|advice| format!("\n\nhint: {advice}")).unwrap_or_default();
+            return format!("Task failed: {}{advice}", report.trim_end());
         }
         let mut text = match result.get("msg").map(windlass_template::text).filter(|message| !message.is_empty()) {
             Some(message) if !no_log => format!("Task failed: {message}"),
-            _ => "Task failed.".to_owned(),
+            _ => match self.undefined_name(result) {
+                Some(name) => format!("Task failed: {name}"),
+                None => "Task failed.".to_owned(),
+            },
         };
         let span = &self.task.span;
         if span.is_located() {
             text.push_str(&format!("\nOrigin: {span}\n\n{}", span.excerpt()));
         }
         let advice = || result.advice().map(str::to_owned).or_else(|| self.misspelt_option());
-        if let Some(advice) = (!no_log).then(advice).flatten() {
+        if let Some(advice) = (!no_log).then(advice).flatten().or_else(remedy) {
             text = format!("{}\n\nhint: {advice}", text.trim_end());
         }
         text

@@ -27,6 +27,7 @@ mod play;
 mod prompt;
 mod reach;
 mod recording;
+mod remedy;
 mod run;
 mod shard;
 mod step;

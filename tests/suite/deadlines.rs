@@ -472,6 +472,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("src/output/footer/mod.rs", "PERIOD", "shortest time between two drawings of the footer"),
     ("src/output/footer/mod.rs", "TICK", "interval at which the footer is drawn"),
     ("src/output/footer/mod.rs", "DELAY", "runs that are shorter have no footer"),
+    ("src/output/footer/progress.rs", "HELP", "time for which the footer names the key that lists all keys"),
     ("src/output/footer/progress.rs", "SLOW", "age of a task from which its host is named"),
     ("src/output/footer/keys.rs", "WATCH", "interval at which the mode of the terminal is checked"),
     ("src/foreign/plugins/helper.rs", "ENDING", "interval at which the end of a plugin's process is looked for"),

@@ -59,7 +59,16 @@ fn plain(folder: &Path, words: &[&str]) -> Output {
 
 fn prepared(mut command: Command, folder: &Path, words: &[&str]) -> Command {
     command.args(words).current_dir(folder).env("HOME", folder).env("NO_COLOR", "1").env("TERM", "xterm");
-    ["ANSIBLE_CONFIG", "WINDLASS_PROGRESS", "WINDLASS_SHOW", "WINDLASS_PROGRESS_INTERVAL"].iter().for_each(|name| {
+    [
+        "ANSIBLE_CONFIG",
+        "WINDLASS_PROGRESS",
+        "WINDLASS_LIVE",
+        "WINDLASS_OUTPUT",
+        "WINDLASS_SHOW",
+        "WINDLASS_PROGRESS_INTERVAL",
+    ]
+    .iter()
+    .for_each(|name| {
         command.env_remove(name);
     });
     command
@@ -71,7 +80,8 @@ fn footer_names_play_task_counts_and_slowest_host() {
     // Enough rows for all output, whichever host ends first.
     let mut screen = Screen::start(run(folder.path(), &["--no-journal"]), 60, 160);
     let footer = screen.wait_for_last("waiting for: c ");
-    let expected = r"^play 2/2  Long task  1 done, 1 running, 1 failed  elapsed \d+s  waiting for: c \d+s \(shell\)$";
+    let expected =
+        r"^play 2/2  Long task  1 done, 1 running, 1 failed  elapsed \d+s  waiting for: c \d+s \(shell\)( +\? keys)?$";
     assert!(Regex::new(expected).unwrap().is_match(&footer), "{footer}");
 
     // It follows the width of the terminal, and is never longer.
@@ -96,9 +106,9 @@ fn text_above_the_footer_is_that_of_a_run_without_one() {
     let tasks = "- hosts: all\n  gather_facts: false\n  tasks:\n    - name: Each\n      shell: 'echo {{ item }}; sleep 0.3'\n      \
                  loop: [1, 2, 3, 4, 5]\n";
     let folder = project(tasks);
-    let with = Screen::start(run(folder.path(), &["--no-journal"]), 60, 100).end();
+    let with = Screen::start(run(folder.path(), &["--no-journal", "--live"]), 60, 100).end();
     assert!(with.bytes.contains("elapsed "), "{}", with.bytes);
-    let without = Screen::start(run(folder.path(), &["--no-journal", "--progress", "none"]), 60, 100).end();
+    let without = Screen::start(run(folder.path(), &["--no-journal", "--live", "--progress", "none"]), 60, 100).end();
     assert!(!without.bytes.contains("elapsed ") && !without.bytes.contains('\u{1b}'), "{}", without.bytes);
     let lines = |rows: &[String]| {
         let mut lines: Vec<String> = rows.iter().filter(|row| !row.starts_with("DURATION")).cloned().collect();
@@ -147,19 +157,21 @@ fn keys_choose_hosts_whose_output_is_shown() {
     let folder = project(CHATTER);
     let word = |word: &str| std::fs::write(folder.path().join("word"), word).unwrap();
     word("one");
-    let mut screen = Screen::start(run(folder.path(), &["--no-journal"]), 200, 120);
+    let mut screen = Screen::start(run(folder.path(), &["--no-journal", "--live"]), 200, 120);
     screen.wait_for("[a] a-one");
     screen.wait_for("[b] b-one");
     screen.wait_for_last("waiting for: ");
     screen.press("l");
     screen.wait_for("Showing the output of the host that has worked longest.");
     screen.press("l");
-    screen.wait_for("Output of commands is shown when they end.");
+    screen.wait_for("Showing no output of running commands.");
     word("two");
     screen.press("h");
-    screen.wait_for("  2 ");
-    let second = screen.rows().iter().find_map(|row| Some(row.strip_prefix("  2 ")?.split(':').next()?.to_owned()));
-    let (second, first) = if second.as_deref() == Some("a") { ("a", "b") } else { ("b", "a") };
+    // The footer has a `2` too.
+    let second = screen.wait("the list", |screen| {
+        screen.rows().iter().find_map(|row| Some(row.strip_prefix("  2 ")?.split(':').next()?.to_owned()))
+    });
+    let (second, first) = if second == "a" { ("a", "b") } else { ("b", "a") };
     screen.press("2");
     screen.wait_for(&format!("Showing the output of {second}."));
     screen.wait_for(&format!("[{second}] {second}-two"));
@@ -232,6 +244,50 @@ fn keys_pause_list_and_end_the_run() {
     let ended = screen.end();
     assert_eq!(ended.status.signal(), Some(Signal::QUIT.as_raw()));
     assert!(!ended.rows.join("\n").contains("elapsed "), "{}", ended.rows.join("\n"));
+}
+
+#[test]
+fn footer_stays_below_live_output_that_has_a_title() {
+    let tasks = "- hosts: a\n  gather_facts: false\n  tasks:\n    - name: Print\n      shell: for i in $(seq 60); do echo line $i; \
+                 sleep 0.05; done\n      changed_when: false\n";
+    let folder = project(tasks);
+    let ended = Screen::start(run(folder.path(), &["--no-journal"]), 100, 100).end();
+    let (before, after) = ended.bytes.split_once("[a] line 1\r").unwrap();
+    assert!(before.contains("TASK [Print]"), "{before}");
+    assert!(after.contains("? keys"), "{after}");
+    // After its first drawing, the footer follows every line at once.
+    let below: Vec<&str> = after.split("[a] line ").skip_while(|text| !text.contains("elapsed ")).collect();
+    assert!(below.len() > 20 && below.iter().all(|text| text.contains("elapsed ")), "{below:?}");
+    assert!(!ended.rows.join("\n").contains("elapsed "));
+}
+
+#[test]
+fn output_shown_live_is_not_repeated_by_a_failure() {
+    let tasks = "- hosts: a\n  gather_facts: false\n  tasks:\n    - name: Print\n      \
+                 shell: echo seen once; sleep 1; exit 3\n";
+    let folder = project(tasks);
+    let times = |words: &[&str]| {
+        let ended = Screen::start(run(folder.path(), &[&["--no-journal"], words].concat()), 60, 100).end();
+        let rows = ended.rows.join("\n");
+        assert_eq!(rows.matches("non-zero return code").count(), 2, "at the task and in the list: {rows}");
+        ended.rows.iter().filter(|row| row.trim_start_matches("[a] ").trim() == "seen once").count()
+    };
+    assert_eq!(times(&[]), 1);
+    assert_eq!(times(&["--live=none"]), 1);
+}
+
+#[test]
+fn recap_of_a_narrow_terminal_has_no_zeros() {
+    let tasks = "- hosts: a\n  gather_facts: false\n  tasks:\n    - {command: 'true'}\n";
+    let folder = project(tasks);
+    let recap = |columns: u16| {
+        let ended = Screen::start(run(folder.path(), &["--no-journal"]), 30, columns).end();
+        let start = ended.rows.iter().position(|row| row.starts_with("PLAY RECAP")).unwrap();
+        ended.rows[start + 1].clone()
+    };
+    assert!(recap(120).contains("unreachable=0"));
+    let narrow = recap(60);
+    assert!(narrow.contains("changed=1") && !narrow.contains("=0"), "{narrow}");
 }
 
 #[test]
@@ -349,14 +405,15 @@ fn chosen_results_shown_without_banners_of_other_tasks() {
   hosts: a,b
   gather_facts: false
   tasks:
-    - {name: Same, debug: {msg: same}}
+    - {name: Same, ping: }
+    - {name: Message, debug: {msg: read me}}
     - {name: Skip, debug: {msg: skip}, when: false}
     - {name: Include, include_tasks: more.yml}
     - {name: Change, command: "true"}
     - {name: Fail, command: "false", when: inventory_hostname == 'b'}
 "#;
     let folder = project(tasks);
-    std::fs::write(folder.path().join("more.yml"), "- {name: More, debug: {msg: more}}\n").unwrap();
+    std::fs::write(folder.path().join("more.yml"), "- {name: More, ping: }\n").unwrap();
     let titles = |text: &str| -> Vec<String> {
         let title = Regex::new(r"(?m)^TASK \[(\w+)\]").unwrap();
         title.captures_iter(text).map(|found| found[1].to_owned()).collect()
@@ -366,21 +423,35 @@ fn chosen_results_shown_without_banners_of_other_tasks() {
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stdout).unwrap()
     };
-    assert_eq!(titles(&shown(&[])), ["Same", "Skip", "Include", "More", "Change", "Fail"]);
-    assert_eq!(titles(&shown(&["--show", "all"])).len(), 6);
+    assert_eq!(titles(&shown(&[])), ["Same", "Message", "Skip", "Include", "More", "Change", "Fail"]);
+    assert_eq!(titles(&shown(&["--show", "all"])).len(), 7);
     let changed = shown(&["--show", "changed"]);
-    assert_eq!(titles(&changed), ["Change", "Fail"]);
+    // The messages of `debug` are written to be read.
+    assert_eq!(titles(&changed), ["Message", "Change", "Fail"]);
     assert!(
-        !changed.contains("ok: [") && !changed.contains("included: ") && changed.contains("changed: [a]"),
+        !changed.contains("ok: [a]\n") && !changed.contains("included: ") && changed.contains("changed: [a]"),
         "{changed}"
     );
     let failed = shown(&["--show", "failed"]);
     assert_eq!(titles(&failed), ["Fail"]);
     assert!(!failed.contains("changed: [") && failed.contains("PLAY RECAP"), "{failed}");
 
+    // At a terminal that is the default.
+    let at_terminal = |words: &[&str]| {
+        let screen = Screen::start(run(folder.path(), &[&["--no-journal"], words].concat()), 60, 100);
+        screen.end().rows.join("\n")
+    };
+    assert_eq!(titles(&at_terminal(&[])), ["Message", "Change", "Fail"]);
+    assert_eq!(titles(&at_terminal(&["--show", "all"])).len(), 7);
+    assert_eq!(titles(&at_terminal(&["-v"])).len(), 7);
+    let as_ansible = at_terminal(&["--output", "ansible"]);
+    assert_eq!(titles(&as_ansible).len(), 7);
+    assert!(as_ansible.contains("FAILED! => {") && !as_ansible.contains("FAILURES"), "{as_ansible}");
+    assert!(!as_ansible.contains("DURATION"), "{as_ansible}");
+
     // A person's setting counts at a terminal, and never for a script.
     std::fs::write(folder.path().join("ansible.cfg"), "[windlass]\nshow = failed\n").unwrap();
-    assert_eq!(titles(&shown(&[])).len(), 6);
+    assert_eq!(titles(&shown(&[])).len(), 7);
     let ended = Screen::start(run(folder.path(), &["--no-journal"]), 40, 100).end();
     assert_eq!(titles(&ended.rows.join("\n")), ["Fail"]);
     std::fs::write(folder.path().join("ansible.cfg"), "[windlass]\nshow = some\n").unwrap();

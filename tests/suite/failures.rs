@@ -46,8 +46,8 @@ fn command(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     command.args(["playbook", "-i", "hosts", "site.yml"]).args(words);
     command.current_dir(folder).env("HOME", folder).env("NO_COLOR", "1").env("TERM", "xterm");
-    // The footer has tests of its own.
-    command.env_remove("ANSIBLE_CONFIG").env("WINDLASS_PROGRESS", "none");
+    // The footer and live output have tests of their own.
+    command.env_remove("ANSIBLE_CONFIG").env("WINDLASS_PROGRESS", "none").env("WINDLASS_LIVE", "none");
     command
 }
 
@@ -103,6 +103,9 @@ fn terminal_shows_failures_as_text_and_lists_them_with_the_resuming_command() {
 ";
     assert!(list.starts_with(expected), "{text}");
     assert!(text.find("PLAY RECAP") < text.find("FAILURES: "), "{text}");
+    assert_eq!(list.matches("--resume").count(), 1, "{text}");
+    // Its place stands above a failure, and its message only in it.
+    assert!(text.contains("Origin: ") && !text.contains("Task failed: non-zero"), "{text}");
     let resuming = list.lines().find(|line| line.contains(" --resume 2")).unwrap();
     let words = shell_words::split(resuming).unwrap();
     assert_eq!(words[1..6], ["playbook", "-i", "hosts", "site.yml", "-e"], "{resuming}");
@@ -176,6 +179,15 @@ fn script_sees_only_what_ansible_prints() {
     assert!(!text.contains("FAILURES"), "{text}");
     assert!(text.trim_end().lines().last().unwrap().starts_with("d "), "the recap is the last: {text}");
 
+    // The list goes to standard error, and with it no value of a variable.
+    let mut run = command(folder.path(), &["-e", "colour=hunter2"]);
+    run.env_remove("WINDLASS_PROGRESS");
+    let output = in_script(run);
+    let (text, error) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(!text.contains("FAILURES") && !text.contains("--resume"), "{text}");
+    assert!(list_of(&error).contains("a: Print and fail (site.yml:14): non-zero return code: first error"), "{error}");
+    assert!(error.contains("This is run ") && error.contains("--resume 2") && !error.contains("hunter2"), "{error}");
+
     let mut chosen = command(folder.path(), &["--no-journal"]);
     chosen.env("WINDLASS_FAILURES", "readable");
     let text = String::from_utf8(in_script(chosen).stdout).unwrap();
@@ -198,4 +210,81 @@ fn setting_keeps_output_of_ansible_at_a_terminal() {
     wrong.env("WINDLASS_FAILURES", "nice");
     let error = String::from_utf8(in_script(wrong).stderr).unwrap();
     assert!(error.contains("failures must be auto, readable or ansible, not 'nice'"), "{error}");
+}
+
+#[test]
+fn hosts_that_fail_alike_share_a_line() {
+    let folder = project();
+    let hosts: String = (0..12).map(|number| format!("n{number:02} ansible_connection=local\n")).collect();
+    std::fs::write(folder.path().join("hosts"), hosts).unwrap();
+    let playbook = "- hosts: all\n  gather_facts: false\n  tasks:\n    - {name: Same, fail: {msg: alike}}\n";
+    std::fs::write(folder.path().join("site.yml"), playbook).unwrap();
+    let text = at_terminal(command(folder.path(), &["--no-journal"]));
+    assert!(list_of(&text).starts_with("12\n  Same (site.yml:4): alike: 12 hosts (n00 ...)\n"), "{text}");
+}
+
+#[test]
+fn message_of_a_template_stands_once_above_the_list() {
+    let folder = project();
+    let playbook =
+        "- hosts: a\n  gather_facts: false\n  tasks:\n    - {name: Undefined, debug: {msg: '{{ nothing.here }}'}}\n";
+    std::fs::write(folder.path().join("site.yml"), playbook).unwrap();
+    let text = at_terminal(command(folder.path(), &["--no-journal"]));
+    let (above, _) = text.split_once("FAILURES").unwrap();
+    assert_eq!(above.matches("is undefined").count(), 1, "{above}");
+    assert!(above.contains("4 |     - {name: Undefined"), "{above}");
+}
+
+#[test]
+fn failure_that_the_debugger_repaired_is_forgotten() {
+    let folder = project();
+    let playbook =
+        "- hosts: a\n  gather_facts: false\n  debugger: on_failed\n  tasks:\n    - {name: Mend, command: 'false'}\n";
+    std::fs::write(folder.path().join("site.yml"), playbook).unwrap();
+    std::fs::write(folder.path().join("answers"), "task.args['_raw_params'] = 'true'\nr\n").unwrap();
+    let mut run = command(folder.path(), &[]);
+    run.env("WINDLASS_FAILURES", "readable").stdin(std::fs::File::open(folder.path().join("answers")).unwrap());
+    let output = run.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("fatal: [a]") && text.contains("changed: [a]") && !text.contains("FAILURES"), "{text}");
+    let mut show = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    show.args(["runs", "show"]).current_dir(folder.path()).env("HOME", folder.path()).env("NO_COLOR", "1");
+    let shown = String::from_utf8(in_script(show).stdout).unwrap();
+    assert!(!shown.contains("failures") && shown.contains("a     1   1        0        0"), "{shown}");
+}
+
+#[test]
+fn remedy_follows_a_failure_at_a_terminal_only() {
+    let folder = project();
+    let playbook = "- hosts: a\n  gather_facts: false\n  tasks:\n    - {name: Ask, command: echo 2, register: ver}\n    \
+                    - debug: {msg: x}\n      when: ver.stdout is version('1', '>=')\n";
+    std::fs::write(folder.path().join("site.yml"), playbook).unwrap();
+    let remedy = "`ver` was skipped in check mode; `windlass plan` treats it as unknown";
+    let text = at_terminal(command(folder.path(), &["--check"]));
+    assert!(text.contains(remedy), "{text}");
+    let plain = String::from_utf8(in_script(command(folder.path(), &["--check"])).stdout).unwrap();
+    assert!(plain.contains("cannot be empty") && !plain.contains(remedy), "{plain}");
+    // It holds: a plan goes on.
+    let mut plan = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    plan.args(["plan", "-i", "hosts", "site.yml", "-l", "a"]).current_dir(folder.path()).env("HOME", folder.path());
+    let output = in_script(plan);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("its condition depends on the result of 'Ask'"), "{text}");
+}
+
+#[test]
+fn undefined_variable_named_although_its_task_has_no_log() {
+    let folder = project();
+    let playbook = "- hosts: a\n  gather_facts: false\n  tasks:\n    - name: Hidden\n      \
+                    copy: {dest: /nowhere, content: 'x {{ db_pass }}'}\n      no_log: true\n";
+    std::fs::write(folder.path().join("site.yml"), playbook).unwrap();
+    let text = at_terminal(command(folder.path(), &["--no-journal"]));
+    assert!(text.contains("'db_pass' is undefined"), "{text}");
+    let plain = String::from_utf8(in_script(command(folder.path(), &["--no-journal"])).stdout).unwrap();
+    assert!(!plain.contains("is undefined"), "{plain}");
+    let mut plan = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    plan.args(["plan", "-i", "hosts", "site.yml"]).current_dir(folder.path()).env("HOME", folder.path());
+    let text = String::from_utf8(in_script(plan).stdout).unwrap();
+    assert!(text.contains("fails: 'db_pass' is undefined"), "{text}");
 }

@@ -684,6 +684,9 @@ fn missing_inventory_and_misspelt_names_found_before_a_run() {
     fs::remove_file(project.path().join("ansible.cfg")).unwrap();
     let (code, _, stderr) = project.windlass(&["plan", "-i", "hosts", "site.yml", "-t", "confg"]);
     assert!(code == Some(0) && stderr.contains("no task has the tag `confg`: did you mean `config`?"), "{stderr}");
+    project.write("short", "web1 ansible_connection=local\n");
+    let (_, _, stderr) = project.windlass(&["playbook", "-i", "short", "site.yml", "-l", "wbe1"]);
+    assert!(stderr.contains("did you mean `web1`?"), "{stderr}");
     let (_, _, stderr) = project.windlass(&["plan", "-i", "hosts", "site.yml", "-l", "node1,nodee2"]);
     assert!(stderr.contains("host pattern, ignoring: nodee2 (did you mean `node2`?)"), "{stderr}");
 }

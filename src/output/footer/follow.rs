@@ -37,7 +37,7 @@ impl Follow {
 impl std::fmt::Display for Follow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Follow::Nobody => f.write_str("Output of commands is shown when they end."),
+            Follow::Nobody => f.write_str("Showing no output of running commands."),
             Follow::All => f.write_str("Showing the output of all hosts."),
             Follow::Longest => f.write_str("Showing the output of the host that has worked longest."),
             Follow::One(host) => write!(f, "Showing the output of {host}."),

@@ -4,7 +4,7 @@
 //! or in the background, and after the footer.
 
 use std::io::{self, IsTerminal as _};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ const WATCH: Duration = Duration::from_millis(100);
 
 /// The terminal's usual mode, while ours is in force.
 static USUAL: Mutex<Option<Termios>> = Mutex::new(None);
+/// Whether that is so, for the footer, which must not wait for the lock.
+static ARE_READ: AtomicBool = AtomicBool::new(false);
 /// Whether the run pauses before its next task.
 static PAUSED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
@@ -61,6 +63,11 @@ fn is_foreground() -> bool {
     tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp())
 }
 
+/// Whether the terminal passes keys to this module now.
+pub(super) fn are_read() -> bool {
+    ARE_READ.load(Ordering::Relaxed)
+}
+
 /// Whether keys are for this module.
 fn are_ours() -> bool {
     let is_running = || locked().as_ref().is_some_and(|footer| footer.progress().is_running());
@@ -86,10 +93,12 @@ fn enter(usual: &mut Option<Termios>) {
     own.special_codes[SpecialCodeIndex::VQUIT] = DISABLED;
     if tcsetattr(io::stdin(), OptionalActions::Now, &own).is_ok() {
         *usual = Some(mode);
+        ARE_READ.store(true, Ordering::Relaxed);
     }
 }
 
 fn restore(usual: &mut Option<Termios>) {
+    ARE_READ.store(false, Ordering::Relaxed);
     if let Some(mode) = usual.take()
         && is_foreground()
     {

@@ -26,6 +26,8 @@ pub(super) struct Parts {
     pub(super) elapsed: String,
     pub(super) remaining: String,
     pub(super) waiting: Option<Waiting>,
+    /// Where help is found. It is shown at the right if the rest leaves room.
+    pub(super) help: String,
 }
 
 /// The host that has worked longest.
@@ -52,7 +54,12 @@ impl Parts {
             let all: String = self.reduced(6).line("").into_iter().map(|(text, _)| text).collect();
             vec![(cut(&all, width), Color::Plain)]
         });
-        line.iter().map(|(text, color)| paint(text, *color)).collect()
+        let text: String = line.iter().map(|(text, color)| paint(text, *color)).collect();
+        let room = width.saturating_sub(cells_of(&line));
+        match room.checked_sub(GAP.len() + self.help.width()) {
+            Some(_) if !self.help.is_empty() => format!("{text}{:>room$}", self.help),
+            _ => text,
+        }
     }
 
     /// The parts that remain at a level of scarcity.
@@ -152,6 +159,7 @@ mod tests {
             elapsed: "elapsed 1m12s".to_owned(),
             remaining: "ETA 3m".to_owned(),
             waiting: Some(Waiting { host: "node7".to_owned(), time: "1m12s".to_owned(), action: "apt".to_owned() }),
+            help: String::new(),
         }
     }
 
@@ -165,6 +173,14 @@ mod tests {
                         waiting for: node7 1m12s (apt)";
         assert_eq!(fitted(parts(), 200), expected);
         assert_eq!(fitted(Parts { play: "play 1/1".to_owned(), ..Parts::default() }, 200), "play 1/1");
+    }
+
+    #[test]
+    fn help_shown_at_the_right_where_there_is_room() {
+        let parts = || Parts { play: "play 1/1".to_owned(), help: "? keys".to_owned(), ..Parts::default() };
+        assert_eq!(fitted(parts(), 20), "play 1/1      ? keys");
+        assert_eq!(fitted(parts(), 16), "play 1/1  ? keys");
+        assert_eq!(fitted(parts(), 15), "play 1/1");
     }
 
     #[test]

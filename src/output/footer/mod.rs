@@ -17,11 +17,13 @@ use std::time::{Duration, Instant};
 pub(super) use follow::Follow;
 pub use keys::until_continued;
 pub(super) use progress::{Progress, duration};
-pub(super) use terminal::{Stream, columns};
+pub(super) use terminal::Stream;
+pub(super) use terminal::columns;
+pub(crate) use terminal::terminal_columns;
 
 use super::printer::Printer;
 
-/// Shortest time between two drawings.
+/// Age at which the footer's text is computed again.
 const PERIOD: Duration = Duration::from_millis(200);
 /// Interval at which the footer is drawn while nothing is printed.
 pub(super) const TICK: Duration = Duration::from_millis(250);
@@ -44,7 +46,8 @@ struct Footer {
     progress: Arc<Mutex<Progress>>,
     printer: Printer,
     is_drawn: bool,
-    drawn: Option<Instant>,
+    /// The text drawn last, with its time and the width that it is for.
+    last: Option<(Instant, usize, String)>,
     /// Whether the last text on the terminal ended without a line end, as a question does.
     is_mid_line: bool,
 }
@@ -62,26 +65,24 @@ impl Footer {
     }
 
     fn draw(&mut self) {
-        let is_due = self.drawn.is_none_or(|drawn| drawn.elapsed() >= PERIOD);
         let is_in_the_way = QUESTIONS.load(Ordering::Acquire) > 0 || self.is_mid_line || !self.stream.is_foreground();
         if is_in_the_way {
             return self.erase();
         }
-        if !is_due {
-            return;
-        }
         // Text in the last column would leave the cursor in the next line on some terminals.
         let width = self.stream.columns().saturating_sub(1);
-        let parts = self.progress().parts(DELAY);
-        match parts {
-            Some(parts) if width > 0 => {
-                let text = parts.fitted(width, |text, color| self.printer.paint(text, color));
-                let _ = self.stream.write(&format!("\r{text}\u{1b}[J\r"));
-                self.is_drawn = true;
-                self.drawn = Some(Instant::now());
-            }
-            _ => self.erase(),
+        // Output that scrolls fast erases the footer each time, and must not make it vanish.
+        let is_fresh = |(time, of, _): &(Instant, usize, String)| *of == width && time.elapsed() < PERIOD;
+        if !(self.last.as_ref().is_some_and(is_fresh) && self.progress().is_running()) {
+            let parts = self.progress().parts(DELAY).filter(|_| width > 0);
+            let fitted = parts.map(|parts| parts.fitted(width, |text, color| self.printer.paint(text, color)));
+            self.last = fitted.map(|text| (Instant::now(), width, text));
+        } else if self.is_drawn {
+            return;
         }
+        let Some((_, _, text)) = &self.last else { return self.erase() };
+        let _ = self.stream.write(&format!("\r{text}\u{1b}[J\r"));
+        self.is_drawn = true;
     }
 }
 
@@ -105,7 +106,7 @@ pub(super) fn start(progress: &Arc<Mutex<Progress>>, printer: &Printer) -> bool 
         }));
     });
     let (progress, printer) = (Arc::clone(progress), printer.clone());
-    *locked() = Some(Footer { stream, is_shared, progress, printer, is_drawn: false, drawn: None, is_mid_line: false });
+    *locked() = Some(Footer { stream, is_shared, progress, printer, is_drawn: false, last: None, is_mid_line: false });
     IS_ACTIVE.store(true, Ordering::Release);
     keys::start();
     true

@@ -12,6 +12,8 @@ use crate::playbook::Task;
 
 /// Duration after which the host that has worked longest is named.
 const SLOW: Duration = Duration::from_secs(2);
+/// Time for which the footer names the key that lists all keys.
+const HELP: Duration = Duration::from_secs(10);
 /// Maximum numbers of tasks, and of hosts of a task, in a report about running tasks.
 const TASKS: usize = 3;
 const HOSTS: usize = 5;
@@ -36,6 +38,13 @@ pub(crate) struct Running {
     /// Name of the task as shown.
     pub(crate) name: String,
     pub(crate) since: Instant,
+}
+
+impl Running {
+    /// Id of the task.
+    pub(crate) fn id(&self) -> u64 {
+        self.task.id
+    }
 }
 
 /// Progress of a run, from its events.
@@ -216,6 +225,7 @@ impl Progress {
                 time: duration(running.since.elapsed().as_secs()),
                 action: running.task.short_action().to_owned(),
             }),
+            help: if elapsed < HELP && super::keys::are_read() { "? keys".to_owned() } else { String::new() },
         })
     }
 

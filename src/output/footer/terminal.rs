@@ -72,8 +72,10 @@ fn has_reader() -> bool {
 
 /// Columns for titles: one fewer than the terminal has, or 79 where the output is not a terminal.
 pub(crate) fn columns() -> usize {
-    match Stream::Stdout.is_terminal() {
-        true => Some(Stream::Stdout.columns()).filter(|columns| *columns > 1).map_or(COLUMNS, |columns| columns - 1),
-        false => COLUMNS,
-    }
+    terminal_columns().map_or(COLUMNS, |columns| columns - 1)
+}
+
+/// Columns of the terminal that gets the output, if it is one and has at least two.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    Stream::Stdout.is_terminal().then(|| Stream::Stdout.columns()).filter(|columns| *columns > 1)
 }

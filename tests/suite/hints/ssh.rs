@@ -52,6 +52,12 @@ pub(crate) const CASES: &[Case] = &[
         mended: &[],
         then: &["windlass hostkeys replace -i ssh-hosts web1"],
     },
+    case(
+        "windlass hostkeys pin -i ssh-hosts --yes; WINDLASS_FAILURES=readable windlass playbook -i ssh-hosts ping.yml \
+         -e ansible_user=nobody-here",
+        "try `-u USER`, `--private-key` or `-k`",
+        &["windlass playbook -i ssh-hosts ping.yml -e ansible_user=root"],
+    ),
     // Each way to accept new keys, with each verb that connects.
     case(
         "windlass hostkeys verify -i ssh-hosts",
