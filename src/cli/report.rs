@@ -72,6 +72,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let is_alive = found.is_alive();
     let report = Report::of(&read_file(&found.path)?, is_alive);
     let by_name = arguments.output.as_deref().and_then(Format::of);
+    let extension = arguments.output.as_deref().and_then(Path::extension);
+    if let (Some(other), None, None, false) = (extension, by_name, arguments.format, arguments.html) {
+        return Err(Error::usage(format!("no format of a report has names that end in `.{}`", other.display()))
+            .hint("end the name in .html, .md, .json or .xml, or give --format"));
+    }
     let format = if arguments.html { Some(Format::Html) } else { arguments.format.or(by_name) };
     let text = match format.unwrap_or(Format::Markdown) {
         Format::Html => report::html(&report)?,

@@ -271,7 +271,9 @@ fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
         })?;
     }
     if is_project {
-        note_always(&format!("Re-encrypted {} secrets in {} files", rekeyed.values, rekeyed.files.len()));
+        let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+        let (secrets, files) = (counted(rekeyed.values, "secret"), counted(rekeyed.files.len(), "file"));
+        note_always(&format!("Re-encrypted {secrets} in {files}"));
     }
     note("Rekey successful");
     Ok(())

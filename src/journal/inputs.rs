@@ -67,9 +67,7 @@ impl Inputs<'_> {
             windlass: env!("CARGO_PKG_VERSION").to_owned(),
             run: run.to_owned(),
             started: jiff::Timestamp::now().to_string(),
-            user: std::env::var("USER")
-                .or_else(|_| std::env::var("LOGNAME"))
-                .unwrap_or_else(|_| format!("uid {}", rustix::process::getuid().as_raw())),
+            user: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| user_name()),
             machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             pid: std::process::id(),
             check: self.settings.check,
@@ -194,6 +192,18 @@ fn is_made_by_program(source: &Path) -> bool {
         let names_a_plugin = |text: String| text.lines().any(|line| line.starts_with("plugin:"));
         is_script || windlass_bounds::read_text(file).is_ok_and(names_a_plugin)
     })
+}
+
+/// Login name of this process by the local table, or its number.
+fn user_name() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let table = windlass_bounds::read_text("/etc/passwd").unwrap_or_default();
+    let named = table.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    named.unwrap_or_else(|| format!("uid {uid}"))
 }
 
 /// New salt for hashes of extra variables.

@@ -26,16 +26,13 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Outcomes of tasks on hosts. A resumed run has copies of the earlier run's; of a task that ran again, only the
-    /// last outcome counts.
+    /// Outcomes of tasks on hosts. A resumed run has copies of the earlier run's, and the debugger repeats tasks; of a
+    /// task that ran again, only the last outcome counts.
     pub fn outcomes(&self) -> Vec<&Done> {
         let all = self.records.iter().filter_map(|record| match record {
             Record::Done(done) => Some(&**done),
             _ => None,
         });
-        if self.header.resumes.is_none() {
-            return all.collect();
-        }
         let last: IndexMap<_, _> = all.map(|done| ((&done.host, &done.at), done)).collect();
         last.into_values().collect()
     }

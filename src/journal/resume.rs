@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Finds the run with this id, or the newest unsuccessful one with the same playbooks and inventory.
 pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> Result<(RunFile, Journal)> {
     let runs = state.runs();
-    let list = "`windlass runs` lists all runs";
+    let list = "`windlass runs --all` lists all runs";
     if let Some(wanted) = wanted {
         let run = runs.into_iter().find(|run| run.run == wanted);
         let run = run.ok_or_else(|| Error::usage(format!("there is no journal of a run `{wanted}`")).hint(list))?;

@@ -74,6 +74,7 @@ pub(crate) fn page(report: &Report, around: &Around) -> Result<Html> {
             "unanswered": report.unanswered,
         },
         "head": head(report),
+        "is_running": report.result == "running",
         "counts": COUNTS,
         "kinds": KINDS,
         "failures": failures,

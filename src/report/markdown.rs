@@ -63,7 +63,17 @@ fn recap(report: &Report, text: &mut String) {
 
 fn failures(report: &Report, text: &mut String) {
     let count = report.failures().count();
-    if count == 0 && report.unanswered.is_empty() {
+    let list = |text: &mut String| {
+        for one in &report.unanswered {
+            text.push_str(&format!("- {}: {}\n", inline(&one.host), inline(&one.task)));
+        }
+    };
+    let is_running = report.result == "running";
+    if is_running && !report.unanswered.is_empty() {
+        text.push_str("\n## Running now\n\n");
+        list(text);
+    }
+    if count == 0 && (is_running || report.unanswered.is_empty()) {
         return;
     }
     text.push_str("\n## Failures\n");
@@ -73,11 +83,9 @@ fn failures(report: &Report, text: &mut String) {
     if count > FAILURES {
         text.push_str(&format!("\nAnd {} more.\n", count - FAILURES));
     }
-    if !report.unanswered.is_empty() {
+    if !is_running && !report.unanswered.is_empty() {
         text.push_str("\n### Without an answer\n\nIt is unknown whether these tasks ran.\n\n");
-        for one in &report.unanswered {
-            text.push_str(&format!("- {}: {}\n", inline(&one.host), inline(&one.task)));
-        }
+        list(text);
     }
 }
 

@@ -27,7 +27,7 @@ pub use outcome::{Item, Kind, Outcome};
 pub(crate) use place::split;
 pub use summary::{Summary, Tally};
 pub use text::Text;
-pub(crate) use text::message;
+pub(crate) use text::{label as item_label, message};
 
 /// Version of the JSON format.
 pub const VERSION: u32 = 1;

@@ -149,7 +149,7 @@ pub(crate) fn message(result: &Map<String, Value>) -> String {
 }
 
 /// Label of a loop's item.
-pub(super) fn label(result: &Map<String, Value>, index: u32) -> String {
+pub(crate) fn label(result: &Map<String, Value>, index: u32) -> String {
     let name = result.get("ansible_loop_var").and_then(Value::as_str).unwrap_or("item");
     match result.get(name) {
         Some(Value::String(text)) => text.clone(),

@@ -21,9 +21,9 @@ use crate::vars::{given, number};
 
 /// A started task.
 pub(super) struct Started {
-    task: Arc<Task>,
+    pub(super) task: Arc<Task>,
     /// One host runs it for all, including hosts at other places in the play.
-    once: bool,
+    pub(super) once: bool,
     /// The action itself runs once, without `run_once`; its effects then belong to that host alone.
     by_nature: bool,
     /// Hosts whose outcome comes from the resumed run.
@@ -136,7 +136,7 @@ impl Batch {
         let mut outcomes = outcomes;
         // Results arrive as hosts finish; applying them in the order of the hosts makes runs repeatable.
         outcomes.sort_by_cached_key(|outcome| self.hosts.get_index_of(&outcome.host));
-        let outcomes = self.debugged(task, outcomes).await?;
+        let outcomes = self.debugged(started, outcomes).await?;
         let mut world = self.world.successor();
         let store = Store { shared: &Arc::clone(&self.shared), before: &Arc::clone(&self.world) };
         let mut changed = HashSet::new();

@@ -255,7 +255,7 @@ fn run_of_a_killed_pod_resumed_by_the_next_one_and_followed_to_its_end() {
     assert!(attached.status.success() && text.contains("RUNNING HANDLER [at last]"), "{attached:?}");
     let journals = cluster.at("state/windlass/engine");
     let of_engine = |words: &[&str]| cluster.command(words).env("WINDLASS_JOURNAL_DIR", &journals).output().unwrap();
-    let runs = of_engine(&["runs"]);
+    let runs = of_engine(&["runs", "--all"]);
     let text = String::from_utf8_lossy(&runs.stdout);
     assert!(text.contains("site.yml"), "{runs:?}");
     // Whoever writes into the namespace could have written it.

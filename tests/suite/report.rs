@@ -237,6 +237,87 @@ fn directory_without_runs_needs_id() {
 }
 
 #[test]
+fn runs_listed_for_this_directory_with_the_number_of_failed_hosts() {
+    let project = Project::new();
+    let hosts: String = (0..120).map(|number| format!("node{number:03} ansible_connection=local\n")).collect();
+    fs::write(project.path("many"), hosts).unwrap();
+    fs::write(project.path("fail.yml"), "- {hosts: all, gather_facts: false, tasks: [fail: {msg: no}]}\n").unwrap();
+    assert_eq!(
+        project.run(&["playbook", "-i", "many", "--vault-password-file", "pass", "fail.yml"]).status.code(),
+        Some(2)
+    );
+    for words in [&["runs"][..], &["runs", "list"], &["runs", "--all"]] {
+        let listed = text(&project.run(words));
+        let line = listed.lines().find(|line| line.contains("fail.yml")).unwrap_or_else(|| panic!("{listed}"));
+        assert!(line.contains("node000 and 119 more") && line.contains(" UTC ") && line.len() < 120, "{line}");
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    let output = project.command(&["runs"]).current_dir(elsewhere.path()).output().unwrap();
+    assert!(!text(&output).contains("fail.yml"), "{}", text(&output));
+    let output = project.command(&["runs", "--all"]).current_dir(elsewhere.path()).output().unwrap();
+    assert!(text(&output).contains("fail.yml"), "{}", text(&output));
+}
+
+#[test]
+fn run_shown_with_messages_items_and_the_resuming_command() {
+    let project = Project::new();
+    let tasks = "- hosts: all\n  gather_facts: false\n  tasks:\n    - name: Program\n      \
+                 shell: echo broken pipe >&2; exit 3\n      ignore_errors: true\n    - name: Items\n      fail: {msg: 'bad {{ item }}'}\n      \
+                 loop: [x, y]\n";
+    fs::write(project.path("bad.yml"), tasks).unwrap();
+    fs::write(project.path("one"), "a ansible_connection=local\n").unwrap();
+    assert_eq!(
+        project.run(&["playbook", "-i", "one", "--vault-password-file", "pass", "bad.yml"]).status.code(),
+        Some(2)
+    );
+    let shown = text(&project.run(&["runs", "show"]));
+    assert!(shown.contains("(ignored): non-zero return code: broken pipe\n"), "{shown}");
+    assert!(shown.contains(": item x: bad x\n"), "{shown}");
+    let command = shown.lines().find_map(|line| line.strip_prefix("continue   ")).unwrap();
+    assert!(command.starts_with("windlass playbook -i one --vault-password-file pass bad.yml --resume 2"), "{command}");
+
+    let slow = "- hosts: all\n  gather_facts: false\n  tasks:\n    - {name: Slow, shell: touch begun; sleep 60}\n";
+    fs::write(project.path("slow.yml"), slow).unwrap();
+    let mut child =
+        project.command(&["playbook", "-i", "one", "--vault-password-file", "pass", "slow.yml"]).spawn().unwrap();
+    while !project.path("begun").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let page = text(&project.run(&["report", "--html"]));
+    assert!(page.contains("Running now") && !page.contains("Without an answer"), "{page}");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(99));
+    let shown = text(&project.run(&["runs", "show"]));
+    assert!(shown.contains("stopped at\n  a: 'Slow' (") && shown.contains("--resume 2"), "{shown}");
+}
+
+#[test]
+fn report_of_an_unknown_extension_refused() {
+    let project = Project::new();
+    project.play(&[], false);
+    let refused = project.run(&["report", "--output", "run.pdf"]);
+    assert!(!refused.status.success() && !project.path("run.pdf").exists());
+    assert!(text(&refused).contains("no format of a report has names that end in `.pdf`"), "{}", text(&refused));
+}
+
+#[test]
+fn events_of_a_run_that_cannot_load_name_the_error() {
+    let project = Project::new();
+    fs::write(project.path("broken.yml"), "- hosts: all\n  tusks: []\n").unwrap();
+    let run = project.run(&["playbook", "-i", "hosts", "broken.yml", "--events", "events"]);
+    assert!(!run.status.success());
+    let lines: Vec<Value> = fs::read_to_string(project.path("events"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let error = lines.iter().find(|line| line["event"] == "error").unwrap_or_else(|| panic!("{lines:?}"));
+    assert!(error["message"].as_str().unwrap().contains("tusks"), "{error}");
+    assert!(error["place"].as_str().unwrap().contains("broken.yml:2"), "{error}");
+    assert_eq!(lines.last().unwrap()["event"], "end");
+}
+
+#[test]
 fn journal_of_earlier_release_has_report_without_times() {
     let project = Project::new();
     project.play(&[], false);

@@ -404,7 +404,7 @@ fn handler_that_play_does_not_have_is_not_pending() {
 fn unknown_word_after_resume_is_called_no_run() {
     let project = Project::new(&(head("") + &step("one")));
     let ran = project.play(&["--resume", "nope"]);
-    ran.ends(5).has("`nope` is neither the id of a run nor a playbook").has("`windlass runs` lists all runs");
+    ran.ends(5).has("`nope` is neither the id of a run nor a playbook").has("`windlass runs --all` lists all runs");
 }
 
 #[test]

@@ -67,6 +67,15 @@ fn command<'a>(words: impl Iterator<Item = &'a str>) -> String {
     shell_words::join(std::iter::once("windlass").chain(words))
 }
 
+/// Command that continues a run, or advice if its journal does not hold the whole command line.
+pub(super) fn resuming(journal: &Journal) -> String {
+    let run = journal.header.run.as_str();
+    match words(journal) {
+        Ok(words) => command(words.iter().map(String::as_str).chain(["--resume", run])),
+        Err(_) => format!("repeat the command with --resume {run}"),
+    }
+}
+
 fn refusal(journal: &Journal, why: &str) -> Error {
     Error::usage(format!("the run {} cannot be repeated: {why}", journal.header.run))
 }

@@ -11,6 +11,7 @@ use windlass_yaml::{Node, Span};
 use super::ask::{Echo, ask};
 use super::execute::TaskOnHost;
 use super::play::{Batch, Strategy};
+use super::task::Started;
 use crate::error::{Error, Result};
 use crate::outcome::HostOutcome;
 use crate::output::Event;
@@ -34,7 +35,8 @@ struct Edited {
 
 impl Batch {
     /// Starts the debugger for results that ask for it. A repeated task's result replaces the first one.
-    pub(super) async fn debugged(&self, task: &Arc<Task>, outcomes: Vec<HostOutcome>) -> Result<Vec<HostOutcome>> {
+    pub(super) async fn debugged(&self, started: &Started, outcomes: Vec<HostOutcome>) -> Result<Vec<HostOutcome>> {
+        let task = &started.task;
         let enabled = self.shared.run.settings.task_debugger || self.strategy == Strategy::Debug;
         let is_alone = self.shared.shards.get().is_none();
         if !is_alone || !enabled && task.keyword("debugger").is_none() {
@@ -53,6 +55,11 @@ impl Batch {
                     Next::Redo => {
                         let mut again = TaskOnHost::new(&self.shared, &self.world, &edited.task, &outcome.host);
                         again.vars = edited.vars.clone();
+                        // The new outcome replaces the recorded one.
+                        let at = self.hosts.get(&outcome.host).and_then(|run| run.at.as_ref());
+                        again.place = at.and_then(|at| self.place_at(task, &outcome.host, at, started.once));
+                        let host = Arc::clone(&outcome.host);
+                        let _ = self.shared.events.send(Event::Rescued { host, task: task.id });
                         outcome = again.run().await;
                     }
                 }

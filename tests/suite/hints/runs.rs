@@ -87,11 +87,16 @@ pub(crate) const CASES: &[Case] = &[
         "write to a file with --output: `windlass report --output out.html`",
         &["windlass report --output out.html && grep -qi '<html' out.html"],
     ),
-    case("windlass runs show 20200101T000000-0000", "`windlass runs` lists all runs", &["windlass runs"]),
+    case(
+        "windlass playbook -i hosts gate.yml -e x=1; windlass report --output out.pdf",
+        "end the name in .html, .md, .json or .xml, or give --format",
+        &["windlass report --output out.html", "windlass report --output out.pdf --format html"],
+    ),
+    case("windlass runs show 20200101T000000-0000", "`windlass runs --all` lists all runs", &["windlass runs --all"]),
     case(
         "windlass explain when right.yml here debug -i hosts --run 20200101T000000-0000",
-        "`windlass runs` lists all runs",
-        &["windlass runs"],
+        "`windlass runs --all` lists all runs",
+        &["windlass runs --all"],
     ),
     case(
         "windlass explain when right.yml here 'Deploy it' -i hosts",
@@ -101,9 +106,9 @@ pub(crate) const CASES: &[Case] = &[
     // Repeating.
     case(
         "windlass playbook -i hosts right.yml; mkdir other; cd other; windlass report --format markdown",
-        "give the id of a run; `windlass runs` lists all runs",
+        "give the id of a run; `windlass runs --all` lists all runs",
         &[
-            "cd other; windlass report --format markdown $(windlass runs | grep -o '[0-9]\\{8\\}-[0-9]\\{6\\}-[0-9a-f]*' | head -n 1)",
+            "cd other; windlass report --format markdown $(windlass runs --all | grep -o '[0-9]\\{8\\}-[0-9]\\{6\\}-[0-9a-f]*' | head -n 1)",
         ],
     ),
     case(
@@ -128,8 +133,12 @@ pub(crate) const CASES: &[Case] = &[
         &["cut -d ' ' -f 1 many > names; windlass playbook -i many condition.yml --limit @names > log"],
     ),
     // Resuming.
-    case("windlass playbook -i hosts --resume", "`windlass runs` lists all runs", &["windlass runs"]),
-    case("windlass playbook -i hosts gate.yml --resume", "`windlass runs` lists all runs", &["windlass runs"]),
+    case("windlass playbook -i hosts --resume", "`windlass runs --all` lists all runs", &["windlass runs --all"]),
+    case(
+        "windlass playbook -i hosts gate.yml --resume",
+        "`windlass runs --all` lists all runs",
+        &["windlass runs --all"],
+    ),
     case(
         "windlass playbook -i hosts gate.yml || true; sed -i '2s/.*/damaged/' .local/state/windlass/runs/*.jsonl; touch open; \
          windlass playbook -i hosts gate.yml --resume",
