@@ -58,8 +58,10 @@ impl Batch {
                         // The new outcome replaces the recorded one.
                         let at = self.hosts.get(&outcome.host).and_then(|run| run.at.as_ref());
                         again.place = at.and_then(|at| self.place_at(task, &outcome.host, at, started.once));
-                        let host = Arc::clone(&outcome.host);
-                        let _ = self.shared.events.send(Event::Rescued { host, task: task.id });
+                        if outcome.result.failed() || outcome.result.is_unreachable() {
+                            let host = Arc::clone(&outcome.host);
+                            let _ = self.shared.events.send(Event::Rescued { host, task: task.id });
+                        }
                         outcome = again.run().await;
                     }
                 }
