@@ -128,7 +128,7 @@ fn every_description_is_known_and_complete() {
             known.extend(["order", "provisioners"]);
         }
         if name.starts_with("load_balancer/") {
-            known.extend(["address", "port", "static_pods"]);
+            known.extend(["address", "port", "static_pods", "user"]);
         }
         let named = ["address", "port", "replaces_kube_proxy"];
         for variable in named.into_iter().filter_map(|field| description.get(field)?.as_str()) {
@@ -140,6 +140,7 @@ fn every_description_is_known_and_complete() {
         }
         if let Some(endpoint) = description.get("endpoint").and_then(Node::as_str) {
             assert!(["local", "address", "first_control_plane"].contains(&endpoint), "{at}: endpoint `{endpoint}`");
+            assert_eq!(endpoint == "local", description.get("user").is_some(), "{at}: `user` of the endpoint");
         }
         for (limit, node) in description.get("kubernetes").and_then(Node::as_map).iter().flat_map(|map| map.iter()) {
             let text = node.as_str();
