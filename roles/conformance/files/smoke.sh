@@ -110,6 +110,29 @@ test_apis() {
   kube get "${names%,}" --all-namespaces --output=name >"$work/listed" &&
     tr ',' '\n' <<<"${names%,}" | wc -l | sed 's/$/ kinds are listed/'
 }
+# Of each kind that users may create, an object with the name `kinds`: one of a namespace is written, read and deleted, and
+# of the others the API server only validates one.
+test_kinds() {
+  local resource version namespaced kind fields dry tried=0 without='' failed=''
+  while read -r resource version namespaced kind; do
+    fields=$(sed -n "s/^$kind //p" <<<"$KINDS")
+    # These have the same objects as another group.
+    case $version in extensions/v1beta1 | events.k8s.io/*) continue ;; esac
+    [ -n "$fields" ] || { without+=" $kind"; continue; }
+    fields=${fields//NAMESPACE/$NAMESPACE} dry=()
+    [ "$namespaced" = true ] || dry=(--dry-run=server)
+    tried=$((tried + 1))
+    k create "${dry[@]}" --filename=- >/dev/null <<END || { failed+=" $kind ($version)"; continue; }
+# YAML
+{apiVersion: $version, kind: $kind, metadata: {name: kinds}, ${fields//IMAGE/$PAUSE_IMAGE}}
+END
+    [ "$namespaced" = false ] || { k get "$resource" kinds --output=name && k delete "$resource" kinds --wait=false; } >/dev/null ||
+      failed+=" $kind ($version)"
+  done < <(kube api-resources --verbs=create,get,delete --no-headers |
+    awk '{ group = $(NF - 2); sub("/?[^/]*$", "", group); print $1 (group == "" ? "" : "." group), $(NF - 2), $(NF - 1), $NF }')
+  [ -z "$failed" ] || { echo "none of$failed: $(grep . "$work/errors" | tail -n 1)" >&2; return 1; }
+  [ $tried -gt 20 ] && echo "$tried kinds; without an example:${without:- none}"
+}
 test_objects() {
   k create configmap object --from-literal=key=one >/dev/null &&
     k patch configmap object --patch '{"data": {"key": "two"}}' >/dev/null &&
@@ -237,6 +260,47 @@ test_storage() {
     waited pod/storing condition=Ready && same 'field pvc/claim {.status.phase}' Bound &&
     echo "by the StorageClass $class"
 }
+# static NUMBER HOST: a volume of the node with that label, whose folder goes with the script
+static() {
+  mkdir -p "$work/volume-$1" && cat <<END
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: $NAMESPACE-$1}
+spec:
+  capacity: {storage: 16Mi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: $NAMESPACE
+  persistentVolumeReclaimPolicy: Retain
+  hostPath: {path: $work/volume-$1, type: Directory}
+  nodeAffinity:
+    required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: ["$2"]}]}]}
+---
+END
+}
+# Each pod of a StatefulSet has a volume of its own, which stays with its name when the pod is replaced or scaled away.
+test_volumes() {
+  local number main host
+  host=$(kube get node "$NODE" --output='jsonpath={.metadata.labels.kubernetes\.io/hostname}') || return
+  { static 0 "$host"; static 1 "$host"; } | kube apply --filename=- >/dev/null &&
+    { printf 'apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: keeping}\nspec:\n  replicas: 2\n  serviceName: keeping\n'
+      template keeping "$IMAGE" "$IMAGE_ARGS" | sed 's/volumeMounts: \[/&{name: data, mountPath: \/mnt}, /'
+      printf '  volumeClaimTemplates:\n    - metadata: {name: data}\n'
+      printf '      spec: {accessModes: [ReadWriteOnce], storageClassName: %s, resources: {requests: {storage: 16Mi}}}\n' "$NAMESPACE"
+    } | apply && rolled statefulset/keeping || return
+  for number in 0 1; do
+    main=$(process "keeping-$number") && echo "$number" >"/proc/$main/root/mnt/written" || return
+  done
+  [ "$(field pvc/data-keeping-0 '{.spec.volumeName}')" != "$(field pvc/data-keeping-1 '{.spec.volumeName}')" ] &&
+    k delete pod/keeping-0 >/dev/null && k scale statefulset/keeping --replicas=1 >/dev/null &&
+    eventually not k get pod/keeping-1 --output=name >/dev/null && same 'field pvc/data-keeping-1 {.status.phase}' Bound &&
+    k scale statefulset/keeping --replicas=2 >/dev/null && rolled statefulset/keeping || return
+  for number in 0 1; do
+    waited "pod/keeping-$number" condition=Ready && main=$(process "keeping-$number") &&
+      [ "$(cat "/proc/$main/root/mnt/written")" = "$number" ] || return
+  done
+  k delete statefulset/keeping >/dev/null && k delete pvc data-keeping-0 data-keeping-1 >/dev/null &&
+    kube delete persistentvolume "$NAMESPACE-0" "$NAMESPACE-1" >/dev/null
+}
 test_job() {
   k create job once --image="$COMMAND_IMAGE" --dry-run=client --output=json -- $COMMAND |
     sed "s/\"image\": \"[^\"]*\"/&, \"imagePullPolicy\": \"$PULL_POLICY\"/" | apply &&
@@ -310,6 +374,43 @@ test_quota() {
     apply <<<"{apiVersion: v1, kind: LimitRange, metadata: {name: limits}, spec: $spec}" || return
   pod limited "$PAUSE_IMAGE" | apply && same 'field pod/limited {.spec.containers[0].resources.requests.cpu}' 7m &&
     k delete limitrange limits >/dev/null
+}
+# Nobody answers the webhook: its failurePolicy decides. And nothing is created in a namespace that ends.
+test_admission() {
+  webhook() { # webhook POLICY
+    kube apply --filename=- >/dev/null <<END
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: $NAMESPACE}
+webhooks:
+  - name: nobody.$NAMESPACE.windlass
+    clientConfig: {service: {name: nobody, namespace: $NAMESPACE}}
+    rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+    objectSelector: {matchLabels: {admission: "$NAMESPACE"}}
+    failurePolicy: $1
+    sideEffects: None
+    admissionReviewVersions: [v1]
+    timeoutSeconds: 1
+END
+  }
+  judged() {
+    k create --filename=- >/dev/null <<END
+apiVersion: v1
+kind: ConfigMap
+metadata: {generateName: judged-, labels: {admission: "$NAMESPACE"}}
+END
+  }
+  local code
+  webhook Fail && eventually refused 'failed calling webhook' judged 2>/dev/null && webhook Ignore && eventually judged
+  code=$?
+  kube delete validatingwebhookconfiguration "$NAMESPACE" >/dev/null
+  [ $code = 0 ] && kube create namespace "$NAMESPACE-ends" >/dev/null || return
+  kube --namespace="$NAMESPACE-ends" create --filename=- >/dev/null <<<'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stays", "finalizers": ["windlass/stays"]}}' &&
+    kube delete namespace "$NAMESPACE-ends" --wait=false >/dev/null &&
+    refused 'being terminated' kube --namespace="$NAMESPACE-ends" create configmap late
+  code=$?
+  kube --namespace="$NAMESPACE-ends" patch configmap stays --type=merge --patch='{"metadata": {"finalizers": null}}' >/dev/null
+  return $code
 }
 test_exec() {
   pod running "$PAUSE_IMAGE" | apply && waited pod/running condition=Ready && k exec running -- /pause -v >/dev/null &&
