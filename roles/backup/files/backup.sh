@@ -1,11 +1,12 @@
-#!/bin/sh
+# shellcheck shell=sh
 # backup.sh [SETTINGS]: writes an archive of the cluster, as this host sees it, into BACKUP_DIR, and removes old
 # archives there.
 #
-# The role runs it by the `script` module with its settings in the environment; the timer runs it with SETTINGS, a
+# The role runs it with its settings in the environment; the timer runs it with SETTINGS, a
 # shell file. BACKUP_MODE is `make`; `plan`, which only prints what `make` would do; or `part`, which prints the files
 # of a control plane as a tar archive in base64, for an archive that another host makes. With BACKUP_NEEDS=etcd, a
-# host without a member of etcd fails. The exit code 3 is a good archive that S3 did not take.
+# host without a member of etcd fails. The exit code 3 is a good archive that S3 did not take, or an old one that it kept.
+# s3.sh precedes it.
 set -eu
 umask 077
 # shellcheck source=/dev/null
@@ -43,15 +44,19 @@ members() {
     done
 }
 
-# Archives in BACKUP_DIR that the retention gives up: all beyond the count and all that are too old, but never the
-# newest.
-outdated() {
+# given_up COUNT DAYS: of the lines TIME NAME, the newest first, names beyond the count and those that are too old, but
+# never the newest. 0 means no limit.
+given_up() {
     oldest=0
-    [ "$BACKUP_KEEP_DAYS" -eq 0 ] || oldest=$(date -u -d "-$BACKUP_KEEP_DAYS days" +%Y%m%dT%H%M%SZ)
+    [ "$2" -eq 0 ] || oldest=$(date -u -d "-$2 days" +%Y%m%dT%H%M%SZ)
+    awk -v keep="$1" -v oldest="$oldest" 'NR > 1 && (keep > 0 && NR > keep || $1 < oldest) { print $2 }'
+}
+# Archives in BACKUP_DIR that the retention gives up.
+outdated() {
     for file in "$BACKUP_DIR/$BACKUP_NAME"-*T*Z.tar.gz "$BACKUP_DIR/$BACKUP_NAME"-*T*Z.tar.gz.age; do
         [ ! -f "$file" ] || echo "${file##*/}"
     done | sed -nE 's/^(.*-([0-9]{8}T[0-9]{6}Z)\.tar\.gz(\.age)?)$/\2 \1/p' | sort -r |
-        awk -v keep="$BACKUP_KEEP_COUNT" -v oldest="$oldest" 'NR > 1 && (NR > keep || $1 < oldest) { print $2 }'
+        given_up "$BACKUP_KEEP_COUNT" "$BACKUP_KEEP_DAYS"
 }
 
 # put FOLDER FILE...: copies files and folders, and what links lead to
@@ -90,13 +95,23 @@ put_snapshot() {
     echo "$1: revision $revision, ${keys:-0} keys"
 }
 
-# upload FILE: puts it into the folder of an S3 bucket. The keys go through a pipe, so that no list of processes shows
-# them.
+# upload FILE: puts it into the folder of the bucket
 upload() {
-    printf 'user = "%s:%s"\n' "$BACKUP_S3_ACCESS_KEY" "$BACKUP_S3_SECRET_KEY" |
-        curl --silent --show-error --fail --retry 3 --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" \
-            --header "x-amz-content-sha256: $(sha256sum "$1" | cut -d ' ' -f 1)" \
-            --upload-file "$1" "$BACKUP_S3_URL/${1##*/}"
+    s3 --header "x-amz-content-sha256: $(sha256sum "$1" | cut -d ' ' -f 1)" --upload-file "$1" "$BACKUP_S3_URL/${1##*/}"
+}
+
+# Removes the archives that the bucket's retention gives up, of all hosts of the cluster, but never the newest. Both
+# halves of one may be gone already, if another host is at it.
+tidy_bucket() {
+    [ "$BACKUP_S3_KEEP_COUNT" -gt 0 ] || [ "$BACKUP_S3_KEEP_DAYS" -gt 0 ] || return 0
+    s3_list "$work" || return 1
+    given_up "$BACKUP_S3_KEEP_COUNT" "$BACKUP_S3_KEEP_DAYS" <"$work/archives" >"$work/outdated"
+    while read -r old; do
+        for file in "$old" "$old.sha256"; do
+            s3 --request DELETE --header "x-amz-content-sha256: $s3_empty" "$BACKUP_S3_URL/$file" || return 1
+        done
+        echo "removed $BACKUP_S3_URL/$old"
+    done <"$work/outdated"
 }
 
 versions() {
@@ -153,6 +168,7 @@ if [ "$mode" = plan ]; then
     ! is_control_plane || echo "would read $BACKUP_KUBE_CERT_DIR and $BACKUP_KUBE_CONFIG_DIR"
     echo "would write $BACKUP_DIR/$archive"
     [ -z "$BACKUP_S3_URL" ] || echo "would write $BACKUP_S3_URL/$archive"
+    [ -z "$BACKUP_S3_URL" ] || [ "$BACKUP_S3_KEEP_COUNT$BACKUP_S3_KEEP_DAYS" = 00 ] || echo "would remove old archives there"
     # As if it were there already.
     BACKUP_KEEP_COUNT=$((BACKUP_KEEP_COUNT > 1 ? BACKUP_KEEP_COUNT - 1 : 1))
     outdated | sed "s|^|would remove $BACKUP_DIR/|"
@@ -214,3 +230,4 @@ done
 printf '%s  %s\n' "$sum" "$archive" >"$work/$archive.sha256"
 upload "$BACKUP_DIR/$archive" && upload "$work/$archive.sha256" || { echo "The archive could not be written to $BACKUP_S3_URL." >&2; exit 3; }
 echo "wrote $BACKUP_S3_URL/$archive"
+tidy_bucket || { echo "Old archives could not be removed from $BACKUP_S3_URL. The keys have to be allowed to list and to delete." >&2; exit 3; }
