@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(rotate upgrade-kills undo clone adopt conformance bundle reconcile migrate-runtime migrate-network fleet)
+operations=(rotate upgrade-kills undo clone adopt conformance bundle preflight reconcile migrate-runtime migrate-network balancers backups fleet)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -375,8 +375,8 @@ conforms() {
 }
 
 operation_conformance() {
-  local skipped=objects,watch,definitions,collection,settings,tokens,rbac,daemonset,statefulset,job,cronjob,init,probes
-  skipped+=,clusterip,headless,nodeport,loadbalancer,externalname,quota,eviction,exec,logs,portforward
+  local skipped=kinds,objects,watch,definitions,collection,settings,tokens,rbac,daemonset,statefulset,volumes,job,cronjob,init,probes
+  skipped+=,clusterip,headless,nodeport,loadbalancer,externalname,quota,admission,eviction,exec,logs,portforward
   cluster two
   holds '--check lists the tests and makes nothing' run check.log conformance --check
   holds 'it left no namespace' not kubectl node1 get namespace windlass-conformance
@@ -429,6 +429,45 @@ operation_bundle() {
   holds 'the Deployment answers on every node' answer_everywhere
   holds 'upgrade.yml changes nothing' unchanged upgrade "${site[@]}"
   rm -f "$first" "$next"
+}
+
+# ---- preflight ----
+
+# served FILE: a bundle's files and images on this machine, and the options with which hosts fetch from it
+served() {
+  local server; server=$(address node1 | sed 's/[0-9]*$/1/'):5598
+  "$windlass" bundle serve --allowed-signers "$operation/signers" --listen "$server" "$1" "$operation/served" >"$operation/serve.log" 2>&1 &
+  server_process=$!
+  trap 'kill $server_process' EXIT
+  site=(-e "{\"files_repo\": \"http://$server$cache/artifacts/files\", \"image_archives\": [], \"containerd_registries_mirrors\": [$(
+    for registry in k8s.gcr.io quay.io docker.io; do
+      printf '{"prefix": "%s", "mirrors": [{"host": "http://%s", "capabilities": ["pull", "resolve"]}]},' $registry "$server"
+    done | sed 's/,$//')]}")
+  eventually 120 curl -sf -o /dev/null "http://$server/v2/"
+}
+still_bare() { local node; for node in $nodes; do on "$node" '! test -e /etc/kubernetes && ! test -e /usr/local/bin/kubeadm' || return 1; done; }
+
+operation_preflight() {
+  local nodes='node1 node2' inventory=$log/served from to
+  from=$(older_release) to=$(newer_release)
+  export WINDLASS_LAB_RELEASE=$from
+  holds '2 hosts start that see no mirror' hosts_without_mirror
+  grouped "$inventory" node1 node1 "$nodes"
+  holds 'their settings' settings
+  echo "ops@example.com $(cat "$log/backups.key.pub")" >"$operation/signers"
+  holds 'a bundle is created' bundle create -i "$inventory" --sign "$log/backups.key" "$operation/first.bundle"
+  served "$operation/first.bundle" >"$operation/served.log" 2>&1 || { cat "$operation"/serve*.log; echo 'a bundle is served' >"$operation/failed"; exit 1; }
+  holds 'cluster.yml refuses an image that no server has' refused image.log 'pause:9.9 (404 from http:.*which no server has' cluster \
+    "${site[@]}" -e pod_infra_version=9.9
+  holds 'cluster.yml refuses a file that the server lacks' refused file.log 'missing.tgz, which no server has' cluster \
+    "${site[@]}" -e '{"cni_download_url": "{{ files_repo }}/missing.tgz"}'
+  holds 'nothing was changed' still_bare
+  holds 'cluster.yml makes a cluster of what the server has' run cluster.log cluster "${site[@]}"
+  holds 'its nodes are Ready' eventually 60 all_ready
+  export WINDLASS_LAB_RELEASE=$to
+  holds 'upgrade.yml refuses a release that the server lacks' refused upgrade.log "\[mirror\] .*/kubelet.*kube-apiserver:v$to (404 from" upgrade "${site[@]}"
+  holds 'the cluster has its release' running "$from"
+  rm -f "$operation/first.bundle"
 }
 
 # ---- reconcile ----
@@ -612,6 +651,207 @@ operation_migrate_network() {
 none_of_bridge_but_rules() {
   local node
   for node in $nodes; do on "$node" '! ip link show cni0 && ! ip link show kube-vxlan && ! test -e /usr/local/sbin/kube-pod-routes' || return 1; done
+}
+
+# ---- balancers ----
+
+# api_load NODE: asks the API where the node looks for it, ten times a second until api_load_ends. A busy machine is no reason
+# for a failure, so it waits long.
+api_load() {
+  on "$1" 'cat >/root/api-load; systemctl stop api-load 2>/dev/null; systemd-run --quiet --unit=api-load sh /root/api-load' <<'LOAD'
+: >/root/api-load.failed; : >/root/api-load.asked
+while sleep 0.1; do
+  endpoint=$(cat /etc/kubernetes/api-endpoint)
+  echo >>/root/api-load.asked
+  curl -skf -m 20 -o /dev/null "https://$endpoint/readyz" || echo "$(date +%T.%N) $endpoint: curl $?" >>/root/api-load.failed
+done
+LOAD
+}
+api_load_ends() { on "$1" 'systemctl stop api-load; wc -l </root/api-load.asked; cat /root/api-load.failed'; }
+
+# nothing_of NAME: neither a process, a pod, a unit nor settings of that load balancer are left
+nothing_of() {
+  local node paths pattern
+  case $1 in
+    haproxy) pattern='haproxy .*/etc/haproxy/haproxy.cfg' paths=/etc/haproxy/haproxy.cfg.before-kubernetes ;;
+    nginx) pattern='nginx.*kube-nginx' paths='/etc/systemd/system/kube-nginx.service /etc/kubernetes/nginx /run/kube-nginx' ;;
+    haproxy-pod) pattern=/kube-api.cfg paths='/etc/kubernetes/manifests/haproxy.yml /etc/kubernetes/haproxy' ;;
+    nginx-pod) pattern=/kube-api.conf paths='/etc/kubernetes/manifests/nginx-proxy.yml /etc/kubernetes/nginx' ;;
+    keepalived) pattern=kube-keepalived paths='/etc/systemd/system/kube-keepalived.service /etc/kubernetes/keepalived /run/kube-keepalived' ;;
+    *) return 0 ;;
+  esac
+  for node in $nodes; do
+    on "$node" "! pgrep -af '$pattern' | grep -v pgrep && ! ls -d $paths /etc/kubernetes/components/load_balancer-$(tr - _ <<<"$1") 2>/dev/null &&
+      ! systemctl is-active kube-api-handover" || { echo "on $node"; return 1; }
+  done
+}
+
+# balancer FROM TO SETTING...: cluster.yml goes over while every node asks the API; only requests in flight are lost
+balancer() {
+  local from=$1 to=$2 node; shift 2
+  printf '%s\n' "$@" >"$inventory/group_vars/all/balancer.yml"
+  for node in $nodes; do api_load "$node" || return 1; done
+  run "$from-$to.log" cluster || return 1
+  for node in $nodes; do
+    api_load_ends "$node" >"$operation/$from-$to.$node"
+    awk -v node="$node" 'NR == 1 { asked = $0 } END { print node ": " NR - 1 " of " asked " requests lost" (NR > 1 ? ", the last: " $0 : "") }' \
+      "$operation/$from-$to.$node"
+  done
+  for node in $nodes; do [ "$(wc -l <"$operation/$from-$to.$node")" -le 3 ] || return 1; done
+}
+
+# goes_over FROM TO SETTING...
+goes_over() {
+  holds "cluster.yml goes from $1 to $2" balancer "$@"
+  sed 's/^/          /' "$operation/cluster.yml-goes-from-$1-to-$2.log"
+  holds "nothing of $1 is left beside $2" eventually 30 nothing_of "$1"
+  holds "all nodes are Ready with $2" eventually 60 all_ready
+  holds "cluster.yml changes nothing with $2" unchanged cluster
+}
+
+operation_balancers() {
+  local nodes='node1 node2 node3' inventory=$log/balanced network
+  holds 'the mirror has the packages of `make packages`' test -d "$cache/artifacts/packages"
+  rm -f "$log/cluster"
+  holds '3 hosts start' hosts_up 3
+  grouped "$inventory" 'node1 node2' node1 "$nodes"
+  network=$(address node1) network=${network%.*}
+  holds 'their settings' settings
+  holds 'their packages' "$windlass" playbook -i "$inventory" tests/lab/packages.yml
+  holds 'cluster.yml makes a cluster with haproxy' run cluster.log cluster
+  holds 'a Deployment answers on every node' deployment
+  goes_over haproxy nginx 'loadbalancer_apiserver_type: nginx'
+  goes_over nginx haproxy-pod 'loadbalancer_apiserver_deployment_type: pod' 'haproxy_image_tag: "{{ haproxy_version }}"'
+  goes_over haproxy-pod nginx-pod 'loadbalancer_apiserver_type: nginx' 'loadbalancer_apiserver_deployment_type: pod' \
+    'nginx_image_tag: "{{ nginx_version }}"'
+  goes_over nginx-pod keepalived 'keepalived_enabled: true' "keepalived_vip: $network.100"
+  goes_over keepalived none 'loadbalancer_apiserver_localhost: false'
+  goes_over none haproxy 'loadbalancer_apiserver_type: haproxy'
+  holds 'the Deployment answers on every node' answer_everywhere
+}
+
+# ---- backups ----
+
+# s3 SERVICE OPTION...: a signed request to the S3 server on this machine
+s3() {
+  local service=$1; shift
+  curl -sS --fail --aws-sigv4 "aws:amz:us-east-1:$service" --user "${s3_keys:-none:none}" "$@"
+}
+# s3_put NAME <CONTENT, and names of the objects in the bucket. moto expects another signature than S3 where a query has a slash, so
+# archives are in no folder.
+s3_put() {
+  cat >"$operation/object"
+  s3 s3 -H "x-amz-content-sha256: $(sha256sum <"$operation/object" | cut -d' ' -f1)" --upload-file "$operation/object" "$s3_server/backups/$1"
+}
+in_bucket() {
+  s3 s3 -H "x-amz-content-sha256: $(sha256sum </dev/null | cut -d' ' -f1)" "$s3_server/backups?list-type=2" |
+    tr '<' '\n' | sed -n 's|^Key>||p' | sort
+}
+
+# moto checks signatures after the four requests that make a user, its keys and the bucket.
+s3_starts() {
+  s3_server=http://$(address node1 | sed 's/[0-9]*$/1/'):5599
+  INITIAL_NO_AUTH_ACTION_COUNT=4 moto_server -H "${s3_server:7:-5}" -p 5599 >"$operation/moto.log" 2>&1 &
+  s3_process=$!
+  trap 'kill $s3_process' EXIT
+  eventually 60 curl -s -o /dev/null "$s3_server/moto-api/" || return 1
+  local version=Version=2010-05-08
+  s3 iam -d "Action=CreateUser&UserName=lab&$version" "$s3_server/" && s3 iam -d "Action=PutUserPolicy&UserName=lab&PolicyName=all&$version" \
+    --data-urlencode 'PolicyDocument={"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}' "$s3_server/" &&
+    s3 iam -d "Action=CreateAccessKey&UserName=lab&$version" "$s3_server/" >"$operation/keys" &&
+    s3 s3 -X PUT -H "x-amz-content-sha256: $(sha256sum </dev/null | cut -d' ' -f1)" "$s3_server/backups" || return 1
+  s3_keys=$(tr '<' '\n' <"$operation/keys" | sed -nE 's/^(AccessKeyId|SecretAccessKey)>//p' | paste -sd:)
+}
+
+# bucket_settings SETTING...: the timer of every member makes backups, and the bucket gets them
+bucket_settings() {
+  printf '%s\n' "backup_s3_url: $s3_server/backups" "backup_s3_access_key: ${s3_keys%:*}" "backup_s3_secret_key: ${s3_keys#*:}" \
+    backup_schedule_spread:\ 0 "$@" >"$inventory/group_vars/all/bucket.yml"
+}
+
+# old_archives: of this cluster from 1 to 6 days ago on every host, here and in the bucket, and what no retention may touch
+old_archives() {
+  local days name node
+  mkdir -p "$log/backups"
+  for days in 1 2 3 4 5 6; do
+    name=cluster.local-$(date -u -d "-$days days" +%Y%m%dT%H%M%SZ).tar.gz.age
+    echo "$days" | s3_put "$name" && echo "$days" | s3_put "$name.sha256" && echo "$days" >"$log/backups/$name" || return 1
+    for node in $nodes; do on "$node" "mkdir -p /var/backups/kubernetes && echo $days >/var/backups/kubernetes/$name" </dev/null || return 1; done
+  done
+  for name in "cluster.local-$(date -u -d '+9 days' +%Y%m%d)T000000Z.tar.gz" other-20200101T000000Z.tar.gz cluster.local-notes.txt; do
+    echo foreign | s3_put "$name" || return 1
+  done
+}
+foreign_stay() { [ "$(in_bucket | grep -cE "^(cluster.local-$(date -u -d '+9 days' +%Y%m%d)|other-2020|cluster.local-notes)")" = 3 ]; }
+
+# days PLACE...: how old the archives of before are that are left there
+days_left() {
+  local name days
+  for days in 1 2 3 4 5 6; do
+    name=cluster.local-$(date -u -d "-$days days" +%Y%m%dT)
+    "$@" | grep -q "^$name.*age$" && printf '%s ' "$days"
+  done
+  echo
+}
+on_host() { on "$1" ls /var/backups/kubernetes; }
+
+# The timer of each member has run by itself.
+timers_made_archives() {
+  local node
+  for node in $nodes; do
+    on "$node" "systemctl show --property=LastTriggerUSec --value kubernetes-backup.timer | grep -v n/a &&
+      ls /var/backups/kubernetes/cluster.local-$(date -u +%Y%m%d)T*.age" || return 1
+  done
+}
+# Each host keeps 3 archives, and the bucket 4 of all hosts, with their checksums.
+counted() {
+  local node
+  for node in $nodes; do [ "$(on_host "$node" | grep -c 'age$')" = 3 ] || { on_host "$node"; return 1; }; done
+  in_bucket
+  foreign_stay && [ "$(own_in_bucket | grep -c 'age$')" = 4 ] && [ "$(own_in_bucket | grep -c 'sha256$')" = 4 ]
+}
+own_in_bucket() { in_bucket | grep -v "$(date -u -d '+9 days' +%Y%m%d)T" | grep '^cluster.local-2'; }
+# aged: after one backup of node1, archives are left of days that the limits allow
+aged() {
+  local name
+  days_left on_host node1; days_left in_bucket
+  [ "$(days_left on_host node1)" = '1 2 3 ' ] && [ "$(days_left in_bucket)" = '1 ' ] && foreign_stay
+}
+# The server refuses the keys: the host keeps the archive, and the unit has failed.
+wrong_keys_fail() {
+  on node1 'sed -i "s/^BACKUP_S3_SECRET_KEY=.*/BACKUP_S3_SECRET_KEY=wrong/" /etc/kubernetes-backup.conf; touch /root/before
+    ! systemctl start kubernetes-backup && systemctl show --property=ExecMainStatus kubernetes-backup | grep =3 &&
+    journalctl --no-pager -u kubernetes-backup -n 20 | grep "could not be written to" && find /var/backups/kubernetes -name "*.age" -newer /root/before | grep .'
+}
+no_timer() {
+  local node
+  for node in $nodes; do on "$node" '! systemctl is-enabled kubernetes-backup.timer && ! ls /usr/local/bin/kubernetes-backup /etc/kubernetes-backup.conf' || return 1; done
+}
+
+operation_backups() {
+  command -v moto_server >/dev/null || { echo '  left out, because this machine has no moto_server, which serves S3'; return; }
+  cluster three
+  s3_starts >"$operation/s3.log" 2>&1 || { cat "$operation/s3.log"; echo 'an S3 server starts' >"$operation/failed"; exit 1; }
+  holds 'archives of earlier days' old_archives
+  bucket_settings 'backup_schedule: "*-*-* *:*:00/20"' 'backup_keep_count: 3' 'backup_s3_keep_count: 4'
+  holds 'cluster.yml installs a timer on every member' run timer.log cluster
+  holds 'the timers make archives' eventually 180 timers_made_archives
+  holds 'the hosts and the bucket keep as many as they may' eventually 120 counted
+  bucket_settings 'backup_schedule: "02:00"' 'backup_keep_days: 4' 'backup_s3_keep_days: 2'
+  holds 'cluster.yml changes the time and the retention' run days.log cluster
+  holds 'further archives of earlier days' old_archives
+  holds 'a backup on a member' on node1 systemctl start kubernetes-backup
+  holds 'the host and the bucket keep none that are too old' aged
+  holds 'cluster.yml changes nothing' unchanged cluster
+  holds 'wrong keys of the bucket are a failure of the unit' wrong_keys_fail
+  holds 'cluster.yml restores the keys' run keys.log cluster
+  holds 'backup.yml makes an archive too' run backup.log backup
+  holds 'the newest archive of the bucket is verified' run verify.log backup --tags verify -e backup_archive=s3:latest
+  bucket_settings
+  holds 'backup.yml removes the timer' run none.log backup --tags timer
+  holds 'nothing of it is left' no_timer
+  rm -r "$log/backups"
+  rm -f "$inventory/group_vars/all/bucket.yml"
 }
 
 # ---- fleet ----
