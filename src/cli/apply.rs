@@ -207,7 +207,7 @@ impl Arguments {
         let mut arguments = parsed.arguments;
         arguments.selection.carried.clone_from(&request.extra_vars);
         // Other processes would repeat this command line, and not know its plan.
-        arguments.shards = Some(1);
+        arguments.sharding.shards = Some(1);
         Ok(arguments)
     }
 }

@@ -136,6 +136,7 @@ impl EngineOptions {
 
     /// Starts the command line of this process in the cluster, and follows it.
     pub(super) fn start(&self, settings: &Settings) -> Result<u8> {
+        super::shards::check(settings)?;
         let printer = session::printer(settings);
         let image = self.engine_image.clone().or_else(|| settings.engine.image.clone()).ok_or_else(|| {
             Error::usage("--engine kubernetes needs the image of its pod")

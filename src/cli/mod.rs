@@ -41,13 +41,14 @@ mod stdout;
 mod vault;
 
 use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use windlass_template::Compat;
 
-use crate::engine::Place;
+use crate::engine::{Place, WorkerPlace, run_worker};
 use crate::error::{Error, Result};
 use crate::output::{Printer, Secrets};
 use crate::settings::{Color, Config, Settings};
@@ -144,6 +145,24 @@ enum Verb {
         work: PathBuf,
         /// Folder of the mounted project
         input: PathBuf,
+        /// Address at which the run awaits its workers
+        #[arg(long, requires = "port")]
+        listen: Option<IpAddr>,
+        /// Port for them
+        #[arg(long)]
+        port: Option<u16>,
+    },
+    /// Run a worker of `windlass playbook --engine kubernetes --shards`
+    #[command(name = "__engine-worker", hide = true)]
+    EngineWorker {
+        /// Name and port of the pod that leads
+        lead: String,
+        /// Folder for everything that the run writes
+        work: PathBuf,
+        /// Folder of the mounted project
+        input: PathBuf,
+        /// Folder of the mounted keys
+        keys: PathBuf,
     },
     /// Relay a program's SSH command over a connection of a running `windlass`
     #[command(name = "__relay", hide = true)]
@@ -281,7 +300,11 @@ fn run(verb: Verb) -> Result<u8> {
         Verb::Man(arguments) => man::run(&arguments),
         Verb::Links(arguments) => links::run(&arguments),
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
-        Verb::EnginePod { run, namespace, work, input } => engine::run_in_pod(Place { run, namespace, work, input }),
+        Verb::EnginePod { run, namespace, work, input, listen, port } => {
+            let listen = listen.zip(port).map(SocketAddr::from);
+            engine::run_in_pod(Place { run, namespace, work, input, listen })
+        }
+        Verb::EngineWorker { lead, work, input, keys } => run_worker(&WorkerPlace { lead, work, input, keys }),
         Verb::Relay { words } => crate::connection::relay::run(&words),
         Verb::Guard { owner } => {
             windlass_guard::run(&owner);

@@ -10,7 +10,7 @@ use super::journal::{self, JournalOptions};
 use super::misspelt;
 use super::options::{Inputs, TaskOptions};
 use super::session::{Session, block_on};
-use super::shards;
+use super::shards::{self, ShardOptions};
 use crate::error::{Error, Result};
 use crate::output::{Event, Output, Outputs};
 use crate::plan::TagFilter;
@@ -107,18 +107,8 @@ pub(super) struct Arguments {
     /// Pass an option to SSH, like --ssh-option; repeatable
     #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
     ssh_options: Vec<String>,
-    /// Run in this many processes, which share the work on the hosts
-    #[arg(
-        long,
-        value_name = "COUNT",
-        value_parser = clap::value_parser!(u16).range(1..=i64::from(shards::MOST)),
-        help_heading = "Run",
-        conflicts_with = "plan"
-    )]
-    pub(super) shards: Option<u16>,
-    /// Socket of the process that leads a run of several
-    #[arg(long, hide = true)]
-    shard_of: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) sharding: ShardOptions,
     /// Read variables of a form of `windlass serve` from standard input
     #[arg(long, hide = true)]
     form: bool,
@@ -131,7 +121,7 @@ pub(super) struct Arguments {
 impl Arguments {
     /// An ordinary run of these playbooks.
     pub(super) fn of(playbooks: Vec<PathBuf>, selection: Selection) -> Arguments {
-        Arguments { playbooks, selection, shards: Some(1), ..Arguments::default() }
+        Arguments { playbooks, selection, sharding: ShardOptions::one(), ..Arguments::default() }
     }
 }
 
@@ -143,7 +133,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     arguments.engine.check()?;
     if arguments.engine.is_kubernetes() {
         let mut settings = Settings::from_config(&Config::find()?)?;
-        settings.shards = arguments.shards.unwrap_or(settings.shards);
+        settings.shards = arguments.sharding.shards.unwrap_or(settings.shards);
         return arguments.engine.start(&settings);
     }
     // Read first: a password program inherits standard input.
@@ -170,15 +160,16 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.output.events = arguments.events.as_deref().map(EventsTo::of);
     settings.output.trace.clone_from(&arguments.trace);
     settings.output.otlp_endpoint = arguments.otlp.clone().or(settings.output.otlp_endpoint);
-    settings.shards = arguments.shards.unwrap_or(settings.shards);
+    settings.shards = arguments.sharding.shards.unwrap_or(settings.shards);
     if form.is_some() {
         // Standard input can be read by one process only.
         settings.shards = 1;
     }
     // Tasks sent ahead would not wait for the other processes.
     settings.stream &= settings.shards < 2;
-    if arguments.shard_of.is_some() {
-        shards::quieten(&mut settings)?;
+    let lead = arguments.sharding.lead();
+    if let Some(lead) = &lead {
+        shards::quieten(&mut settings, lead)?;
     }
     find_playbooks(&mut arguments.playbooks, &mut settings)?;
     let mut inputs = arguments.selection.inputs(&settings)?;
@@ -190,14 +181,18 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let stdout = settings.output.stdout_callback.clone();
     let enabled = settings.output.callbacks_enabled.clone();
-    let output: Box<dyn Output> = match &arguments.shard_of {
+    let output: Box<dyn Output> = match &lead {
         Some(_) => Box::new(shards::Silent),
         None => Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config)?),
     };
     block_on(async {
         let mut settings = settings;
-        let worker = match &arguments.shard_of {
-            Some(socket) => Some(shards::connect(socket, &mut settings).await?),
+        let worker = match &lead {
+            Some(lead) => match shards::connect(lead, &mut settings).await? {
+                Some(worker) => Some(worker),
+                // The run has ended, or goes on without this process.
+                None => return Ok(0),
+            },
             None => None,
         };
         let own = worker.as_ref().map(|worker| worker.events.clone());
@@ -321,13 +316,13 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
         }
         return Ok(0);
     }
-    let leads = shared.run.settings.shards > 1 && arguments.shard_of.is_none();
+    let leads = shared.run.settings.shards > 1 && arguments.sharding.lead().is_none();
     if leads {
         shards::refuse(loaded.iter().flat_map(|(_, plays)| plays), session)?;
     }
     journal::begin(&arguments.journal, &arguments.playbooks, session).await?;
     if leads {
-        shards::lead(session).await?;
+        shards::lead(session, &arguments.sharding).await?;
     }
     if let Some(Shards::Worker(link)) = shared.shards.get() {
         link.send(ToLead::Reached(1));
@@ -335,8 +330,8 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     let outcome = run_all(loaded, &mut run, session).await;
     if let Some(Shards::Worker(link)) = shared.shards.get() {
         link.end().await;
-        // The lead has the same error, and prints it.
-        return Ok(outcome.unwrap_or_else(|error| error.exit_code()));
+        // The lead has the same error, and prints it. After a signal, another process may take this one's place.
+        return Ok(outcome.ok().filter(|code| crate::signals::is_signal(*code)).unwrap_or(0));
     }
     let code = outcome.as_ref().map_or_else(Error::exit_code, |code| *code);
     journal::end(code, &run.failed_hosts(), shared);

@@ -1,9 +1,11 @@
 //! `windlass playbook --shards`: a run in several processes.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::Args;
 use windlass_yaml::Mapping;
 
 use super::session::Session;
@@ -12,10 +14,58 @@ use crate::error::{Error, Result};
 use crate::output::{EventQueue, Events, Masked, Output, Secrets, event_queue};
 use crate::playbook::{Play, short_name};
 use crate::settings::Settings;
-use crate::shards::{CommandLine, Hub, Link, SentEvent, Shards, ToLead, Welcome, digest};
+use crate::shards::{CommandLine, Hub, Lead, Link, SentEvent, Shards, ToLead, Welcome, Workers, digest};
 
 /// Maximum number of processes of a run.
 pub(super) const MOST: u16 = 64;
+
+/// Options of `windlass playbook` for runs in several processes.
+#[derive(Debug, Default, Args)]
+pub(super) struct ShardOptions {
+    /// Run in this many processes, which share the work on the hosts
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST)),
+        help_heading = "Run",
+        conflicts_with = "plan"
+    )]
+    pub(super) shards: Option<u16>,
+    /// Socket of the process that leads a run of several
+    #[arg(long, hide = true)]
+    shard_of: Option<PathBuf>,
+    /// Name and port of the pod that leads a run of several
+    #[arg(long, hide = true, requires = "shard_keys")]
+    shard_of_pod: Option<String>,
+    /// Address at which the pod that leads a run awaits the others
+    #[arg(long, hide = true, requires = "shard_keys")]
+    shard_listen: Option<SocketAddr>,
+    /// Folder with the keys of this process
+    #[arg(long, hide = true)]
+    shard_keys: Option<PathBuf>,
+}
+
+impl ShardOptions {
+    /// Options of a run in one process.
+    pub(super) fn one() -> ShardOptions {
+        ShardOptions { shards: Some(1), ..ShardOptions::default() }
+    }
+
+    /// The lead, if this process is a worker.
+    pub(super) fn lead(&self) -> Option<Lead> {
+        let pod = self.shard_of_pod.clone().zip(self.shard_keys.clone());
+        let pod = pod.map(|(address, keys)| Lead::Pod { address, keys });
+        pod.or_else(|| self.shard_of.clone().map(Lead::Process))
+    }
+
+    /// Where the workers are, if this process leads.
+    fn workers(&self) -> Workers {
+        match self.shard_listen.zip(self.shard_keys.clone()) {
+            Some((listen, keys)) => Workers::Pods { listen, keys },
+            None => Workers::Processes(command_line()),
+        }
+    }
+}
 
 /// Output of a worker: the lead prints everything.
 pub(super) struct Silent;
@@ -33,9 +83,11 @@ pub(super) struct Worker {
 }
 
 /// Prepares a process that does not lead: it has no terminal and writes nothing.
-pub(super) fn quieten(settings: &mut Settings) -> Result<()> {
-    // Its programs cannot ask, and signals of the terminal reach the lead alone, which ends the workers.
-    rustix::process::setsid().map_err(|error| Error::new(format!("cannot leave the terminal: {error}")))?;
+pub(super) fn quieten(settings: &mut Settings, lead: &Lead) -> Result<()> {
+    if matches!(lead, Lead::Process(_)) {
+        // Its programs cannot ask, and signals of the terminal reach the lead alone, which ends the workers.
+        rustix::process::setsid().map_err(|error| Error::new(format!("cannot leave the terminal: {error}")))?;
+    }
     settings.stream = false;
     settings.journal.enabled = false;
     settings.output.retry_files = false;
@@ -45,10 +97,10 @@ pub(super) fn quieten(settings: &mut Settings) -> Result<()> {
     Ok(())
 }
 
-/// Connects a worker to the process that leads.
-pub(super) async fn connect(socket: &Path, settings: &mut Settings) -> Result<Worker> {
+/// Connects a worker to the process that leads; `None` if its pod does not come.
+pub(super) async fn connect(lead: &Lead, settings: &mut Settings) -> Result<Option<Worker>> {
     // Nothing may start any more; what runs on the hosts ends with its connection.
-    let (link, welcome) = Link::connect(socket, || std::process::exit(1)).await?;
+    let Some((link, welcome)) = Link::connect(lead, |code| std::process::exit(code)).await? else { return Ok(None) };
     settings.lock.run = welcome.lock;
     let learnt = Arc::clone(&link);
     Secrets::of_process().observe(move |text, is_password| {
@@ -56,7 +108,7 @@ pub(super) async fn connect(socket: &Path, settings: &mut Settings) -> Result<Wo
     });
     let (events, queue) = event_queue();
     tokio::spawn(pass_on(queue, Arc::clone(&link)));
-    Ok(Worker { link, inputs: welcome.inputs, events })
+    Ok(Some(Worker { link, inputs: welcome.inputs, events }))
 }
 
 async fn pass_on(mut queue: EventQueue, link: Arc<Link>) {
@@ -76,12 +128,12 @@ impl Worker {
     }
 }
 
-/// Starts the other processes of a run.
-pub(super) async fn lead(session: &Session) -> Result<()> {
+/// Starts or awaits the other processes of a run.
+pub(super) async fn lead(session: &Session, options: &ShardOptions) -> Result<()> {
     let shared = &session.shared;
     let count = usize::from(shared.run.settings.shards);
     let welcome = Welcome { lock: shared.pool.lock_run().map(str::to_owned), inputs: inputs(session) };
-    let hub = Hub::start(count.saturating_sub(1), &command_line(), welcome, &shared.events, &shared.secrets)?;
+    let hub = Hub::start(count.saturating_sub(1), &options.workers(), welcome, &shared.events, &shared.secrets)?;
     hub.ready().await;
     let _ = shared.shards.set(Shards::Lead(hub));
     Ok(())
@@ -117,6 +169,14 @@ fn command_line() -> CommandLine {
     CommandLine { program, options, rest }
 }
 
+/// Fails if a run would have too many processes.
+pub(super) fn check(settings: &Settings) -> Result<()> {
+    match settings.shards > MOST {
+        true => Err(Error::usage(format!("the setting shards must be at most {MOST}, not {}", settings.shards))),
+        false => Ok(()),
+    }
+}
+
 /// Refuses what would have another meaning in several processes.
 pub(super) fn refuse<'a>(plays: impl Iterator<Item = &'a Play>, session: &Session) -> Result<()> {
     let settings = &session.shared.run.settings;
@@ -128,9 +188,7 @@ pub(super) fn refuse<'a>(plays: impl Iterator<Item = &'a Play>, session: &Sessio
         };
         Err(error.hint("run in one process with `--shards 1`"))
     };
-    if settings.shards > MOST {
-        return Err(Error::usage(format!("the setting shards must be at most {MOST}, not {}", settings.shards)));
-    }
+    check(settings)?;
     const FREE: &str = "only the order of tasks under `linear` is the same in all processes";
     const ASKS: &str = "only the first process has the terminal";
     if settings.step {

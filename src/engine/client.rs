@@ -1,16 +1,18 @@
 //! The client's side: starts, lists, cancels and deletes runs.
 
-use serde_json::json;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
 
 use super::cluster::{CONFIG_MAP, JOB, NAMESPACE, Namespace, SECRET};
+use super::objects::Pods;
 use super::project::{Input, Packed};
 use super::seal::Seal;
-use super::{COMMAND, COMMAND_LINE, MANAGED, RUN, SEAL_KEY, name_of, objects};
+use super::workers::Files;
+use super::{COMMAND, COMMAND_LINE, MANAGED, RUN, SEAL_KEY, name_of, objects, workers};
 use crate::error::{Error, Result};
 use crate::journal::{looks_like_run, new_run};
+use crate::shards::{KeyPair, OTHER_KEYS, OWN_KEY};
 
 /// Runs in one namespace.
 #[derive(Debug, Clone)]
@@ -27,7 +29,7 @@ pub(crate) struct Request {
     pub(crate) words: Vec<String>,
     /// The same without secrets, to be shown.
     pub(crate) shown: String,
-    /// Number of processes, for which the pod requests processors and memory.
+    /// Number of pods: the lead and its workers.
     pub(crate) shards: u16,
     /// Files that the command line names and the project does not contain.
     pub(crate) inputs: Vec<Input>,
@@ -54,17 +56,40 @@ impl Client {
     pub(crate) fn start(&self, folder: &std::path::Path, mut request: Request) -> Result<String> {
         let words = serde_json::to_vec(&request.words).map_err(|error| Error::new(error.to_string()))?;
         request.inputs.push(Input { name: COMMAND_LINE.to_owned(), bytes: words });
-        request.inputs.push(Input { name: SEAL_KEY.to_owned(), bytes: Seal::new_key()? });
         let packed = Packed::of(folder, std::mem::take(&mut request.inputs))?;
         let run = new_run();
         self.ensure_namespace()?;
-        for object in objects::of_run(&self.namespace, &run, &request, &packed) {
-            if let Err(error) = self.namespace.apply(&object) {
-                let _ = self.namespace.delete_run(&run);
-                return Err(error);
-            }
+        let created = self.create(&run, &request, &packed);
+        if created.is_err() {
+            let _ = self.namespace.delete_run(&run);
         }
-        Ok(run)
+        created.map(|()| run)
+    }
+
+    fn create(&self, run: &str, request: &Request, packed: &Packed) -> Result<()> {
+        let namespace = &self.namespace;
+        let pods = Pods { namespace, run, request, packed };
+        let workers = usize::from(request.shards).saturating_sub(1);
+        let mut lead: Files = [(SEAL_KEY.to_owned(), Seal::new_key()?)].into();
+        let mut all = objects::of_run(&pods);
+        if workers > 0 {
+            let (of_lead, of_workers) = keys(workers)?;
+            lead.extend(of_lead);
+            all.extend(workers::around(&pods, of_workers));
+        }
+        all.push(objects::secret(&pods, &objects::lead_name(&name_of(run)), &lead));
+        all.iter().try_for_each(|object| namespace.apply(object).map(drop))?;
+        if workers > 0 {
+            let indexed = workers::indexed(&pods, workers);
+            // An older server knows no limit of failures for each index.
+            let is_served = |predicted: Value| !predicted["spec"]["backoffLimitPerIndex"].is_null();
+            let jobs = match namespace.predict(&indexed).is_ok_and(is_served) {
+                true => vec![indexed],
+                false => workers::plain(&pods, workers),
+            };
+            jobs.iter().try_for_each(|job| namespace.apply(job).map(drop))?;
+        }
+        namespace.apply(&objects::job(&pods)).map(drop)
     }
 
     /// Creates the namespace if it does not exist. Pods there may have no more rights than pods of runs.
@@ -86,10 +111,11 @@ impl Client {
         let mut runs = Vec::new();
         for job in jobs {
             let run = job["metadata"]["labels"][RUN].as_str().unwrap_or_default().to_owned();
-            if !looks_like_run(&run) {
+            // Workers have Jobs of their own.
+            if !looks_like_run(&run) || job["metadata"]["name"] != name_of(&run).as_str() {
                 continue;
             }
-            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let state = match self.ended(&run) {
                 Ok(Some(code)) => format!("exit code {code}"),
                 Err(error) => format!("unknown: {}", error.message()),
@@ -118,7 +144,7 @@ impl Client {
 
     /// The key of a run, which whoever may read Secrets of the namespace gets.
     pub(super) fn seal(&self, run: &str) -> Result<Seal> {
-        let name = objects::inputs_name(&name_of(run));
+        let name = objects::lead_name(&name_of(run));
         let secret = self.namespace.get(SECRET, &name)?;
         let text = secret.as_ref().and_then(|secret| secret["data"][SEAL_KEY].as_str());
         let bytes = text.and_then(|text| BASE64_STANDARD.decode(text).ok());
@@ -158,4 +184,16 @@ impl Client {
             None => Ok(()),
         }
     }
+}
+
+/// Keys with which the lead and its workers prove who they are: the lead's files, and each worker's.
+fn keys(workers: usize) -> Result<(Files, Vec<Files>)> {
+    let files = |own: &KeyPair, others: Vec<u8>| {
+        Files::from([(OWN_KEY.to_owned(), own.private.to_vec()), (OTHER_KEYS.to_owned(), others)])
+    };
+    let lead = KeyPair::new()?;
+    let workers = (0..workers).map(|_| KeyPair::new()).collect::<Result<Vec<_>>>()?;
+    let public = workers.iter().flat_map(|worker| worker.public.clone()).collect();
+    let of_workers = workers.iter().map(|worker| files(worker, lead.public.clone())).collect();
+    Ok((files(&lead, public), of_workers))
 }

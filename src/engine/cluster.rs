@@ -19,10 +19,12 @@ pub(super) const POD: Kind = ("v1", "Pod");
 pub(super) const ROLE: Kind = ("rbac.authorization.k8s.io/v1", "Role");
 pub(super) const ROLE_BINDING: Kind = ("rbac.authorization.k8s.io/v1", "RoleBinding");
 pub(super) const SECRET: Kind = ("v1", "Secret");
+pub(super) const SERVICE: Kind = ("v1", "Service");
 pub(super) const SERVICE_ACCOUNT: Kind = ("v1", "ServiceAccount");
 
 /// Kinds that belong to a run, in the order in which they are deleted: nothing may start while the rest goes.
-const OF_RUNS: [Kind; 8] = [JOB, LEASE, SECRET, CONFIG_MAP, NETWORK_POLICY, ROLE_BINDING, ROLE, SERVICE_ACCOUNT];
+const OF_RUNS: [Kind; 9] =
+    [JOB, LEASE, SERVICE, SECRET, CONFIG_MAP, NETWORK_POLICY, ROLE_BINDING, ROLE, SERVICE_ACCOUNT];
 
 /// A namespace of the cluster that the kubeconfig, or the service account of a pod, leads to.
 #[derive(Debug, Clone)]
@@ -57,9 +59,13 @@ impl Namespace {
 
     /// Creates an object or brings it to this state; the server tracks that its fields are Windlass'.
     pub(super) fn apply(&self, object: &Value) -> Result<Value> {
-        let ours = json!({ "field_manager": "windlass", "force_conflicts": true });
-        let answer = ask(&K8s, &json!({ "definition": object, "apply": true, "server_side_apply": ours }))?;
-        Ok(answer["result"].clone())
+        Ok(ask(&K8s, &applied(object))?["result"].clone())
+    }
+
+    /// The object that [`Namespace::apply`] would lead to, as the server predicts it. An older server leaves out fields
+    /// that it does not know, or refuses the object.
+    pub(super) fn predict(&self, object: &Value) -> Result<Value> {
+        Ok(ask_on(&K8s, &applied(object), &Host::alone().with_check(true))?["result"].clone())
     }
 
     /// Creates an object. One that has the same content already, because an earlier answer was lost, is a success. With
@@ -125,9 +131,19 @@ fn found(answer: &Value) -> Vec<Value> {
     answer["resources"].as_array().cloned().unwrap_or_default()
 }
 
+/// Arguments of `k8s` for a server-side apply.
+fn applied(object: &Value) -> Value {
+    let ours = json!({ "field_manager": "windlass", "force_conflicts": true });
+    json!({ "definition": object, "apply": true, "server_side_apply": ours })
+}
+
 /// Runs a module of the collection `kubernetes.core` in this process.
 fn ask(module: &dyn Module, arguments: &Value) -> Result<Value> {
-    let answer = windlass_modules::run(module, arguments, &Host::alone());
+    ask_on(module, arguments, &Host::alone())
+}
+
+fn ask_on(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Value> {
+    let answer = windlass_modules::run(module, arguments, host);
     if answer["failed"] == true {
         let message = answer["msg"].as_str().unwrap_or("the request failed").trim_end_matches('.');
         return Err(Error::new(format!("Kubernetes: {message}"))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ pub(crate) struct Place {
     pub(crate) work: PathBuf,
     /// Folder of the mounted project.
     pub(crate) input: PathBuf,
+    /// Address at which the run awaits its workers, if it has some.
+    pub(crate) listen: Option<SocketAddr>,
 }
 
 /// Reason to stop a run before its end.
@@ -62,16 +65,14 @@ pub(crate) async fn run(place: Place, ended: impl Future<Output = ()>) -> Result
     let namespace = Namespace::new(&place.namespace);
     let holder = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let mut held = taken(&namespace, &place, &holder, &mut ended).await?;
-    let (project, inputs) = (place.work.join("project"), place.work.join("inputs"));
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_else(|| place.work.join("home"));
-    project::unpack(&place.input, &project, &inputs, &home)?;
-    let mut store = Store::of(namespace.clone(), &place, seal(&inputs)?).await?;
+    let unpacked = Unpacked::new(&place.work, &place.input)?;
+    let mut store = Store::of(namespace.clone(), &place, seal(&unpacked.inputs)?).await?;
     loop {
         let mut lease = tokio::spawn(held.keep());
         let code = match store.former()? {
             Former::Ended(code) => Some(code),
             former => {
-                let child = start(&place, &project, command_line(&inputs)?, former)?;
+                let child = start(&place, &unpacked, former)?;
                 attend(child, &mut store, &mut lease, &mut ended).await?
             }
         };
@@ -103,12 +104,38 @@ async fn taken(
     }
 }
 
-/// Words of the command line, with the paths of the inputs.
-fn command_line(inputs: &Path) -> Result<Vec<String>> {
-    let text = windlass_bounds::read_up_to(inputs.join(COMMAND_LINE), 1 << 20).unwrap_or_default();
-    let words: Vec<String> = serde_json::from_slice(&text)
-        .map_err(|error| Error::new(format!("the command line of the run cannot be read: {error}")))?;
-    Ok(words.iter().map(|word| word.replace(PLACE, &format!("{}/", inputs.display()))).collect())
+/// The project in a pod.
+pub(super) struct Unpacked {
+    work: PathBuf,
+    project: PathBuf,
+    inputs: PathBuf,
+}
+
+impl Unpacked {
+    /// Unpacks the mounted project.
+    pub(super) fn new(work: &Path, mounted: &Path) -> Result<Unpacked> {
+        let (project, inputs) = (work.join("project"), work.join("inputs"));
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_else(|| work.join("home"));
+        project::unpack(mounted, &project, &inputs, &home)?;
+        Ok(Unpacked { work: work.to_owned(), project, inputs })
+    }
+
+    /// The command line of the run with more options.
+    pub(super) fn command(&self, options: Vec<String>) -> Result<std::process::Command> {
+        let text = windlass_bounds::read_up_to(self.inputs.join(COMMAND_LINE), 1 << 20).unwrap_or_default();
+        let words: Vec<String> = serde_json::from_slice(&text)
+            .map_err(|error| Error::new(format!("the command line of the run cannot be read: {error}")))?;
+        let mut words = words.iter().map(|word| word.replace(PLACE, &format!("{}/", self.inputs.display())));
+        let program = crate::own_program::own_program()
+            .map_err(|error| Error::new(format!("the run cannot be started: {error}")))?;
+        let mut command = std::process::Command::new(program);
+        // The first word is that of the subcommand.
+        command.args(words.next()).args(options).args(words).current_dir(&self.project).stdin(Stdio::null());
+        command.env("WINDLASS_JOURNAL_DIR", self.work.join("state"));
+        // Nobody can answer here.
+        command.env("WINDLASS_PENDING_HANDLERS", "run").env("NO_COLOR", "1");
+        Ok(command)
+    }
 }
 
 /// The key of the run.
@@ -117,18 +144,19 @@ fn seal(inputs: &Path) -> Result<Seal> {
 }
 
 /// Starts the command line.
-fn start(place: &Place, project: &Path, mut words: Vec<String>, former: Former) -> Result<Child> {
+fn start(place: &Place, unpacked: &Unpacked, former: Former) -> Result<Child> {
     let fail = |error: std::io::Error| Error::new(format!("the run cannot be started: {error}"));
+    let mut options = Vec::new();
     if let Former::Begun(run) = former {
-        words.extend(["--resume".to_owned(), run]);
+        options.push(format!("--resume={run}"));
+    }
+    if let Some(address) = place.listen {
+        options.push(format!("--shard-listen={address}"));
+        options.push(format!("--shard-keys={}", unpacked.inputs.display()));
     }
     let output = File::options().create(true).append(true).open(place.work.join("output")).map_err(fail)?;
-    let mut command = Command::new(crate::own_program::own_program().map_err(fail)?);
-    command.args(words).current_dir(project).stdin(Stdio::null());
+    let mut command = Command::from(unpacked.command(options)?);
     command.stdout(output.try_clone().map_err(fail)?).stderr(output).kill_on_drop(true);
-    command.env("WINDLASS_JOURNAL_DIR", place.work.join("state"));
-    // Nobody can answer here.
-    command.env("WINDLASS_PENDING_HANDLERS", "run").env("NO_COLOR", "1");
     command.spawn().map_err(fail)
 }
 

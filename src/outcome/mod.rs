@@ -26,4 +26,5 @@ pub(crate) use result::truth;
 pub use result::{Arguments, TaskResult, Unknown};
 pub use size::Size;
 pub(crate) use size::{VALUE, size, size_of_json};
+pub(crate) use spill::Extent;
 pub use spill::SpillFile;

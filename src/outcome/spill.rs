@@ -54,7 +54,7 @@ impl SpillFile {
     }
 
     /// Writes a value. Fails if too little space would stay free.
-    fn write(self: &Arc<Self>, mut bytes: Vec<u8>) -> io::Result<Extent> {
+    pub(crate) fn write(self: &Arc<Self>, mut bytes: Vec<u8>) -> io::Result<Extent> {
         let disk = rustix::fs::fstatvfs(&self.file)?;
         let needed = self.reserve.saturating_add(bytes.len() as u64);
         if disk.f_bavail.saturating_mul(disk.f_frsize) < needed {
@@ -89,7 +89,7 @@ fn nonce(number: u64) -> Nonce {
 
 /// Place of a value in the file. Dropping it frees the space.
 #[derive(Debug)]
-struct Extent {
+pub(crate) struct Extent {
     file: Arc<SpillFile>,
     offset: u64,
     length: usize,
@@ -97,7 +97,8 @@ struct Extent {
 }
 
 impl Extent {
-    fn read(&self) -> io::Result<Vec<u8>> {
+    /// Reads the value again.
+    pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.length];
         self.file.file.read_exact_at(&mut bytes, self.offset)?;
         let opened = self.file.key.open_in_place(nonce(self.number), Aad::empty(), &mut bytes);

@@ -1,30 +1,23 @@
-//! The lead's side: starts the workers, and gives each task on a host to one of them.
+//! The lead's side: gives each task on a host to one of the processes, and passes the outcomes on.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
-use std::io;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::door::{Door, Workers};
+use super::past::Past;
 use super::sent::SentOutcome;
-use super::wire::{self, Slot, ToLead, ToWorker, Welcome};
-use super::{END, LOOK, LOST, START, digest};
+use super::serve::attend;
+use super::wire::{Slot, ToLead, ToWorker, Welcome};
+use super::{END, digest};
 use crate::error::{Error, Result};
+use crate::outcome::Extent;
 use crate::output::{Event, Events, Secrets};
-
-/// Maximum size of a line that a worker prints as an error, in bytes.
-const LINE: u64 = 4096;
 
 /// News of a task that a worker was given.
 #[derive(Debug)]
@@ -37,47 +30,88 @@ pub(crate) enum Answer {
     Lost(String),
 }
 
-/// The command line of the run, which all its processes have.
-#[derive(Debug)]
-pub(crate) struct CommandLine {
-    /// Name under which the program was called.
-    pub(crate) program: OsString,
-    /// Words before `--`.
-    pub(crate) options: Vec<OsString>,
-    /// `--` and what follows.
-    pub(crate) rest: Vec<OsString>,
-}
-
 /// The workers of a run.
 #[derive(Debug)]
 pub(crate) struct Hub {
     workers: Vec<Worker>,
+    pub(super) welcome: Vec<u8>,
+    sending: Mutex<Sending>,
     /// Counts changes of where the workers are.
     news: watch::Sender<u64>,
     step: AtomicU64,
     running: Mutex<HashMap<Slot, Running>>,
-    ending: Mutex<Vec<JoinHandle<()>>>,
+    /// Whether the run has ended.
+    over: watch::Sender<bool>,
+    attending: Mutex<Option<JoinHandle<()>>>,
+    events: Events,
+    is_spread: bool,
 }
 
 #[derive(Debug)]
-struct Worker {
-    /// Messages, each shared by all workers that get it.
-    messages: UnboundedSender<Arc<Vec<u8>>>,
+pub(super) struct Worker {
     /// Number of points that it has reached: the beginning of the run, then its steps.
     reached: AtomicU64,
+    /// Whether the lead runs the tasks of its hosts.
     is_lost: AtomicBool,
-    has_ended: AtomicBool,
+    pub(super) has_ended: AtomicBool,
+    /// Whether it took another path than the lead, as its successor would.
+    pub(super) has_strayed: AtomicBool,
+    /// Counts its connections, of which only the newest lives.
+    pub(super) connections: watch::Sender<u64>,
+    /// Held by the connection that lives.
+    pub(super) turn: tokio::sync::Mutex<()>,
 }
 
 impl Worker {
-    fn new(messages: UnboundedSender<Arc<Vec<u8>>>) -> Worker {
+    fn new() -> Worker {
         let no = || AtomicBool::new(false);
-        Worker { messages, reached: AtomicU64::new(0), is_lost: no(), has_ended: no() }
+        Worker {
+            reached: AtomicU64::new(0),
+            is_lost: no(),
+            has_ended: no(),
+            has_strayed: no(),
+            connections: watch::Sender::new(0),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
     fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
+}
+
+/// Messages to the workers. Each is shared by all that get it.
+#[derive(Debug)]
+struct Sending {
+    /// Lines to the workers that are connected and have all messages so far.
+    lines: Vec<Option<Line>>,
+    past: Kept,
+}
+
+#[derive(Debug)]
+struct Line {
+    messages: UnboundedSender<Arc<Vec<u8>>>,
+    /// Whether the worker gets more than the end of the run.
+    is_live: bool,
+}
+
+/// Messages of the past.
+#[derive(Debug)]
+enum Kept {
+    /// No worker comes after the first step.
+    Nothing,
+    /// For workers that come late.
+    All(Past),
+    /// Workers that come now cannot follow any more.
+    Lost,
+}
+
+/// Messages to a worker that has connected.
+pub(super) enum Entry {
+    /// Some of the past.
+    Past(Vec<Arc<Extent>>),
+    /// From now on.
+    Present(UnboundedReceiver<Arc<Vec<u8>>>),
 }
 
 /// A task that a worker was given.
@@ -89,55 +123,71 @@ struct Running {
     answers: UnboundedSender<Answer>,
 }
 
-/// A started worker that has not connected.
-struct Started {
-    child: Child,
-    messages: UnboundedReceiver<Arc<Vec<u8>>>,
-}
-
 impl Hub {
-    /// Starts workers that run the same command line.
+    /// Starts or awaits workers that run the same command line.
     ///
     /// # Errors
     ///
-    /// If the socket cannot be created or the program cannot be started.
+    /// If workers cannot connect, or a process cannot be started.
     pub(crate) fn start(
         count: usize,
-        line: &CommandLine,
+        place: &Workers,
         welcome: Welcome,
         events: &Events,
         secrets: &Secrets,
     ) -> Result<Arc<Hub>> {
-        let fail = |error: io::Error| Error::new(format!("the processes of --shards cannot be started: {error}"));
-        // Only its owner may enter the directory.
-        let directory = TempDir::with_prefix("windlass-shards.").map_err(fail)?;
-        let socket = directory.path().join("lead");
-        let listener = UnixListener::bind(&socket).map_err(fail)?;
-        let program = crate::own_program::own_program().map_err(fail)?;
-        let (mut workers, mut started) = (Vec::new(), HashMap::new());
-        for number in 0..count {
-            let mut command = Command::new(&program);
-            command
-                .arg0(&line.program)
-                .args(&line.options)
-                .arg(format!("--shard-of={}", socket.display()))
-                .args(&line.rest);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-            let mut child = command.kill_on_drop(true).spawn().map_err(fail)?;
-            let (sender, messages) = mpsc::unbounded_channel();
-            if let Some(errors) = child.stderr.take() {
-                tokio::spawn(print_errors(number + 2, errors, events.clone()));
-            }
-            started.insert(child.id().unwrap_or_default(), (number, Started { child, messages }));
-            workers.push(Worker::new(sender));
-        }
-        let (step, news) = (AtomicU64::new(0), watch::Sender::new(0));
-        let hub = Arc::new(Hub { workers, news, step, running: Mutex::default(), ending: Mutex::default() });
-        hub.send_all(None, || ToWorker::Welcome(welcome));
-        let connecting =
-            tokio::spawn(connect(Arc::clone(&hub), (listener, directory), started, events.clone(), secrets.clone()));
-        hub.ending.lock().unwrap_or_else(PoisonError::into_inner).push(connecting);
+        let door = Door::open(place, count, events)?;
+        let past = match door.is_lasting() {
+            true => Kept::All(
+                Past::new().map_err(|error| Error::new(format!("the steps of the run cannot be kept: {error}")))?,
+            ),
+            false => Kept::Nothing,
+        };
+        let hub = Arc::new(Hub {
+            workers: (0..count).map(|_| Worker::new()).collect(),
+            welcome: encoded(&ToWorker::Welcome(welcome)).to_vec(),
+            sending: Mutex::new(Sending { lines: (0..count).map(|_| None).collect(), past }),
+            news: watch::Sender::new(0),
+            step: AtomicU64::new(0),
+            running: Mutex::default(),
+            over: watch::Sender::new(false),
+            attending: Mutex::default(),
+            events: events.clone(),
+            is_spread: door.is_lasting(),
+        });
+        let attending = tokio::spawn(attend(Arc::clone(&hub), door, secrets.clone()));
+        *hub.attending.lock().unwrap_or_else(PoisonError::into_inner) = Some(attending);
         Ok(hub)
+    }
+
+    /// Whether the workers are on other machines.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.is_spread
+    }
+
+    pub(super) fn worker(&self, index: usize) -> Option<&Worker> {
+        self.workers.get(index)
+    }
+
+    pub(super) fn over(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
+    }
+
+    fn sending(&self) -> MutexGuard<'_, Sending> {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<Slot, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prints an event.
+    pub(super) fn say(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+
+    pub(super) fn warn(&self, sentence: String) {
+        self.say(Event::Warning(sentence));
     }
 
     /// Waits until every worker has read what the run begins with, which its tasks may change.
@@ -175,12 +225,15 @@ impl Hub {
         let (sender, answers) = mpsc::unbounded_channel();
         let running = Running { worker: index, is_repeatable, answers: sender };
         // Leaving a worker out answers all tasks here, so that a task it was sent is never run by the lead as well.
-        let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.running();
         if worker.is_lost() {
             return None;
         }
+        let sending = self.sending();
+        let line = sending.lines.get(index)?.as_ref().filter(|line| line.is_live)?;
         all.insert(slot.clone(), running);
-        send(worker, &encoded(&ToWorker::Run(slot.clone())));
+        // Without a receiver the worker is about to be left out.
+        let _ = line.messages.send(encoded(&ToWorker::Run(slot.clone())));
         Some(answers)
     }
 
@@ -193,33 +246,68 @@ impl Hub {
     pub(crate) async fn end(&self) {
         self.workers.iter().for_each(|worker| worker.has_ended.store(true, Ordering::Release));
         let end = encoded(&ToWorker::End);
-        // A worker that was left out waits for its end too.
-        self.workers.iter().for_each(|worker| drop(worker.messages.send(Arc::clone(&end))));
-        let ending = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
-        for mut worker in ending {
-            if timeout(END, &mut worker).await.is_err() {
-                // Its process is killed when the handle to it is dropped.
-                worker.abort();
+        {
+            let mut sending = self.sending();
+            sending.past = Kept::Lost;
+            // A worker that was left out waits for its end too.
+            sending.lines.iter().flatten().for_each(|line| drop(line.messages.send(Arc::clone(&end))));
+        }
+        self.over.send_replace(true);
+        let attending = self.attending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut attending) = attending
+            && timeout(END, &mut attending).await.is_err()
+        {
+            // Processes are killed when the handles to them are dropped.
+            attending.abort();
+        }
+    }
+
+    /// Sends a message to all workers but one, and keeps it for those that come late. Without either, the message is
+    /// not made.
+    fn send_all(&self, but: Option<usize>, message: impl FnOnce() -> ToWorker) {
+        if !self.sending().is_needed(but) {
+            return;
+        }
+        let message = encoded(&message());
+        let mut sending = self.sending();
+        if let Kept::All(past) = &mut sending.past
+            && let Err(error) = past.add(&message)
+        {
+            sending.past = Kept::Lost;
+            self.warn(format!("a lost worker cannot join the run again: {error}"));
+        }
+        for (index, line) in sending.lines.iter().enumerate() {
+            if let Some(line) = line.as_ref().filter(|line| line.is_live && Some(index) != but) {
+                let _ = line.messages.send(Arc::clone(&message));
             }
         }
     }
 
-    /// Sends a message to all workers but one. Without any, the message is not made.
-    fn send_all(&self, but: Option<usize>, message: impl FnOnce() -> ToWorker) {
-        let is_other = |(index, worker): &(usize, &Worker)| Some(*index) != but && !worker.is_lost();
-        let mut others = self.workers.iter().enumerate().filter(is_other).peekable();
-        if others.peek().is_some() {
-            let message = encoded(&message());
-            others.for_each(|(_, worker)| send(worker, &message));
+    /// Messages to a worker that has these many of the past.
+    pub(super) fn enter(&self, index: usize, number: usize) -> Entry {
+        let mut sending = self.sending();
+        if let Kept::All(past) = &sending.past {
+            let past = past.from(number);
+            if !past.is_empty() {
+                return Entry::Past(past);
+            }
         }
+        let (messages, receiver) = mpsc::unbounded_channel();
+        let has_strayed = self.workers.get(index).is_none_or(|worker| worker.has_strayed.load(Ordering::Acquire));
+        let is_live = !matches!(sending.past, Kept::Lost) && !has_strayed;
+        if !is_live {
+            let _ = messages.send(encoded(&ToWorker::End));
+        }
+        if let Some(line) = sending.lines.get_mut(index) {
+            *line = Some(Line { messages, is_live });
+        }
+        Entry::Present(receiver)
     }
 
-    /// Passes a message of a worker to the task that waits for it.
-    fn received(&self, index: usize, message: ToLead) {
+    /// Passes a message of a worker to the task that waits for it. A worker speaks for its own tasks alone.
+    pub(super) fn received(&self, index: usize, message: ToLead) {
         let slot = match &message {
-            ToLead::Event(slot, _) | ToLead::Sent(slot, _) | ToLead::Item { slot, .. } => slot.clone(),
-            ToLead::Done(slot, outcome) => {
-                self.send_all(Some(index), || ToWorker::Done(slot.clone(), Arc::clone(outcome)));
+            ToLead::Event(slot, _) | ToLead::Sent(slot, _) | ToLead::Item { slot, .. } | ToLead::Done(slot, _) => {
                 slot.clone()
             }
             ToLead::Alive
@@ -230,41 +318,70 @@ impl Hub {
             | ToLead::Inexact
             | ToLead::Ended => return,
         };
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_done = matches!(message, ToLead::Done(..));
-        if let Some(task) = running.get(&slot).filter(|task| task.worker == index) {
-            let _ = task.answers.send(Answer::Message(message));
+        let answers = {
+            let mut running = self.running();
+            let Some(task) = running.get(&slot).filter(|task| task.worker == index) else { return };
+            let answers = task.answers.clone();
+            if matches!(message, ToLead::Done(..)) {
+                running.remove(&slot);
+            }
+            answers
+        };
+        if let ToLead::Done(slot, outcome) = &message {
+            self.send_all(Some(index), || ToWorker::Done(slot.clone(), Arc::clone(outcome)));
         }
-        if is_done {
-            running.remove(&slot);
-        }
+        let _ = answers.send(Answer::Message(message));
     }
 
-    fn has_reached(&self, index: usize, point: u64) {
-        if let Some(worker) = self.workers.get(index) {
-            worker.reached.store(point, Ordering::Release);
-            self.news.send_modify(|count| *count += 1);
+    /// Counts the connections of a worker.
+    pub(super) fn has_come(&self, index: usize) -> u64 {
+        let Some(worker) = self.workers.get(index) else { return 0 };
+        worker.connections.send_modify(|count| *count += 1);
+        *worker.connections.borrow()
+    }
+
+    /// Notes the point that a worker has reached. One that was lost takes its hosts again at the present.
+    pub(super) fn has_reached(&self, index: usize, point: u64) {
+        let Some(worker) = self.workers.get(index) else { return };
+        let running = self.running();
+        worker.reached.store(point, Ordering::Release);
+        let is_live =
+            self.sending().lines.get(index).is_some_and(|line| line.as_ref().is_some_and(|line| line.is_live));
+        let is_present = point > self.step.load(Ordering::Acquire);
+        if is_live && is_present && worker.is_lost.swap(false, Ordering::AcqRel) {
+            self.say(Event::Notice(format!("process {} of the run takes its hosts again", index + 2)));
         }
+        drop(running);
+        self.news.send_modify(|count| *count += 1);
     }
 
     /// Leaves all workers out, because a value has no form in which it reaches them unchanged. They complete
     /// their own tasks that cannot be repeated.
-    pub(crate) fn leave_all_out(&self, events: &Events) {
+    pub(crate) fn leave_all_out(&self) {
         if self.workers.iter().any(|worker| !worker.is_lost()) {
-            let _ = events.send(Event::Warning(
+            self.warn(
                 "the run goes on in one process: a date, an infinite or a very large number, or bytes cannot be shared"
                     .to_owned(),
-            ));
+            );
         }
+        self.sending().past = Kept::Lost;
         let answer = |task: &Running| task.is_repeatable.then_some(Answer::NotRun);
         (0..self.workers.len()).for_each(|index| self.leave_out(index, answer));
     }
 
+    /// Leaves out a worker that has not started the tasks whose outcome it has not sent, and never will.
+    pub(super) fn leave_idle_out(&self, index: usize) {
+        self.leave_out(index, |_| Some(Answer::NotRun));
+    }
+
     /// Leaves a worker out from now on. Answers its tasks, except those that it still completes.
     fn leave_out(&self, index: usize, answer: impl Fn(&Running) -> Option<Answer>) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running();
         if let Some(worker) = self.workers.get(index) {
             worker.is_lost.store(true, Ordering::Release);
+        }
+        if let Some(Some(line)) = self.sending().lines.get_mut(index) {
+            line.is_live = false;
         }
         self.news.send_modify(|count| *count += 1);
         running.retain(|_, task| {
@@ -273,164 +390,83 @@ impl Hub {
             false
         });
     }
+
+    /// Reports the loss of a worker, and lets its tasks fail.
+    pub(super) fn lose(&self, index: usize, reason: &str) {
+        let is_news =
+            |worker: &Worker| !worker.is_lost.swap(true, Ordering::AcqRel) && !worker.has_ended.load(Ordering::Acquire);
+        if self.workers.get(index).is_some_and(is_news) {
+            self.warn(format!(
+                "process {} of the run was lost: {reason}. Its hosts continue in the first process.",
+                index + 2
+            ));
+        }
+        self.leave_out(index, |_| Some(Answer::Lost(reason.to_owned())));
+        if let Some(line) = self.sending().lines.get_mut(index) {
+            *line = None;
+        }
+    }
+
+    /// Reports the loss of all workers that have never connected.
+    pub(super) fn lose_absent(&self, reason: &str) {
+        let is_absent = |worker: &Worker| *worker.connections.borrow() == 0;
+        let absent = self.workers.iter().enumerate().filter(|(_, worker)| is_absent(worker));
+        absent.for_each(|(index, _)| self.lose(index, reason));
+    }
 }
 
-fn encoded(message: &ToWorker) -> Arc<Vec<u8>> {
+impl Sending {
+    /// Whether a message to all but one has a reader.
+    fn is_needed(&self, but: Option<usize>) -> bool {
+        let mut lines = self.lines.iter().enumerate();
+        let is_read = |line: &Line| line.is_live;
+        matches!(self.past, Kept::All(_))
+            || lines.any(|(index, line)| line.as_ref().is_some_and(is_read) && Some(index) != but)
+    }
+}
+
+pub(super) fn encoded(message: &ToWorker) -> Arc<Vec<u8>> {
     Arc::new(serde_json::to_vec(message).unwrap_or_default())
 }
 
-fn send(worker: &Worker, message: &Arc<Vec<u8>>) {
-    if !worker.is_lost() {
-        // Without a receiver the worker is about to be left out.
-        let _ = worker.messages.send(Arc::clone(message));
-    }
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-/// Waits until the workers have connected, and serves them to their ends.
-async fn connect(
-    hub: Arc<Hub>,
-    (listener, directory): (UnixListener, TempDir),
-    mut started: HashMap<u32, (usize, Started)>,
-    events: Events,
-    secrets: Secrets,
-) {
-    let mut serving = tokio::task::JoinSet::new();
-    let mut looking = tokio::time::interval(LOOK);
-    let accepting = async {
-        while !started.is_empty() {
-            let stream = tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(_) => return,
-                },
-                _ = looking.tick() => {
-                    for (index, status) in ended(&mut started) {
-                        lose(&hub, index, &events, &format!("it ended before it began ({status})"));
-                    }
-                    continue;
-                }
-            };
-            // Other processes of this user could connect too.
-            let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
-            if let Some((index, worker)) = pid.and_then(|pid| started.remove(&pid)) {
-                serving.spawn(serve(Arc::clone(&hub), index, worker, stream, (events.clone(), secrets.clone())));
-            }
-        }
-    };
-    // A worker that ends before it connects says why on its standard error.
-    let _ = timeout(START, accepting).await;
-    for (index, worker) in started.into_values() {
-        drop(worker);
-        lose(&hub, index, &events, &format!("it did not start within {} s", START.as_secs()));
-    }
-    drop((listener, directory));
-    while serving.join_next().await.is_some() {}
-}
+    use super::super::keys::{KeyPair, OTHER_KEYS, OWN_KEY};
+    use super::*;
 
-/// Removes the workers that have ended, and returns how.
-fn ended(started: &mut HashMap<u32, (usize, Started)>) -> Vec<(usize, std::process::ExitStatus)> {
-    let mut ended = Vec::new();
-    started.retain(|_, (index, worker)| match worker.child.try_wait() {
-        Ok(Some(status)) => {
-            ended.push((*index, status));
-            false
-        }
-        _ => true,
-    });
-    ended
-}
-
-/// Serves a worker until it ends.
-async fn serve(hub: Arc<Hub>, index: usize, worker: Started, stream: UnixStream, (events, secrets): (Events, Secrets)) {
-    let Started { mut child, messages } = worker;
-    let (mut from, to) = stream.into_split();
-    let writing = tokio::spawn(pass(messages, to));
-    let reason = listen(&hub, index, &mut from, &events, &secrets).await;
-    if reason.is_some() {
-        // It must not go on with what other processes now do.
-        let _ = child.start_kill();
-    }
-    let status = timeout(END, child.wait()).await;
-    writing.abort();
-    let reason = reason.unwrap_or_else(|| match status {
-        Ok(Ok(status)) => format!("it ended ({status})"),
-        _ => "it closed its connection".to_owned(),
-    });
-    lose(&hub, index, &events, &reason);
-}
-
-/// Passes messages on until the worker ends. Returns why it has to be killed, if so.
-async fn listen(
-    hub: &Hub,
-    index: usize,
-    from: &mut OwnedReadHalf,
-    events: &Events,
-    secrets: &Secrets,
-) -> Option<String> {
-    loop {
-        match timeout(LOST, wire::read::<ToLead>(from)).await {
-            Err(_) => return Some(format!("it was silent for {} s", LOST.as_secs())),
-            Ok(Err(error)) => return Some(format!("its message cannot be read: {error}")),
-            Ok(Ok(None)) => return None,
-            Ok(Ok(Some(ToLead::Secret { text, is_password }))) => match is_password {
-                true => secrets.add_password(text.expose()),
-                false => secrets.add(text.expose()),
-            },
-            Ok(Ok(Some(ToLead::Strayed(why)))) => {
-                let _ = events.send(Event::Warning(format!(
-                    "process {} of the run was left out: {why}. Its hosts continue in the first process.",
-                    index + 2
-                )));
-                hub.leave_out(index, |_| Some(Answer::NotRun));
-            }
-            Ok(Ok(Some(ToLead::Reached(point)))) => hub.has_reached(index, point),
-            Ok(Ok(Some(ToLead::Inexact))) => hub.leave_all_out(events),
-            Ok(Ok(Some(ToLead::Said(event)))) => event.said().into_iter().for_each(|event| drop(events.send(event))),
-            Ok(Ok(Some(ToLead::Ended))) => {
-                if let Some(worker) = hub.workers.get(index) {
-                    worker.has_ended.store(true, Ordering::Release);
-                }
-                // It has done all that it started.
-                hub.leave_out(index, |_| Some(Answer::NotRun));
-            }
-            Ok(Ok(Some(message))) => hub.received(index, message),
-        }
-    }
-}
-
-async fn pass(mut messages: UnboundedReceiver<Arc<Vec<u8>>>, mut to: OwnedWriteHalf) {
-    while let Some(message) = messages.recv().await {
-        if wire::write(&mut to, &message).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// Reports the loss of a worker, and lets its tasks fail.
-fn lose(hub: &Hub, index: usize, events: &Events, reason: &str) {
-    let is_news =
-        |worker: &Worker| !worker.is_lost.swap(true, Ordering::AcqRel) && !worker.has_ended.load(Ordering::Acquire);
-    if hub.workers.get(index).is_some_and(is_news) {
-        let _ = events.send(Event::Warning(format!(
-            "process {} of the run was lost: {reason}. Its hosts continue in the first process.",
-            index + 2
-        )));
-    }
-    hub.leave_out(index, |_| Some(Answer::Lost(reason.to_owned())));
-}
-
-/// Passes on what a worker prints as errors.
-async fn print_errors(number: usize, errors: tokio::process::ChildStderr, events: Events) {
-    let mut lines = BufReader::new(errors);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut lines).take(LINE).read_until(b'\n', &mut line).await {
-            Ok(1..) => {
-                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-                let _ = events.send(Event::Warning(format!("process {number} of the run: {text}")));
-            }
-            _ => return,
-        }
+    #[tokio::test]
+    async fn worker_speaks_for_its_own_tasks_alone() {
+        let (folder, key) = (tempfile::tempdir().unwrap(), KeyPair::new().unwrap());
+        std::fs::write(folder.path().join(OWN_KEY), &*key.private).unwrap();
+        std::fs::write(folder.path().join(OTHER_KEYS), &key.public).unwrap();
+        let place = Workers::Pods { listen: ([127, 0, 0, 1], 0).into(), keys: folder.path().to_owned() };
+        let (events, _queue) = crate::output::event_queue();
+        let welcome = Welcome { lock: None, inputs: 0 };
+        let hub = Hub::start(2, &place, welcome, &events, &Secrets::of_process()).unwrap();
+        let (Entry::Present(mut first), Entry::Present(mut second)) = (hub.enter(0, 0), hub.enter(1, 0)) else {
+            panic!("nothing has happened so far");
+        };
+        let slot = Slot { step: 0, host: "web1".into() };
+        let mut answers = hub.give(&slot, 0, false).unwrap();
+        let outcome: SentOutcome = serde_json::from_value(json!({
+            "result": {}, "ignored": false, "items": null, "delegate": null, "notify": [], "delegate_facts": false,
+            "action": "shell", "no_log": false,
+        }))
+        .unwrap();
+        let done = || ToLead::Done(slot.clone(), Arc::new(outcome.clone()));
+        hub.received(1, done());
+        assert!(answers.try_recv().is_err() && second.try_recv().is_err());
+        hub.received(0, done());
+        assert!(matches!(answers.try_recv(), Ok(Answer::Message(ToLead::Done(..)))));
+        assert!(
+            second.try_recv().is_ok() && first.try_recv().is_ok(),
+            "the first got the task, the second its outcome"
+        );
+        assert!(first.try_recv().is_err());
+        // A worker that comes later has the outcome too.
+        assert!(matches!(hub.enter(1, 0), Entry::Past(past) if past.len() == 1));
+        hub.end().await;
     }
 }

@@ -1,18 +1,21 @@
 //! A worker's side: waits for the lead's orders, and reports what it does.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use tokio::net::UnixStream;
-use tokio::net::unix::OwnedReadHalf;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::keys::OfWorker;
 use super::sent::SentOutcome;
-use super::wire::{self, Slot, ToLead, ToWorker, Welcome};
-use super::{ALIVE, REST, digest};
+use super::wire::{self, Reader, Slot, ToLead, ToWorker, Welcome, Writer};
+use super::{ALIVE, HANDSHAKE, LOST, PAUSE, REST, SILENT, WAIT, digest};
 use crate::error::{Error, Result};
 
 /// The lead's order about a task on a host.
@@ -22,6 +25,53 @@ pub(crate) enum Order {
     Run,
     /// Take over this outcome.
     Take(Arc<SentOutcome>),
+}
+
+/// Place of the lead.
+#[derive(Debug)]
+pub(crate) enum Lead {
+    /// A process of this machine, which listens at a socket.
+    Process(PathBuf),
+    /// A pod with this name and port. The keys lie in a folder.
+    Pod { address: String, keys: PathBuf },
+}
+
+impl Lead {
+    /// Connects to it. A pod may start later than this one, and move to another node; `None` if it never comes.
+    async fn connect(&self) -> Result<Option<(Reader, Writer)>> {
+        match self {
+            Lead::Process(socket) => {
+                let fail =
+                    |error: io::Error| Error::new(format!("cannot follow the run at {}: {error}", socket.display()));
+                let (from, to) = UnixStream::connect(socket).await.map_err(fail)?.into_split();
+                Ok(Some((Box::new(from), Box::new(to))))
+            }
+            Lead::Pod { address, keys } => {
+                let keys = OfWorker::read(keys)?;
+                let end = Instant::now() + WAIT;
+                loop {
+                    let connected = async {
+                        let stream = TcpStream::connect(address).await?;
+                        stream.set_nodelay(true)?;
+                        keys.connect(stream).await
+                    };
+                    if let Ok(Ok(stream)) = timeout(HANDSHAKE, connected).await {
+                        let (from, to) = tokio::io::split(stream);
+                        return Ok(Some((Box::new(from), Box::new(to))));
+                    }
+                    if Instant::now() >= end {
+                        return Ok(None);
+                    }
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Silence after which the lead counts as gone. A process of this machine is seen to end.
+    fn patience(&self) -> Option<Duration> {
+        matches!(self, Lead::Pod { .. }).then_some(SILENT)
+    }
 }
 
 /// The connection to the lead.
@@ -50,17 +100,21 @@ enum Awaited {
 }
 
 impl Link {
-    /// Connects to the lead, and returns its first message. `lost` runs when the lead is gone before this process
+    /// Connects to the lead, and returns its first message; `None` if its pod has not come in time, as after the run.
+    /// `gone` gets the exit code of this process when the lead has ended the run (0) or is gone (1) before this process
     /// has ended.
     ///
     /// # Errors
     ///
-    /// If nobody leads there.
-    pub(crate) async fn connect(socket: &Path, lost: impl FnOnce() + Send + 'static) -> Result<(Arc<Link>, Welcome)> {
-        let fail =
-            |error: std::io::Error| Error::new(format!("cannot follow the run at {}: {error}", socket.display()));
-        let (mut from, mut to) = UnixStream::connect(socket).await.map_err(fail)?.into_split();
-        let Some(ToWorker::Welcome(welcome)) = wire::read(&mut from).await.map_err(fail)? else {
+    /// If no process of this machine leads there, or it is not that of the run.
+    pub(crate) async fn connect(
+        lead: &Lead,
+        gone: impl FnOnce(i32) + Send + 'static,
+    ) -> Result<Option<(Arc<Link>, Welcome)>> {
+        let fail = |error: io::Error| Error::new(format!("the first process of the run sent no welcome: {error}"));
+        let Some((mut from, mut to)) = lead.connect().await? else { return Ok(None) };
+        let welcome = timeout(LOST, wire::read(&mut from)).await.unwrap_or_else(|_| Ok(None));
+        let Some(ToWorker::Welcome(welcome)) = welcome.map_err(fail)? else {
             return Err(Error::new("the first process of the run sent no welcome"));
         };
         let (sender, mut messages) = mpsc::unbounded_channel();
@@ -91,8 +145,8 @@ impl Link {
                 ended.send_replace(is_last);
             }
         });
-        tokio::spawn(listen(Arc::clone(&link), from, steps, lost));
-        Ok((link, welcome))
+        tokio::spawn(listen(Arc::clone(&link), (from, lead.patience()), steps, gone));
+        Ok(Some((link, welcome)))
     }
 
     /// Starts a task on these hosts, as soon as the lead starts it, and returns the number of the step. Waits for ever
@@ -180,21 +234,38 @@ impl Link {
     }
 }
 
-/// Receives orders until the lead is gone.
-async fn listen(link: Arc<Link>, mut from: OwnedReadHalf, steps: watch::Sender<Steps>, lost: impl FnOnce()) {
-    loop {
-        match wire::read(&mut from).await {
+/// Receives orders until the lead is gone, or silent for longer than this time.
+async fn listen(
+    link: Arc<Link>,
+    (mut from, patience): (Reader, Option<Duration>),
+    steps: watch::Sender<Steps>,
+    gone: impl FnOnce(i32),
+) {
+    let code = loop {
+        match received(&mut from, patience).await {
             Ok(Some(ToWorker::Step { step, task, hosts })) => steps.send_modify(|steps| {
                 steps.retain(|known, _| *known + 1 >= link.step.load(Ordering::Acquire));
                 steps.insert(step, (task, hosts));
             }),
             Ok(Some(ToWorker::Run(slot))) => link.ordered(slot, Order::Run),
             Ok(Some(ToWorker::Done(slot, outcome))) => link.ordered(slot, Order::Take(outcome)),
-            Ok(Some(ToWorker::Welcome(_))) => {}
+            Ok(Some(ToWorker::Welcome(_) | ToWorker::Alive)) => {}
             // A process that has followed to the end of the run ends by itself in this time.
-            Ok(Some(ToWorker::End)) => break tokio::time::sleep(REST).await,
-            Ok(None) | Err(_) => break,
+            Ok(Some(ToWorker::End)) => {
+                sleep(REST).await;
+                break 0;
+            }
+            Ok(None) | Err(_) => break 1,
         }
+    };
+    gone(code);
+}
+
+/// The next message. A large one may take longer to arrive than the lead may be silent.
+async fn received(from: &mut Reader, patience: Option<Duration>) -> io::Result<Option<ToWorker>> {
+    let Some(patience) = patience else { return wire::read(from).await };
+    match timeout(patience, wire::length(from)).await?? {
+        Some(length) => timeout(LOST, wire::body(from, length)).await?.map(Some),
+        None => Ok(None),
     }
-    lost();
 }

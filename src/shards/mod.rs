@@ -7,25 +7,41 @@
 //!
 //! The lead prints, keeps the journal and counts `forks` and `throttle`. A worker that is lost or takes another path
 //! than the lead is left out, and the lead runs the tasks of its hosts.
+//!
+//! Workers are processes of this machine behind a Unix socket, or pods behind TCP with TLS. A pod may come late or be
+//! replaced: it gets all steps and outcomes so far, interprets the run up to the present, and then takes its hosts.
 
+mod door;
 mod hub;
+mod keys;
 mod link;
+mod past;
 mod sent;
+mod serve;
 mod wire;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use hub::{Answer, CommandLine, Hub};
-pub(crate) use link::{Link, Order};
+pub(crate) use door::{CommandLine, Workers};
+pub(crate) use hub::{Answer, Hub};
+pub(crate) use keys::{KeyPair, OTHER_KEYS, OWN_KEY};
+pub(crate) use link::{Lead, Link, Order};
 pub(crate) use sent::{SentEvent, SentOutcome, SentResult, is_exact};
 pub(crate) use wire::{Slot, ToLead, Welcome};
 
-/// Interval at which a worker reports that it is alive.
+/// Interval at which a worker and the lead report that they are alive.
 const ALIVE: Duration = Duration::from_secs(5);
 /// Silence after which a worker counts as lost and is killed.
 const LOST: Duration = Duration::from_secs(60);
+/// Silence of the lead after which a worker in a pod ends. The next pod of the lead waits for longer.
+const SILENT: Duration = Duration::from_secs(15);
+/// Time that a worker in a pod waits for a lead; pause between two attempts.
+const WAIT: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_secs(1);
+/// Time for the handshake of a connection between pods.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Interval at which the lead looks for workers that have ended before they connected.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time that workers have to connect, and to end after the run.

@@ -3,15 +3,22 @@
 use std::io;
 use std::sync::Arc;
 
+use memchr::memchr2;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::sent::{SentEvent, SentOutcome, SentResult};
 use crate::connection::Secret;
 
 /// Maximum size of a message in bytes. Results of one host are limited to half of it.
 const LARGEST: u32 = 1 << 30;
+/// Deepest nesting of lists and mappings in a message, which the threads' stacks hold.
+const DEEPEST: usize = 1000;
+
+/// Both directions of a connection.
+pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// A task on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,6 +43,8 @@ pub(crate) struct Welcome {
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToWorker {
     Welcome(Welcome),
+    /// The lead is alive.
+    Alive,
     /// A task starts. A worker that is not at the same task with the same hosts takes another path.
     Step {
         step: u64,
@@ -79,7 +88,7 @@ pub(crate) enum ToLead {
 }
 
 /// Writes one message.
-pub(super) async fn write<W: tokio::io::AsyncWrite + Unpin>(to: &mut W, message: &[u8]) -> io::Result<()> {
+pub(super) async fn write(to: &mut Writer, message: &[u8]) -> io::Result<()> {
     let length = u32::try_from(message.len()).ok().filter(|length| *length <= LARGEST);
     let length = length.ok_or_else(|| io::Error::other("the result is too large for another process"))?;
     to.write_u32(length).await?;
@@ -88,17 +97,74 @@ pub(super) async fn write<W: tokio::io::AsyncWrite + Unpin>(to: &mut W, message:
 }
 
 /// Reads one message; `None` at the end of the connection.
-pub(super) async fn read<M: DeserializeOwned>(from: &mut (impl tokio::io::AsyncRead + Unpin)) -> io::Result<Option<M>> {
-    let length = match from.read_u32().await {
-        Ok(length) if length <= LARGEST => length,
-        Ok(_) => return Err(io::Error::other("a message is too large")),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
-    };
+pub(super) async fn read<M: DeserializeOwned>(from: &mut Reader) -> io::Result<Option<M>> {
+    match length(from).await? {
+        Some(length) => body(from, length).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Reads the length of the next message; `None` at the end of the connection.
+pub(super) async fn length(from: &mut Reader) -> io::Result<Option<u32>> {
+    match from.read_u32().await {
+        Ok(length) if length <= LARGEST => Ok(Some(length)),
+        Ok(_) => Err(io::Error::other("a message is too large")),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a message of this length.
+pub(super) async fn body<M: DeserializeOwned>(from: &mut Reader, length: u32) -> io::Result<M> {
     let mut bytes = Vec::new();
     (&mut *from).take(length.into()).read_to_end(&mut bytes).await?;
-    // Values of the project may be nested deeper than serde_json's own limit; the threads have large stacks.
+    if !is_flat(&bytes) {
+        return Err(io::Error::other("a message is nested too deeply"));
+    }
+    // Values of the project may be nested deeper than serde_json's own limit.
     let mut json = serde_json::Deserializer::from_slice(&bytes);
     json.disable_recursion_limit();
-    Ok(Some(M::deserialize(&mut json)?))
+    Ok(M::deserialize(&mut json)?)
+}
+
+/// Whether no list or mapping is nested too deeply. The text may be invalid JSON.
+fn is_flat(json: &[u8]) -> bool {
+    let (mut rest, mut depth) = (json, 0_usize);
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'"' => rest = after_string(after),
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return false;
+        }
+    }
+    true
+}
+
+/// The text after the closing quote of a string.
+fn after_string(mut text: &[u8]) -> &[u8] {
+    while let Some(position) = memchr2(b'"', b'\\', text) {
+        let is_end = text.get(position) == Some(&b'"');
+        text = text.get(position + if is_end { 1 } else { 2 }..).unwrap_or_default();
+        if is_end {
+            return text;
+        }
+    }
+    &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_message_refused_and_brackets_in_texts_ignored() {
+        assert!(is_flat("[".repeat(DEEPEST).as_bytes()) && !is_flat("[".repeat(DEEPEST + 1).as_bytes()));
+        assert!(is_flat(format!(r#"["{}\"{}"]"#, "[".repeat(2000), "{".repeat(2000)).as_bytes()));
+        assert!(!is_flat(format!(r#"["\\",{}"#, "{".repeat(2000)).as_bytes()));
+    }
 }

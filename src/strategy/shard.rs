@@ -7,6 +7,7 @@ use super::display::{Part, Shown};
 use super::execute::{TaskOnHost, Whole};
 use super::play::Batch;
 use crate::builtin;
+use crate::connection::Kind;
 use crate::outcome::kept::{self, Counted};
 use crate::outcome::{Effect, HostOutcome, Size, TaskResult};
 use crate::output::{Event, EventQueue, held_events};
@@ -83,8 +84,10 @@ impl TaskOnHost {
         let slot = Slot { step, host: Arc::clone(&self.host) };
         self.reporter = Some(Arc::new(Reporter::Lead(Arc::clone(&hub), slot.clone())));
         // Only the lead has the terminal, knows the items that the resumed run completed, and counts what runs at once.
-        let is_for_lead =
-            self.task.short_action() == "pause" || self.is_resumed_loop() || self.task.has_parallel_items();
+        let is_for_lead = self.task.short_action() == "pause"
+            || self.is_resumed_loop()
+            || self.task.has_parallel_items()
+            || (hub.is_spread() && self.may_use_control_machine());
         let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else {
             return self.run_in_lead(&hub).await;
         };
@@ -109,6 +112,20 @@ impl TaskOnHost {
         }
     }
 
+    /// Whether the task may leave something on the control machine, which is the lead's if workers are elsewhere.
+    fn may_use_control_machine(&self) -> bool {
+        if matches!(self.task.short_action(), "fetch" | "synchronize") {
+            return true;
+        }
+        // Items of a loop may be delegated to several hosts.
+        let has_items = self.task.keyword("delegate_to").is_some_and(|node| node.as_str().is_none_or(is_template));
+        let context = self.scope();
+        let is_local = |delegate: Option<&str>| {
+            self.connection(&context, delegate).is_ok_and(|connection| connection.target.kind == Kind::Local)
+        };
+        has_items || self.delegate(&context).is_ok_and(|delegate| is_local(delegate.as_deref()))
+    }
+
     /// Prints and records what a worker says about the task. `last` is the last line in the journal.
     fn relay(&self, message: ToLead, last: &mut Option<u64>) {
         match message {
@@ -124,10 +141,10 @@ impl TaskOnHost {
     }
 
     async fn run_in_lead(self, hub: &Hub) -> HostOutcome {
-        let (task, events) = (Arc::clone(&self.task), self.shared.events.clone());
+        let task = Arc::clone(&self.task);
         let outcome = self.run().await;
         if is_inexact(&task, &outcome) {
-            hub.leave_all_out(&events);
+            hub.leave_all_out();
         }
         outcome
     }
@@ -208,6 +225,10 @@ impl TaskOnHost {
         }
         outcome
     }
+}
+
+fn is_template(text: &str) -> bool {
+    text.contains("{{")
 }
 
 /// Whether tasks can read a value of the controller's own making that another process would receive as another one.

@@ -52,6 +52,20 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
+        "Silence of the lead for a worker in another pod",
+        "15 s; 600 s",
+        &[
+            ("src/shards/mod.rs", "const SILENT: Duration = Duration::from_secs(15);"),
+            ("src/shards/mod.rs", "const WAIT: Duration = Duration::from_secs(600);"),
+            ("src/shards/mod.rs", "const PAUSE: Duration = Duration::from_secs(1);"),
+        ],
+    ),
+    (
+        "Handshake between two pods of a run",
+        "10 s",
+        &[("src/shards/mod.rs", "const HANDSHAKE: Duration = Duration::from_secs(10);")],
+    ),
+    (
         "End of such a process",
         "1 s; 15 s",
         &[

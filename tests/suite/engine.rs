@@ -1,5 +1,7 @@
 //! Runs in a cluster: a real API server and etcd hold them, and the test starts pods in place of a kubelet.
 
+mod shards;
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
@@ -40,6 +42,13 @@ fn eventually<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
 /// Processes that end with the test.
 struct Killed(Vec<Child>);
 
+impl Killed {
+    /// Starts a program.
+    fn of(command: &mut Command) -> Killed {
+        Killed(vec![command.process_group(0).spawn().unwrap()])
+    }
+}
+
 impl Drop for Killed {
     fn drop(&mut self) {
         for child in &mut self.0 {
@@ -62,6 +71,9 @@ impl Cluster {
         let cache = std::env::var("WINDLASS_CACHE").unwrap_or_else(|_| "/var/cache/windlass".into());
         let image = Path::new(&cache).join("artifacts/images/kube-apiserver_v1.20.2.tar");
         let etcd = windlass_testing::unpacked("etcd")?;
+        if !windlass_testing::has_all(&["root", "namespaces"]) {
+            return None;
+        }
         if !image.is_file() {
             windlass_testing::lacks("artifacts");
             return None;
@@ -172,9 +184,13 @@ impl Cluster {
 
     /// Starts a run, and returns its id.
     fn begin(&self) -> String {
-        let words = ["playbook", "-i", "hosts.yml", "site.yml", "-e", "word=secret-word", "--engine", "kubernetes"];
-        let output =
-            self.command(&words).args(["--engine-image", "registry.invalid/windlass", "--detach"]).output().unwrap();
+        self.begin_with(&["-e", "word=secret-word"])
+    }
+
+    fn begin_with(&self, words: &[&str]) -> String {
+        let mut command = self.command(&["playbook", "-i", "hosts.yml", "site.yml", "--engine", "kubernetes"]);
+        command.args(["--engine-image", "registry.invalid/windlass", "--detach"]);
+        let output = command.args(words).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
@@ -185,30 +201,88 @@ impl Cluster {
         self.module("k8s_info", &which)["resources"].as_array().unwrap().clone()
     }
 
-    /// Starts a pod of a run as a kubelet does: with the Secrets as files, the rights of its service account, and
-    /// nothing of an earlier pod.
-    fn pod(&self, run: &str) -> Killed {
-        let (work, input) = (self.at("work"), self.at("input"));
-        for folder in [&work, &input] {
-            let _ = fs::remove_dir_all(folder);
+    /// The program of a pod of a Job as a kubelet starts it: with the Secrets as files, the rights of its service
+    /// account, and nothing of an earlier pod. `port` is the lead's.
+    fn pod_of(&self, job: &Value, name: &str, port: u16) -> Command {
+        let template = &job["spec"]["template"]["spec"];
+        let container = &template["containers"][0];
+        let root = self.at("pods").join(name);
+        let _ = fs::remove_dir_all(&root);
+        for folder in ["work/home", "input", "keys"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
         }
-        fs::create_dir_all(input.join("project")).unwrap();
-        for secret in self.objects("Secret", "v1") {
-            let Some(object) = secret["metadata"]["name"].as_str().filter(|name| name.contains(run)) else { continue };
-            for (key, value) in secret["data"].as_object().unwrap() {
-                let bytes = base64::prelude::BASE64_STANDARD.decode(value.as_str().unwrap()).unwrap();
-                let file = match object.split_once("-project-") {
-                    Some((_, number)) => input.join("project").join(number),
-                    None => input.join(key),
-                };
-                fs::write(file, bytes).unwrap();
+        for volume in template["volumes"].as_array().unwrap() {
+            let projected = volume["projected"]["sources"].as_array().into_iter().flatten().map(|one| &one["secret"]);
+            let secret = [&volume["secret"]].into_iter().filter(|secret| !secret.is_null());
+            projected.chain(secret).for_each(|secret| self.mount(secret, &root.join(volume["name"].as_str().unwrap())));
+        }
+        let index = container["env"].as_array().unwrap().iter().find(|one| one["name"] == "JOB_COMPLETION_INDEX");
+        // Every pod sees its folders at the same place.
+        let pod = self.at("pod");
+        fs::create_dir_all(&pod).unwrap();
+        let keys = pod.join("keys").join(index.map_or("", |index| index["value"].as_str().unwrap()));
+        let run = job["metadata"]["labels"]["windlass.dev/run"].as_str().unwrap();
+        let windlass = self.command(&[]);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", "mount --bind \"$0\" \"$1\" && shift && exec \"$@\""]);
+        command.args([&root, &pod]).arg(windlass.get_program());
+        command.current_dir(self.at("project"));
+        for (name, value) in windlass.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        for word in container["args"].as_array().unwrap() {
+            command.arg(match word.as_str().unwrap() {
+                "/work" => pod.join("work").display().to_string(),
+                "/input" => pod.join("input").display().to_string(),
+                "/keys" => keys.display().to_string(),
+                "$(POD_IP)" => "127.0.0.1".to_owned(),
+                "7433" => port.to_string(),
+                word if word == format!("windlass-{run}:7433") => format!("127.0.0.1:{port}"),
+                word => word.to_owned(),
+            });
+        }
+        match template["serviceAccountName"].as_str() {
+            Some(account) => {
+                self.write_config(&format!("config-{name}"), &self.token(account));
+                command.env("KUBECONFIG", self.at(&format!("config-{name}")));
             }
+            None => drop(command.env("KUBECONFIG", "/nonexistent")),
         }
+        command.env("HOME", pod.join("work/home")).env("TMPDIR", pod.join("work"));
+        command.env("POD_NAME", name).stdin(Stdio::null());
+        command
+    }
+
+    /// Writes a Secret, or these items of it, to the folder of a volume.
+    fn mount(&self, which: &Value, folder: &Path) {
+        let name = which["name"].as_str().or_else(|| which["secretName"].as_str()).unwrap();
+        let secrets = self.objects("Secret", "v1");
+        let secret = secrets.iter().find(|secret| secret["metadata"]["name"] == name).unwrap();
+        for (key, value) in secret["data"].as_object().unwrap() {
+            let items = which["items"].as_array();
+            let file = match items {
+                None => key.as_str(),
+                Some(items) => match items.iter().find(|item| item["key"] == key.as_str()) {
+                    Some(item) => item["path"].as_str().unwrap(),
+                    None => continue,
+                },
+            };
+            let bytes = base64::prelude::BASE64_STANDARD.decode(value.as_str().unwrap()).unwrap();
+            fs::create_dir_all(folder.join(file).parent().unwrap()).unwrap();
+            fs::write(folder.join(file), bytes).unwrap();
+        }
+    }
+
+    /// A token of a service account.
+    fn token(&self, account: &str) -> String {
         let accounts = format!("{}/api/v1/namespaces/windlass/serviceaccounts", self.server);
         let answer = self.module(
             "uri",
             &json!({
-                "url": format!("{accounts}/windlass-{run}/token"),
+                "url": format!("{accounts}/{account}/token"),
                 "method": "POST",
                 "body_format": "json",
                 "body": { "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} },
@@ -217,12 +291,18 @@ impl Cluster {
                 "validate_certs": false,
             }),
         );
-        self.write_config("pod-config", answer["json"]["status"]["token"].as_str().unwrap());
-        let mut command = self.command(&["__engine", run, "windlass"]);
-        command.env("KUBECONFIG", self.at("pod-config"));
-        command.arg(&work).arg(&input).env("HOME", work.join("home")).stdin(Stdio::null());
-        fs::create_dir_all(&work).unwrap();
-        Killed(vec![command.process_group(0).spawn().unwrap()])
+        answer["json"]["status"]["token"].as_str().unwrap().to_owned()
+    }
+
+    /// The Job with this name.
+    fn job(&self, name: &str) -> Value {
+        let jobs = self.objects("Job", "batch/v1");
+        jobs.iter().find(|job| job["metadata"]["name"] == name).unwrap_or_else(|| panic!("no Job {name}")).clone()
+    }
+
+    /// Starts the pod of a run without workers.
+    fn pod(&self, run: &str) -> Killed {
+        Killed::of(&mut self.pod_of(&self.job(&format!("windlass-{run}")), "alone", 0))
     }
 
     fn lines(&self) -> Vec<String> {

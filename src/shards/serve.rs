@@ -1,0 +1,143 @@
+//! The lead's conversation with each worker, from its connection to its loss or the end of the run.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::task::JoinSet;
+use tokio::time::{interval, sleep, timeout};
+
+use super::door::{Came, Door, News};
+use super::hub::{Entry, Hub, encoded};
+use super::wire::{self, Reader, ToLead, ToWorker, Writer};
+use super::{ALIVE, END, LOST, START};
+use crate::output::Secrets;
+
+/// Serves workers to the end of the run.
+pub(super) async fn attend(hub: Arc<Hub>, mut door: Door, secrets: Secrets) {
+    let mut serving = JoinSet::new();
+    let mut over = hub.over();
+    let mut late = Box::pin(sleep(START));
+    let mut is_late = false;
+    loop {
+        tokio::select! {
+            news = door.next() => match news {
+                Some(News::Came(came)) => {
+                    let number = hub.has_come(came.index);
+                    serving.spawn(serve(Arc::clone(&hub), came, number, secrets.clone()));
+                }
+                // It says why on its standard error.
+                Some(News::Ended(index, status)) => hub.lose(index, &format!("it ended before it began ({status})")),
+                None => break,
+            },
+            () = &mut late, if !is_late => {
+                is_late = true;
+                hub.lose_absent(&format!("it did not start within {} s", START.as_secs()));
+                if !door.is_lasting() {
+                    break;
+                }
+            }
+            Some(_) = serving.join_next() => {}
+            () = async { drop(over.wait_for(|over| *over).await) } => break,
+        }
+    }
+    drop(door);
+    while serving.join_next().await.is_some() {}
+}
+
+/// Serves the connection of a worker with this number until it ends.
+async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
+    let Came { index, mut from, to, mut child } = came;
+    let Some(worker) = hub.worker(index) else { return };
+    // A worker has one connection. Its pod's successor ends the old one, whose tasks are then lost.
+    let mut newest = worker.connections.subscribe();
+    let _turn = worker.turn.lock().await;
+    let writing = tokio::spawn(pass(Arc::clone(&hub), index, to));
+    let reason = tokio::select! {
+        reason = listen(&hub, index, &mut from, &secrets) => reason,
+        () = async { drop(newest.wait_for(|newest| *newest != number).await) } => {
+            Some("it has connected again".to_owned())
+        }
+    };
+    let status = match &mut child {
+        None => None,
+        Some(child) => {
+            if reason.is_some() {
+                // It must not go on with what other processes now do.
+                let _ = child.start_kill();
+            }
+            timeout(END, child.wait()).await.ok().and_then(Result::ok)
+        }
+    };
+    writing.abort();
+    let reason = reason.unwrap_or_else(|| match status {
+        Some(status) => format!("it ended ({status})"),
+        None => "it closed its connection".to_owned(),
+    });
+    hub.lose(index, &reason);
+}
+
+/// Takes messages until the worker ends. Returns why it has to be ended, if so.
+async fn listen(hub: &Hub, index: usize, from: &mut Reader, secrets: &Secrets) -> Option<String> {
+    let worker = hub.worker(index)?;
+    loop {
+        match timeout(LOST, wire::read::<ToLead>(from)).await {
+            Err(_) => return Some(format!("it was silent for {} s", LOST.as_secs())),
+            Ok(Err(error)) => return Some(format!("its message cannot be read: {error}")),
+            Ok(Ok(None)) => return None,
+            Ok(Ok(Some(ToLead::Secret { text, is_password }))) => match is_password {
+                true => secrets.add_password(text.expose()),
+                false => secrets.add(text.expose()),
+            },
+            Ok(Ok(Some(ToLead::Strayed(why)))) => {
+                worker.has_strayed.store(true, Ordering::Release);
+                hub.warn(format!(
+                    "process {} of the run was left out: {why}. Its hosts continue in the first process.",
+                    index + 2
+                ));
+                hub.leave_idle_out(index);
+            }
+            Ok(Ok(Some(ToLead::Reached(point)))) => hub.has_reached(index, point),
+            Ok(Ok(Some(ToLead::Inexact))) => hub.leave_all_out(),
+            Ok(Ok(Some(ToLead::Said(event)))) => event.said().into_iter().for_each(|event| hub.say(event)),
+            Ok(Ok(Some(ToLead::Ended))) => {
+                worker.has_ended.store(true, Ordering::Release);
+                // It has done all that it started.
+                hub.leave_idle_out(index);
+            }
+            Ok(Ok(Some(message))) => hub.received(index, message),
+        }
+    }
+}
+
+/// Sends a worker the run so far, and then each message to it.
+async fn pass(hub: Arc<Hub>, index: usize, mut to: Writer) {
+    if wire::write(&mut to, &hub.welcome).await.is_err() {
+        return;
+    }
+    let mut number = 0;
+    let mut messages = loop {
+        match hub.enter(index, number) {
+            Entry::Past(past) => {
+                for message in &past {
+                    let Ok(message) = message.read() else { return };
+                    if wire::write(&mut to, &message).await.is_err() {
+                        return;
+                    }
+                }
+                number += past.len();
+            }
+            Entry::Present(messages) => break messages,
+        }
+    };
+    let mut alive = interval(ALIVE);
+    loop {
+        let message = tokio::select! {
+            message = messages.recv() => message,
+            _ = alive.tick() => Some(encoded(&ToWorker::Alive)),
+        };
+        let Some(message) = message else { return };
+        if wire::write(&mut to, &message).await.is_err() {
+            return;
+        }
+    }
+}
