@@ -318,7 +318,7 @@ fn run_of_a_killed_pod_resumed_by_the_next_one_and_followed_to_its_end() {
     assert!(!jobs[0].to_string().contains("secret-word"), "{}", jobs[0]);
     let first = cluster.pod(&run);
     // Every second, the pod stores what it has.
-    eventually("the third task runs", || (cluster.lines().len() > 2).then_some(()));
+    eventually("the third task has run", || (cluster.lines().len() > 3).then_some(()));
     std::thread::sleep(Duration::from_secs(3));
     drop(first);
     let mut second = cluster.pod(&run);

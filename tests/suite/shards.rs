@@ -256,9 +256,9 @@ fn no_task_runs_twice_after_a_worker_is_asked_to_end() {
         return;
     }
     let project = Project::new(
-        "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: echo {{ inventory_hostname }} >> FOLDER/begun; sleep 2\n",
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: echo {{ inventory_hostname }} >> FOLDER/begun; sleep 5\n",
     );
-    let child = project.start(&["--shards", "3"]);
+    let child = project.start(&["--shards", "3", "-f", "12"]);
     wait_until("the task has begun everywhere", || project.lines("begun").len() == 12);
     kill(project.workers()[0], rustix::process::Signal::TERM);
     let output = child.wait_with_output().unwrap();
