@@ -33,7 +33,8 @@ s3_list() {
         # The signature needs the parameters in order.
         s3_get 4000000 "$1/page" "$server/$bucket?list-type=2&prefix=$prefix${after:+&start-after=$after}" || return 1
         tr '<' '\n' <"$1/page" | sed -n 's|^Key>||p' >"$1/keys"
-        sed 's|^.*/||' "$1/keys" >>"$1/names"
+        # None of folders below it.
+        awk -v folder="$folder" 'index($0, folder) == 1 { $0 = substr($0, length(folder) + 1); if (!/\//) print }' "$1/keys" >>"$1/names"
         grep -q '<IsTruncated>true<' "$1/page" || break
         after=$(tail -n 1 "$1/keys" | tr -cd '0-9A-Za-z._/-' | sed 's|/|%2F|g')
     done
