@@ -12,7 +12,7 @@ use super::{Config, Settings};
 use crate::executor::LockPolicy;
 
 /// Settings whose field depends on the terminal.
-const OF_TERMINAL: &[&str] = &["WINDLASS_FAILURES"];
+const OF_TERMINAL: &[&str] = &["WINDLASS_FAILURES", "WINDLASS_LIVE", "WINDLASS_SHOW"];
 
 fn word(value: impl ValueEnum) -> Value {
     value.to_possible_value().map(|value| value.get_name().to_owned()).into()
@@ -52,6 +52,7 @@ fn own_fields(settings: &Settings) -> HashMap<&'static str, Value> {
         ("WINDLASS_LOCK_TIMEOUT", json!(settings.lock.timeout)),
         ("WINDLASS_MAX_FETCH_SIZE", json!(connect.max_fetch_size)),
         ("WINDLASS_OTLP_ENDPOINT", json!(output.otlp_endpoint)),
+        ("WINDLASS_OUTPUT", word(output.form)),
         ("WINDLASS_PEER_PORT", json!(connect.peer_port)),
         ("WINDLASS_PEER_TRANSFER", json!(connect.peer_transfer)),
         ("WINDLASS_PENDING_HANDLERS", word(journal.pending_handlers)),
@@ -59,7 +60,6 @@ fn own_fields(settings: &Settings) -> HashMap<&'static str, Value> {
         ("WINDLASS_PROGRESS_INTERVAL", seconds(output.progress_interval)),
         ("WINDLASS_RESULTS_ON_DISK", json!(settings.results_on_disk)),
         ("WINDLASS_SHARDS", json!(settings.shards)),
-        ("WINDLASS_SHOW", word(output.show)),
         ("WINDLASS_STREAM", json!(settings.stream)),
     ])
 }

@@ -121,9 +121,11 @@ impl TaskOnHost {
         let has_items = self.task.keyword("delegate_to").is_some_and(|node| node.as_str().is_none_or(is_template));
         let context = self.scope();
         let is_local = |delegate: Option<&str>| {
-            self.connection(&context, delegate).is_ok_and(|connection| connection.target.kind == Kind::Local)
+            self.placement()
+                .connection(&context, delegate)
+                .is_ok_and(|connection| connection.target.kind == Kind::Local)
         };
-        has_items || self.delegate(&context).is_ok_and(|delegate| is_local(delegate.as_deref()))
+        has_items || self.placement().delegate(&context).is_ok_and(|delegate| is_local(delegate.as_deref()))
     }
 
     /// Prints and records what a worker says about the task. `last` is the last line in the journal.

@@ -174,7 +174,10 @@ fn static_pod_of_nginx_writes_to_its_scratch_only() {
     assert_eq!(spec["containers"][0]["volumeMounts"][1]["mountPath"], "/run/nginx");
     assert_eq!(spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
     assert!(spec["volumes"][1]["emptyDir"].is_object(), "{spec:#}");
-    has(&settings, &["server 10.0.0.2:6443 max_fails=3 fail_timeout=10s;", "listen 127.0.0.1:8443 so_keepalive=on reuseport;"]);
+    has(
+        &settings,
+        &["server 10.0.0.2:6443 max_fails=3 fail_timeout=10s;", "listen 127.0.0.1:8443 so_keepalive=on reuseport;"],
+    );
     // The project's image has the module built in.
     assert!(!settings.contains("load_module"), "{settings}");
 }
