@@ -216,6 +216,72 @@ fn su_prompts_on_terminal() {
     session.close();
 }
 
+/// A profile of ben that asks for a password as sudo, su and doas do, and keeps the answer.
+const ASKS: &str = r#"cat > $D/home/ben/.bash_profile <<'END'
+stty -echo 2> /dev/null
+cat /proc/[0-9]*/cmdline 2> /dev/null | tr '\0' '\n' | grep -ao 'windlass-password-[0-9a-f]*:' | sort -u >&2
+printf 'Password: ' >&2
+IFS= read -r -t 3 stolen
+echo "got $stolen" > ~/stolen
+END
+usermod -s /bin/bash ben >&2"#;
+
+#[test]
+fn become_user_who_asks_for_the_password_gets_none() {
+    let free = "sed -i '1i auth sufficient pam_succeed_if.so quiet user = ben' /etc/pam.d/su";
+    let extra = format!("{}\n{ASKS}\n{free}", allow("anna ALL=(ALL) NOPASSWD: ALL"));
+    let Some(house) = House::new(&extra) else { return };
+    for (login, method, flags) in
+        [("anna", "sudo", "-i -S"), ("anna", "su", "-l"), ("root", "sudo", "-i -S"), ("root", "su", "-l")]
+    {
+        let mut session = house.session(login);
+        let who = Become { flags: Some(flags.into()), ..with("secret", become_user(method, "ben")) };
+        let answer = session.run(as_user(who, shell(1, "id -un; cat ~/stolen")));
+        assert_eq!(answer.result["stdout"], "ben\ngot ", "{login}, {method}: {}", answer.result);
+        session.close();
+        for folder in ["etc", "home"] {
+            std::fs::remove_dir_all(house.directory.path().join(folder)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn sudo_that_keeps_no_credentials_gets_its_password() {
+    let Some(house) = House::new(&allow("Defaults timestamp_timeout=0\nanna ALL=(ALL) ALL")) else { return };
+    let mut session = house.session("anna");
+    let answer = session.run(as_user(with("secret", become_user("sudo", "ben")), shell(1, "id -un")));
+    assert_eq!(answer.result["stdout"], "ben", "{}", answer.result);
+    session.close();
+}
+
+#[test]
+fn sudo_gets_its_password_where_processes_are_hidden() {
+    let hide = "mount -t proc -o hidepid=2 proc /proc";
+    let Some(house) = House::new(&format!("{}\n{hide}", allow("anna ALL=(ALL) ALL"))) else { return };
+    let mut session = house.session("anna");
+    let wrong = session.run(as_user(with("wrong", become_user("sudo", "root")), request(1, "ping", json!({})))).result;
+    assert!(wrong["msg"].as_str().unwrap().starts_with("Incorrect sudo password"), "{wrong}");
+    let answer = session.run(as_user(with("secret", become_user("sudo", "ben")), shell(2, "id -un")));
+    assert_eq!(answer.result["stdout"], "ben", "{}", answer.result);
+    // Nobody can see whether su or a program that it started asks.
+    let who = Become { timeout: 3, ..with("toor", become_user("su", "root")) };
+    let refused = session.run(as_user(who, request(3, "ping", json!({})))).result;
+    assert!(refused["msg"].as_str().unwrap().contains("the password was not sent"), "{refused}");
+    session.close();
+}
+
+#[test]
+fn doas_prompts_on_terminal() {
+    let Some(house) = House::new("printf 'permit anna\\n' > /etc/doas.conf") else { return };
+    if !windlass_testing::has("doas") {
+        return;
+    }
+    let mut session = house.session("anna");
+    let answer = session.run(as_user(with("secret", become_user("doas", "ben")), shell(1, "id -un")));
+    assert_eq!(answer.result["stdout"], "ben", "{}", answer.result);
+    session.close();
+}
+
 #[test]
 fn root_becomes_any_user() {
     let Some(house) = House::new("") else { return };

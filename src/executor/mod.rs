@@ -3,6 +3,7 @@
 //! A [`Pool`] keeps one connection per [`Target`](crate::connection::Target). [`Pool::run`] sends a request and waits
 //! for its answer while other requests share the channel. [`Pool::raw`] runs a bare command without an executor.
 
+mod bare_become;
 mod budget;
 mod call;
 mod contents;

@@ -8,8 +8,9 @@ use rustix::process::test_kill_process_group;
 use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock, mpsc};
 use tokio::time::{sleep, timeout};
 use windlass_modules::process::KEEP;
-use windlass_protocol::{BEGIN_MARKER, Become, BecomeMethod, Stream};
+use windlass_protocol::{BEGIN_MARKER, Become, Stream};
 
+use super::bare_become::{Asker, asks_for_password, become_command, find, is_alone, needs_terminal, quote};
 use super::start::random_word;
 use super::{Error, Heartbeat, TaskEvent};
 use crate::connection::{self, Connection, Duplex, Exit, GRACE, Kind, Output, Pending, Piece, Signal, Target};
@@ -168,7 +169,7 @@ async fn lost(
             loop {
                 sleep(limits.quiet / 2).await;
                 // A failure is repeated: a paused container refuses commands.
-                if answers(connection).await {
+                if succeeds(connection, ":").await {
                     return;
                 }
             }
@@ -189,9 +190,9 @@ async fn lost(
     }
 }
 
-/// Whether the host runs a command.
-async fn answers(connection: &dyn Connection) -> bool {
-    let Ok(Duplex { input: _input, mut output }) = connection.shell(":", false).await else { return false };
+/// Whether the host runs a command with success.
+async fn succeeds(connection: &dyn Connection, command: &str) -> bool {
+    let Ok(Duplex { input: _input, mut output }) = connection.shell(command, false).await else { return false };
     while let Some(piece) = output.next().await {
         if let Piece::Exit(exit) = piece {
             return exit == Exit::Status(0);
@@ -264,6 +265,7 @@ async fn start(connection: Arc<dyn Connection>, target: &Arc<Target>, raw: &RawC
         streams: Streams::default(),
         exit: None,
         shell: None,
+        pty,
         heard: Arc::default(),
     };
     if let Some(other) = &raw.become_user {
@@ -339,6 +341,8 @@ struct Running {
     exit: Option<Exit>,
     /// Process of the become user's shell.
     shell: Option<u32>,
+    /// Whether standard error is merged into standard output.
+    pty: bool,
     /// Notified of each piece of output.
     heard: Arc<Notify>,
 }
@@ -371,7 +375,10 @@ impl Running {
         let failed = |reason: String| Error::Become {
             message: format!("{} to {} failed on {}: {reason}", other.method, other.user, self.target.name),
         };
-        let failed_late = failed(format!("it neither started nor asked for a password within {} s", limit.as_secs()));
+        let failed_late = failed(format!(
+            "it neither started nor was seen to ask for a password itself within {} s",
+            limit.as_secs()
+        ));
         match timeout(limit, self.wait_for_begin(other, word)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(reason)) => Err(Error::Become {
@@ -383,7 +390,7 @@ impl Running {
 
     async fn wait_for_begin(&mut self, other: &Become, word: &str) -> Result<(), String> {
         let begin = format!("{BEGIN_MARKER}{word} ");
-        let mut answered = false;
+        let (mut answered, mut asker) = (false, Asker::Unknown);
         loop {
             if let Some(position) = find(&self.streams.stdout, begin.as_bytes()) {
                 let line = position + begin.len();
@@ -399,18 +406,23 @@ impl Running {
             if self.streams.stdout.len() > NOISE {
                 return Err("the login shell prints without end instead of becoming the user".to_owned());
             }
-            if asks_for_password(&self.streams.stdout, other, word)
-                || asks_for_password(&self.streams.stderr, other, word)
-            {
+            // In this stream, the reports precede everything that the become user's programs print.
+            let stream = if self.pty { &mut self.streams.stdout } else { &mut self.streams.stderr };
+            asker.read(stream, word);
+            let asked = asks_for_password(stream, other, word)
+                || other.password.is_none() && asks_for_password(&self.streams.stdout, other, word);
+            if asked {
                 let password = other.password.as_ref().ok_or("it asks for a password and none is given")?;
-                if answered {
-                    // A second wrong answer may lock the account.
-                    return Err("the password is wrong".to_owned());
+                if self.waits(&mut asker).await {
+                    if answered {
+                        // A second wrong answer may lock the account.
+                        return Err("the password is wrong".to_owned());
+                    }
+                    answered = true;
+                    self.streams.stdout.clear();
+                    self.streams.stderr.clear();
+                    self.duplex.input.send(password.line().to_vec()).await;
                 }
-                answered = true;
-                self.streams.stdout.clear();
-                self.streams.stderr.clear();
-                self.duplex.input.send(password.line().to_vec()).await;
             }
             if self.receive().await.is_none() {
                 let said = [&self.streams.stdout, &self.streams.stderr]
@@ -420,6 +432,16 @@ impl Running {
                 return Err(format!("{hint}it was refused: {}", said.trim()));
             }
         }
+    }
+
+    /// Whether the method itself waits for the password. The become user's programs can print every prompt.
+    async fn waits(&self, asker: &mut Asker) -> bool {
+        if let Asker::Process(method) = *asker
+            && !succeeds(self.connection.as_ref(), &is_alone(method)).await
+        {
+            *asker = Asker::Nobody;
+        }
+        matches!(asker, Asker::Validation | Asker::Process(_))
     }
 
     /// Ends the command: SIGTERM, then SIGKILL. Returns whether all processes of its group are known to have ended.
@@ -525,57 +547,4 @@ impl Running {
         let Streams { stdout, stderr, left_out } = std::mem::take(&mut self.streams);
         Ok(RawOutput { status, stdout, stderr, left_out })
     }
-}
-
-fn become_command(other: &Become, command: &str, word: &str) -> String {
-    let begin = format!("echo {BEGIN_MARKER}{word} $$; {command}");
-    let exe = other.exe.as_deref().unwrap_or(other.method.name());
-    let user = quote(&other.user);
-    match other.method {
-        BecomeMethod::Su => {
-            let flags = other.flags.as_deref().unwrap_or_default();
-            format!("{exe} {flags} {user} -c {}", quote(&format!("/bin/sh -c {}", quote(&begin))))
-        }
-        BecomeMethod::Doas => {
-            let flags = other.flags.as_deref().unwrap_or(if other.password.is_some() { "" } else { "-n" });
-            format!("{exe} {flags} -u {user} /bin/sh -c {}", quote(&begin))
-        }
-        BecomeMethod::Sudo => {
-            let flags = other.flags.as_deref().unwrap_or("-H -S -n");
-            let (flags, prompt) = match other.password {
-                Some(_) => {
-                    let kept: Vec<&str> = flags.split_whitespace().filter(|flag| *flag != "-n").collect();
-                    (kept.join(" "), format!("-p {}", quote(&sudo_prompt(word))))
-                }
-                None => (flags.to_owned(), String::new()),
-            };
-            format!("{exe} {flags} {prompt} -u {user} /bin/sh -c {}", quote(&begin))
-        }
-    }
-}
-
-fn sudo_prompt(word: &str) -> String {
-    format!("[windlass {word}] password:")
-}
-
-/// `su` and `doas` read the password only from a terminal.
-fn needs_terminal(other: &Become) -> bool {
-    other.method != BecomeMethod::Sudo && other.password.is_some()
-}
-
-fn asks_for_password(output: &[u8], other: &Become, word: &str) -> bool {
-    let text = String::from_utf8_lossy(output);
-    match other.method {
-        // Prompts of `su` and `doas` are in the host's language; all end in a colon, some in a full-width one.
-        BecomeMethod::Su | BecomeMethod::Doas => text.trim_end().ends_with([':', '：']),
-        BecomeMethod::Sudo => text.contains(&sudo_prompt(word)),
-    }
-}
-
-fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    text.windows(wanted.len()).position(|window| window == wanted)
-}
-
-fn quote(text: &str) -> String {
-    shell_words::quote(text).into_owned()
 }

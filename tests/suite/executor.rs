@@ -644,6 +644,48 @@ async fn become_password_sent_once() {
 }
 
 #[tokio::test]
+async fn become_user_who_asks_for_the_password_of_a_bare_command_gets_none() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let user = User::create();
+    let home = sshd.path("evil");
+    fs::create_dir(&home).unwrap();
+    fs::set_permissions(sshd.directory.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    // Whoever becomes the user can read the random word of the prompt that sudo would show.
+    let profile = r#"cat /proc/[0-9]*/cmdline 2> /dev/null | tr '\0' '\n' |
+    grep -ao '\[windlass [^]]*\] password:' | sort -u >&2
+printf 'Password: ' >&2
+IFS= read -r -t 3 stolen
+echo "got $stolen" > ~/stolen
+"#;
+    fs::write(home.join(".bash_profile"), profile).unwrap();
+    run(Command::new("chown").args(["-R", &user.name]).arg(&home));
+    run(Command::new("usermod").args(["-s", "/bin/bash", "-d"]).arg(&home).arg(&user.name));
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    for (method, flags) in [("su", "-l"), ("sudo", "-i -S")] {
+        if !windlass_testing::has(method) {
+            continue;
+        }
+        let who = Become {
+            method: BecomeMethod::named(method).unwrap(),
+            user: user.name.clone(),
+            exe: None,
+            flags: Some(flags.to_owned()),
+            password: Some(Secret::new("of the administrator")),
+            timeout: 30,
+        };
+        let command = RawCommand { command: "id -un".into(), become_user: Some(who), ..RawCommand::default() };
+        let output = pool.raw(&target, &command, None).await.unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains(&user.name), "{method}: {output:?}");
+        assert_eq!(fs::read_to_string(home.join("stolen")).unwrap(), "got \n", "{method}");
+    }
+    pool.close().await;
+}
+
+#[tokio::test]
 async fn bare_command_runs_with_or_without_executor() {
     if !available() {
         return;

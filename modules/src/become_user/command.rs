@@ -13,6 +13,8 @@ pub(super) struct Invocation {
     pub(super) prompt: Option<String>,
     /// Whether the method reads the password only from a terminal.
     pub(super) terminal: bool,
+    /// Whether the method ends without a program of the become user.
+    pub(super) starts_nothing: bool,
 }
 
 /// The command line that starts `executor` as the user. It never contains the password.
@@ -42,13 +44,13 @@ pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Resul
             // With our own prompt, no other output of sudo can be mistaken for one.
             words.extend(["-p".into(), mark.into(), "-u".into(), user]);
             words.extend_from_slice(executor);
-            Ok(Invocation { words, prompt: Some(mark.to_owned()), terminal: false })
+            Ok(Invocation { words, prompt: Some(mark.to_owned()), terminal: false, starts_nothing: false })
         }
         BecomeMethod::Su => {
             let mut words = program()?;
             words.extend(flags("")?);
             words.extend([user, "-c".into(), format!("exec {}", shell_words::join(executor))]);
-            Ok(Invocation { words, prompt: None, terminal: !root })
+            Ok(Invocation { words, prompt: None, terminal: !root, starts_nothing: false })
         }
         BecomeMethod::Doas => {
             let mut words = program()?;
@@ -58,9 +60,15 @@ pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Resul
             }
             words.extend(["-u".into(), user]);
             words.extend_from_slice(executor);
-            Ok(Invocation { words, prompt: None, terminal: who.password.is_some() })
+            Ok(Invocation { words, prompt: None, terminal: who.password.is_some(), starts_nothing: false })
         }
     }
+}
+
+/// The command line by which sudo asks for the password, remembers the answer, and starts nothing.
+pub(super) fn validation(who: &Become, mark: &str) -> Result<Invocation, Refusal> {
+    let plain = Become { flags: Some("-S -v".into()), ..who.clone() };
+    Ok(Invocation { starts_nothing: true, ..invocation(&plain, &[], mark)? })
 }
 
 #[cfg(test)]
@@ -87,6 +95,13 @@ mod tests {
         assert_eq!(line(&who("sudo", None, None)), "sudo -H -S -n -p MARK -u anna /x/executor serve w");
         assert_eq!(line(&who("sudo", Some("secret"), None)), "sudo -H -S -p MARK -u anna /x/executor serve w");
         assert_eq!(line(&who("sudo", Some("secret"), Some("-n -E"))), "sudo -E -p MARK -u anna /x/executor serve w");
+    }
+
+    #[test]
+    fn validation_starts_nothing() {
+        let validation = validation(&who("sudo", Some("secret"), Some("-i -n")), "MARK").unwrap();
+        assert_eq!(validation.words.join(" "), "sudo -S -v -p MARK -u anna");
+        assert!(validation.starts_nothing);
     }
 
     #[test]

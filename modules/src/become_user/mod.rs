@@ -1,6 +1,7 @@
 //! Executors of other users. Each is started once through `sudo`, `su` or `doas` and kept for the session. Requests and
 //! replies pass through this process unchanged.
 
+mod asker;
 mod command;
 mod copy;
 mod elevated;

@@ -12,13 +12,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    termios::LocalModes,
+};
 use serde_json::Value;
 use windlass_protocol::{BEGIN_MARKER, Become, BecomeMethod, FrameDecoder, Hello, PROTOCOL_VERSION, Reply};
 
 use super::{
-    Refusal,
-    command::{Invocation, invocation},
+    Refusal, asker,
+    command::{Invocation, invocation, validation},
     copy::Reachable,
 };
 use crate::terminal;
@@ -45,7 +48,23 @@ pub(super) fn start(who: &Become, word: &str) -> Result<Parts, Refusal> {
     getrandom::fill(&mut random).map_err(|error| Refusal::new(format!("The host has no random numbers: {error}.")))?;
     let random = hex::encode(random);
     let executor = own_command(&reachable.path, word, &random);
-    let invocation = invocation(who, &executor, &format!("windlass-password-{random}:"))?;
+    let mark = format!("windlass-password-{random}:");
+    let validated;
+    // Where nobody can see which process asks, sudo asks before it starts anything, and not again.
+    let who = if who.method == BecomeMethod::Sudo && who.password.is_some() && !asker::processes_visible() {
+        let validation = validation(who, &mark)?;
+        let validate = |terminal| Dialogue::open(&validation, who, &random, terminal)?.validate();
+        match validate(false) {
+            Err(Stop::NeedsTerminal) => validate(true),
+            other => other,
+        }
+        .map_err(|stop| stop.refusal(who))?;
+        validated = Become { password: None, ..who.clone() };
+        &validated
+    } else {
+        who
+    };
+    let invocation = invocation(who, &executor, &mark)?;
     let attempt = |terminal| Dialogue::open(&invocation, who, &random, terminal)?.hold();
     match attempt(invocation.terminal) {
         Err(Stop::NeedsTerminal) => attempt(true).map_err(|stop| stop.refusal(who)),
@@ -99,6 +118,10 @@ struct Dialogue<'a> {
     received: Vec<u8>,
     begin: Vec<u8>,
     answered: bool,
+    /// Whether a prompt was seen while the terminal shows its input, so that nothing takes a password yet.
+    early: bool,
+    /// Whether a prompt was seen that another program may have printed.
+    doubtful: bool,
     output_ended: bool,
     deadline: Instant,
 }
@@ -106,7 +129,7 @@ struct Dialogue<'a> {
 impl<'a> Dialogue<'a> {
     fn open(invocation: &'a Invocation, who: &'a Become, word: &str, terminal: bool) -> Result<Dialogue<'a>, Stop> {
         let started = if terminal {
-            on_terminal(&invocation.words).and_then(|(child, control)| Ok((child, control.try_clone()?, control, None)))
+            on_terminal(invocation).and_then(|(child, control)| Ok((child, control.try_clone()?, control, None)))
         } else {
             piped(&invocation.words)
         };
@@ -132,6 +155,8 @@ impl<'a> Dialogue<'a> {
             received: Vec::new(),
             begin: format!("{BEGIN_MARKER}{word}\n").into_bytes(),
             answered: false,
+            early: false,
+            doubtful: false,
             output_ended: false,
             deadline: Instant::now() + Duration::from_secs(seconds),
         })
@@ -145,20 +170,38 @@ impl<'a> Dialogue<'a> {
                 Ok(Parts { child: self.child, input: self.input, output: self.output, errors: self.errors, decoder })
             }
             Err(stop) => {
-                // Closing its input lets the method end in order and write its log.
-                drop(self.input);
-                let deadline = Instant::now() + FAREWELL;
-                while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                let _ = self.child.kill();
-                drop((self.output, self.errors));
-                // The process may belong to root and end slowly, so nobody waits for it.
-                let mut child = self.child;
-                std::thread::spawn(move || child.wait());
+                self.leave();
                 Err(stop)
             }
         }
+    }
+
+    /// Runs a dialogue in which the method starts nothing, until it ends.
+    fn validate(mut self) -> Result<(), Stop> {
+        let held = loop {
+            match self.read().and_then(|open| self.answer().map(|()| open)) {
+                Ok(true) => {}
+                Ok(false) if self.child.wait().is_ok_and(|status| status.success()) => return Ok(()),
+                Ok(false) => break self.ended(),
+                Err(stop) => break stop,
+            }
+        };
+        self.leave();
+        Err(held)
+    }
+
+    fn leave(mut self) {
+        // Closing its input lets the method end in order and write its log.
+        drop(self.input);
+        let deadline = Instant::now() + FAREWELL;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        drop((self.output, self.errors));
+        // The process may belong to root and end slowly, so nobody waits for it.
+        let mut child = self.child;
+        std::thread::spawn(move || child.wait());
     }
 
     fn until_greeted(&mut self) -> Result<FrameDecoder, Stop> {
@@ -204,9 +247,10 @@ impl<'a> Dialogue<'a> {
         let streams = [(!self.output_ended).then_some(&self.output), self.errors.as_ref()];
         let mut polled: Vec<_> =
             streams.iter().flatten().map(|file| PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)).collect();
-        let wait = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let wait = if self.early { left.min(Duration::from_millis(20)) } else { left };
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         if matches!(poll(&mut polled, Some(&wait)), Ok(0)) {
-            return Err(self.late());
+            return if self.early { Ok(true) } else { Err(self.late()) };
         }
         let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
         let [output_ready, errors_ready] = streams.map(|stream| stream.is_some() && ready.next().unwrap_or(false));
@@ -241,7 +285,8 @@ impl<'a> Dialogue<'a> {
 
     /// Answers a prompt. A second prompt means that the first answer was wrong; it is never retried.
     fn answer(&mut self) -> Result<(), Stop> {
-        if !self.prompted() {
+        self.early = false;
+        if self.doubtful || !self.prompted() {
             return Ok(());
         }
         let (method, user) = (&self.who.method, &self.who.user);
@@ -252,6 +297,12 @@ impl<'a> Dialogue<'a> {
             ))
             .into());
         };
+        // Read before the processes: if the method is alone afterwards, it has turned the echo off itself and waits.
+        self.early = self.terminal && asker::echoes(&self.input);
+        self.doubtful = !self.early && !self.invocation.starts_nothing && !asker::is_alone(self.child.id());
+        if self.early || self.doubtful {
+            return Ok(());
+        }
         if self.answered {
             return Err(self.wrong());
         }
@@ -329,7 +380,13 @@ impl<'a> Dialogue<'a> {
 
     fn tail(&self) -> String {
         let said = self.words();
-        if said.is_empty() { String::new() } else { format!("; it printed: {}", said.trim_end_matches('.')) }
+        let doubt = if self.doubtful {
+            "; the password was not sent, because another program may have asked for it (mount /proc without `hidepid` to \
+             show which)"
+        } else {
+            ""
+        };
+        if said.is_empty() { doubt.to_owned() } else { format!("{doubt}; it printed: {}", said.trim_end_matches('.')) }
     }
 }
 
@@ -339,12 +396,18 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 
 type Started = (Child, File, File, Option<File>);
 
-/// Starts the command on a terminal that passes every byte unchanged.
-fn on_terminal(words: &[String]) -> std::io::Result<(Child, File)> {
-    let [program, arguments @ ..] = words else { return Err(std::io::ErrorKind::InvalidInput.into()) };
+/// Starts the command on a terminal that passes every byte unchanged. Its echo shows when a method with its own prompt
+/// waits for a password, and the executor turns it off. sudo would copy the echo to a terminal of its own.
+fn on_terminal(invocation: &Invocation) -> std::io::Result<(Child, File)> {
+    let [program, arguments @ ..] = invocation.words.as_slice() else {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    };
     let mut command = Command::new(program);
     command.args(arguments);
-    terminal::spawn(command, |settings| settings.make_raw())
+    terminal::spawn(command, |settings| {
+        settings.make_raw();
+        settings.local_modes.set(LocalModes::ECHO, invocation.prompt.is_none());
+    })
 }
 
 fn piped(words: &[String]) -> std::io::Result<Started> {

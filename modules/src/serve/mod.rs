@@ -18,6 +18,7 @@ use std::{
 };
 
 use rustix::io::fcntl_dupfd_cloexec;
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use serde_json::Value;
 use windlass_protocol::{BEGIN_MARKER, Hello, PROTOCOL_VERSION, Reply, ToExecutor, read_frame, write_frame};
 
@@ -75,6 +76,11 @@ pub fn serve(word: &str, guard: &str) -> Result<(), ServeError> {
 
 /// Moves the session's channel away from the standard streams, so that no module or process can read or write it.
 fn take_streams() -> io::Result<(File, File)> {
+    // The echo of a terminal, which `su` and `doas` have, would send every message back.
+    if let Ok(mut settings) = tcgetattr(rustix::stdio::stdin()) {
+        settings.make_raw();
+        tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &settings)?;
+    }
     let keep = |descriptor: io::Result<OwnedFd>| descriptor.map(File::from);
     let input = keep(fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(io::Error::from))?;
     let output = keep(fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3).map_err(io::Error::from))?;

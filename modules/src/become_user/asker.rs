@@ -1,0 +1,40 @@
+//! Whether a become method itself asks for the password: programs of the become user share its streams, and can print
+//! every prompt. Reads proc_pid_stat(5) and proc_pid_status(5), and the echo of the terminal (termios(3)).
+
+use std::{fs, os::fd::AsFd, path::Path};
+
+use rustix::termios::{LocalModes, tcgetattr};
+
+/// Whether other users' processes are visible. A `/proc` mounted with `hidepid` hides them.
+pub(super) fn processes_visible() -> bool {
+    stat(Path::new("/proc/1")).is_some()
+}
+
+/// Whether the process runs as root and has never started another one, so that no program of the become user can have
+/// printed anything yet.
+pub(super) fn is_alone(pid: u32) -> bool {
+    let parent = pid.to_string();
+    // A child that ended meanwhile is missing in the list, but its page faults count for the parent.
+    let has_child = fs::read_dir("/proc").into_iter().flatten().flatten().any(|entry| {
+        stat(&entry.path()).is_some_and(|fields| fields.split(' ').nth(1).is_some_and(|found| found == parent))
+    });
+    let place = Path::new("/proc").join(&parent);
+    let had_child = || stat(&place).is_none_or(|fields| fields.split(' ').nth(8) != Some("0"));
+    let is_root = || {
+        let status = fs::read_to_string(place.join("status")).unwrap_or_default();
+        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        users.is_some_and(|users| users.split_whitespace().nth(1) == Some("0"))
+    };
+    !has_child && !had_child() && is_root()
+}
+
+/// Whether the terminal shows its input. Methods turn that off while they wait for a password.
+pub(super) fn echoes(terminal: impl AsFd) -> bool {
+    tcgetattr(terminal).is_ok_and(|settings| settings.local_modes.contains(LocalModes::ECHO))
+}
+
+/// Fields after the name of a process, of which the first is its state.
+fn stat(process: &Path) -> Option<String> {
+    let text = fs::read_to_string(process.join("stat")).ok()?;
+    text.rsplit_once(") ").map(|(_, fields)| fields.to_owned())
+}
