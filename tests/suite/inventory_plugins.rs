@@ -166,6 +166,20 @@ fn refused(folder: &TempDir) -> String {
 }
 
 #[test]
+fn module_of_the_working_directory_is_not_imported() {
+    let evil = "open('imported', 'w').close()\nraise SystemExit(3)\n";
+    let files: Vec<(String, &str)> = ["base64", "json", "typing", "threading", "signal", "mmap", "shlex", "traceback"]
+        .iter()
+        .map(|name| (format!("{name}.py"), evil))
+        .collect();
+    let mut files: Vec<(&str, &str)> = files.iter().map(|(name, code)| (name.as_str(), *code)).collect();
+    files.push(("a.cloud.yml", "plugin: cloud\n"));
+    let folder = project(&[("cloud", "inventory.add_host('vm1')")], &files);
+    assert_eq!(listed(&folder, &[])["ungrouped"]["hosts"], json!(["vm1"]));
+    assert!(!folder.path().join("imported").exists());
+}
+
+#[test]
 fn inventory_plugin_in_python_runs() {
     let parse = r#"
 inventory.add_group('web')

@@ -15,8 +15,9 @@ use windlass_guard::Watched;
 
 use super::printed::{Print, Printed};
 
-/// Program that the process runs.
+/// Program that the process runs. Python would import modules from the working directory, in which others may write.
 const PROGRAM: &str = concat!(
+    "import sys; sys.path[:] = [path for path in sys.path if path]\n",
     include_str!("actions.py"),
     include_str!("cache.py"),
     include_str!("callbacks.py"),
