@@ -24,6 +24,9 @@ pub static SPEC: Spec = Spec {
         "Copies from the control machine to the host, or with `mode: pull` in the other direction, and transfers \
          only differences. rsync uses the open connection with its verified host key, its login and its become user.",
         "With `delegate_to`, rsync runs on the delegated host; if that is the host itself, both paths are local to it.",
+        "From another host come no links that lead out of the copied tree, no devices or pipes, and no bits that let \
+         files run as their owner or group, unless `links: true` or `rsync_opts` ask for them, as with `--devices`, \
+         `--specials` and `--chmod`.",
         "If rsync is missing on one side, pushes trees by content, with permissions and links, but without owners \
          and times.",
     ],
@@ -130,6 +133,9 @@ impl Task {
         })?;
         let mut words = vec![program.display().to_string()];
         words.extend(switches(args, host.check()));
+        if is_remote(src) {
+            words.extend(pull_switches(args).map(str::to_owned));
+        }
         let own_shell = args.list("rsync_opts").iter().any(|option| option.contains("--rsh"));
         if let Some(rsh) = args.str("_rsh").filter(|_| !own_shell) {
             words.push(format!("--rsh={rsh}"));
@@ -192,11 +198,25 @@ impl Task {
     }
 }
 
+/// Whether a path is on another host.
+fn is_remote(path: &str) -> bool {
+    path.split('/').next().is_some_and(|start| start.contains(':'))
+}
+
+/// Options for a source on another host, which chooses what it sends: no links out of the copied tree, no devices, and
+/// no programs that run as their owner. Options of the task come later and count instead.
+fn pull_switches(args: &Args) -> impl Iterator<Item = &'static str> {
+    let options = args.list("rsync_opts");
+    let asks_for_links = args.maybe_bool("links") == Some(true)
+        || options.iter().any(|option| option.split_whitespace().any(|word| matches!(word, "--links" | "-l")));
+    let links = (!asks_for_links).then_some("--safe-links");
+    links.into_iter().chain(["--no-devices", "--no-specials", "--chmod=ug-s"])
+}
+
 /// Refuses a local destination behind a link of another user that leads to files of others.
 fn refuse_link(dest: &str) -> Result<(), Failure> {
-    let is_remote = dest.split('/').next().is_some_and(|start| start.contains(':'));
     match Place::to_write(dest.as_ref(), Link::Follow) {
-        Err(error) if !is_remote && error.kind() == ErrorKind::PermissionDenied => {
+        Err(error) if !is_remote(dest) && error.kind() == ErrorKind::PermissionDenied => {
             Err(Failure::new(format!("{dest} cannot be used: {}.", process::reason(&error))))
         }
         _ => Ok(()),

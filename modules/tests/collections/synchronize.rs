@@ -45,6 +45,38 @@ fn options_passed_to_rsync() {
 }
 
 #[test]
+fn source_on_another_host_sends_no_links_out_devices_or_privileges() {
+    if !has("rsync") {
+        return;
+    }
+    use std::os::unix::fs::PermissionsExt as _;
+    let bench = Bench::new().program("reach", "shift; exec \"$@\"");
+    bench.write("src/tool", "one\n").write("src/near", "two\n");
+    std::fs::set_permissions(bench.path("src/tool"), std::fs::Permissions::from_mode(0o6755)).unwrap();
+    for (target, link) in [("/etc/shadow", "out"), ("../../other", "up"), ("near", "within")] {
+        symlink(target, bench.path("src").join(link)).unwrap();
+    }
+    assert!(std::process::Command::new("mkfifo").arg(bench.path("src/pipe")).status().unwrap().success());
+    let reach = format!("--rsh={}", bench.path("programs/reach").display());
+    let src = format!("there:{}/", bench.path("src").display());
+    let pulled = |dest: &str, more: &[&str], links: Option<bool>| {
+        let options: Vec<&str> = [reach.as_str()].into_iter().chain(more.iter().copied()).collect();
+        let mut args = json!({"mode": "pull", "src": src, "dest": format!("@/{dest}/"), "rsync_opts": options});
+        args["links"] = json!(links.unwrap_or(true));
+        if links.is_none() {
+            args.as_object_mut().unwrap().remove("links");
+        }
+        let result = bench.run("synchronize", args, false);
+        assert_eq!(result["rc"], 0, "{result}");
+        let there = |name: &str| bench.path(dest).join(name).symlink_metadata().is_ok();
+        (["out", "up", "within", "pipe"].map(there), bench.mode(&format!("{dest}/tool")) & 0o7777)
+    };
+    assert_eq!(pulled("safe", &[], None), ([false, false, true, false], 0o755));
+    assert_eq!(pulled("stated", &["--specials", "--chmod=u+s"], Some(true)), ([true, true, true, true], 0o4755));
+    assert_eq!(pulled("links", &["--links"], None), ([true, true, true, false], 0o755));
+}
+
+#[test]
 fn synchronize_invalid_requests_refused() {
     if !has("rsync") {
         return;
