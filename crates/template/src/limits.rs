@@ -9,6 +9,9 @@ pub(crate) const LONGEST_TEXT: usize = 100_000_000;
 /// Longest list of an expression.
 pub(crate) const LONGEST_LIST: usize = 10_000_000;
 
+/// Most values that a filter reads from a text. Each takes some hundred bytes, and a text has two bytes for one.
+pub(crate) const MOST_VALUES: u64 = 1_000_000;
+
 /// Maximum number of steps of one template. The smallest loop takes about three for each item.
 pub(crate) const STEPS: u64 = if cfg!(test) { 500_000 } else { 500_000_000 };
 
@@ -21,6 +24,11 @@ pub(crate) fn time() -> Result<(), Error> {
         return Err(Error::filter("The template did not end within the `timeout` of its task."));
     }
     Ok(())
+}
+
+/// Most values of a YAML text of this length, where an alias counts as all that it stands for.
+pub(crate) fn yaml_values(length: usize) -> u64 {
+    MOST_VALUES.min(1_000 + 16 * length as u64)
 }
 
 /// Refuses texts over the limit, in bytes.

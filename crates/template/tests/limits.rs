@@ -142,6 +142,24 @@ fn value_growing_in_loop_refused() {
 }
 
 #[test]
+fn data_with_more_values_than_the_limit_refused() {
+    let json = |count: usize| format!("{{{{ ('[' ~ '0,' * {count} ~ '0]') | from_json | length }}}}");
+    refused(json(1_000_000), "there are more than 1000000 values, which is the limit, at line 1");
+    assert_eq!(rendered_deep(json(900_000)).unwrap(), "900001");
+    // Ten aliases of ten aliases, and so on, are few bytes.
+    let nested =
+        (1..7).map(|level| format!("a{level}: &a{level} [{}]", vec![format!("*a{}", level - 1); 10].join(",")));
+    let laughs: Vec<String> = std::iter::once("a0: &a0 [x,x,x,x,x,x,x,x,x,x]".to_owned()).chain(nested).collect();
+    let yaml = |levels: usize| format!("'{{{}}}'", laughs[..levels].join(", "));
+    for filter in ["from_yaml", "from_yaml_all"] {
+        refused(format!("{{{{ {} | {filter} }}}}", yaml(7)), "values once its aliases are written out");
+    }
+    assert_eq!(rendered_deep(format!("{{{{ ({} | from_yaml).a2 | length }}}}", yaml(3))).unwrap(), "10");
+    let list = "{{ ('[' ~ '0,' * 100000 ~ '0]') | from_yaml | length }}";
+    assert_eq!(rendered_deep(list.to_owned()).unwrap(), "100001");
+}
+
+#[test]
 fn large_result_within_limits_returned() {
     for (template, wanted) in [
         ("{{ ('x' * 10000000) | length }}", "10000000"),

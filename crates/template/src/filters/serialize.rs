@@ -8,6 +8,7 @@ use windlass_yaml::emit::{DumpOptions as YamlOptions, Item, dump as dump_yaml};
 use windlass_yaml::{Node, Options, Source};
 
 use super::call::{Arguments, Outcome};
+use crate::limits;
 use crate::python::container::{dict, list, pairs};
 use crate::python::json::{DumpOptions, dump, load};
 use crate::python::{self, number, text, time};
@@ -138,7 +139,8 @@ fn yaml(args: &Arguments, mut options: YamlOptions) -> Outcome {
 }
 
 fn parse_yaml(args: &Arguments, text: &str) -> Result<Vec<Node>, minijinja::Error> {
-    let options = Options { trusted: false, json: false, ..Options::default() };
+    let max_nodes = limits::yaml_values(text.len());
+    let options = Options { trusted: false, json: false, max_nodes, ..Options::default() };
     // An excerpt of the value could be a part of a secret, which no output would recognize.
     let source = Source::secret("the filter's value", text);
     let loaded = windlass_yaml::parse(source, &options)

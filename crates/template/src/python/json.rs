@@ -3,6 +3,8 @@
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
+use crate::limits::MOST_VALUES;
+
 use super::{float, order, text, type_name};
 
 /// Keyword arguments of `json.dumps`.
@@ -151,7 +153,7 @@ fn quote(text: &str, ensure_ascii: bool, out: &mut String) {
 /// Parses JSON as Python does: it also accepts `NaN` and `Infinity`, integers keep their size, and the last of equal
 /// keys wins. The error says what was expected at which position.
 pub(crate) fn load(source: &str) -> Result<Value, String> {
-    let mut reader = Reader { source, position: 0, depth: 0 };
+    let mut reader = Reader { source, position: 0, depth: 0, values: 0 };
     reader.space();
     let value = reader.value()?;
     reader.space();
@@ -165,6 +167,8 @@ struct Reader<'s> {
     source: &'s str,
     position: usize,
     depth: usize,
+    /// Number of values read.
+    values: u64,
 }
 
 impl Reader<'_> {
@@ -200,6 +204,10 @@ impl Reader<'_> {
             ("Infinity", || Value::from(f64::INFINITY)),
             ("-Infinity", || Value::from(f64::NEG_INFINITY)),
         ];
+        self.values += 1;
+        if self.values > MOST_VALUES {
+            return Err(self.error(&format!("there are more than {MOST_VALUES} values, which is the limit,")));
+        }
         if let Some((word, make)) = WORDS.iter().find(|(word, _)| self.rest().starts_with(word)) {
             self.position += word.len();
             return Ok(make());
