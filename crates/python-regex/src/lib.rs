@@ -54,6 +54,21 @@ enum Engine {
     Backtracking(fancy_regex::Regex),
 }
 
+/// Limits of a search for all matches.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest number of matches to find.
+    pub matches: usize,
+    /// Called for each match; an error ends the search.
+    pub proceed: fn() -> Result<(), String>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { matches: usize::MAX, proceed: || Ok(()) }
+    }
+}
+
 /// One match: the byte range of each group, the whole match first.
 #[derive(Clone, Debug)]
 pub struct Match<'t> {
@@ -157,10 +172,11 @@ impl Pattern {
     }
 
     /// All non-overlapping matches. As in Python, an empty match may directly follow another match.
-    pub fn find_all<'t>(&self, text: &'t str, limit: usize) -> Result<Vec<Match<'t>>, String> {
+    pub fn find_all<'t>(&self, text: &'t str, limits: Limits) -> Result<Vec<Match<'t>>, String> {
         let mut found = Vec::new();
         let mut position = 0;
-        while position <= text.len() && found.len() < limit {
+        while position <= text.len() && found.len() < limits.matches {
+            (limits.proceed)()?;
             let Some(matched) = self.find_at(text, position)? else { break };
             position = matched.end();
             if matched.start() == matched.end() {
@@ -198,12 +214,13 @@ impl Pattern {
         }
     }
 
-    /// `re.sub`: the text with its first `limit` matches replaced, and the number of replacements.
-    pub fn replace(&self, text: &str, template: &Template, limit: usize) -> Result<(String, usize), String> {
-        let matches = self.find_all(text, limit)?;
+    /// `re.sub`: the text with its first matches replaced, and the number of replacements.
+    pub fn replace(&self, text: &str, template: &Template, limits: Limits) -> Result<(String, usize), String> {
+        let matches = self.find_all(text, limits)?;
         let mut out = String::with_capacity(text.len());
         let mut done = 0;
         for matched in &matches {
+            (limits.proceed)()?;
             out.push_str(&text[done..matched.start()]);
             template.expand(matched, &mut out);
             if out.len() > LONGEST_RESULT {
@@ -267,7 +284,7 @@ mod tests {
     fn sub(pattern: &str, replacement: &str, text: &str) -> String {
         let pattern = compile(pattern, Flags::default()).unwrap();
         let template = Template::parse(replacement, &pattern).unwrap();
-        pattern.replace(text, &template, usize::MAX).unwrap().0
+        pattern.replace(text, &template, Limits::default()).unwrap().0
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub(crate) fn time() -> Result<(), Error> {
     Ok(())
 }
 
+/// Like [`time`], for loops that report errors as sentences.
+pub(crate) fn in_time() -> Result<(), String> {
+    time().map_err(|error| error.to_string())
+}
+
 /// Most values of a YAML text of this length, where an alias counts as all that it stands for.
 pub(crate) fn yaml_values(length: usize) -> u64 {
     MOST_VALUES.min(1_000 + 16 * length as u64)

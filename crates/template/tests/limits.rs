@@ -160,6 +160,16 @@ fn data_with_more_values_than_the_limit_refused() {
 }
 
 #[test]
+fn filters_end_at_the_timeout_of_their_task() {
+    for filter in ["regex_replace('x', 'y')", "regex_findall('x')", "wordwrap(1)"] {
+        let end = std::time::Instant::now() + std::time::Duration::from_millis(50);
+        let render = || rendered(&format!("{{{{ ('x' * 4000000) | {filter} | length }}}}"));
+        let error = windlass_bounds::child::until(Some(end), render).unwrap_err();
+        assert!(error.contains("did not end within the `timeout` of its task"), "{filter}: {error:.300}");
+    }
+}
+
+#[test]
 fn large_result_within_limits_returned() {
     for (template, wanted) in [
         ("{{ ('x' * 10000000) | length }}", "10000000"),

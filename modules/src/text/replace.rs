@@ -1,6 +1,6 @@
 //! `replace`: replaces all matches of a pattern in a file.
 
-use windlass_python_regex::{Flags, Template, compile};
+use windlass_python_regex::{Flags, Limits, Template, compile};
 
 use super::{edit::Edit, lineinfile::compiled};
 use crate::{
@@ -90,7 +90,7 @@ impl Module for Replace {
         let template = Template::parse(&edit.before.own(args.str("replace").unwrap_or_default()), &pattern);
         let template =
             template.map_err(|message| Failure::new(format!("Unable to process replace due to error: {message}.")))?;
-        let (new, count) = pattern.replace(section, &template, usize::MAX).map_err(sentence)?;
+        let (new, count) = pattern.replace(section, &template, Limits::default()).map_err(sentence)?;
         let msg = if new == section { String::new() } else { format!("{count} replacements made") };
         let after = [text.get(..start).unwrap_or_default(), &new, text.get(end..).unwrap_or_default()].concat();
         Ok(edit.plan(&after, &msg, host)?.with("rc", 0))

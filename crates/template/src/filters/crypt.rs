@@ -75,6 +75,10 @@ pub(super) fn password_hash(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
 
 /// Hashes a password with its method, rounds and salt. The error is a sentence.
 pub(crate) fn encrypt(password: &str, method: Method, settings: &Settings) -> Result<String, String> {
+    // Each round reads the password, so a long one would keep a run busy for hours.
+    if password.len() > LONGEST_PASSWORD {
+        return Err(format!("the password has {} bytes, but at most {LONGEST_PASSWORD} are possible", password.len()));
+    }
     let salt = match settings.salt.as_deref().filter(|salt| !salt.is_empty()) {
         Some(salt) => salt.to_owned(),
         None => random_salt(settings.salt_size.unwrap_or(method.salt_size())),
@@ -94,7 +98,7 @@ pub(crate) fn encrypt(password: &str, method: Method, settings: &Settings) -> Re
         Method::Md5 => Ok(md5_crypt(password.as_bytes(), salt.as_bytes(), &salt)),
         Method::Sha256 => {
             let rounds = settings.rounds.unwrap_or(535_000);
-            let digest = sha_crypt::sha256_crypt(password.as_bytes(), salt.as_bytes(), parameters(rounds)?);
+            let digest = sha_crypt::sha256_crypt(password.as_bytes(), salt.as_bytes(), parameters(rounds, password)?);
             // The algorithm rotates each group of three bytes by one place more than the previous one.
             let mut out = String::new();
             for group in 0..10 {
@@ -107,7 +111,7 @@ pub(crate) fn encrypt(password: &str, method: Method, settings: &Settings) -> Re
         }
         Method::Sha512 => {
             let rounds = settings.rounds.unwrap_or(656_000);
-            let digest = sha_crypt::sha512_crypt(password.as_bytes(), salt.as_bytes(), parameters(rounds)?);
+            let digest = sha_crypt::sha512_crypt(password.as_bytes(), salt.as_bytes(), parameters(rounds, password)?);
             let mut out = String::new();
             for group in 0..21 {
                 let places = [group, group + 21, group + 42];
@@ -125,11 +129,16 @@ pub(crate) fn encrypt(password: &str, method: Method, settings: &Settings) -> Re
 /// keep a run busy for hours.
 const MOST_ROUNDS: u32 = 20_000_000;
 const HIGHEST_COST: u32 = 17;
+/// Longest password in bytes, as in passlib.
+const LONGEST_PASSWORD: usize = 4_096;
+/// Bytes of a password in each step of a round.
+const STEP: u32 = 64;
 
-fn parameters(rounds: u32) -> Result<sha_crypt::Params, String> {
+fn parameters(rounds: u32, password: &str) -> Result<sha_crypt::Params, String> {
+    let most = MOST_ROUNDS / (1 + password.len() as u32 / STEP);
     match sha_crypt::Params::new(rounds) {
-        Ok(parameters) if rounds <= MOST_ROUNDS => Ok(parameters),
-        _ => Err(format!("the rounds must be from 1000 to {MOST_ROUNDS}, not {rounds}")),
+        Ok(parameters) if rounds <= most => Ok(parameters),
+        _ => Err(format!("the rounds must be from 1000 to {most} for a password of this length, not {rounds}")),
     }
 }
 
@@ -236,6 +245,17 @@ mod tests {
             let refused = encrypt("secret", method, &settings).unwrap_err();
             assert!(refused.contains("must be from"), "{refused}");
         }
+    }
+
+    #[test]
+    fn passwords_that_take_hours_are_refused() {
+        let long = "x".repeat(4_096);
+        let hash = |password: &str, rounds| {
+            encrypt(password, Method::Sha512, &Settings { rounds: Some(rounds), ..Settings::default() })
+        };
+        assert!(hash(&long, 1_000).is_ok());
+        assert!(hash(&long, 656_000).unwrap_err().contains("must be from 1000 to 307692"));
+        assert!(encrypt(&(long + "x"), Method::Md5, &Settings::default()).unwrap_err().contains("4097 bytes"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome};
-use crate::python::regex::{Flags, compile};
+use crate::limits;
+use crate::python::regex::{Flags, Limits, compile};
 use crate::python::text;
 
 pub(super) fn escaped(value: &str) -> String {
@@ -73,7 +74,7 @@ pub(super) fn urlize(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = escaped(&args.text());
     let mut out = String::new();
     let mut done = 0;
-    for space in words.find_all(&value, usize::MAX).map_err(failed)? {
+    for space in words.find_all(&value, Limits { proceed: limits::in_time, ..Limits::default() }).map_err(failed)? {
         out.push_str(&linked(&value[done..space.start()], &attributes, &shortened));
         out.push_str(space.group(0).unwrap_or_default());
         done = space.end();

@@ -3,8 +3,9 @@
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome};
+use crate::limits;
 use crate::python::container::list;
-use crate::python::regex::{Flags, Match, Pattern, Template, compile, escape};
+use crate::python::regex::{Flags, Limits, Match, Pattern, Template, compile, escape};
 use crate::python::text;
 
 fn flags(args: &Arguments) -> Flags {
@@ -15,11 +16,12 @@ pub(super) fn regex_replace(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
     let written = args.expression("pattern")?;
     let pattern = compile(written, flags(args)).map_err(|reason| args.failed(reason))?;
     let template = Template::parse(args.expression("replacement")?, &pattern).map_err(|reason| args.failed(reason))?;
-    let limit = match args.size("count", 0)? {
+    let matches = match args.size("count", 0)? {
         0 => usize::MAX,
         count => count,
     };
-    let (replaced, count) = pattern.replace(&args.text(), &template, limit).map_err(|reason| args.failed(reason))?;
+    let limits = Limits { matches, proceed: limits::in_time };
+    let (replaced, count) = pattern.replace(&args.text(), &template, limits).map_err(|reason| args.failed(reason))?;
     let mandatory = args.size("mandatory_count", 0)?;
     if mandatory > 0 && mandatory != count {
         let value = args.text();
@@ -33,7 +35,9 @@ pub(super) fn regex_findall(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
     args.need("regex")?;
     let pattern = compile(args.expression("regex")?, flags(args)).map_err(|reason| args.failed(reason))?;
     let value = args.text();
-    let matches = pattern.find_all(&value, usize::MAX).map_err(|reason| args.failed(reason))?;
+    let matches = pattern
+        .find_all(&value, Limits { proceed: limits::in_time, ..Limits::default() })
+        .map_err(|reason| args.failed(reason))?;
     let group = |matched: &Match<'_>, index| Value::from(matched.group(index).unwrap_or_default());
     let found = matches.iter().map(|matched| match pattern.group_count() {
         0 => group(matched, 0),

@@ -3,6 +3,8 @@
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome};
+use crate::error::Error;
+use crate::limits;
 use crate::python::split_lines;
 
 pub(super) fn wordwrap(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -16,18 +18,19 @@ pub(super) fn wordwrap(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.string()?;
     let paragraphs: Vec<String> = split_lines(value)
         .into_iter()
-        .map(|line| wrap(line, width, break_long_words, break_on_hyphens).join(&separator))
-        .collect();
+        .map(|line| Ok(wrap(line, width, break_long_words, break_on_hyphens)?.join(&separator)))
+        .collect::<Result<_, minijinja::Error>>()?;
     Ok(Value::from(paragraphs.join(&separator)))
 }
 
 /// Wraps one line. Spaces within a line are kept; spaces at a break are dropped.
-fn wrap(line: &str, width: usize, break_long_words: bool, break_on_hyphens: bool) -> Vec<String> {
+fn wrap(line: &str, width: usize, break_long_words: bool, break_on_hyphens: bool) -> Result<Vec<String>, Error> {
     let mut chunks: Vec<String> = chunks(line, break_on_hyphens);
     chunks.reverse();
     let count = |text: &str| text.chars().count();
     let mut lines = Vec::new();
     while !chunks.is_empty() {
+        limits::time()?;
         let mut current: Vec<String> = Vec::new();
         let mut length = 0;
         if !lines.is_empty() && chunks.last().is_some_and(|chunk| chunk.trim().is_empty()) {
@@ -67,7 +70,7 @@ fn wrap(line: &str, width: usize, break_long_words: bool, break_on_hyphens: bool
             lines.push(current.concat());
         }
     }
-    lines
+    Ok(lines)
 }
 
 /// Splits into words, runs of spaces, and parts of words after hyphens.
