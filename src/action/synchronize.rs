@@ -12,6 +12,7 @@ use super::{ActionContext, Failure};
 use crate::connection::{Kind, Target, relay};
 use crate::executor::{Opened, RawCommand};
 use crate::outcome::{Arguments, TaskResult};
+use crate::output::Event;
 use crate::vars::ConnectionVariables;
 
 const MODULE: &str = "ansible.posix.synchronize";
@@ -39,6 +40,13 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             Err(format!("{} has no SSH server, so another host cannot synchronize with it", own.target.name).into())
         }
         Some(there) if there.kind != Kind::Local => {
+            if !context.flag("verify_host").unwrap_or(false) {
+                let (here, host) = (&there.name, &own.target.name);
+                let _ = context.events.send(Event::Warning(format!(
+                    "synchronize on {here} does not verify the host key of {host}, so another machine can answer. Set \
+                     `verify_host: true` if the known_hosts file on {here} has this key."
+                )));
+            }
             let ssh = ssh_command(context, &own.target);
             args.insert("_rsh".into(), Value::from(ssh));
             paths(context, &mut args, &own.target, (src, dest))?;

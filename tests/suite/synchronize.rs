@@ -69,7 +69,7 @@ fn synchronize_uses_connection_of_run() {
 }
 
 #[test]
-fn rsync_between_two_hosts_has_deadlines() {
+fn rsync_between_two_hosts_has_deadlines_and_warns_of_an_unchecked_key() {
     if !available() || !windlass_testing::has("rsync") {
         return;
     }
@@ -94,4 +94,6 @@ fn rsync_between_two_hosts_has_deadlines() {
     );
     assert!(printed.contains("failed=0"), "{printed}");
     assert_eq!(fs::read_to_string(sshd.path("there/page")).unwrap(), "hello\n", "{printed}");
+    let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("synchronize on web2 does not verify the host key of web1"), "{printed}");
 }
