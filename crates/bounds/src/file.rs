@@ -166,8 +166,13 @@ pub fn read_from(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
 /// Reads a UTF-8 text of at most [`LARGEST_FILE`] bytes. Other bytes are an error of the kind
 /// [`ErrorKind::InvalidData`].
 pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    to_text(read(path)?)
+}
+
+/// Fails with [`ErrorKind::InvalidData`] unless the bytes are UTF-8.
+pub fn to_text(bytes: Vec<u8>) -> io::Result<String> {
     let not_text = |_| io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
-    String::from_utf8(read(path)?).map_err(not_text)
+    String::from_utf8(bytes).map_err(not_text)
 }
 
 fn too_large(limit: u64) -> io::Error {

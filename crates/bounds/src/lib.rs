@@ -6,5 +6,5 @@ mod file;
 
 pub use file::{
     LARGEST_FILE, Source, interrupt, open, own, read, read_from, read_own, read_regular, read_text, read_up_to,
-    regular, was_interrupted,
+    regular, to_text, was_interrupted,
 };

@@ -2,6 +2,7 @@
 //! `Host`, `Match` and `Include`, and reads again if a `Match final` asks for it.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -49,6 +50,7 @@ pub(crate) fn read(
             reader.options.set(&line.keyword, &line.rest, &line.words).map_err(|problem| wrong(place(), problem))?;
         }
     }
+    let mut owner = Owner::Any;
     let files: Vec<&PathBuf> = match &arguments.config_file {
         // As in ssh, `-F` replaces both files, and `none` reads no file at all.
         Some(path) if path.as_os_str().eq_ignore_ascii_case("none") => Vec::new(),
@@ -58,18 +60,30 @@ pub(crate) fn read(
             }
             vec![path]
         }
-        None => [&sources.user, &sources.system].into_iter().flatten().collect(),
+        None => {
+            owner = Owner::Trusted;
+            [&sources.user, &sources.system].into_iter().flatten().collect()
+        }
     };
     for pass in [false, true] {
         reader.final_pass = pass;
         for path in &files {
-            reader.file(path, true, 0)?;
+            let owner = if sources.system.as_ref() == Some(*path) { Owner::Any } else { owner };
+            reader.file(path, owner, true, 0)?;
         }
         if !reader.wants_final_pass {
             break;
         }
     }
     Ok(reader.options)
+}
+
+/// Users who may own a file and write to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Any,
+    /// This user and root.
+    Trusted,
 }
 
 struct Reader<'a> {
@@ -80,10 +94,22 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn file(&mut self, path: &Path, parent_active: bool, depth: usize) -> Result<(), Error> {
-        let text = match windlass_bounds::read_text(path) {
+    fn file(&mut self, path: &Path, owner: Owner, parent_active: bool, depth: usize) -> Result<(), Error> {
+        let text = match owner {
+            Owner::Any => windlass_bounds::read_text(path),
+            Owner::Trusted => windlass_bounds::read_own(path).and_then(windlass_bounds::to_text),
+        };
+        let text = match text {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            // A `Match exec` or ProxyCommand of others would run as this user.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && owner == Owner::Trusted => {
+                let problem = format!(
+                    "the file cannot be read: {error}. Like ssh, Windlass reads this file only if it belongs to you or \
+                     root and nobody else can write to it (`chmod go-w`)"
+                );
+                return Err(wrong(path.display().to_string(), problem));
+            }
             Err(error) => return Err(wrong(path.display().to_string(), format!("the file cannot be read: {error}"))),
         };
         let mut active = parent_active;
@@ -105,7 +131,8 @@ impl Reader<'_> {
                     }
                     for word in &line.words {
                         for included in self.included(word, path) {
-                            self.file(&included, active, depth + 1)?;
+                            // As in ssh, also where the including file may belong to anybody.
+                            self.file(&included, Owner::Trusted, active, depth + 1)?;
                         }
                     }
                 }
@@ -316,6 +343,35 @@ mod tests {
         let found = options(&text, "web", &[]);
         assert_eq!((found.port, found.user.as_deref()), (Some(10), Some("b")));
         assert_eq!(options(&text, "db", &[]).user.as_deref(), Some("z"));
+    }
+
+    #[test]
+    fn config_that_others_can_write_is_refused_unless_named() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let (config, included) = (directory.path().join("config"), directory.path().join("included"));
+        let account = Account { name: "me".into(), uid: 1000, home: directory.path().to_owned() };
+        let sources = Sources { user: Some(config.clone()), system: None };
+        let read = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let arguments = Arguments::parse(&words).unwrap();
+            read(&Query { host: "a", account: &account }, HostOptions::default(), &arguments, &sources)
+        };
+        let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        fs::write(&config, format!("Include {}\nUser b\n", included.display())).unwrap();
+        fs::write(&included, "Port 7\n").unwrap();
+        assert_eq!(read(&[]).unwrap().port, Some(7));
+        open(&config, 0o646);
+        let error = read(&[]).unwrap_err().to_string();
+        assert!(error.contains("other users can write to it") && error.contains("chmod go-w"), "{error}");
+        let named = ["-F", config.to_str().unwrap()];
+        assert_eq!(read(&named).unwrap().port, Some(7), "as ssh takes a file that -F names");
+        open(&included, 0o646);
+        for words in [&named[..], &[]] {
+            assert!(read(words).is_err());
+        }
+        open(&config, 0o644);
+        assert!(read(&[]).unwrap_err().to_string().contains("included"));
     }
 
     #[test]
