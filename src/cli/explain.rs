@@ -27,7 +27,7 @@ use crate::settings::{Color, Config, Settings};
 use crate::strategy::PlaybookRun;
 use crate::strategy::explain::{Entered, Listed, unknown_name};
 
-/// Options of runs without an effect: no host is connected to, and nothing runs.
+/// Options of runs without an effect: no host is connected to, and no task runs.
 const WITHOUT_EFFECT: &[&str] = &[
     "accept_new_host_keys",
     "ask_become_pass",
@@ -41,10 +41,13 @@ const WITHOUT_EFFECT: &[&str] = &[
     "progress",
 ];
 
-/// Explain variables, hosts, conditions, tasks and plays without running anything
+/// Explain variables, hosts, conditions, tasks and plays without running tasks
 #[derive(Debug, Args)]
 #[command(mut_subcommands(|one| options::hide(one, WITHOUT_EFFECT)))]
-#[command(after_help = "Examples:
+#[command(after_help = "Programs of the project that give inventories, variables and vault passwords run as for
+every command. Lookups that run programs do not.
+
+Examples:
   windlass explain var -i hosts.yml web1 http_port                   # the value and its place
   windlass explain var -i hosts.yml web1 http_port --playbook site.yml --task 'Install nginx'
   windlass explain host -i hosts.yml web1                            # groups, connection, become

@@ -102,7 +102,7 @@ enum Verb {
     Vault(vault::Arguments),
     /// Show documentation of modules, plugins, roles and keywords
     Doc(doc::Arguments),
-    /// Explain variables, hosts, conditions, tasks and plays without running anything
+    /// Explain variables, hosts, conditions, tasks and plays without running tasks
     Explain(explain::Arguments),
     /// Check playbooks, roles, variables and templates without running anything
     Lint(lint::Arguments),
