@@ -24,6 +24,7 @@ pub(super) fn of(secret: &str) -> BTreeSet<String> {
     }
     escaped(secret, &mut forms);
     quoted(secret, &mut forms);
+    forms.extend([secret.to_uppercase(), secret.to_lowercase()]);
     percent_encoded(secret, &mut forms);
     in_base64(secret.as_bytes(), &mut forms);
     let hex = hex::encode(secret);
@@ -242,6 +243,8 @@ mod tests {
         "regex_escape",
         "regex_escape('posix_basic')",
         "escape",
+        "upper",
+        "lower",
     ];
 
     /// Texts of characters that some format escapes, always the same ones.
