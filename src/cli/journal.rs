@@ -256,7 +256,8 @@ pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
         return;
     }
     let _ = match output.failures {
-        _ if code == 0 => return,
+        // An error that ended the run itself is printed after this, and must be mended first.
+        _ if code == 0 || failed.is_empty() => return,
         FailureForm::Readable => shared.events.send(Event::Notice(advice)),
         FailureForm::Listed if output.progress != Progress::None => {
             shared.events.send(Event::Printed { host: None, line: advice })

@@ -37,6 +37,8 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// List runs, the newest first
+    #[command(after_help = "Examples:
+  windlass runs list --all    # of all directories")]
     List {
         /// List the runs of all directories
         #[arg(long)]

@@ -291,9 +291,13 @@ impl Outputs {
         if settings.output.shows_durations && settings.output.progress != Progress::None && is_for_people {
             outputs.push(Box::new(Durations::new(&rendered)));
         }
+        // An ad-hoc command has printed its only task right above.
+        let is_of_one_task = ["minimal", "oneline"].contains(&first.name);
         match settings.output.failures {
             FailureForm::Readable if is_for_people => outputs.push(Box::new(Failures::new(&rendered, Stream::Stdout))),
-            FailureForm::Listed if settings.output.footer && settings.output.progress != Progress::None => {
+            FailureForm::Listed
+                if settings.output.footer && settings.output.progress != Progress::None && !is_of_one_task =>
+            {
                 outputs.push(Box::new(Failures::new(&rendered, Stream::Stderr)));
             }
             _ => {}

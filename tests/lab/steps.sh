@@ -293,7 +293,8 @@ upgrade_planned() {
   [ "$from" != "$to" ] || { echo "the mirror has no release besides $from"; return 1; }
   kubectl node1 create configmap before-upgrade --from-literal=key=value || return 1
   WINDLASS_LAB_RELEASE=$to upgrade --check > "$log/upgrade-check.log" 2>&1 || { tail -30 "$log/upgrade-check.log"; return 1; }
-  [ "$(grep -c "node[123]: Kubernetes $from -> $to" "$log/upgrade-check.log")" = 3 ] && running "$from" || return 1
+  # The plan is printed first and last.
+  [ "$(grep -c "node[123]: Kubernetes $from -> $to" "$log/upgrade-check.log")" = 6 ] && running "$from" || return 1
   # cluster.yml would change all nodes at once.
   if WINDLASS_LAB_RELEASE=$to play > "$log/upgrade-refused.log" 2>&1; then return 1; fi
   grep -q 'playbooks/upgrade.yml' "$log/upgrade-refused.log"

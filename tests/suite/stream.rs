@@ -42,6 +42,7 @@ fn outcome(tasks: &str, stream: &str) -> (String, Vec<(String, String)>, u64) {
         .env("WINDLASS_STATISTICS", sshd.path("statistics"))
         .env("WINDLASS_STREAM", stream)
         .env("WINDLASS_LOCK", "ignore")
+        .env("WINDLASS_FAILURES", "ansible")
         .env("NO_COLOR", "1")
         .output()
         .unwrap();
@@ -436,6 +437,7 @@ fn over_ssh(sshd: &Sshd, case: &Path, words: &[String], stream: &str) -> (String
         .args(["-e", &reached.to_string()])
         .current_dir(case)
         .env_remove("ANSIBLE_CONFIG")
+        .env("WINDLASS_FAILURES", "ansible")
         .env("SCRATCH", scratch.path())
         .env("WINDLASS_JOURNAL_DIR", scratch.path().join("journal"))
         .env("WINDLASS_PENDING_HANDLERS", "skip")
