@@ -20,8 +20,8 @@ use crate::settings::{Color, Config, Settings};
 /// List recorded runs; show, compare, repeat and remove them
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  windlass runs                                       # list runs of this directory, the newest first
-  windlass runs --all                                 # list runs of all directories
+  windlass runs                                       # runs of this directory, newest first
+  windlass runs --all                                 # runs of all directories
   windlass runs show                                  # show the last run of this directory
   windlass runs diff 20260131-235959-0a1b2c 20260201-000101-3d4e5f
   windlass runs rerun 20260131-235959-0a1b2c --failed # again, on the hosts that failed

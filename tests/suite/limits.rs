@@ -86,8 +86,8 @@ fn task_timeout_bounds_lookups() {
 #[test]
 fn task_timeout_bounds_templates() {
     let loops = "{% for i in range(100000) %}{% for j in range(100000) %}{% set k = j %}{% endfor %}{% endfor %}";
-    let filter = "{{ range(9000000) | map('string') | map('regex_replace', '1', '2') | list | length }}";
-    for text in [loops, filter] {
+    let filters = "{% for i in range(100000) %}{% set k = range(100000) | map('string') | list %}{% endfor %}";
+    for text in [loops, filters] {
         let tasks = format!("    - debug:\n        msg: \"{text}\"\n      timeout: 1\n");
         let files = directory(&[("site.yml", &playbook(&tasks))]);
         let (code, said) = run(windlass(files.path()).args(["playbook", "site.yml"]));
