@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
     path::Path,
     sync::Arc,
 };
@@ -19,6 +20,12 @@ pub(super) struct Old {
 }
 
 impl Old {
+    /// Whether ssh-keygen would use the key: it refuses the user's own keys that others may read.
+    pub(super) fn is_private(&self) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        self.file.metadata().is_ok_and(|found| found.uid() != own || found.mode() & 0o077 == 0)
+    }
+
     /// Reads a file; `None` if it does not exist.
     pub(super) fn read(path: &Path) -> Result<Option<Old>, Failure> {
         let read = || -> io::Result<Old> {

@@ -89,7 +89,7 @@ impl Module for OpensshKeypair {
         }
         let task = Task::of(args)?;
         if args.str("state") == Some("absent") {
-            let old = Old::read(&path)?;
+            let old = Old::read(&path)?.filter(Old::is_private);
             let found = old.and_then(|old| task.derive(&old.bytes, host).transpose()).transpose()?;
             let comment = comment_of(&public, "");
             let data = match &found {
@@ -107,7 +107,7 @@ impl Module for OpensshKeypair {
             )));
         }
         let attributes = Attributes::of(args, host)?;
-        let old = Old::read(&path)?;
+        let old = Old::read(&path)?.filter(Old::is_private);
         let found = old.as_ref().and_then(|old| task.derive(&old.bytes, host).transpose()).transpose()?;
         let before = if host.diff() { compared(found.as_ref(), &public) } else { Value::Null };
         // The properties of a new key cannot be predicted.

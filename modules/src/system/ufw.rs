@@ -165,7 +165,10 @@ impl Program {
         if output.success() {
             return Ok(output.stdout_text());
         }
-        Err(Failure::new(output.message()).with("commands", self.commands.clone()))
+        // With its newline, as in Ansible.
+        let error = output.stderr_text();
+        let message = if error.is_empty() { output.stdout_text() } else { error };
+        Err(Failure::new(message).with("commands", self.commands.clone()))
     }
 
     /// The rule lines of ufw's files, which Ansible finds with grep.
