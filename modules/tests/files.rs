@@ -253,7 +253,7 @@ fn stat_reports_every_key() {
 #[test]
 fn endless_or_huge_file_not_read_completely() {
     let bench = Bench::new();
-    bench.refuses("slurp", json!({ "src": "/dev/zero" }), "too many for slurp");
+    bench.refuses("slurp", json!({ "src": "/dev/zero" }), "it is neither a file nor a directory");
     let elsewhere = tempfile::tempdir().unwrap();
     let path = elsewhere.path().join("sparse");
     std::fs::File::create(&path).unwrap().set_len(3 << 30).unwrap();

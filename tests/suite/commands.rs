@@ -42,8 +42,6 @@ fn commands_print_same_as_ansible() {
         let output = Command::new(root.join("run"))
             .arg(programs.path())
             .arg(&script)
-            // ansible prints no list of failures.
-            .env("WINDLASS_FAILURES", "ansible")
             .env("SERVER_FILES", served.path())
             .env("SERVER_URL", &server)
             .output()

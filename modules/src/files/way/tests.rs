@@ -70,10 +70,13 @@ fn link_of_other_user_to_own_file_and_link_of_root_followed() {
     linked(&releases, &bob.join("current"), BOB);
     linked(Path::new("releases/a"), &bob.join("a"), BOB);
     symlink(&root, bob.join("by-root")).unwrap();
+    symlink(&releases, root.join("by-root")).unwrap();
     assert_eq!(writes(&bob.join("current/new")).unwrap(), releases.join("new"));
     assert_eq!(writes(&bob.join("current/a")).unwrap(), releases.join("a"));
     assert_eq!(writes(&bob.join("a")).unwrap(), releases.join("a"));
-    assert_eq!(writes(&bob.join("by-root/new")).unwrap(), root.join("new"));
+    assert_eq!(writes(&root.join("by-root/new")).unwrap(), releases.join("new"));
+    // The user can have moved a link of root within the own directory.
+    assert!(writes(&bob.join("by-root/new")).is_err());
     // Replacing the link itself is permitted.
     assert!(Place::to_write(&bob.join("current"), Link::NoFollow).unwrap().metadata().unwrap().is_symlink());
 }
