@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use windlass_yaml::Mapping;
 
 use super::session::Session;
 use crate::connection::Secret;
 use crate::error::{Error, Result};
+use crate::journal::list_inventory;
 use crate::output::{EventQueue, Events, Masked, Output, Secrets, event_queue};
 use crate::playbook::{Play, short_name};
 use crate::settings::Settings;
@@ -142,20 +142,9 @@ pub(super) async fn lead(session: &Session, options: &ShardOptions) -> Result<()
 /// Digest of the variables and hosts that the run begins with. Some can be read only once, or change between two
 /// readings.
 fn inputs(session: &Session) -> u64 {
-    let text = |vars: &Mapping| -> Vec<String> {
-        vars.iter().map(|(key, node)| format!("{}={}", key.to_text(), node.to_json())).collect()
-    };
-    let inventory = &session.world.inventory;
-    let mut lines: Vec<String> = text(&session.shared.run.extra_vars);
-    for host in inventory.hosts() {
-        lines.push(host.name().to_string());
-        lines.extend(text(host.variables()));
-    }
-    for group in inventory.groups() {
-        lines.push(group.name().to_string());
-        lines.extend(text(group.variables()));
-        lines.extend(inventory.direct_hosts_of_group(group.name()).into_iter().map(|host| host.name().to_string()));
-    }
+    let vars = session.shared.run.extra_vars.iter();
+    let mut lines: Vec<String> = vars.map(|(key, node)| format!("{}={}", key.to_text(), node.to_json())).collect();
+    list_inventory(&session.world.inventory, &mut |line| lines.push(line.to_owned()));
     digest(lines.iter().map(String::as_str))
 }
 

@@ -111,15 +111,7 @@ impl Inputs<'_> {
             hash.update(text.as_bytes());
         };
         add(salt);
-        for host in inventory.hosts() {
-            add(host.name());
-            host.variables().iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
-        }
-        for group in inventory.groups() {
-            add(group.name());
-            group.variables().iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
-            inventory.direct_hosts_of_group(group.name()).into_iter().for_each(|host| add(host.name()));
-        }
+        list_inventory(inventory, &mut add);
         hex::encode(hash.finalize())
     }
 
@@ -178,6 +170,19 @@ impl Inputs<'_> {
             Some(FileRead { path: path.display().to_string(), sha256, inventory: true })
         };
         found.into_iter().filter_map(read).collect()
+    }
+}
+
+/// Calls `add` with each host, group and variable of an inventory, in the inventory's order.
+pub(crate) fn list_inventory(inventory: &Inventory, add: &mut dyn FnMut(&str)) {
+    for host in inventory.hosts() {
+        add(host.name());
+        host.variables().iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
+    }
+    for group in inventory.groups() {
+        add(group.name());
+        group.variables().iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
+        inventory.direct_hosts_of_group(group.name()).into_iter().for_each(|host| add(host.name()));
     }
 }
 

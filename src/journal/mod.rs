@@ -38,6 +38,7 @@ mod state;
 pub use follow::Follower;
 pub use forecast::Alike;
 pub use inputs::Inputs;
+pub(crate) use inputs::list_inventory;
 pub(crate) use inputs::new_salt;
 pub(crate) use inputs::shown_arguments;
 pub use ledger::{Ledger, Pending};

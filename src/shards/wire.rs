@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use memchr::memchr2;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use windlass_protocol::after_string;
 
 use super::sent::{SentEvent, SentOutcome, SentResult};
 use crate::connection::Secret;
@@ -143,18 +143,6 @@ fn is_flat(json: &[u8]) -> bool {
         }
     }
     true
-}
-
-/// The text after the closing quote of a string.
-fn after_string(mut text: &[u8]) -> &[u8] {
-    while let Some(position) = memchr2(b'"', b'\\', text) {
-        let is_end = text.get(position) == Some(&b'"');
-        text = text.get(position + if is_end { 1 } else { 2 }..).unwrap_or_default();
-        if is_end {
-            return text;
-        }
-    }
-    &[]
 }
 
 #[cfg(test)]

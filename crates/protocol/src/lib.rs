@@ -21,7 +21,7 @@ pub use message::{
     Become, BecomeMethod, Content, Delivery, Detached, Event, Hello, OFFER, Offer, Peer, Reply, Request, Spent, Stream,
     TICKET, ToExecutor, Turn,
 };
-pub use weight::{MAX_DEPTH, MAX_WEIGHT};
+pub use weight::{MAX_DEPTH, MAX_WEIGHT, after_string};
 pub use windlass_secret::Secret;
 pub use wiped::Wiped;
 

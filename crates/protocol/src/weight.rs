@@ -55,8 +55,8 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
 }
 
-/// The text after the closing quote of a string.
-fn after_string(mut text: &[u8]) -> &[u8] {
+/// The JSON text after the closing quote of a string that begins before `text`.
+pub fn after_string(mut text: &[u8]) -> &[u8] {
     while let Some(position) = memchr2(b'"', b'\\', text) {
         let is_end = text.get(position) == Some(&b'"');
         text = text.get(position + if is_end { 1 } else { 2 }..).unwrap_or_default();
