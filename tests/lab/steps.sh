@@ -31,6 +31,8 @@ adhoc_command() {
     [ "$(grep -c SUCCESS "$log/again")" = 3 ]
 }
 
+as_documented() { WINDLASS=$windlass tests/lab/documented; }
+
 adhoc_become() {
   [ "$("$windlass" adhoc -i "$inventory" all -e ansible_user=ops -b -m command -a 'id -un' | grep -cx root)" = 3 ] &&
     [ "$("$windlass" adhoc -i "$inventory" all -e ansible_user=opspw -b -e ansible_become_password=windlass -m command -a 'id -un' | grep -cx root)" = 3 ] &&

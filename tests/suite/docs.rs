@@ -363,6 +363,58 @@ fn test_named_in_table_exists() {
     check(&problems, "tests that do not exist");
 }
 
+/// Names of all plugins of a type, by collection.
+fn listed(kind: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass")).args(["doc", "--type", kind, "--list"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for name in String::from_utf8(output.stdout).unwrap().lines().filter_map(|line| line.split(' ').next()) {
+        if let Some((collection, name)) = name.rsplit_once('.') {
+            found.entry(collection.to_owned()).or_default().insert(name.to_owned());
+        }
+    }
+    found
+}
+
+/// Rows of a page's table that have a collection as their first cell, with the other cells.
+fn rows_of_collections(path: &str) -> Vec<(String, Vec<String>)> {
+    let page = Page::read(Path::new(path));
+    let rows = page.prose.iter().filter_map(|(_, line)| line.strip_prefix("| ")?.strip_suffix('|'));
+    rows.filter_map(|row| {
+        let mut cells = row.split('|').map(|cell| cell.trim().to_owned());
+        let collection = cells.next()?.split(' ').next()?.to_owned();
+        collection.contains('.').then(|| (collection, cells.collect()))
+    })
+    .collect()
+}
+
+#[test]
+fn compatibility_counts_the_filters_tests_and_lookups() {
+    let rows = rows_of_collections("docs/compatibility/templates.md");
+    for (column, kind) in ["filter", "test", "lookup"].into_iter().enumerate() {
+        let known = listed(kind);
+        for (collection, names) in &known {
+            let cells = rows.iter().find(|(row, _)| row == collection).map(|(_, cells)| cells);
+            let cell = cells.map(|cells| cells[column].as_str()).unwrap_or_default();
+            let counted = cell.split([' ', ',', ':']).find_map(|word| word.parse().ok());
+            assert_eq!(counted, Some(names.len()), "{kind}s of {collection}: the page says {cell:?}");
+        }
+    }
+}
+
+#[test]
+fn compatibility_names_the_modules_of_every_collection() {
+    let mut known = listed("module");
+    known.remove("ansible.builtin");
+    let shown: BTreeMap<String, BTreeSet<String>> = rows_of_collections("docs/compatibility/modules.md")
+        .into_iter()
+        .map(|(collection, cells)| {
+            (collection, INLINE_CODE.captures_iter(&cells[0]).map(|found| found[1].to_owned()).collect())
+        })
+        .collect();
+    assert_eq!(shown, known);
+}
+
 #[test]
 fn dependency_of_controller_is_explained() {
     let manifest = fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).unwrap();
