@@ -245,6 +245,22 @@ fn become_user_who_asks_for_the_password_gets_none() {
     }
 }
 
+/// Without PAM, `su` executes the user's shell in place of itself, as busybox does.
+#[test]
+fn shell_of_the_become_user_that_executes_su_gets_no_password() {
+    let method = r#"printf '#!/bin/sh\nexec setpriv --reuid ben --regid ben --clear-groups %s/home/ben/shell\n' $D > $D/su
+printf '#!/bin/sh\nexec su root -c "id -u > %s/tmp/evil"\n' $D > $D/home/ben/shell
+chmod 755 $D/su $D/home/ben $D/home/ben/shell"#;
+    let Some(house) = House::new(method) else { return };
+    let mut session = house.session("root");
+    let exe = house.directory.path().join("su").display().to_string();
+    let who = Become { exe: Some(exe), timeout: 3, ..with("toor", become_user("su", "ben")) };
+    let answer = session.run(as_user(who, shell(1, "id -un"))).result;
+    assert!(!house.directory.path().join("tmp/evil").exists(), "a program of ben ran as root");
+    assert!(answer["msg"].as_str().unwrap().contains("the password was not sent"), "{answer}");
+    session.close();
+}
+
 #[test]
 fn sudo_that_keeps_no_credentials_gets_its_password() {
     let Some(house) = House::new(&allow("Defaults timestamp_timeout=0\nanna ALL=(ALL) ALL")) else { return };

@@ -85,6 +85,9 @@ fn hard_link_created() {
     bench.refuses("file", json!({ "src": "@/one", "dest": "@/two", "state": "hard" }), "Cannot link, file exists");
     bench.converges("file", json!({ "src": "@/one", "dest": "@/two", "state": "hard", "force": true }));
     bench.refuses("file", json!({ "src": "@/none", "dest": "@/x", "state": "hard" }), "src does not exist");
+    bench.write("folder/other", "3");
+    bench.converges("file", json!({ "src": "@/one", "dest": "@/folder", "state": "hard" }));
+    assert_eq!(bench.read("folder/one"), "1");
 }
 
 #[test]

@@ -100,6 +100,8 @@ fn file_state_awaited() {
     assert_eq!(text, format!("Timeout when waiting for {} to be absent.", path.display()));
     fs::remove_file(&path).unwrap();
     assert_eq!(apply("wait_for", json!({ "path": path, "state": "absent", "timeout": 5 }))["state"], "absent");
+    std::os::unix::fs::symlink("nowhere", &path).unwrap();
+    assert_eq!(apply("wait_for", json!({ "path": path, "state": "absent", "timeout": 5 }))["state"], "absent");
 }
 
 #[test]

@@ -6,8 +6,9 @@ use windlass_protocol::{BEGIN_MARKER, Become, BecomeMethod};
 /// Precedes the random word and the process that may ask for a password.
 const ASKS_MARKER: &str = "windlass-asks-";
 
-/// Succeeds if process `$1` runs as root and has never started another one: proc_pid_stat(5). Children that have ended
-/// are missing in the list, but their page faults count for the parent.
+/// Succeeds if process `$1` runs as root, for root or the login user, and has never started another one:
+/// proc_pid_stat(5). Children that have ended are missing in the list, but their page faults count for the parent. A
+/// program that the method has executed in place of itself may be setuid too, but runs for the become user.
 const ALONE: &str = r#"method=$1
 stat() {
     { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return
@@ -19,8 +20,11 @@ for process in /proc/[0-9]*; do
     stat "${process#/proc/}" && [ "$parent" = "$method" ] && exit 1
 done
 stat "$method" && [ "$faults" = 0 ] || exit 1
-while read -r name _ effective _; do
-    [ "$name" != Uid: ] || [ "$effective" = 0 ] || exit 1
+while read -r name real effective _; do
+    [ "$name" != Uid: ] || user=$real
+done < /proc/$$/status
+while read -r name real effective _; do
+    [ "$name" != Uid: ] || { [ "$effective" = 0 ] && { [ "$real" = 0 ] || [ "$real" = "$user" ]; }; } || exit 1
 done < "/proc/$method/status"
 "#;
 

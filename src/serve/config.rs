@@ -180,7 +180,7 @@ fn user(node: &Node) -> Result<User> {
         return Err(Error::parse(message, &at.span));
     }
     let (word, at) = text(node, map, "role")?;
-    let role = Role::of(&word).ok_or_else(|| unknown_role(&word, at, "admin, operator, viewer"))?;
+    let role = Role::of(&word).ok_or_else(|| unknown_role(&word, at))?;
     let (token, at) = text(node, map, "token")?;
     let hash = hash_of(&token).ok_or_else(|| {
         Error::parse("`token` is the hash of a token, `sha256:` and 64 hexadecimal digits", &at.span)
@@ -189,8 +189,8 @@ fn user(node: &Node) -> Result<User> {
     Ok(User { name, role, hash })
 }
 
-fn unknown_role(word: &str, at: &Node, known: &str) -> Error {
-    Error::parse(format!("`{word}` is not a role: {known}"), &at.span).maybe_hint(did_you_mean(word, Role::WORDS))
+fn unknown_role(word: &str, at: &Node) -> Error {
+    Error::parse(format!("`{word}` is not a role: {}", Role::WORDS.join(", ")), &at.span).maybe_hint(did_you_mean(word, Role::WORDS))
 }
 
 fn startable(node: &Node, clusters: &[String], users: &[User]) -> Result<Startable> {

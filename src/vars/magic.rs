@@ -94,8 +94,16 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         "groups" => world.groups.get_or_init(|| groups(&world.inventory)).clone(),
         "hostvars" => scope.hostvars(),
         "ansible_facts" => scope.facts(),
-        "inventory_dir" => path(&absolute(&world.inventory.host(&scope.host)?.inventory_dir()?)),
-        "inventory_file" => path(&absolute(world.inventory.host(&scope.host)?.inventory_file()?)),
+        // Null for hosts of `add_host`.
+        "inventory_dir" => match world.inventory.host(&scope.host)?.inventory_dir() {
+            Some(folder) => path(&absolute(&folder)),
+            None => Value::from(()),
+        },
+        "inventory_file" => match world.inventory.host(&scope.host)?.inventory_file() {
+            Some(list) if list.to_string_lossy().contains(',') => path(list),
+            Some(file) => path(&absolute(file)),
+            None => Value::from(()),
+        },
         "playbook_dir" => path(&absolute(&world.playbook_dir())),
         "ansible_play_name" => Value::from(&*world.play.as_ref()?.name),
         "ansible_play_hosts_all" => world.play.as_ref()?.hosts_all.value(),

@@ -1,6 +1,9 @@
-//! `unpack.sh` of the role backup with archives that were changed, or made to reach outside of their folder.
+//! Scripts of the role backup: `unpack.sh` with archives that were changed, or made to reach outside of their folder,
+//! and `s3.sh` with servers that lie.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -77,4 +80,54 @@ fn part_of_another_host_replaces_nothing() {
     assert_eq!(text, "{}\n");
     assert!(folder.path().join("content/pki/ca.crt").exists());
     assert!(!folder.path().join("content/etcd-pki").exists());
+}
+
+/// Lists a bucket whose server answers with these pages, one after the other, and then the last one again and again.
+fn list(pages: &'static [&'static str]) -> (bool, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut pages = pages.iter().peekable();
+        let mut page = pages.next().unwrap();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            for line in BufReader::new(&stream).lines() {
+                if line.unwrap().is_empty() {
+                    break;
+                }
+            }
+            let _ =
+                write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{page}", page.len());
+            page = pages.next().unwrap_or(page);
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("roles/backup/files");
+    let script = format!(
+        "export LC_ALL=C BACKUP_S3_ACCESS_KEY=a BACKUP_S3_SECRET_KEY=b BACKUP_S3_REGION=r BACKUP_NAME=x
+         BACKUP_S3_URL=http://{address}/bucket/f; . {}/s3.sh; s3_list .; cat archives",
+        scripts.display()
+    );
+    let output = shell(folder.path(), &script);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), text)
+}
+
+#[test]
+fn archives_of_a_bucket_are_listed_page_by_page_with_the_newest_first() {
+    let (good, text) = list(&[
+        "<IsTruncated>true</IsTruncated><Key>f/x-20250101T000000Z.tar.gz</Key><Key>f/x-20250101T000000Z.tar.gz.sha256</Key>",
+        "<IsTruncated>false</IsTruncated><Key>f/x-20250102T000000Z.tar.gz.age</Key><Key>f/x-old/x-20240102T000000Z.tar.gz</Key>",
+    ]);
+    assert!(good, "{text}");
+    assert_eq!(text, "20250102T000000Z x-20250102T000000Z.tar.gz.age\n20250101T000000Z x-20250101T000000Z.tar.gz\n");
+}
+
+/// A retention of ten would have removed all three.
+#[test]
+fn names_that_a_bucket_lists_again_and_again_count_for_no_retention() {
+    let (good, text) = list(&["<IsTruncated>true</IsTruncated><Key>f/x-20250101T000000Z.tar.gz</Key>\
+        <Key>f/x-20250102T000000Z.tar.gz</Key><Key>f/x-20250103T000000Z.tar.gz</Key>"]);
+    assert!(!good, "{text}");
+    assert!(text.contains("lists archives twice"), "{text}");
 }

@@ -3,15 +3,18 @@
 
 use std::{fs, os::fd::AsFd, path::Path};
 
-use rustix::termios::{LocalModes, tcgetattr};
+use rustix::{
+    process::getuid,
+    termios::{LocalModes, tcgetattr},
+};
 
 /// Whether other users' processes are visible. A `/proc` mounted with `hidepid` hides them.
 pub(super) fn processes_visible() -> bool {
     stat(Path::new("/proc/1")).is_some()
 }
 
-/// Whether the process runs as root and has never started another one, so that no program of the become user can have
-/// printed anything yet.
+/// Whether the process runs as root, for root or this user, and has never started another one, so that no program of
+/// the become user can have printed anything yet.
 pub(super) fn is_alone(pid: u32) -> bool {
     let parent = pid.to_string();
     // A child that ended meanwhile is missing in the list, but its page faults count for the parent.
@@ -20,10 +23,14 @@ pub(super) fn is_alone(pid: u32) -> bool {
     });
     let place = Path::new("/proc").join(&parent);
     let had_child = || stat(&place).is_none_or(|fields| fields.split(' ').nth(8) != Some("0"));
+    // A method that executes the become user's program in place of itself leaves it the process, and that program may
+    // be setuid too: it would run as root for the become user.
     let is_root = || {
         let status = fs::read_to_string(place.join("status")).unwrap_or_default();
         let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-        users.is_some_and(|users| users.split_whitespace().nth(1) == Some("0"))
+        let mut users = users.into_iter().flat_map(str::split_whitespace).map(str::parse::<u32>);
+        let caller = users.next().and_then(Result::ok);
+        caller.is_some_and(|caller| caller == 0 || caller == getuid().as_raw()) && users.next() == Some(Ok(0))
     };
     !has_child && !had_child() && is_root()
 }

@@ -9,6 +9,9 @@ use super::{
 };
 use crate::{Failure, Host};
 
+/// Engines from this API version on connect a new container to several networks.
+pub(super) const SEVERAL_NETWORKS: Version = Version(1, 44);
+
 /// A container by its name or the beginning of its id, as `inspect` shows it.
 pub(super) fn container(engine: &Engine, name: &str) -> Result<Option<Value>, Failure> {
     let all = engine
@@ -166,6 +169,3 @@ fn unless_missing(answer: Result<Value, ApiError>) -> Result<Option<Value>, ApiE
         Err(error) => Err(error),
     }
 }
-
-/// Engines from this API version on connect a new container to several networks.
-pub(super) const SEVERAL_NETWORKS: Version = Version(1, 44);

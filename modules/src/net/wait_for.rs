@@ -225,7 +225,8 @@ impl<'a> Wait<'a> {
         let done = |reached: bool| Ok(reached.then(Groups::default));
         match (&self.target, self.state) {
             (Target::Nothing, _) => done(true),
-            (Target::Path(path), "absent") => done(path.symlink_metadata().is_err()),
+            // A link that leads nowhere counts as absent.
+            (Target::Path(path), "absent") => done(path.metadata().is_err()),
             (Target::Path(path), _) => self.look_at_file(path),
             (Target::Port(port), "drained") => done(self.is_drained(*port)?),
             (Target::Port(port), "absent" | "stopped") => done(self.connect(*port, end).is_none()),

@@ -3,11 +3,13 @@
 # of the cluster BACKUP_NAME. The server is not trusted: names, sizes and times are limited.
 s3_empty=$(sha256sum </dev/null | cut -d ' ' -f 1)
 
-# s3 OPTION...: one signed request. The keys go through a pipe, so that no list of processes shows them.
+# s3 OPTION...: one signed request, of six hours at most. The keys go through a pipe, so that no list of processes shows
+# them. What the server answers is not shown.
 s3() {
     printf 'user = "%s:%s"\n' "$BACKUP_S3_ACCESS_KEY" "$BACKUP_S3_SECRET_KEY" |
         curl --silent --show-error --fail --retry 3 --connect-timeout 30 --speed-limit 1000 --speed-time 60 \
-            --proto '=http,https' --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" "$@"
+            --max-time 21600 --proto '=http,https' --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" \
+            --output /dev/null "$@"
 }
 
 # s3_get BYTES FILE ADDRESS: a server need not say how much it sends, so the file has a limit too.
@@ -19,7 +21,8 @@ s3_get() {
 }
 
 # s3_list FOLDER: writes TIME NAME of each archive to FOLDER/archives, the newest first, without times that are to come.
-# A page of the listing has up to 1000 names in order.
+# A page of the listing has up to 1000 names in order. Names that are repeated or out of order are refused, because a
+# retention would count them twice.
 s3_list() {
     server=$(printf %s "$BACKUP_S3_URL" | sed -E 's|^(https?://[^/]+)/.*|\1|')
     path=${BACKUP_S3_URL#"$server"/}
@@ -36,8 +39,13 @@ s3_list() {
         # None of folders below it.
         awk -v folder="$folder" 'index($0, folder) == 1 { $0 = substr($0, length(folder) + 1); if (!/\//) print }' "$1/keys" >>"$1/names"
         grep -q '<IsTruncated>true<' "$1/page" || break
-        after=$(tail -n 1 "$1/keys" | tr -cd '0-9A-Za-z._/-' | sed 's|/|%2F|g')
+        last=$(tail -n 1 "$1/keys")
+        case $last in
+        '' | *[!0-9A-Za-z._/-]*) echo "The listing cannot go on after the name \`$last\`." | tr -cd '[:print:]\n' >&2; return 1 ;;
+        esac
+        after=$(printf %s "$last" | sed 's|/|%2F|g')
     done
-    sed -nE "s/^($(printf %s "$BACKUP_NAME" | sed 's/\./\\./g')-([0-9]{8}T[0-9]{6}Z)\.tar\.gz(\.age)?)\$/\2 \1/p" "$1/names" |
-        awk -v end="$(date -u -d '+1 day' +%Y%m%dT%H%M%SZ)" '$1 < end' | sort -r >"$1/archives"
+    sed -nE "s/^($(printf %s "$BACKUP_NAME" | sed 's/\./\\./g')-([0-9]{8}T[0-9]{6}Z)\.tar\.gz(\.age)?)\$/\2 \1/p" "$1/names" >"$1/found"
+    sort -cu "$1/found" 2>/dev/null || { echo "The server lists archives twice or out of order." >&2; return 1; }
+    awk -v end="$(date -u -d '+1 day' +%Y%m%dT%H%M%SZ)" '$1 < end' "$1/found" | sort -r >"$1/archives"
 }

@@ -136,7 +136,7 @@ impl Module for File {
     }
 }
 
-/// The path; inside a directory if the controller sends a file name.
+/// The path; inside a directory if the controller sends a file name, or a hard link has its file's name.
 fn path_of(args: &Args) -> Result<PathBuf, Failure> {
     let text = args.required("path")?;
     if text.is_empty() {
@@ -144,7 +144,8 @@ fn path_of(args: &Args) -> Result<PathBuf, Failure> {
     }
     let trimmed = text.trim_end_matches('/');
     let path = PathBuf::from(if trimmed.is_empty() { "/" } else { trimmed });
-    match args.str("_original_basename") {
+    let of_link = || args.str("src").filter(|_| args.str("state") == Some("hard"))?.rsplit('/').next();
+    match args.str("_original_basename").or_else(of_link) {
         Some(name) if path.is_dir() && !matches!(args.str("state"), Some("link" | "absent" | "directory")) => {
             Ok(path.join(name))
         }

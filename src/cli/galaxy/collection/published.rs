@@ -32,12 +32,19 @@ pub(super) fn versions(server: &Server, name: &Name) -> Result<Option<Vec<Versio
     let mut found = Vec::new();
     for _ in 0..MAXIMUM_PAGES {
         let Some(page) = address.take() else { break };
-        let Some(answer) = server.json_if_found(&page)? else { return Ok(None) };
+        let answer = match server.json_if_found(&page)? {
+            Some(answer) => answer,
+            None if found.is_empty() => return Ok(None),
+            None => return Err(Error::new(format!("{page} was not found, although the page before names it"))),
+        };
         let listed = answer.get("data").and_then(Value::as_array).into_iter().flatten();
         let texts = listed.filter_map(|one| one.get("version").and_then(Value::as_str));
         found.extend(texts.filter_map(|text| Version::parse(text).ok()));
         let next = answer.pointer("/links/next").and_then(Value::as_str).filter(|next| !next.is_empty());
         address = next.map(|next| server.absolute(next));
+    }
+    if address.is_some() {
+        return Err(Error::new(format!("the server lists {name} on more than {MAXIMUM_PAGES} pages")));
     }
     Ok(Some(found))
 }
