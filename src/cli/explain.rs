@@ -22,7 +22,9 @@ use self::place::Places;
 use super::options::{self, TaskOptions};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result, did_you_mean};
+use crate::journal::{Inputs, Journal, State, is_run_of, read_file};
 use crate::output::{Outputs, Printer, aligned};
+use crate::playbook::Task;
 use crate::settings::{Color, Config, Settings};
 use crate::strategy::PlaybookRun;
 use crate::strategy::explain::{Entered, Listed, unknown_name};
@@ -88,6 +90,9 @@ struct VarArguments {
     /// Task that sees the variable: its name, or FILE:LINE [default: a task at the end of the play]
     #[arg(long, value_name = "TASK", requires = "playbook")]
     task: Option<String>,
+    /// Recorded run of the playbook with the groups, facts and results that it made; `windlass runs` lists them
+    #[arg(long, value_name = "RUN", requires = "playbook")]
+    run: Option<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -115,7 +120,7 @@ struct WhenArguments {
     /// Task: its name, or FILE:LINE with any of its lines
     #[arg(value_name = "TASK")]
     task: String,
-    /// Recorded run with the results of earlier tasks; `windlass runs` lists them
+    /// Recorded run of the playbook with the results of earlier tasks; `windlass runs` lists them
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Explain as if only tasks with these tags were selected, separated by commas; repeatable
@@ -193,6 +198,15 @@ impl Subject {
         }
     }
 
+    /// Id of a recorded run.
+    fn run(&self) -> Option<&str> {
+        match self {
+            Subject::Var(arguments) => arguments.run.as_deref(),
+            Subject::When(arguments) => arguments.run.as_deref(),
+            Subject::Host(_) | Subject::Task(_) | Subject::Play(_) => None,
+        }
+    }
+
     /// Name of the host; plays have none.
     fn host(&self) -> Option<&str> {
         match self {
@@ -216,6 +230,15 @@ struct Explainer<'a> {
     places: Places,
     /// Variables of each `-e`.
     extra_vars: Vec<Arc<Mapping>>,
+    /// Recorded run.
+    recorded: Option<Recorded>,
+}
+
+/// A recorded run of the playbook.
+struct Recorded {
+    journal: Journal,
+    /// Number of the playbook's first play in the run.
+    first: u32,
 }
 
 /// An explanation as lines and as JSON.
@@ -233,9 +256,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let mut settings = configured.clone();
     common.options.apply(&mut settings, &config)?;
     settings.explains = true;
+    let journal = subject.run().map(|run| journal(run, &settings)).transpose()?;
     if let Subject::When(arguments) = subject {
-        settings.tags.extend(arguments.tags.iter().cloned());
-        settings.skip_tags.extend(arguments.skip_tags.iter().cloned());
+        let recorded = journal.as_ref().map(|journal| &journal.header);
+        let choose = |given: &[String], recorded: Option<&Vec<String>>, configured: &mut Vec<String>| match recorded {
+            _ if !given.is_empty() => *configured = given.to_vec(),
+            Some(recorded) => configured.clone_from(recorded),
+            None => {}
+        };
+        choose(&arguments.tags, recorded.map(|header| &header.tags), &mut settings.tags);
+        choose(&arguments.skip_tags, recorded.map(|header| &header.skip_tags), &mut settings.skip_tags);
     }
     let playbook = subject.playbook().map(|path| existing(path, &settings)).transpose()?;
     if let Some(path) = &playbook {
@@ -247,7 +277,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let output = Box::new(Outputs::minimal(&printer, &settings, &config)?);
     block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
-        let explained = explain(subject, playbook.as_deref(), &session, &config, &configured);
+        let sources = Sources { config: &config, configured: &configured, journal };
+        let explained = explain(subject, playbook.as_deref(), &session, sources);
         session.end().await;
         print(&explained?, common.format, &printer)
     })
@@ -263,13 +294,20 @@ fn existing(path: &Path, settings: &Settings) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn explain(
-    subject: &Subject,
-    playbook: Option<&Path>,
-    session: &Session,
-    config: &Config,
-    configured: &Settings,
-) -> Result<Explanation> {
+/// Reads the journal of a run.
+fn journal(run: &str, settings: &Settings) -> Result<Journal> {
+    read_file(&super::runs::find(&State::of(settings)?, Some(run))?.path)
+}
+
+/// Everything besides the session that an explanation is made from.
+struct Sources<'a> {
+    config: &'a Config,
+    configured: &'a Settings,
+    journal: Option<Journal>,
+}
+
+fn explain(subject: &Subject, playbook: Option<&Path>, session: &Session, sources: Sources<'_>) -> Result<Explanation> {
+    let Sources { config, configured, journal } = sources;
     let world = &session.world;
     if let (Subject::Play(arguments), Some(playbook)) = (subject, playbook) {
         return play::about_plays(session, playbook, arguments.play.as_deref());
@@ -287,7 +325,12 @@ fn explain(
     let extra_vars = subject.common().options.each_extra_vars(&session.shared.files)?;
     let run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(world));
     let host = Arc::clone(found.name());
-    let mut explainer = Explainer { session, run, config, configured, host, places: Places::new(), extra_vars };
+    let recorded = match (journal, playbook) {
+        (Some(journal), Some(playbook)) => Some(Recorded::new(journal, session, playbook)?),
+        _ => None,
+    };
+    let places = Places::new();
+    let mut explainer = Explainer { session, run, config, configured, host, places, extra_vars, recorded };
     let plays = match playbook {
         Some(path) => explainer.plays(path)?,
         None => Vec::new(),
@@ -295,7 +338,7 @@ fn explain(
     match subject {
         Subject::Var(arguments) => explainer.var(&arguments.name, plays, playbook, arguments.task.as_deref()),
         Subject::Host(_) => explainer.about_host(plays, playbook),
-        Subject::When(arguments) => explainer.when(plays, &arguments.task, arguments.run.as_deref()),
+        Subject::When(arguments) => explainer.when(plays, &arguments.task),
         Subject::Task(arguments) => explainer.about_task(plays, &arguments.task),
         Subject::Play(_) => Err(Error::usage("plays are explained for all hosts")),
     }
@@ -311,6 +354,27 @@ fn print(explanation: &Explanation, format: Format, printer: &Printer) -> Result
         }
     }
     Ok(0)
+}
+
+impl Recorded {
+    /// Checks that the run is of a playbook and of the session's inventory.
+    fn new(journal: Journal, session: &Session, playbook: &Path) -> Result<Recorded> {
+        let run = &session.shared.run;
+        let (settings, extra_vars) = (&run.settings, &run.extra_vars);
+        let inputs = Inputs { settings, playbooks: vec![playbook.to_owned()], extra_vars, inventory: None };
+        is_run_of(&journal, &inputs)?;
+        let this = playbook.canonicalize().unwrap_or_else(|_| playbook.to_owned());
+        let mut first = 0;
+        for earlier in journal.header.playbooks.iter().map(Path::new).take_while(|path| *path != this) {
+            first += session.shared.loader.playbook(earlier)?.len();
+        }
+        Ok(Recorded { journal, first: u32::try_from(first).unwrap_or(u32::MAX) })
+    }
+
+    /// Number in the run of a play of the playbook, given by its index.
+    fn number(&self, index: usize) -> u32 {
+        self.first.saturating_add(u32::try_from(index).unwrap_or(u32::MAX))
+    }
 }
 
 /// Maximum number of tasks to explain at once.
@@ -330,8 +394,26 @@ impl Explainer<'_> {
             let mut one = self.run.entered(&Arc::new(play))?;
             one.for_host(&self.host)?;
             entered.push((index + 1, one));
+            // Later plays may have hosts by the groups that this one made.
+            if let Some(recorded) = &self.recorded {
+                self.run.remember(&recorded.journal, recorded.number(index))?;
+            }
         }
         Ok(entered)
+    }
+
+    /// Describes a task that adds groups or hosts during a run.
+    fn grouping(&self, task: &Arc<Task>) -> String {
+        let label = crate::playbook::label::of_task(task, None);
+        format!("{} at {}, task '{label}'", task.short_action(), self.places.span(&task.span))
+    }
+
+    /// Tasks of a play and of earlier plays that run on the host before the task at an index.
+    fn earlier(&self, plays: &[Numbered], play: usize, before: &[Listed]) -> Vec<Listed> {
+        let others = plays.iter().take(play).filter(|(_, other)| other.has(&self.host));
+        let mut earlier: Vec<Listed> = others.flat_map(|(_, other)| other.tasks(&self.host)).collect();
+        earlier.extend(before.iter().cloned());
+        earlier
     }
 
     /// Tasks with a name or position. Fails if no task has it.

@@ -5,15 +5,66 @@ use std::cell::Cell;
 
 use minijinja::value::ValueKind;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use windlass_template::{Edited, Value};
 
 use crate::outcome::TaskResult;
 use crate::output::{Secrets, WORDS};
 
+/// Maximum size of a fact in the journal, as JSON in bytes.
+const FACT: usize = 1 << 10;
+
+/// Maximum size of all facts of a task in the journal, as JSON in bytes.
+const FACTS: usize = 64 << 10;
+
+/// Maximum size of a new host or group in the journal, as JSON in bytes.
+const CHANGE: usize = 64 << 10;
+
+/// Facts that may hold secrets that nobody declared: the environment, and files of the host's owner.
+const PRIVATE: &[&str] = &["ansible_cmdline", "ansible_env", "ansible_local", "ansible_proc_cmdline"];
+
 /// Masks the secrets in a text.
 pub(super) fn text(text: &str, secrets: &Secrets) -> String {
     secrets.mask(text)
+}
+
+/// New group, new host and small facts of a result, with every secret masked. Facts with a secret are left out.
+pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> Map<String, Json> {
+    let mut effect = Map::new();
+    for name in ["add_group", "parent_groups", "add_host"] {
+        let Some(value) = result.get(name) else { continue };
+        let mut json = windlass_template::to_json(value);
+        // A password among them may not be known as a secret yet.
+        if let Some(host) = json.as_object_mut() {
+            host.remove("host_vars");
+        }
+        secrets.mask_json(&mut json);
+        if json.to_string().len() <= CHANGE {
+            effect.insert(name.to_owned(), json);
+        }
+    }
+    let facts = result.get("ansible_facts").and_then(Value::as_object);
+    let mut known = Map::new();
+    let mut left = FACTS;
+    for (key, value) in facts.iter().filter_map(|facts| facts.try_iter_pairs()).flatten() {
+        let Some(name) = key.as_str().filter(|name| !PRIVATE.contains(name)) else { continue };
+        let is_masked = Cell::new(false);
+        let mask = |text: &str| {
+            let Cow::Owned(masked) = secrets.masked(text) else { return None };
+            is_masked.set(true);
+            Some(masked)
+        };
+        let Ok(json) = serde_json::to_value(Edited::new(&value, &mask)) else { continue };
+        let size = name.len() + json.to_string().len();
+        if !is_masked.get() && size <= FACT.min(left) {
+            left -= size;
+            known.insert(name.to_owned(), json);
+        }
+    }
+    if !known.is_empty() {
+        effect.insert("ansible_facts".to_owned(), Json::Object(known));
+    }
+    effect
 }
 
 /// Serialises a result with every secret masked, in keys, texts and numbers.
@@ -99,6 +150,23 @@ mod tests {
         let fields = Fields::new(&result, &secrets);
         assert_eq!(serde_json::to_value(&fields).unwrap(), json!({"a": [{"b": "x ******** y"}], "n": 1}));
         assert!(fields.is_masked());
+    }
+
+    #[test]
+    fn effect_has_small_facts_without_secrets() {
+        let secrets = Secrets::default();
+        secrets.add("hunter2-secret");
+        let facts = json!({
+            "ansible_os_family": "Debian",
+            "ansible_env": {"TOKEN": "x"},
+            "ansible_motd": "hunter2-secret",
+            "ansible_long": "x".repeat(2000),
+        });
+        let result = TaskResult::new().with("ansible_facts", windlass_template::from_json(&facts));
+        let expected = json!({"ansible_facts": {"ansible_os_family": "Debian"}});
+        assert_eq!(Json::Object(effect(&result, &secrets)), expected);
+        let group = TaskResult::new().with("add_group", "hunter2-secret").with("changed", true);
+        assert_eq!(Json::Object(effect(&group, &secrets)), json!({"add_group": "********"}));
     }
 
     #[test]

@@ -196,6 +196,10 @@ pub struct ItemDone {
     /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
+    /// Groups, hosts or facts that the task added to the run, masked. A resumed run evaluates them again; explanations
+    /// read them.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub effect: Map<String, Value>,
     /// Start, in milliseconds since 1970 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u64>,
@@ -245,6 +249,10 @@ pub struct Done {
     /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
+    /// Groups, hosts or facts that the task added to the run, masked. A resumed run evaluates them again; explanations
+    /// read them.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub effect: Map<String, Value>,
     /// Start, in milliseconds since 1970 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u64>,

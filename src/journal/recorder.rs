@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use serde_json::Map;
+use serde_json::{Map, Value as Json};
 
 use super::inputs::Inputs;
 use super::ledger::{Entry, Event, Ledger, Pending};
@@ -361,6 +361,7 @@ impl Recorder {
         no_log: bool,
     ) {
         let (result, delegate) = part;
+        let effect = self.effect(action, result, no_log);
         let (result, withheld, status) = self.captured(action, result, false, no_log);
         let (start, took) = place.item_times().unzip();
         let record = Record::Item(Box::new(ItemDone {
@@ -372,6 +373,7 @@ impl Recorder {
             delegate: delegate.clone(),
             result: Map::new(),
             withheld,
+            effect,
             start,
             took,
         }));
@@ -381,6 +383,7 @@ impl Recorder {
     /// Records the result of a task on a host. Its notifications count from now on.
     pub(crate) fn done(&self, place: &Place, outcome: &HostOutcome, recorded: Recording<'_>) {
         let Recording { looped, kept, no_log, report } = recorded;
+        let effect = self.effect(&outcome.action, &outcome.result, no_log);
         let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
         let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
         for handler in &outcome.notify {
@@ -413,6 +416,7 @@ impl Recorder {
             delegate_facts: outcome.delegate_facts,
             result: Map::new(),
             withheld,
+            effect,
             start,
             took,
             report: report.map(|report| self.excerpt(report)),
@@ -434,6 +438,15 @@ impl Recorder {
     pub(crate) fn not_run(&self, place: &Place, host: &str) {
         let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
         sent.iter().for_each(|handler| _ = self.note(&Event::Not(self.entry(place, host, handler))));
+    }
+
+    /// Groups, hosts or facts that a task added to the run, for explanations.
+    fn effect(&self, action: &str, result: &TaskResult, no_log: bool) -> Map<String, Json> {
+        let has_effect = matches!(action, "add_host" | "gather_facts" | "group_by" | "setup");
+        if no_log || result.is_secret() || !has_effect {
+            return Map::new();
+        }
+        mask::effect(result, &self.secrets)
     }
 
     /// JSON text of a result for the journal, the reason if it is incomplete, and its flags.

@@ -62,6 +62,25 @@ fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
     Ok(())
 }
 
+/// Fails if a run was started with other playbooks or another inventory, so that it explains nothing about these.
+pub fn is_run_of(journal: &Journal, inputs: &Inputs<'_>) -> Result<()> {
+    let then = &journal.header;
+    let list = |words: &[String]| match words {
+        [] => "none".to_owned(),
+        words => format!("`{}`", words.join("`, `")),
+    };
+    if let Some(other) = inputs.playbook_names().iter().find(|name| !then.playbooks.contains(name)) {
+        let message = format!("the run {} is not of `{other}`: it ran {}", then.run, list(&then.playbooks));
+        return Err(Error::usage(message).hint("`windlass runs` lists the runs with their playbooks"));
+    }
+    if then.inventory != inputs.sources() {
+        let (had, now) = (list(&then.inventory), list(&inputs.sources()));
+        let message = format!("the run {} had another inventory: {had}, and not {now}", then.run);
+        return Err(Error::usage(message).hint("give the inventory of the run with -i"));
+    }
+    Ok(())
+}
+
 /// Describes each input that differs from a run's.
 pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
     let mut found = Vec::new();

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use indexmap::{IndexMap, IndexSet};
+use minijinja::value::{Enumerator, Object};
 use windlass_template::Value;
 
 use super::world::Values;
@@ -81,6 +82,25 @@ const COMMON: &[&str] = &[
     "virtualization_type",
 ];
 
+/// Value of `ansible_facts` of which a run knows more.
+#[derive(Debug)]
+struct Partly {
+    known: Value,
+    /// Value of all other facts.
+    unknown: Value,
+}
+
+impl Object for Partly {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let known = self.known.get_item(key).ok().filter(|value| !value.is_undefined());
+        Some(known.unwrap_or_else(|| self.unknown.clone()))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.known.try_iter().into_iter().flatten().collect())
+    }
+}
+
 /// Facts of one host under full names (`ansible_hostname`, `services`).
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
@@ -107,6 +127,14 @@ impl Facts {
     pub fn set_unknown(&mut self, reason: &str, given: HashSet<Arc<str>>) {
         self.unknown = Some(Unknown { value: windlass_template::unknown(reason), given: Arc::new(given) });
         self.namespaced = OnceLock::new();
+    }
+
+    /// Replaces the reason why facts without a value are unknown, if they are.
+    pub fn explain_unknown(&mut self, reason: &str) {
+        if let Some(unknown) = &mut self.unknown {
+            unknown.value = windlass_template::unknown(reason);
+            self.namespaced = OnceLock::new();
+        }
     }
 
     /// Adds facts that a host reported, replacing facts of the same name.
@@ -194,15 +222,16 @@ impl Facts {
 
     /// Value of `ansible_facts`, with names that lack the prefix `ansible_`.
     pub fn namespaced(&self) -> Value {
-        if let Some(unknown) = &self.unknown {
+        if let Some(unknown) = self.unknown.as_ref().filter(|_| self.values.is_empty()) {
             return unknown.value.clone();
         }
         let make = || {
-            Value::from_pairs(
-                self.values
-                    .iter()
-                    .map(|(name, value)| (Value::from(name.strip_prefix("ansible_").unwrap_or(name)), value.clone())),
-            )
+            let short = |name: &Arc<str>| Value::from(name.strip_prefix("ansible_").unwrap_or(name));
+            let known = Value::from_pairs(self.values.iter().map(|(name, value)| (short(name), value.clone())));
+            match &self.unknown {
+                Some(unknown) => Value::from_object(Partly { known, unknown: unknown.value.clone() }),
+                None => known,
+            }
         };
         self.namespaced.get_or_init(make).clone()
     }

@@ -636,3 +636,153 @@ fn plays_show_their_hosts_batches_roles_and_keywords() {
     let refused = project.refused(&["play", "-i", "hosts.yml", "site.yml", "Wed servers"]);
     assert!(refused.contains("there is no play `Wed servers`") && refused.contains("Web servers"), "{refused}");
 }
+
+/// The last run of a project.
+fn last_run(project: &Project) -> String {
+    let runs = String::from_utf8(project.windlass(&["runs"]).stdout).unwrap();
+    runs.lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
+}
+
+const STOPPED: &str = "\
+- name: First
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Before
+      debug: {msg: x}
+    - block:
+        - name: Breaks
+          command: 'false'
+        - name: Left out
+          debug: {msg: x}
+      rescue:
+        - name: Mends
+          debug: {msg: x}
+    - name: Goes on
+      debug: {msg: x}
+    - name: Ends
+      command: 'false'
+      tags: end
+    - name: Never reached
+      debug: {msg: x}
+      tags: end
+    - name: Tagged away
+      debug: {msg: x}
+      tags: [never]
+  handlers:
+    - name: Restart
+      debug: {msg: x}
+";
+
+#[test]
+fn task_that_a_run_did_not_reach_is_not_said_to_run() {
+    let project = Project::new(&[
+        ("hosts.yml", "all: {hosts: {web1: {ansible_connection: local}, web2: {ansible_connection: local}}}\n"),
+        ("site.yml", STOPPED),
+    ]);
+    project.windlass(&["playbook", "-i", "hosts.yml", "site.yml", "--limit", "web1"]);
+    let run = last_run(&project);
+    let explain =
+        |host: &str, task: &str| project.explain(&["when", "-i", "hosts.yml", "site.yml", host, task, "--run", &run]);
+    let text = explain("web1", "Never reached");
+    assert!(
+        text.contains("result: not reached: the run ended at 'Ends' (site.yml:17) on web1, where it failed"),
+        "{text}"
+    );
+    let text = explain("web1", "Left out");
+    let expected =
+        "not reached: after 'Breaks' (site.yml:8), where it failed, the run went on at 'Mends' (site.yml:13)";
+    assert!(text.contains(expected), "{text}");
+    let text = explain("web2", "Before");
+    assert!(text.contains("not reached: the run has no task of web2; its --limit was `web1`"), "{text}");
+    for (task, result) in
+        [("Goes on", "it runs"), ("Mends", "it runs"), ("Tagged away", "it does not run on this host")]
+    {
+        let text = explain("web1", task);
+        assert!(text.contains(&format!("result: {result}\n")), "{text}");
+    }
+    assert!(explain("web1", "Restart").contains("in this run: it did not run"));
+    let words = ["when", "-i", "hosts.yml", "site.yml", "web1", "Never reached", "--run", &run];
+    assert_eq!(project.json(&words)["tasks"][0]["result"], "not_reached");
+}
+
+#[test]
+fn tags_of_a_run_count_for_its_explanation() {
+    let project =
+        Project::new(&[("hosts.yml", "all: {hosts: {web1: {ansible_connection: local}}}\n"), ("site.yml", STOPPED)]);
+    project.windlass(&["playbook", "-i", "hosts.yml", "site.yml", "--tags", "end"]);
+    let run = last_run(&project);
+    let text = project.explain(&["when", "-i", "hosts.yml", "site.yml", "web1", "Before", "--run", &run]);
+    assert!(text.contains("result: it does not run on this host\n  the selected tags leave the task out"), "{text}");
+}
+
+#[test]
+fn run_of_another_playbook_or_inventory_refused() {
+    let hosts = "all: {hosts: {web1: {ansible_connection: local}}}\n";
+    let play = "- hosts: all\n  gather_facts: false\n  tasks:\n    - name: Show\n      debug: {msg: x}\n";
+    let project = Project::new(&[("hosts.yml", hosts), ("others.yml", hosts), ("site.yml", play), ("other.yml", play)]);
+    project.windlass(&["playbook", "-i", "hosts.yml", "site.yml"]);
+    let run = last_run(&project);
+    let refused = |inventory: &str, playbook: &str| {
+        project.refused(&["when", "-i", inventory, playbook, "web1", "Show", "--run", &run])
+    };
+    let error = refused("hosts.yml", "other.yml");
+    assert!(error.contains(&format!("the run {run} is not of ")) && error.contains("/site.yml`"), "{error}");
+    let error = refused("others.yml", "site.yml");
+    assert!(
+        error.contains("had another inventory") && error.contains("give the inventory of the run with -i"),
+        "{error}"
+    );
+}
+
+#[test]
+fn gathered_facts_of_a_run_are_known() {
+    let play = "- hosts: all\n  gather_facts: true\n  gather_subset: ['!all']\n  tasks:\n    \
+                - name: On Linux\n      debug: {msg: x}\n      when: ansible_facts.system == 'Linux'\n    \
+                - name: By environment\n      debug: {msg: x}\n      when: ansible_env.HOME == '/nowhere'\n";
+    let project =
+        Project::new(&[("hosts.yml", "all: {hosts: {web1: {ansible_connection: local}}}\n"), ("site.yml", play)]);
+    let output = project.windlass(&["playbook", "-i", "hosts.yml", "site.yml"]);
+    assert!(output.status.success(), "{output:?}");
+    let run = last_run(&project);
+    let explain = |task: &str| project.explain(&["when", "-i", "hosts.yml", "site.yml", "web1", task, "--run", &run]);
+    let text = explain("On Linux");
+    assert!(text.contains("result: it runs") && text.contains("ansible_facts.system = \"Linux\""), "{text}");
+    let text = explain("By environment");
+    assert!(text.contains("unknown: a fact that the journal of the run leaves out"), "{text}");
+    let words = ["var", "-i", "hosts.yml", "web1", "ansible_system", "--playbook", "site.yml", "--run", &run];
+    assert_eq!(project.json(&words)["explanations"][0]["value"], "Linux");
+}
+
+#[test]
+fn groups_made_at_run_time_come_from_a_run_or_are_named() {
+    let plays = "- name: Groups\n  hosts: all\n  gather_facts: false\n  tasks:\n    - name: Old names\n      \
+                 group_by: {key: '{{ item }}', parents: made}\n      loop: [k8s_cluster]\n      \
+                 when: inventory_hostname == 'node1'\n- name: Cluster\n  hosts: k8s_cluster\n  gather_facts: false\n  \
+                 tasks:\n    - name: Show\n      debug: {msg: '{{ port }}'}\n";
+    let project = Project::new(&[
+        ("hosts.yml", "all: {hosts: {node1: {ansible_connection: local}, node2: {ansible_connection: local}}}\n"),
+        ("group_vars/k8s_cluster.yml", "port: 6443\n"),
+        ("group_vars/all.yml", "port: 1\n"),
+        ("site.yml", plays),
+    ]);
+    let output = project.windlass(&["playbook", "-i", "hosts.yml", "site.yml"]);
+    assert!(output.status.success(), "{output:?}");
+    let run = last_run(&project);
+    let words = ["var", "-i", "hosts.yml", "node1", "port", "--playbook", "site.yml"];
+    let text = project.explain(&words);
+    assert!(text.contains("value     1\n"), "{text}");
+    assert!(text.contains("groups that a run makes are not seen"), "{text}");
+    assert!(text.contains("group_by at site.yml:5:7, task 'Old names'"), "{text}");
+    let known = [&words[..], &["--run", &run]].concat();
+    let text = project.explain(&[&known[..], &["--task", "Show"]].concat());
+    assert!(text.contains("value     6443\n") && text.contains("group_vars of k8s_cluster"), "{text}");
+    assert!(!text.contains("not seen"), "{text}");
+    let json = project.json(&known);
+    let found: Vec<&Value> = json["explanations"].as_array().unwrap().iter().map(|one| &one["value"]).collect();
+    assert_eq!(found, [&Value::from(6443)], "{json:#}");
+    let text = project.explain(&["when", "-i", "hosts.yml", "site.yml", "node1", "Show"]);
+    assert!(text.contains("the host is not in the play") && text.contains("group_by at site.yml:5:7"), "{text}");
+    let text = project.explain(&["when", "-i", "hosts.yml", "site.yml", "node2", "Show", "--run", &run]);
+    assert!(text.contains("result: it does not run on this host"), "{text}");
+}

@@ -12,8 +12,11 @@ use super::value::{self, MASK};
 use super::{Explainer, Explanation, Numbered, place, table};
 use crate::error::{Error, Result, did_you_mean};
 use crate::playbook::Task;
-use crate::strategy::explain::{Listed, facts_unknown, includes_vars, setters};
+use crate::strategy::explain::{Listed, facts_unknown, includes_vars, is_grouping, setters};
 use crate::vars::{Level, TaskScope, World};
+
+/// Limit of an explanation without a recorded run.
+pub(super) const UNSEEN: &str = "groups that a run makes are not seen; `--run RUN` takes them from a recorded run";
 
 /// A value that the winner shadows.
 struct Shadowed {
@@ -32,6 +35,8 @@ struct Explained {
     setters: Vec<(Arc<Task>, &'static str)>,
     /// Tasks that read variables from files during a run.
     readers: Vec<Arc<Task>>,
+    /// Tasks that add groups or hosts before it, if no recorded run has them.
+    groupings: Vec<Arc<Task>>,
 }
 
 /// Place of the scope in a playbook.
@@ -52,6 +57,9 @@ impl Explainer<'_> {
         let host = Arc::clone(&self.host);
         let mut all: Vec<(Title, Explained)> = Vec::new();
         let mut known: Vec<Arc<str>> = Vec::new();
+        let groupings = self.groupings(&plays);
+        let until =
+            |play: usize| groupings.iter().filter(|(at, _)| *at <= play).map(|(_, task)| Arc::clone(task)).collect();
         match (playbook, task) {
             (None, _) => {
                 let mut world = self.run.world().successor();
@@ -67,6 +75,10 @@ impl Explainer<'_> {
                     entered.without_facts();
                     let listed = tasks.split_off(at);
                     let Some(target) = listed.into_iter().next() else { continue };
+                    if let Some(recorded) = &self.recorded {
+                        let before = self.earlier(&plays, index, &tasks);
+                        entered.assume(&host, &before, &target, Some(&recorded.journal))?;
+                    }
                     let scope = entered.scope(&host, Some(&target.task));
                     known.extend(scope.names());
                     let label = crate::playbook::label::of_task(&target.task, None);
@@ -74,25 +86,34 @@ impl Explainer<'_> {
                         plays: vec![(*number, entered.name.clone(), entered.play.span.clone())],
                         task: Some((label, target.task.span.clone())),
                     };
-                    all.push((title, self.explained(name, scope, &tasks)));
+                    let explained = Explained { groupings: until(index), ..self.explained(name, scope, &tasks) };
+                    all.push((title, explained));
                 }
             }
             (Some(path), None) => {
-                for (number, mut entered) in plays {
+                for (index, (number, mut entered)) in plays.into_iter().enumerate() {
                     if !entered.has(&host) {
                         continue;
                     }
                     entered.without_facts();
+                    if let Some(recorded) = &self.recorded {
+                        entered.remember(&recorded.journal, recorded.number(index))?;
+                    }
                     let scope = entered.scope(&host, None);
                     known.extend(scope.names());
                     let title =
                         Title { plays: vec![(number, entered.name.clone(), entered.play.span.clone())], task: None };
                     let tasks = entered.tasks(&host);
-                    all.push((title, self.explained(name, scope, &tasks)));
+                    let explained = Explained { groupings: until(index), ..self.explained(name, scope, &tasks) };
+                    all.push((title, explained));
                 }
                 if all.is_empty() {
                     let message = format!("`{host}` is in no play of {}", path.display());
-                    return Err(Error::usage(message).hint("`windlass playbook --list-hosts` lists the hosts of plays"));
+                    let hint = match groupings.first() {
+                        None => "`windlass playbook --list-hosts` lists the hosts of plays".to_owned(),
+                        Some((_, task)) => format!("{UNSEEN}, such as that of {}", self.grouping(task)),
+                    };
+                    return Err(Error::usage(message).hint(hint));
                 }
             }
         }
@@ -105,6 +126,19 @@ impl Explainer<'_> {
             });
         }
         Ok(self.shown(name, together(all)))
+    }
+
+    /// Tasks of plays that add groups or hosts, each with the index of its play. With a recorded run there are none,
+    /// because its groups are known.
+    fn groupings(&self, plays: &[Numbered]) -> Vec<(usize, Arc<Task>)> {
+        if self.recorded.is_some() {
+            return Vec::new();
+        }
+        let of_play = |(index, (_, play)): (usize, &Numbered)| {
+            let tasks = play.tasks(&self.host).into_iter().map(|listed| listed.task);
+            tasks.filter(|task| is_grouping(task)).map(|task| (index, task)).collect::<Vec<_>>()
+        };
+        plays.iter().enumerate().flat_map(of_play).collect()
     }
 
     /// Some hosts for which the inventory sets a variable.
@@ -124,7 +158,8 @@ impl Explainer<'_> {
             && winner.value.as_ref().is_ok_and(Json::is_object)
             && !shadowed.is_empty();
         let readers = tasks.iter().map(|listed| &listed.task).filter(|task| includes_vars(task));
-        Explained { winner, shadowed, is_merged, setters: setters(tasks, name), readers: readers.cloned().collect() }
+        let (setters, readers) = (setters(tasks, name), readers.cloned().collect());
+        Explained { winner, shadowed, is_merged, setters, readers, groupings: Vec::new() }
     }
 
     fn shown(&self, name: &str, all: Vec<(Title, Explained)>) -> Explanation {
@@ -257,6 +292,8 @@ impl Explained {
             map.insert("merged".to_owned(), self.is_merged.into());
             map.insert("shadowed".to_owned(), self.shadowed.iter().map(shadowed).collect());
             map.insert("set_during_run".to_owned(), self.setters.iter().map(setter).collect());
+            let grouping = |task: &Arc<Task>| setter(&(Arc::clone(task), task.short_action()));
+            map.insert("groups_during_run".to_owned(), self.groupings.iter().map(grouping).collect());
         }
         json
     }
@@ -310,6 +347,10 @@ impl Explained {
                 let label = crate::playbook::label::of_task(task, None);
                 lines.push(format!("    {how} at {}, task '{label}'", places.span(&task.span)));
             }
+        }
+        if !self.groupings.is_empty() {
+            lines.push(format!("  {UNSEEN}"));
+            lines.extend(self.groupings.iter().map(|task| format!("    {}", explainer.grouping(task))));
         }
         if !self.readers.is_empty() {
             lines.push("  a run may read it from files, which are not read here".to_owned());

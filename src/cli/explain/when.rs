@@ -1,5 +1,7 @@
 //! `windlass explain when`.
 
+use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -7,12 +9,15 @@ use windlass_template::Context;
 
 use super::steps::{Step, Steps};
 use super::value::{self, MASK};
+use super::var::UNSEEN;
 use super::{Explainer, Explanation, Numbered, place};
-use crate::cli::runs;
 use crate::error::Result;
-use crate::journal::{Done, Journal, Record, State, read_file};
+use crate::journal::{Done, Journal, Record};
 use crate::playbook::Task;
-use crate::strategy::explain::{Entered, Group, Judged, Listed, Section, TaskConditions, Verdict, all, recorded};
+use crate::report::split;
+use crate::strategy::explain::{
+    Entered, Group, Judged, Listed, Section, TaskConditions, Verdict, all, is_grouping, recorded,
+};
 use crate::vars::TaskScope;
 
 /// Explanation of one task.
@@ -24,42 +29,27 @@ struct Explained {
 
 impl Explainer<'_> {
     /// Explains why tasks with a name would run on the host or be skipped.
-    pub(super) fn when(&mut self, plays: Vec<Numbered>, task: &str, run: Option<&str>) -> Result<Explanation> {
-        let journal = run.map(|run| self.journal(run)).transpose()?;
+    pub(super) fn when(&mut self, plays: Vec<Numbered>, task: &str) -> Result<Explanation> {
         let mut lines = Vec::new();
         let mut tasks = Vec::new();
         for (index, at, listed) in self.tasks_named(&plays, task)? {
             let Some((number, entered)) = plays.get(index) else { continue };
             let (before, rest) = listed.split_at(at);
             let Some(target) = rest.first() else { continue };
-            let mut earlier: Vec<Listed> = Vec::new();
-            for (_, other) in plays.iter().take(index).filter(|(_, other)| other.has(&self.host)) {
-                earlier.extend(other.tasks(&self.host));
-            }
-            earlier.extend(before.iter().cloned());
-            let explained = self.of_task(*number, entered.clone(), &earlier, target, journal.as_ref())?;
+            let earlier = self.earlier(&plays, index, before);
+            let explained = self.of_task(*number, entered.clone(), &earlier, target)?;
             if !lines.is_empty() {
                 lines.push(String::new());
             }
             lines.extend(explained.lines);
             tasks.push(Json::Object(explained.json));
         }
+        let run = self.recorded.as_ref().map(|recorded| &recorded.journal.header.run);
         Ok(Explanation { lines, json: json!({"host": &*self.host, "run": run, "tasks": tasks}) })
     }
 
-    fn journal(&self, run: &str) -> Result<Journal> {
-        let state = State::of(&self.session.shared.run.settings)?;
-        read_file(&runs::find(&state, Some(run))?.path)
-    }
-
-    fn of_task(
-        &self,
-        number: usize,
-        mut entered: Entered,
-        before: &[Listed],
-        target: &Listed,
-        journal: Option<&Journal>,
-    ) -> Result<Explained> {
+    fn of_task(&self, number: usize, mut entered: Entered, before: &[Listed], target: &Listed) -> Result<Explained> {
+        let journal = self.recorded.as_ref().map(|recorded| &recorded.journal);
         let host = Arc::clone(&self.host);
         let task = &target.task;
         entered.assume(&host, before, target, journal)?;
@@ -78,12 +68,28 @@ impl Explainer<'_> {
         }
         let own: Vec<Verdict> = conditions.groups.iter().map(Group::verdict).collect();
         let outer: Vec<Verdict> = chain.iter().flat_map(|(_, found)| found.groups.iter().map(Group::verdict)).collect();
-        let (word, sentence) = result(&reasons, &outer, &own, conditions.loop_problem.as_ref());
+        let (mut word, mut sentence) = result(&reasons, &outer, &own, conditions.loop_problem.as_ref());
+        let recorded = journal.and_then(|journal| outcome(journal, task, &host));
+        if let (Some(journal), None) = (journal, recorded)
+            && is_recorded(target)
+            && !matches!(word, "not_run")
+            && !matches!(all(outer.iter()), Verdict::False)
+        {
+            (word, sentence) = ("not_reached", format!("not reached: {}", self.stop(journal, before)));
+        }
         found.lines.push(format!("  result: {sentence}"));
         found.lines.extend(reasons.iter().map(|(_, reason)| format!("  {reason}")));
-        let recorded = journal.and_then(|journal| outcome(journal, task, &host));
-        if let Some(done) = recorded {
-            found.lines.push(format!("  in this run: {}", of_run(done)));
+        let groupings: Vec<&Listed> = before.iter().filter(|listed| is_grouping(&listed.task)).collect();
+        if !entered.has(&host) && journal.is_none() && !groupings.is_empty() {
+            found.lines.push(format!("  {UNSEEN}"));
+            found.lines.extend(groupings.iter().map(|listed| format!("    {}", self.grouping(&listed.task))));
+        }
+        match recorded {
+            Some(done) => found.lines.push(format!("  in this run: {}", of_run(done))),
+            None if journal.is_some() && matches!(target.section, Section::Rescue | Section::Handler) => {
+                found.lines.push("  in this run: it did not run".to_owned());
+            }
+            None => {}
         }
         let mut includes = Vec::new();
         for (include, conditions) in &chain {
@@ -114,6 +120,32 @@ impl Explainer<'_> {
         });
         found.json.insert("recorded".to_owned(), recorded.unwrap_or_default());
         Ok(found)
+    }
+
+    /// Describes where a run stopped on the host before a task that it did not reach.
+    fn stop(&self, journal: &Journal, before: &[Listed]) -> String {
+        let host = &*self.host;
+        let known: HashSet<String> = before.iter().map(|listed| recorded(&listed.task)).collect();
+        let own: Vec<&Done> = journal.outcomes().into_iter().filter(|done| done.host == *host).collect();
+        let is_before = |done: &&Done| known.contains(&*done.at.task) || done.action == "gather_facts";
+        let at = |done: &Done| {
+            let (name, place) = split(&done.at.task);
+            let place = place.map(|place| format!(" ({})", self.places.path(Path::new(place)))).unwrap_or_default();
+            format!("'{name}'{place}")
+        };
+        let last = own.iter().rposition(is_before);
+        let next = last.map_or(0, |last| last + 1);
+        match (last.and_then(|last| own.get(last)), own.get(next)) {
+            (Some(last), Some(next)) => {
+                format!("after {}, where {}, the run went on at {}", at(last), of_run(last), at(next))
+            }
+            (Some(last), None) => format!("the run ended at {} on {host}, where {}", at(last), of_run(last)),
+            (None, Some(next)) => format!("the run began at {} on {host}", at(next)),
+            (None, None) => match &journal.header.limit {
+                Some(limit) => format!("the run has no task of {host}; its --limit was `{limit}`"),
+                None => format!("the run has no task of {host}"),
+            },
+        }
     }
 
     /// Prints the conditions of a task, and returns them as JSON.
@@ -325,6 +357,13 @@ fn part_json(judged: &Judged, is_secret: bool) -> Json {
     })
 }
 
+/// Whether a run records an outcome of a task wherever it reaches it: steps of the engine and includes leave none, and
+/// tasks of `rescue` and handlers have reasons of their own not to run.
+fn is_recorded(target: &Listed) -> bool {
+    let is_step = matches!(target.task.short_action(), "meta" | "include_tasks" | "include_role" | "import_role");
+    !is_step && matches!(target.section, Section::Body | Section::Always)
+}
+
 /// Record of the task in a run.
 fn outcome<'j>(journal: &'j Journal, task: &Arc<Task>, host: &str) -> Option<&'j Done> {
     let name = recorded(task);
@@ -332,7 +371,7 @@ fn outcome<'j>(journal: &'j Journal, task: &Arc<Task>, host: &str) -> Option<&'j
         Record::Done(done) => Some(&**done),
         _ => None,
     });
-    done.rfind(|done| *done.at.task == *name && done.host == host)
+    done.rfind(|done| *done.at.task == *name && (done.host == host || done.once))
 }
 
 fn of_run(done: &Done) -> String {

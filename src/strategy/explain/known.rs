@@ -1,18 +1,21 @@
 //! Knowledge before a task: facts and variables of a run are unknown, unless its journal has them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde_json::{Map, Value as Json};
 use windlass_template::Value;
 use windlass_yaml::Node;
 
 use super::{Entered, Listed};
 use crate::error::Result;
 use crate::journal::{At, Done, ItemDone, Journal, Record};
-use crate::outcome::truth;
+use crate::outcome::{FactNames, HostFacts, InventoryChange, NewGroup, NewHost, truth};
 use crate::playbook::{Play, Task, label};
 use crate::strategy::recording;
-use crate::strategy::store::Store;
+use crate::strategy::store::{Store, extend_inventory};
+use crate::vars::World;
+use crate::vars::secrecy::MASK;
 
 /// Makes variables of earlier tasks unknown, then restores those that the journal has.
 pub(super) fn assume(
@@ -89,22 +92,100 @@ fn restore(
         before.iter().map(|listed| (label::with_position(&listed.task), &listed.task)).collect();
     let end = label::with_position(&target.task);
     let mut items: HashMap<&At, Vec<ItemDone>> = HashMap::new();
+    let delegated = delegated(journal);
     for record in &journal.records {
         match record {
-            Record::Item(item) if *item.host == **host => {
-                items.entry(&item.at).or_default().push(ItemDone::clone(item));
+            Record::Item(item) => {
+                effect(&mut entered.world, &item.host, of_item(item, &delegated), &item.effect)?;
+                if *item.host == **host {
+                    items.entry(&item.at).or_default().push(ItemDone::clone(item));
+                }
             }
-            Record::Done(done) if *done.host == **host || done.once => {
-                if *done.at.task == *end {
+            Record::Done(done) => {
+                let is_own = *done.host == **host || done.once;
+                if is_own && *done.at.task == *end {
                     break;
                 }
-                let Some(task) = tasks.get(&*done.at.task) else { continue };
+                effect(&mut entered.world, &done.host, of_facts(done), &done.effect)?;
+                let task = tasks.get(&*done.at.task).filter(|_| is_own && done.effect.is_empty());
+                let Some(task) = task else { continue };
                 let items = items.remove(&done.at).unwrap_or_default();
                 store(entered, host, task, done, items)?;
             }
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// Applies the groups, hosts and facts that the tasks of a play added to a run, to a world after that play.
+pub(super) fn effects(world: &mut Arc<World>, journal: &Journal, play: u32) -> Result<()> {
+    let delegated = delegated(journal);
+    for record in &journal.records {
+        match record {
+            Record::Item(item) if item.at.play == play => {
+                effect(world, &item.host, of_item(item, &delegated), &item.effect)?;
+            }
+            Record::Done(done) if done.at.play == play => effect(world, &done.host, of_facts(done), &done.effect)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Host that the facts of a task belong to, if it is another one.
+fn of_facts(done: &Done) -> Option<&str> {
+    done.delegate.as_deref().filter(|_| done.delegate_facts)
+}
+
+/// Loops on hosts whose facts belong to the hosts that their items were delegated to.
+fn delegated(journal: &Journal) -> HashSet<(&At, &str)> {
+    let done = journal.records.iter().filter_map(|record| match record {
+        Record::Done(done) => Some(done),
+        _ => None,
+    });
+    done.filter(|done| done.delegate_facts).map(|done| (&done.at, done.host.as_str())).collect()
+}
+
+/// Host that the facts of an item belong to, if it is another one.
+fn of_item<'i>(item: &'i ItemDone, delegated: &HashSet<(&At, &str)>) -> Option<&'i str> {
+    item.delegate.as_deref().filter(|_| delegated.contains(&(&item.at, item.host.as_str())))
+}
+
+/// Reason why a fact that a run gathered is unknown.
+const LEFT_OUT: &str = "a fact that the journal of the run leaves out";
+
+/// Applies an effect of a journal, which is data: names that are no texts are ignored, and facts pass the checks of a
+/// host's answer.
+fn effect(world: &mut Arc<World>, host: &str, delegate: Option<&str>, effect: &Map<String, Json>) -> Result<()> {
+    if effect.is_empty() {
+        return Ok(());
+    }
+    let text = |json: &Json| json.as_str().filter(|text| !text.contains(MASK)).map(str::to_owned);
+    let texts = |json: Option<&Json>| -> Vec<String> {
+        json.and_then(Json::as_array).into_iter().flatten().filter_map(text).collect()
+    };
+    let mut next = world.successor();
+    let host: Arc<str> = Arc::from(host);
+    if let Some(name) = effect.get("add_group").and_then(text) {
+        let group = NewGroup { name, parents: texts(effect.get("parent_groups")) };
+        extend_inventory(&host, &InventoryChange::Group(group), &mut next)?;
+    }
+    if let Some(added) = effect.get("add_host")
+        && let Some(name) = added.get("host_name").and_then(text)
+    {
+        let new = NewHost { name, groups: texts(added.get("groups")), vars: Arc::default() };
+        extend_inventory(&host, &InventoryChange::Host(new), &mut next)?;
+    }
+    if let Some(facts) = effect.get("ansible_facts") {
+        let owner = delegate.map_or(host, Arc::from);
+        super::facts_unknown_on(&mut next, &owner);
+        let read = HostFacts::of_host(&windlass_template::from_json(facts), FactNames::of_module("setup"));
+        let known = Arc::make_mut(&mut next.host_mut(&owner).facts);
+        known.extend(&read);
+        known.explain_unknown(LEFT_OUT);
+    }
+    *world = Arc::new(next);
     Ok(())
 }
 
@@ -147,4 +228,9 @@ pub fn setters(tasks: &[Listed], name: &str) -> Vec<(Arc<Task>, &'static str)> {
 /// Whether a task reads variables from files during a run.
 pub fn includes_vars(task: &Task) -> bool {
     task.short_action() == "include_vars" && task.args.values().any(|node: &Node| !node.is_null())
+}
+
+/// Whether a task adds groups or hosts during a run.
+pub fn is_grouping(task: &Task) -> bool {
+    matches!(task.short_action(), "add_host" | "group_by")
 }

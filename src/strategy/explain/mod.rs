@@ -14,7 +14,7 @@ use windlass_yaml::{Mapping, Node, Span};
 
 pub(crate) use condition::sorted;
 pub use condition::{Condition, Group, Judged, Operand, TaskConditions, Verdict, all};
-pub use known::{includes_vars, setters};
+pub use known::{includes_vars, is_grouping, setters};
 pub use tasks::{Include, Listed, Section};
 
 use super::execute::{Shared, TaskOnHost};
@@ -73,6 +73,11 @@ impl PlaybookRun {
         let shared = Arc::clone(&self.shared);
         self.change_world(|world| world.play = None);
         Ok(Entered { shared, world, before, play: Arc::clone(play), name, patterns, hosts })
+    }
+
+    /// Adds the groups, hosts and facts that a play added in a recorded run, given by the number of the play.
+    pub fn remember(&mut self, journal: &Journal, play: u32) -> Result<()> {
+        known::effects(&mut self.world, journal, play)
     }
 }
 
@@ -159,6 +164,11 @@ impl Entered {
         known::assume(self, host, before, task, run)
     }
 
+    /// Adds the groups, hosts and facts that the play added in a recorded run, given by the number of the play.
+    pub fn remember(&mut self, journal: &Journal, play: u32) -> Result<()> {
+        known::effects(&mut self.world, journal, play)
+    }
+
     /// Explains the conditions of a task on a host.
     pub fn conditions(&self, host: &Arc<str>, task: &Arc<Task>) -> TaskConditions {
         condition::of_task(&self.shared, &self.world, host, task)
@@ -200,14 +210,16 @@ impl Entered {
 /// Makes facts of all hosts unknown, unless a cache has them.
 pub fn facts_unknown(world: &mut World) {
     let names: Vec<Arc<str>> = world.inventory.hosts().map(|found| Arc::clone(found.name())).collect();
-    for name in &names {
-        let layers = world.given_to(name);
-        let given = layers.iter().flat_map(|layer| layer.vars.string_entries().map(|(name, _)| Arc::from(name)));
-        let given = given.filter(|name: &Arc<str>| name.starts_with("ansible_")).collect();
-        let state = world.host_mut(name);
-        if !state.facts.are_gathered() {
-            Arc::make_mut(&mut state.facts).set_unknown(FACTS, given);
-        }
+    names.iter().for_each(|name| facts_unknown_on(world, name));
+}
+
+fn facts_unknown_on(world: &mut World, host: &Arc<str>) {
+    let layers = world.given_to(host);
+    let given = layers.iter().flat_map(|layer| layer.vars.string_entries().map(|(name, _)| Arc::from(name)));
+    let given = given.filter(|name: &Arc<str>| name.starts_with("ansible_")).collect();
+    let state = world.host_mut(host);
+    if !state.facts.are_gathered() {
+        Arc::make_mut(&mut state.facts).set_unknown(FACTS, given);
     }
 }
 

@@ -99,6 +99,21 @@ pub(crate) const CASES: &[Case] = &[
         &["windlass runs --all"],
     ),
     case(
+        "windlass playbook -i hosts right.yml; windlass explain when ping.yml here ping -i hosts --run $(windlass runs | \
+         sed -n 2p | cut -d' ' -f1)",
+        "`windlass runs` lists the runs with their playbooks",
+        &[
+            "windlass runs | grep right.yml",
+            "windlass explain when right.yml here debug -i hosts --run $(windlass runs | sed -n 2p | cut -d' ' -f1)",
+        ],
+    ),
+    case(
+        "windlass playbook -i hosts right.yml; windlass explain when right.yml other debug -i other, --run $(windlass runs | \
+         sed -n 2p | cut -d' ' -f1)",
+        "give the inventory of the run with -i",
+        &["windlass explain when right.yml here debug -i hosts --run $(windlass runs | sed -n 2p | cut -d' ' -f1)"],
+    ),
+    case(
         "windlass explain when right.yml here 'Deploy it' -i hosts",
         "`windlass playbook PLAYBOOK --list-tasks` lists the tasks",
         &["windlass playbook -i hosts right.yml --list-tasks"],
