@@ -111,6 +111,7 @@ fn tags(current: &OsStr) -> Vec<CompletionCandidate> {
         rules: Vec::new(),
         skip: lint::RULES.to_vec(),
         modules: super::lint::modules(&settings),
+        roles_path: Vec::new(),
     };
     let Ok(mut report) = lint::check_in(&mut Workspace::with_limit(MOST), &options) else { return Vec::new() };
     terms(current, report.take_indexes().into_iter().flat_map(|(_, index)| index.tags))

@@ -74,6 +74,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         rules: rules(&arguments.rule)?,
         skip: rules(&arguments.skip)?,
         modules: modules(&settings),
+        roles_path: settings.code.roles_path.clone(),
     };
     options.inventory.warnings.iter().for_each(|warning| say(&format!("[WARNING]: {warning}")));
     // A rule that is asked for is shown, whatever its severity.
@@ -132,6 +133,7 @@ fn fix(options: &lint::Options, settings: &Settings) -> Result<()> {
             rules: options.rules.clone(),
             skip: options.skip.clone(),
             modules: modules(settings),
+            roles_path: settings.code.roles_path.clone(),
         };
         let (corrections, _) = lint::check(&again)?.fix()?;
         total += corrections;

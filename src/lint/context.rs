@@ -31,6 +31,8 @@ pub(super) struct Context<'p> {
     pub(super) names: &'p Names<'p>,
     pub(super) parsed: &'p [Parsed<'p>],
     pub(super) modules: &'p Modules,
+    /// Directories of installed roles.
+    pub(super) roles_path: &'p [PathBuf],
     pub(super) inventory: Option<&'p Inventory>,
     /// Problems of the inventory's files.
     pub(super) problems: &'p [Problem],

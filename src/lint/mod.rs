@@ -61,6 +61,8 @@ pub struct Options {
     pub skip: Vec<&'static Rule>,
     /// Finder of modules that are not built in.
     pub modules: Arc<Modules>,
+    /// Directories of installed roles.
+    pub roles_path: Vec<PathBuf>,
 }
 
 /// Result of a check.
@@ -166,6 +168,7 @@ fn findings<'p>(
         names: &names,
         parsed,
         modules: &options.modules,
+        roles_path: &options.roles_path,
         inventory,
         problems: &options.inventory.problems,
         inventory_files: &inventory_files,

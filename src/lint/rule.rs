@@ -71,6 +71,16 @@ rules! {
         "`shell` without any feature of a shell",
         "`command` starts the program without a shell, so values from variables cannot become code. Pipes, redirections, \
          variables, wildcards and builtins of the shell need `shell`, and are not reported.";
+    COMMAND_SHELL_SYNTAX: "command-shell-syntax", Warning, false, [],
+        "Syntax of a shell in `command`",
+        "`command` starts a program without a shell, so a pipe, a redirection, `&&` and `||` become its \
+         arguments. Only words outside of quotes are reported. `shell` runs them.";
+    CONDITIONAL_NOT_BOOLEAN: "conditional-not-boolean", Warning, true, [],
+        "A condition whose value is not a boolean",
+        "ansible-core 2.19 refuses a condition that results in a text, a number, a list or a mapping; earlier \
+         releases and Windlass take its truth. Reported are literals, and filters that never return a boolean, \
+         such as `length` and `regex_search`, also behind `and` and `or`. `--fix` appends `> 0` to `length` and \
+         `count`.";
     DEPRECATED: "deprecated", Info, false, ["deprecated-local-action", "deprecated-module"],
         "A keyword or action that Ansible replaced",
         "`with_*` loops, `local_action` and `include` have successors. `include` was removed from Ansible, which makes it \
@@ -97,6 +107,11 @@ rules! {
     JINJA_SPACING: "jinja-spacing", Info, true, ["jinja[spacing]"],
         "No space inside of `{{ }}`",
         "One space after `{{` and before `}}` is the usual style. `--fix` inserts it.";
+    KEYWORD_VALUE: "keyword-value", Error, false, [],
+        "A value that a keyword cannot have",
+        "Numbers such as `retries`, `timeout` and `serial`, and choices such as `strategy`, `order` and \
+         `debugger`. Names of connection and become plugins are reported if they resemble a usual one. Booleans \
+         belong to `syntax-error`.";
     LITERAL_COMPARE: "literal-compare", Warning, true, [],
         "A comparison with `true` or `false`",
         "`x == true` is false for the text `\"true\"` and for `1`, which variables of the command line and of INI \
@@ -104,6 +119,20 @@ rules! {
     MISSING_COLLECTION: "missing-collection", Info, false, [],
         "A module whose collection is not installed here",
         "Neither the module nor its options could be checked. The finding is reported once for each module.";
+    MISSING_FILE: "missing-file", Error, false, [],
+        "A file that a playbook or task names and nothing has",
+        "Imports, includes, `vars_files`, `include_vars`, and `src` of `copy`, `template` and `script`. The \
+         file is looked for where a run does: beside the file, in its role, and beside the project's playbooks. \
+         Names with a template and absolute paths are not checked. A missing `src` is a warning, because an \
+         earlier task may write it.";
+    MISSING_ROLE: "missing-role", Error, false, [],
+        "A role that does not exist",
+        "The role is neither in the project nor in a directory of `roles_path`. Roles of collections, and roles \
+         that a `requirements.yml` lists, are not reported.";
+    MISSPELT_CONNECTION: "misspelt-connection", Warning, false, [],
+        "A variable whose name resembles one of connections",
+        "Nothing reads a variable such as `ansible_hots`, so the host is reached in another way than intended. \
+         Facts, variables of plugins, and names that the project uses elsewhere are not reported.";
     MISSPELT_GROUP: "misspelt-group", Warning, false, [],
         "A group whose name resembles a missing one",
         "No play names the group, and plays or files in `group_vars` name another one that the inventory lacks and that is \
@@ -136,6 +165,12 @@ rules! {
     NOT_PORTABLE: "not-portable", Warning, false, [],
         "A keyword that only Windlass has",
         "`ansible-playbook` refuses a playbook with `loop_control.parallel`. A project that must run with both leaves it out.";
+    ORPHAN_VARS: "orphan-vars", Warning, false, [],
+        "A file of variables of no group or host",
+        "A file in `group_vars` or `host_vars` beside the inventory is named like no group or host of it, so \
+         nothing reads it. Checked only with `-i`. Beside a playbook, where the file may belong to another \
+         inventory, only a name that resembles a known one is reported. Groups that a task adds (`add_host`, \
+         `group_by`) count as known.";
     PLAINTEXT_SECRET: "plaintext-secret", Warning, false, ["no-log-password"],
         "A secret written in clear text",
         "An option that the module declares secret has a literal value. Put it in a variable encrypted by `windlass vault`.";
@@ -175,6 +210,10 @@ rules! {
     UNKNOWN_KEYWORD: "unknown-keyword", Error, false, [],
         "A keyword that a play, block or task does not have",
         "Ansible refuses the whole playbook for an unknown keyword.";
+    UNKNOWN_LOOKUP: "unknown-lookup", Error, false, [],
+        "A lookup that does not exist",
+        "The name in `lookup`, `query` or `with_NAME` is neither built in nor a plugin of the project. Lookups \
+         of collections (`a.b.c`) are not reported. It is found everywhere, also behind `false and`.";
     UNKNOWN_MODULE: "unknown-module", Error, false, ["syntax-check[unknown-module]"],
         "A module that does not exist",
         "The name is neither built in nor a module of the project. A short name that resembles no known module is a warning: \
@@ -191,6 +230,11 @@ rules! {
         "A condition in `{{ }}`",
         "A condition is an expression already. Delimiters evaluate it twice, which Ansible deprecates. `--fix` removes them \
          if they surround the whole condition.";
+    YAML_NUMBER: "yaml-number", Warning, true, ["yaml[octal-values]"],
+        "A number that YAML 1.1 and 1.2 read differently",
+        "YAML 1.1 reads `0644` as an octal number, `12:30` as 750, and `0o644` as a text; YAML 1.2 reads 644, a \
+         text, and an octal number. `--fix` quotes `0o644`, which keeps its value. Modes of files belong to \
+         `risky-octal`.";
     YAML_TRUTHY: "yaml-truthy", Info, true, ["yaml[truthy]"],
         "A boolean written as `yes`, `no`, `on` or `off`",
         "YAML 1.1 reads these words as booleans, YAML 1.2 as texts. `true` and `false` mean the same to every reader. `--fix` \

@@ -144,6 +144,7 @@ impl Worker {
             rules: Vec::new(),
             skip: Vec::new(),
             modules: Arc::clone(&environment.modules),
+            roles_path: environment.roles_path.clone(),
         };
         let report = lint::check_in(&mut self.workspace, &options);
         let mut inventoried = std::mem::take(&mut options.inventory);

@@ -120,6 +120,24 @@ fn every_rule_finds_its_mistake_at_its_place() {
         ("syntax-error", "    - name: Nothing\n", "4:7 error"),
         ("syntax-error", "    - ping:\n      loop_control: {loopvar: x}\n", "5:22 error"),
         ("syntax-error", "    - ping:\n      become: yess\n", "5:15 error"),
+        ("command-shell-syntax", "    - command: cat /etc/fstab | wc -l\n", "4:7 warning"),
+        ("conditional-not-boolean", "    - ping:\n      when: a is defined and b | length\n", "5:30 warning"),
+        ("conditional-not-boolean", "    - ping:\n      failed_when: \"'x'\"\n", "5:20 warning"),
+        ("conditional-not-boolean", "    - assert: {that: a.stdout | regex_search('x')}\n", "4:22 warning"),
+        ("keyword-value", "    - ping:\n      retries: lots\n", "5:16 error"),
+        ("keyword-value", "    - ping:\n      debugger: sometimes\n", "5:17 error"),
+        ("keyword-value", "    - ping:\n      connection: shh\n", "5:19 error"),
+        ("missing-file", "    - import_tasks: nowhere.yml\n", "4:21 error"),
+        ("missing-file", "    - include_vars: {file: nowhere.yml}\n", "4:28 error"),
+        ("missing-file", "    - template: {src: nowhere.j2, dest: /x}\n", "4:23 warning"),
+        ("missing-file", "    - script: nowhere.sh --all\n", "4:15 warning"),
+        ("missing-role", "    - include_role: {name: nowhere}\n", "4:7 error"),
+        ("misspelt-connection", "    - ping:\n      vars: {ansible_hots: 10.0.0.1}\n", "5:14 warning"),
+        ("unknown-lookup", "    - debug: {msg: a}\n      when: false and lookup('fle', 'x') == ''\n", "5:23 error"),
+        ("unknown-lookup", "    - ping:\n      with_itmes: [1]\n", "5:7 error"),
+        ("yaml-number", "    - ping:\n      vars: {at: 12:30}\n", "5:18 warning"),
+        ("yaml-number", "    - ping:\n      vars: {umask: 0022}\n", "5:21 warning"),
+        ("yaml-number", "    - ping:\n      vars: {umask: 0o022}\n", "5:21 warning"),
         ("not-portable", "    - ping:\n      loop: [1]\n      loop_control: {parallel: 2}\n", "6:22 warning"),
         ("syntax-error", "    - debug:\n      loop: [1]\n      loop_control: {parallel: 2}\n", "6:22 error"),
         ("syntax-error", "    - ping:\n      loop: [1]\n      loop_control: {parallel: 2, pause: 1}\n", "6:22 error"),
@@ -129,6 +147,104 @@ fn every_rule_finds_its_mistake_at_its_place() {
         Some(found(*rule, *tasks)).filter(|(_, _, found)| *found != [format!("site.yml:{place}")])
     };
     assert_eq!(cases.iter().filter_map(wrong).collect::<Vec<_>>(), []);
+}
+
+#[test]
+fn values_of_play_keywords_checked() {
+    let play = "- name: Play\n  hosts: all\n  serial: [1, abc]\n  strategy: fre\n  order: inventry\n  \
+                max_fail_percentage: many\n  roles: [nowhere]\n  vars_files: [nowhere.yml, [a.yml, here.yml]]\n";
+    let good = "- name: Good\n  hosts: all\n  serial: [1, 30%, '{{ x }}']\n  strategy: ansible.builtin.free\n  \
+                order: sorted\n  max_fail_percentage: 20%\n  port: '22'\n  become_method: my_own\n";
+    let project = Project::new(&[("site.yml", play), ("good.yml", good), ("here.yml", "x: 1\n")]);
+    let places = ["3:15", "4:13", "5:10", "6:24"].map(|place| format!("site.yml:{place} error"));
+    assert_eq!(project.found("keyword-value"), places);
+    assert_eq!(project.found("missing-role"), ["site.yml:7:11 error"]);
+    assert_eq!(project.found("missing-file"), ["site.yml:8:16 error"]);
+    let text = project.text(&["--rule", "keyword-value"]);
+    assert!(text.contains("did you mean `free`?") && text.contains("did you mean `inventory`?"), "{text}");
+}
+
+#[test]
+fn files_and_roles_that_a_run_finds_are_not_missing() {
+    let tasks = "    - import_tasks: shared/a.yml\n    - include_role: {name: web, tasks_from: more}\n    \
+                 - copy: {src: in_files, dest: /x, mode: \"0644\"}\n    \
+                 - copy: {src: /etc/absent, dest: /x, mode: \"0644\"}\n    \
+                 - copy: {src: on_host, remote_src: true, dest: /x, mode: \"0644\"}\n    \
+                 - template: {src: '{{ name }}.j2', dest: /x, mode: \"0644\"}\n    \
+                 - include_role: {name: a.b.c}\n    - include_role: {name: required}\n";
+    let project = Project::new(&[
+        ("site.yml", &play(tasks)),
+        ("shared/a.yml", "- import_tasks: b.yml\n"),
+        ("shared/b.yml", "- ping:\n"),
+        ("files/in_files", ""),
+        ("requirements.yml", "roles: [{name: required}]\n"),
+        ("roles/web/tasks/main.yml", "- include_tasks: more.yml\n- template: {src: web.j2, dest: /x}\n"),
+        ("roles/web/tasks/more.yml", "- script: run.sh\n- include_vars: os.yml\n"),
+        ("roles/web/templates/web.j2", ""),
+        ("roles/web/files/run.sh", ""),
+        ("roles/web/vars/os.yml", "x: 1\n"),
+        ("roles/web/molecule/default/verify.yml", "- hosts: all\n  roles: [../../../../web]\n"),
+    ]);
+    assert_eq!(project.found("missing-file"), Vec::<String>::new());
+    assert_eq!(project.found("missing-role"), Vec::<String>::new());
+}
+
+#[test]
+fn booleans_and_plain_commands_have_no_findings() {
+    let tasks = "    - ping:\n      when: [a | bool, b | length > 0, not c | length, d, e is search('x'), \
+                 f | default(false), 'g in [1]']\n    - command: sh -c 'a | b'\n    - command: {argv: [a, '|', b]}\n    \
+                 - debug: {var: x | length}\n      vars: {ansible_host: a, ansible_winrm_scheme: b, \
+                 ansible_os_family: c, time: '12:30', mode: \"0644\"}\n      delay: '{{ x }}'\n      \
+                 with_dict: {a: 1}\n";
+    let project = Project::new(&[("site.yml", &play(tasks))]);
+    for rule in [
+        "conditional-not-boolean",
+        "command-shell-syntax",
+        "misspelt-connection",
+        "yaml-number",
+        "keyword-value",
+        "unknown-lookup",
+    ] {
+        assert_eq!(project.found(rule), Vec::<String>::new(), "{rule}");
+    }
+}
+
+#[test]
+fn misspelt_variable_of_a_connection_found_unless_a_template_reads_it() {
+    let project = Project::new(&[
+        ("hosts.ini", "web1 ansible_hots=10.0.0.1\n[all:vars]\nansible_usr=me\n"),
+        ("group_vars/all.yml", "ansible_become_pas: x\nansible_ssh_portt: 22\n"),
+        ("site.yml", &play("    - debug: {msg: '{{ ansible_ssh_portt }}'}\n")),
+    ]);
+    let text = project.text(&["-i", "hosts.ini", "--rule", "misspelt-connection"]);
+    for (place, hint) in [
+        ("group_vars/all.yml:1:1", "did you mean `ansible_become_pass`?"),
+        ("hosts.ini:1:6", "did you mean `ansible_host`?"),
+        ("hosts.ini:3:1", "did you mean `ansible_user`?"),
+    ] {
+        assert!(text.contains(place) && text.contains(hint), "{place}: {text}");
+    }
+    assert_eq!(text.matches("warning[misspelt-connection]").count(), 3, "{text}");
+}
+
+#[test]
+fn files_of_variables_without_a_group_or_host_found() {
+    let project = Project::new(&[
+        ("inventory/hosts.ini", "[web]\nweb1\n"),
+        ("inventory/group_vars/web.yml", "a: 1\n"),
+        ("inventory/group_vars/database/main.yml", "a: 1\n"),
+        ("inventory/host_vars/web2.yml", "a: 1\n"),
+        ("group_vars/elsewhere.yml", "a: 1\n"),
+        ("group_vars/wbe.yml", "a: 1\n"),
+        ("inventory/group_vars/made.yml", "a: 1\n"),
+        ("site.yml", &play("    - group_by: {key: made}\n")),
+    ]);
+    assert_eq!(project.found("orphan-vars"), Vec::<String>::new());
+    let text = project.text(&["-i", "inventory", "--rule", "orphan-vars"]);
+    let found: Vec<&str> = text.lines().filter_map(|line| line.split(": ").next()).collect();
+    let expected =
+        ["group_vars/wbe.yml:1:1", "inventory/group_vars/database/main.yml:1:1", "inventory/host_vars/web2.yml:1:1"];
+    assert_eq!(found.iter().filter(|line| !line.contains("help")).copied().collect::<Vec<_>>(), expected, "{text}");
 }
 
 #[test]
@@ -475,7 +591,8 @@ const BEFORE: &str = "\
     - name: Ping
       ping:
       when: [c == true, (d.e != True) or f == false, \"{{ g }}\"]
-      vars: {x: No, y: 'yes', z: \"{{- a }}\", umlaut: \"ü {{a}}\"}
+      vars: {x: No, y: 'yes', z: \"{{- a }}\", umlaut: \"ü {{a}}\", octal: 0o17}
+      failed_when: a is defined and (b | length)
 ";
 
 const AFTER: &str = "\
@@ -489,7 +606,8 @@ const AFTER: &str = "\
     - name: Ping
       ping:
       when: [c | bool, (not d.e | bool) or not f | bool, g]
-      vars: {x: false, y: 'yes', z: \"{{- a }}\", umlaut: \"ü {{ a }}\"}
+      vars: {x: false, y: 'yes', z: \"{{- a }}\", umlaut: \"ü {{ a }}\", octal: \"0o17\"}
+      failed_when: a is defined and (b | length > 0)
 ";
 
 #[test]

@@ -66,7 +66,7 @@ pub use crate::json::{Edited, from_json, to_json};
 pub use crate::library::LIBRARY;
 pub use crate::mark::{failed, is_omit, is_undefined, omit, undefined, unknown, unknown_reason};
 pub use crate::origin::Origin;
-pub use crate::parts::{Part, PartKind, parts};
+pub use crate::parts::{Part, PartKind, Shape, parts, shape};
 pub use crate::plugins::{PluginKind, Plugins};
 pub use crate::python::encoding::{EncodingError, encode};
 pub use crate::python::{repr, text, truth, type_name, unified_diff};

@@ -30,6 +30,62 @@ pub fn parts(condition: &str) -> Option<Part> {
     if tokens.is_empty() { None } else { Some(part(condition, &tokens, 0)) }
 }
 
+/// Outermost operation of an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A text, a number, a list or a mapping.
+    Literal,
+    /// A filter with this name.
+    Filter(String),
+}
+
+/// Outermost operation of an expression; `None` if it is another one.
+pub fn shape(expression: &str) -> Option<Shape> {
+    let (tokens, _) = tokenize(expression, 0, None, Escapes::Decoded).ok()?;
+    let tokens = without_parentheses(&tokens);
+    if is_literal(tokens) {
+        return Some(Shape::Literal);
+    }
+    let is_other = |token: &Token<'_>| {
+        matches!(token.name(), Some("and" | "else" | "if" | "in" | "is" | "not" | "or"))
+            || matches!(token.kind, Kind::Operator(operator) if !["(", ")", "[", "]", "{", "}", ".", "|"].contains(&operator))
+    };
+    if split(tokens, &is_other).len() > 1 {
+        return None;
+    }
+    let pieces = split(tokens, &|token| token.is("|"));
+    let filter = pieces.last().filter(|_| pieces.len() > 1)?;
+    let named = filter.iter().take_while(|token| token.name().is_some() || token.is(".")).count();
+    let (name, arguments) = filter.split_at_checked(named)?;
+    let is_call = arguments.first().is_some_and(|token| token.is("(")) && closes_last(arguments);
+    if name.is_empty() || !(arguments.is_empty() || is_call) {
+        return None;
+    }
+    Some(Shape::Filter(slice(expression, name).to_owned()))
+}
+
+fn is_literal(tokens: &[Token<'_>]) -> bool {
+    match tokens {
+        [only] => matches!(only.kind, Kind::String(_) | Kind::Integer(_) | Kind::Float(_)),
+        [first, ..] => (first.is("[") || first.is("{")) && closes_last(tokens),
+        [] => false,
+    }
+}
+
+/// Whether the bracket that the first token opens is closed by the last one.
+fn closes_last(tokens: &[Token<'_>]) -> bool {
+    let mut open = 0_usize;
+    let closed = tokens.iter().position(|token| {
+        match token.kind {
+            Kind::Operator("(" | "[" | "{") => open += 1,
+            Kind::Operator(")" | "]" | "}") => open = open.saturating_sub(1),
+            _ => {}
+        }
+        open == 0
+    });
+    closed.is_some_and(|at| at + 1 == tokens.len())
+}
+
 /// Maximum nesting of parentheses to look into.
 const DEPTH: usize = 50;
 
@@ -132,6 +188,31 @@ mod tests {
             PartKind::And(parts) => format!("and({})", all(parts)),
             PartKind::Not(part) => format!("not({})", shown(part)),
             PartKind::Test(operands) => format!("<{}|{}>", part.text, operands.join(";")),
+        }
+    }
+
+    #[test]
+    fn outermost_operation_of_an_expression() {
+        let filter = |name: &str| Some(Shape::Filter(name.to_owned()));
+        let cases = [
+            ("a | length", filter("length")),
+            ("(a.b | select('x', 1) | list)", filter("list")),
+            ("a | x.y.z(b > 1)", filter("x.y.z")),
+            ("'a'", Some(Shape::Literal)),
+            ("[a, 1]", Some(Shape::Literal)),
+            ("{'a': 1}", Some(Shape::Literal)),
+            ("[a][0]", None),
+            ("a | length > 0", None),
+            ("a | split('.') | list is defined", None),
+            ("(a | list)[0]", None),
+            ("a | first.b", filter("first.b")),
+            ("a | int + 1", None),
+            ("a if b | length else c", None),
+            ("a", None),
+            ("", None),
+        ];
+        for (expression, expected) in cases {
+            assert_eq!(shape(expression), expected, "{expression}");
         }
     }
 

@@ -4,7 +4,7 @@ use windlass_yaml::Node;
 
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
-use crate::lint::rule::{COMMAND_INSTEAD_OF_MODULE, COMMAND_INSTEAD_OF_SHELL, NO_CHANGED_WHEN};
+use crate::lint::rule::{COMMAND_INSTEAD_OF_MODULE, COMMAND_INSTEAD_OF_SHELL, COMMAND_SHELL_SYNTAX, NO_CHANGED_WHEN};
 use crate::lint::source::{is_template, place_of};
 use crate::lint::walk::Task;
 use crate::playbook::On;
@@ -73,6 +73,13 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         let text = command_of(task);
         let is_shell = action.short() != "command";
+        // Words of `argv` are passed on as they are, and everybody knows that.
+        let is_free = !action.args.contains_key("argv") && !is_shell;
+        if let Some(operator) = text.as_deref().filter(|_| is_free).and_then(shell_operator) {
+            let message = format!("`command` runs no shell, and passes `{operator}` to the program as an argument");
+            let finding = Finding::new(&COMMAND_SHELL_SYNTAX, task.file, place_of(&action.span), message);
+            findings.push(finding.help("use `shell`, or a task for each command".to_owned()).within(task.line()));
+        }
         if let Some(text) = &text {
             if action.short() == "shell" && !needs_shell(text) && !action.has_template {
                 let finding = Finding::new(
@@ -125,6 +132,38 @@ fn without_templates(text: &str) -> String {
     plain + rest
 }
 
+/// A pipe, redirection, `&&` or `||` that stands outside of quotes as a word.
+fn shell_operator(text: &str) -> Option<String> {
+    const OPERATORS: [&str; 8] = ["&&", "|", "||", "|&", "<", "<<", ">", ">>"];
+    let is_redirection = |word: &str| {
+        let rest = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&');
+        rest.strip_prefix('>').is_some_and(|target| target.trim_start_matches('>').starts_with(['/', '&']))
+    };
+    if text.contains("{%") || !text.contains(['&', '|', '<', '>']) {
+        return None;
+    }
+    let plain = without_templates(text);
+    let mut quote = None;
+    let mut word = String::new();
+    let mut is_quoted = false;
+    for c in plain.chars().chain([' ']) {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => (quote, is_quoted) = (Some(c), true),
+            (None, '\\') => is_quoted = true,
+            (None, c) if c.is_whitespace() => {
+                if !is_quoted && (OPERATORS.contains(&word.as_str()) || is_redirection(&word)) {
+                    return Some(word);
+                }
+                (word, is_quoted) = (String::new(), false);
+            }
+            (None, c) => word.push(c),
+        }
+    }
+    None
+}
+
 fn needs_shell(text: &str) -> bool {
     // A whole command in a variable may be anything.
     if text.trim_start().starts_with("{{") || text.contains("{%") || text.contains("| join") {
@@ -171,6 +210,25 @@ mod tests {
         }
         for text in ["ls -l", "a {{ b | default('c') }} d", "sh -c 'true'"] {
             assert!(!needs_shell(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn operators_of_shells_found_outside_of_quotes() {
+        for (text, operator) in [
+            ("a | b", Some("|")),
+            ("a && b", Some("&&")),
+            ("a > /tmp/x", Some(">")),
+            ("a 2>/dev/null", Some("2>/dev/null")),
+            ("a 2>&1", Some("2>&1")),
+            ("a {{ b | default('c') }}", None),
+            ("sh -c 'a | b > c'", None),
+            ("awk \"{ a > b }\" x", None),
+            ("find / -exec ls {} ;", None),
+            ("a --filter=x>1", None),
+            ("expr 1 \\> 2", None),
+        ] {
+            assert_eq!(shell_operator(text).as_deref(), operator, "{text}");
         }
     }
 

@@ -150,7 +150,7 @@ fn variables_of_role(file: &SourceFile) -> Vec<&str> {
 
 impl Context<'_> {
     /// The file of the project that contains a position.
-    fn file_of(&self, span: &Span) -> Option<&SourceFile> {
+    pub(super) fn file_of(&self, span: &Span) -> Option<&SourceFile> {
         let path = crate::paths::absolute(Path::new(&span.source.name));
         self.inventory_files.get(&path).and_then(|index| self.files.get(*index)).filter(|file| file.is_chosen)
     }

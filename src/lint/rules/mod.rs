@@ -1,6 +1,8 @@
 //! The checks, one file for each group of rules.
 
 mod commands;
+mod conditions;
+mod connections;
 mod files;
 mod handlers;
 mod hosts;
@@ -8,10 +10,13 @@ mod inventory;
 mod keywords;
 mod modules;
 mod options;
+mod orphans;
+mod paths;
 mod roles;
 mod secrets;
 mod style;
 mod templates;
+mod values;
 mod variables;
 
 use super::context::Context;
@@ -23,6 +28,8 @@ type Check = fn(&Context<'_>, &mut Vec<Finding>);
 /// All checks.
 pub(super) const CHECKS: &[Check] = &[
     commands::check,
+    conditions::check,
+    connections::check,
     files::check,
     handlers::check,
     hosts::check,
@@ -30,9 +37,12 @@ pub(super) const CHECKS: &[Check] = &[
     keywords::check,
     modules::check,
     options::check,
+    orphans::check,
+    paths::check,
     roles::check,
     secrets::check,
     style::check,
     templates::check,
+    values::check,
     variables::check,
 ];

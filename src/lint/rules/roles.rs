@@ -21,9 +21,14 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 
 /// Directory of a role of the project.
 pub(super) fn folder_of<'p>(context: &Context<'p>, name: &str) -> Option<&'p Path> {
+    folder_among(context.roles, name)
+}
+
+/// Directory of a role, among all.
+pub(in crate::lint) fn folder_among<'p>(roles: &[&'p Path], name: &str) -> Option<&'p Path> {
     // A role of a collection has its name as last part.
     let short = if name.contains('/') { name } else { name.rsplit('.').next().unwrap_or(name) };
-    let named = |name: &str| context.roles.iter().copied().find(|folder| folder.ends_with(name));
+    let named = |name: &str| roles.iter().copied().find(|folder| folder.ends_with(name));
     named(name).or_else(|| named(short))
 }
 

@@ -8,11 +8,41 @@ use crate::error::nearest;
 use crate::lint::context::{Context, Parsed};
 use crate::lint::finding::{Edit, Finding, Place};
 use crate::lint::rule::{
-    JINJA_SPACING, LITERAL_COMPARE, Rule, TEMPLATE_SYNTAX, UNKNOWN_FILTER, UNKNOWN_TEST, WHEN_BRACES,
+    JINJA_SPACING, LITERAL_COMPARE, Rule, TEMPLATE_SYNTAX, UNKNOWN_FILTER, UNKNOWN_LOOKUP, UNKNOWN_TEST, WHEN_BRACES,
 };
 use crate::lint::source::{is_template, place_of};
 
+/// Usual lookups, to suggest.
+const LOOKUPS: &[&str] = &[
+    "config",
+    "csvfile",
+    "dict",
+    "env",
+    "file",
+    "fileglob",
+    "first_found",
+    "indexed_items",
+    "ini",
+    "inventory_hostnames",
+    "items",
+    "lines",
+    "list",
+    "nested",
+    "password",
+    "pipe",
+    "random_choice",
+    "sequence",
+    "subelements",
+    "template",
+    "together",
+    "unvault",
+    "url",
+    "varnames",
+    "vars",
+];
+
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    loops(context, findings);
     for parsed in context.parsed {
         match &parsed.uses {
             Err(fault) => {
@@ -63,7 +93,7 @@ fn plugin(context: &Context<'_>, parsed: &Parsed<'_>, found: &Use, findings: &mu
     let (kind, rule): (_, &'static Rule) = match found.kind {
         UseKind::Filter => (PluginKind::Filter, &UNKNOWN_FILTER),
         UseKind::Test => (PluginKind::Test, &UNKNOWN_TEST),
-        UseKind::Variable => return,
+        UseKind::Variable => return lookup(context, parsed, found, findings),
     };
     let name = found.name.strip_prefix("ansible.builtin.").or_else(|| found.name.strip_prefix("ansible.legacy."));
     let name = name.unwrap_or(&found.name);
@@ -76,6 +106,51 @@ fn plugin(context: &Context<'_>, parsed: &Parsed<'_>, found: &Use, findings: &mu
     let names = LIBRARY.names(kind);
     let hint = nearest(name, (name.chars().count() / 3).max(1), names.iter().copied());
     findings.push(parsed.finding(rule, place, format!("there is no {} `{name}`", kind.word())).help(hint));
+}
+
+/// Reports an unknown name in `lookup('NAME', ...)` and its short forms.
+fn lookup(context: &Context<'_>, parsed: &Parsed<'_>, found: &Use, findings: &mut Vec<Finding>) {
+    if !matches!(found.name.as_str(), "lookup" | "q" | "query") {
+        return;
+    }
+    let text = parsed.node.map_or(Some(parsed.file.text()), Node::as_str);
+    let call = text.and_then(|text| text.get(found.offset..)?.strip_prefix(found.name.as_str()));
+    let Some(first) = call.and_then(|call| call.trim_start().strip_prefix('(')) else { return };
+    let first = first.trim_start();
+    let Some(quote) = first.chars().next().filter(|quote| ['\'', '"'].contains(quote)) else { return };
+    let Some((name, _)) = first.get(1..).and_then(|rest| rest.split_once(quote)) else { return };
+    if let Some((message, hint)) = unknown_lookup(context, name) {
+        let place = parsed.place_of(found.offset, found.name.len());
+        findings.push(parsed.finding(&UNKNOWN_LOOKUP, place, message).help(hint));
+    }
+}
+
+/// Reports unknown lookups in `with_NAME`.
+fn loops(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    for task in &context.tree.tasks {
+        for key in task.map.keys() {
+            let Some(name) = key.as_str().and_then(|key| key.strip_prefix("with_")) else { continue };
+            if let Some((message, hint)) = unknown_lookup(context, name) {
+                let finding = Finding::new(&UNKNOWN_LOOKUP, task.file, place_of(&key.span), message);
+                findings.push(finding.help(hint).within(task.line()));
+            }
+        }
+    }
+}
+
+/// Message and remedy, if there is no lookup of this name. Plugins of collections need Python to be found.
+fn unknown_lookup(context: &Context<'_>, name: &str) -> Option<(String, Option<String>)> {
+    let name = name.strip_prefix("ansible.builtin.").or_else(|| name.strip_prefix("ansible.legacy.")).unwrap_or(name);
+    let is_odd = name.is_empty() || name.contains(|c: char| !c.is_alphanumeric() && c != '_');
+    if is_odd || LIBRARY.has(PluginKind::Lookup, name) || context.names.python.contains(name) {
+        return None;
+    }
+    let file = format!("lookup_plugins/{name}.py");
+    if context.files.iter().any(|known| known.path.ends_with(&file)) {
+        return None;
+    }
+    let hint = nearest(name, (name.chars().count() / 3).max(1), LOOKUPS.iter().copied());
+    Some((format!("there is no lookup `{name}`"), hint))
 }
 
 /// Reports `{{x}}` in YAML. Templates may need exact columns, so files are left alone.
