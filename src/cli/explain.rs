@@ -1,6 +1,7 @@
 //! `windlass explain`: explains variables, hosts, conditions, tasks and plays. It contacts no host and runs no task.
 
 mod host;
+mod line;
 mod place;
 mod play;
 mod steps;
@@ -46,6 +47,7 @@ const WITHOUT_EFFECT: &[&str] = &[
 /// Explain variables, hosts, conditions, tasks and plays without running tasks
 #[derive(Debug, Args)]
 #[command(mut_subcommands(|one| options::hide(one, WITHOUT_EFFECT)))]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 #[command(after_help = "Programs of the project that give inventories, variables and vault passwords run as for
 every command. Lookups that run programs do not.
 
@@ -56,10 +58,17 @@ Examples:
   windlass explain when -i hosts.yml site.yml web1 'Install nginx'   # every part of the condition
   windlass explain when -i hosts.yml site.yml web1 site.yml:12 --run 20260131-235959-0a1b2c
   windlass explain task -i hosts.yml site.yml web1 'Install nginx'   # arguments and keywords
-  windlass explain play -i hosts.yml site.yml                        # hosts, roles, keywords")]
+  windlass explain play -i hosts.yml site.yml                        # hosts, roles, keywords
+  windlass explain roles/web/tasks/main.yml:12                       # an import or include")]
 pub(super) struct Arguments {
+    /// Import or include to explain, by its file and any of its lines; needs no inventory and runs nothing
+    #[arg(value_name = "FILE:LINE")]
+    line: Option<String>,
+    /// Format of the output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
     #[command(subcommand)]
-    subject: Subject,
+    subject: Option<Subject>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -249,7 +258,11 @@ struct Explanation {
 
 /// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
-    let subject = &arguments.subject;
+    let Some(subject) = &arguments.subject else {
+        let settings = Settings::from_config(&Config::find()?)?;
+        let explanation = line::about(arguments.line.as_deref().unwrap_or_default())?;
+        return print(&explanation, arguments.format, &super::session::printer(&settings));
+    };
     let common = subject.common();
     let config = Config::find()?;
     let configured = Settings::from_config(&config)?;

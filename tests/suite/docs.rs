@@ -232,6 +232,8 @@ fn unknown_word(windlass: &clap::Command, words: &[String]) -> Option<String> {
         }
         match command.find_subcommand(word) {
             Some(found) => command = found,
+            // `explain` takes FILE:LINE in place of a verb.
+            None if word.contains(':') && command.get_positionals().next().is_some() => return None,
             None => return Some(format!("`{word}` is no verb of `{}`", command.get_name())),
         }
     }

@@ -786,3 +786,52 @@ fn groups_made_at_run_time_come_from_a_run_or_are_named() {
     let text = project.explain(&["when", "-i", "hosts.yml", "site.yml", "node2", "Show", "--run", &run]);
     assert!(text.contains("result: it does not run on this host"), "{text}");
 }
+
+#[test]
+fn import_line_explained_with_its_tags_conditions_and_ways() {
+    let project = Project::new(&[
+        ("ansible.cfg", "[defaults]\n"),
+        ("all.yml", "- import_playbook: site.yml\n  when: everything\n"),
+        (
+            "site.yml",
+            "- name: Web\n  hosts: all\n  tags: [web]\n  roles:\n    - {role: nginx, when: has_web, tags: [nginx]}\n",
+        ),
+        (
+            "roles/nginx/tasks/main.yml",
+            "- block:\n    - name: Install\n      import_tasks: install.yml\n      tags: [install]\n  when: not installed\n- \
+             include_tasks: more.yml\n  when: more\n- include_tasks: '{{ which }}.yml'\n",
+        ),
+        ("roles/nginx/tasks/install.yml", "- ping:\n"),
+        ("roles/nginx/tasks/more.yml", "- include_role:\n    name: other\n"),
+        ("roles/other/tasks/main.yml", "- ping:\n"),
+    ]);
+    let text = project.explain(&["roles/nginx/tasks/main.yml:3"]);
+    let expected = "\
+import_tasks 'install.yml' (roles/nginx/tasks/main.yml:2:7)
+  imports  roles/nginx/tasks/install.yml
+  tags
+    install  task  roles/nginx/tasks/main.yml:4:14
+  conditions
+    not installed  block  roles/nginx/tasks/main.yml:5:9
+  every imported task has these tags and conditions
+  reached from
+    roles 'nginx' (site.yml:5:7, tags nginx, web, when has_web)
+    import_playbook 'site.yml' (all.yml:1:3, when everything) > roles 'nginx' (site.yml:5:7, tags nginx, web, when has_web)
+  a template names the file or role at roles/nginx/tasks/main.yml:8:3
+";
+    assert_eq!(text, expected);
+    let text = project.explain(&["roles/nginx/tasks/main.yml:6"]);
+    assert!(text.contains("includes  roles/nginx/tasks/more.yml"), "{text}");
+    assert!(text.contains("they decide about the include alone"), "{text}");
+    let json = project.json(&["roles/nginx/tasks/more.yml:2"]);
+    let line = &json["lines"][0];
+    assert!(line["targets"][0].as_str().unwrap().ends_with("roles/other/tasks/main.yml"), "{json:#}");
+    assert_eq!(line["reached_from"][0].as_array().unwrap().len(), 2, "{json:#}");
+    let error = project.refused(&["roles/nginx/tasks/install.yml:1"]);
+    assert!(error.contains("there is no import or include at roles/nginx/tasks/install.yml:1"), "{error}");
+    let error = project.refused(&["vra"]);
+    assert!(
+        error.contains("`vra` is neither FILE:LINE nor one of") && error.contains("did you mean `var`?"),
+        "{error}"
+    );
+}

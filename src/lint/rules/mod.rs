@@ -19,6 +19,9 @@ mod templates;
 mod values;
 mod variables;
 
+pub(super) use paths::{directories, of_playbooks};
+pub(super) use roles::folder_among;
+
 use super::context::Context;
 use super::finding::Finding;
 
