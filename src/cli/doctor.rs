@@ -3,29 +3,35 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use clap::Args;
+use windlass_ssh::HostKeyChecking;
 
 use super::options::VaultOptions;
 use super::session;
+use crate::connection::{Kind, ssh_destination};
 use crate::error::Result;
 use crate::executor::Image;
 use crate::foreign::AnsibleCore;
 use crate::journal::State;
-use crate::output::Printer;
+use crate::output::{Printer, Secrets};
 use crate::settings::{Color, Config, Settings};
+use crate::vars::{FindPython, Run, World, connection_variables};
 
 /// Check this machine and this project: settings, inventory, keys, journal, Python, the lab.
 ///
-/// Reads only, and contacts no host. Each line that is not `ok` names its remedy. Exits with 1 if a line is a
-/// `problem`; `note` marks a lack that only some runs notice.
+/// Reads only, and contacts no host; `Match exec` of ssh_config runs its commands. Each line that is not `ok` names
+/// its remedy. Exits with 1 if a line is a `problem`; `note` marks a lack that only some runs notice.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass doctor\n  windlass doctor -i inventory/production")]
 pub(super) struct Arguments {
     #[command(flatten)]
     inventory: super::options::InventoryOptions,
 }
+
+/// Subject of findings about the inventory.
+const INVENTORY: &str = "inventory";
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,14 +70,18 @@ impl Finding {
 
 /// Runs the verb.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
-    let (mut settings, configuration) = configuration()?;
+    let (config, mut settings, configuration) = configuration()?;
     arguments.inventory.apply(&mut settings);
     let printer = session::printer(&settings);
-    let mut findings = vec![executors(), configuration, inventory(&settings), journal(&settings)];
+    let mut findings = vec![executors(), configuration];
+    findings.extend(paths(&config));
+    let (inventory, world) = inventory(&settings);
+    findings.extend([inventory, journal(&settings)]);
     match std::env::var_os("HOME").map(PathBuf::from) {
         Some(home) => {
             findings.extend(keys(&home.join(".ssh")));
             findings.push(known_hosts(&home.join(".ssh/known_hosts"), &settings));
+            findings.extend(world.and_then(|world| keys_of_hosts(&world)));
         }
         None => {
             findings.push(Finding::problem("home", "HOME is not set", "set HOME: keys and known_hosts lie below it"))
@@ -104,18 +114,37 @@ fn executors() -> Finding {
 }
 
 /// Settings for the other checks, and the finding about them. The defaults replace invalid ones.
-fn configuration() -> Result<(Settings, Finding)> {
-    let read = Config::find().and_then(|config| Ok((Settings::from_config(&config)?, config.warnings)));
+fn configuration() -> Result<(Config, Settings, Finding)> {
+    let read = Config::find().and_then(|config| Ok((Settings::from_config(&config)?, config)));
     match read {
-        Ok((settings, warnings)) => {
-            let finding = settings_in_force(&settings, warnings.first());
-            Ok((settings, finding))
+        Ok((settings, config)) => {
+            let finding = settings_in_force(&settings, config.warnings.first());
+            Ok((config, settings, finding))
         }
         Err(error) => {
             let remedy = "correct it; until then, the lines below hold for the default settings";
-            Ok((Settings::from_config(&Config::empty())?, Finding::problem("settings", error.to_string(), remedy)))
+            let finding = Finding::problem("settings", error.to_string(), remedy);
+            let config = Config::empty();
+            let settings = Settings::from_config(&config)?;
+            Ok((config, settings, finding))
         }
     }
+}
+
+/// Paths that settings name and that do not exist.
+fn paths(config: &Config) -> Vec<Finding> {
+    let remedy = |name: &str| format!("create it, or correct `{name}`; `windlass config dump` shows where it is set");
+    let text = |name: &str, path: &Path| format!("`{name}` names `{}`, which does not exist", path.display());
+    let mut findings = Vec::new();
+    for name in ["roles_path", "library"] {
+        let missing = config.paths(name).into_iter().flatten().filter(|path| !path.is_dir());
+        findings.extend(missing.map(|path| Finding::note("paths", text(name, &path), remedy(name))));
+    }
+    for name in ["private_key_file", "vault_password_file"] {
+        let missing = config.path_of(name).filter(|path| !path.exists());
+        findings.extend(missing.map(|path| Finding::problem("paths", text(name, &path), remedy(name))));
+    }
+    findings
 }
 
 fn settings_in_force(settings: &Settings, warning: Option<&String>) -> Finding {
@@ -139,23 +168,29 @@ fn settings_in_force(settings: &Settings, warning: Option<&String>) -> Finding {
     }
 }
 
-fn inventory(settings: &Settings) -> Finding {
-    const SUBJECT: &str = "inventory";
+/// The finding about an inventory that is not configured or does not exist.
+fn absent_inventory(settings: &Settings) -> Option<Finding> {
     if settings.inventory.sources.is_empty() && !Path::new("/etc/ansible/hosts").exists() {
-        return Finding::note(
-            SUBJECT,
+        return Some(Finding::note(
+            INVENTORY,
             "none is configured, and `/etc/ansible/hosts` does not exist",
             "`windlass init inventory` writes `hosts.yml`; name it with -i, or by `inventory` in ansible.cfg",
-        );
+        ));
     }
     // Hosts of the command line are separated by commas.
     let is_missing = |source: &&String| !source.contains(',') && !crate::settings::expand_home(source).exists();
-    if let Some(missing) = settings.inventory.sources.iter().find(is_missing) {
-        return Finding::problem(
-            SUBJECT,
-            format!("`{}` does not exist", crate::paths::absolute(Path::new(missing)).display()),
-            "correct -i or the setting `inventory`, or write `hosts.yml` with `windlass init inventory`",
-        );
+    let missing = settings.inventory.sources.iter().find(is_missing)?;
+    Some(Finding::problem(
+        INVENTORY,
+        format!("`{}` does not exist", crate::paths::absolute(Path::new(missing)).display()),
+        "correct -i or the setting `inventory`, or write `hosts.yml` with `windlass init inventory`",
+    ))
+}
+
+/// The finding about the inventory, and a run with it if it can be read.
+fn inventory(settings: &Settings) -> (Finding, Option<Arc<World>>) {
+    if let Some(finding) = absent_inventory(settings) {
+        return (finding, None);
     }
     // Without questions: files and programs with passwords suffice for most inventories.
     let mut unasked = settings.clone();
@@ -178,23 +213,34 @@ fn inventory(settings: &Settings) -> Finding {
     let sources = settings.inventory.sources.join("`, `");
     match (loaded, warnings.first()) {
         (Err(error), _) => {
-            Finding::problem(SUBJECT, error.to_string(), "mend it, then try `windlass inventory --graph`")
+            let remedy = "mend it, then try `windlass inventory --graph`";
+            (Finding::problem(INVENTORY, error.to_string(), remedy), None)
         }
-        (Ok(_), Some(warning)) => Finding::problem(
-            SUBJECT,
-            warning.clone(),
-            "`windlass inventory --graph` shows the groups and hosts that it has",
-        ),
-        (Ok(inventory), None) => match inventory.hosts().count() {
-            0 => Finding::problem(
-                SUBJECT,
-                format!("`{sources}` has no hosts"),
-                "add hosts, as `windlass init inventory` does",
-            ),
-            count => {
-                Finding::ok(SUBJECT, format!("{count} {} in `{sources}`", if count == 1 { "host" } else { "hosts" }))
-            }
-        },
+        (Ok(_), Some(warning)) => {
+            let remedy = "`windlass inventory --graph` shows the groups and hosts that it has";
+            (Finding::problem(INVENTORY, warning.clone(), remedy), None)
+        }
+        (Ok(inventory), None) => {
+            let count = inventory.hosts().count();
+            let finding = match count {
+                0 => Finding::problem(
+                    INVENTORY,
+                    format!("`{sources}` has no hosts"),
+                    "add hosts, as `windlass init inventory` does",
+                ),
+                1 => Finding::ok(INVENTORY, format!("1 host in `{sources}`")),
+                _ => Finding::ok(INVENTORY, format!("{count} hosts in `{sources}`")),
+            };
+            let python: FindPython = Box::new(|| "python3".to_owned());
+            let run = Run {
+                settings: Arc::new(settings.clone()),
+                engine,
+                secrets: Secrets::default(),
+                extra_vars: Arc::default(),
+                python: LazyLock::new(python),
+            };
+            (finding, Some(Arc::new(World::new(Arc::new(run), Arc::new(inventory)))))
+        }
     }
 }
 
@@ -270,6 +316,39 @@ fn known_hosts(file: &Path, settings: &Settings) -> Finding {
             "make it a readable file of yours",
         ),
     }
+}
+
+/// Hosts of the inventory whose keys known_hosts lacks; `None` if none is reached over SSH with checked keys.
+fn keys_of_hosts(world: &Arc<World>) -> Option<Finding> {
+    // Each host reads ssh_config and known_hosts again.
+    const CHECKED: usize = 200;
+    const LISTED: usize = 3;
+    let mut checked = 0;
+    let mut unknown = Vec::new();
+    for host in world.inventory.hosts().take(CHECKED) {
+        let name = host.name();
+        // A connection that only a run can resolve is left to it.
+        let context = world.host_context(name);
+        let Ok(found) = connection_variables(name, &context, &|_| None, &world.run.settings) else { continue };
+        let checking = found.target.host_key_checking;
+        if found.target.kind != Kind::Ssh || matches!(checking, Some(HostKeyChecking::No | HostKeyChecking::AcceptNew))
+        {
+            continue;
+        }
+        let (destination, settings) = ssh_destination(&found.target);
+        let Ok(reached) = windlass_ssh::reached(&destination, &settings) else { continue };
+        checked += 1;
+        unknown.extend((reached.known_keys == 0).then(|| format!("`{name}`")));
+    }
+    if unknown.is_empty() {
+        let text = format!("known_hosts has keys of all {checked} hosts that are checked");
+        return (checked > 0).then(|| Finding::ok("host keys", text));
+    }
+    let more = unknown.len().saturating_sub(LISTED);
+    unknown.truncate(LISTED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let text = format!("known_hosts has none of {}{more}", unknown.join(", "));
+    Some(Finding::note("host keys", text, "`windlass hostkeys pin -i INVENTORY` shows and adds them"))
 }
 
 fn agent() -> Finding {

@@ -130,6 +130,40 @@ fn doctor_names_each_problem_with_its_remedy() {
 }
 
 #[test]
+fn doctor_reports_missing_paths_and_unknown_host_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = "[defaults]\ninventory = hosts.ini\nroles_path = own:absent_roles\nlibrary = absent_modules\n\
+                    private_key_file = absent_key\nvault_password_file = absent_password\n";
+    std::fs::write(folder.path().join("ansible.cfg"), settings).unwrap();
+    std::fs::create_dir(folder.path().join("own")).unwrap();
+    let hosts = "known ansible_host=192.0.2.1\nunknown ansible_host=192.0.2.2\nlocal ansible_connection=local\n\
+                 unchecked ansible_host_key_checking=false\n";
+    std::fs::write(folder.path().join("hosts.ini"), hosts).unwrap();
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
+    std::fs::create_dir(folder.path().join(".ssh")).unwrap();
+    std::fs::write(folder.path().join(".ssh/known_hosts"), format!("192.0.2.1 {key}\n")).unwrap();
+    let output = windlass(folder.path(), &["doctor"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    for (weight, name, path) in [
+        ("note    ", "roles_path", "absent_roles"),
+        ("note    ", "library", "absent_modules"),
+        ("problem ", "private_key_file", "absent_key"),
+        ("problem ", "vault_password_file", "absent_password"),
+    ] {
+        let line = format!("{weight} paths         `{name}` names `");
+        let found = shown.lines().find(|shown| shown.starts_with(&line)).unwrap_or_else(|| panic!("{line}: {shown}"));
+        assert!(found.ends_with(&format!("/{path}`, which does not exist")), "{found}");
+    }
+    assert!(shown.contains("-> create it, or correct `roles_path`"), "{shown}");
+    std::fs::write(folder.path().join("ansible.cfg"), "[defaults]\ninventory = hosts.ini\n").unwrap();
+    let shown = text(folder.path(), &["doctor"]);
+    assert!(!shown.contains("paths "), "{shown}");
+    assert!(shown.contains("note     host keys     known_hosts has none of `unknown`\n"), "{shown}");
+    assert!(shown.contains("-> `windlass hostkeys pin -i INVENTORY`"), "{shown}");
+}
+
+#[test]
 fn doctor_lists_invalid_settings_and_checks_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     for settings in ["[defaults\n", "[defaults]\nforks = many\n"] {

@@ -47,6 +47,8 @@ pub struct Reached {
     pub keys: Vec<PathBuf>,
     /// Socket of the agent.
     pub agent: Option<PathBuf>,
+    /// Number of lines of known_hosts files that apply to the host.
+    pub known_keys: usize,
 }
 
 /// Resolves a destination without connecting. Blocks: it reads files, and a `Match exec` runs a command.
@@ -189,7 +191,9 @@ impl Resolved {
         };
         let are_default = self.identity_files.is_empty();
         let keys = if are_default { self.default_identity_files } else { self.identity_files };
-        Reached { host: self.host, port: self.port, user: self.user, jump, command, keys, agent: self.agent }
+        let known_keys = self.policy.known.entries.len();
+        let (host, port, user, agent) = (self.host, self.port, self.user, self.agent);
+        Reached { host, port, user, jump, command, keys, agent, known_keys }
     }
 
     /// `host:port`, for messages.
