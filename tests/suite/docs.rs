@@ -338,25 +338,32 @@ fn exists_from(page: &Page, text: &str) -> bool {
     root.join(text).exists() || root.join(page.path.parent().unwrap()).join(text).exists()
 }
 
-/// Tests in the last column of these pages' tables are functions, or names of attacks in `tests/hostile`. `...` and `*`
-/// stand for the rest of a name.
+/// Tests in the last column of these pages' tables are functions, or names of attacks in `tests/hostile`, alone or
+/// behind their file (`FILE::NAME`). `...` and `*` stand for the rest of a name. A row needs a test or a step.
 #[test]
 fn test_named_in_table_exists() {
-    let test = Regex::new(r"^[a-z0-9_]+(?:\.\.\.|\*)?$").unwrap();
-    let sources: Vec<String> =
-        files(".rs").iter().map(|path| fs::read_to_string(Path::new(ROOT).join(path)).unwrap()).collect();
+    let test = Regex::new(r"^(?:([\w/]+\.rs)::)?([a-z0-9_]+)(\.\.\.|\*)?$").unwrap();
+    let sources: Vec<(PathBuf, String)> = files(".rs")
+        .into_iter()
+        .map(|path| (path.clone(), fs::read_to_string(Path::new(ROOT).join(path)).unwrap()))
+        .collect();
     let mut problems = Vec::new();
-    for page in ["SECURITY.md", "docs/explanation/failures.md"].map(|path| Page::read(Path::new(path))) {
+    for page in ["SECURITY.md", "docs/reference/failures.md"].map(|path| Page::read(Path::new(path))) {
         for (number, line) in &page.prose {
             let Some(shown_by) = line.strip_prefix('|').and_then(|row| row.trim_end_matches('|').rsplit('|').next())
             else {
                 continue;
             };
-            for found in INLINE_CODE.captures_iter(shown_by).filter(|found| test.is_match(&found[1])) {
-                let name = found[1].trim_end_matches(['.', '*']);
-                let end = if name == &found[1] { "\\b" } else { "" };
-                let declared = Regex::new(&format!(r#"(?:fn |"){name}{end}"#)).unwrap();
-                if !sources.iter().any(|text| declared.is_match(text)) {
+            if shown_by.trim() == "-" {
+                problems.push(page.problem(*number, "no test shows the row"));
+            }
+            for found in INLINE_CODE.captures_iter(shown_by) {
+                let Some(named) = test.captures(&found[1]) else { continue };
+                let end = if named.get(3).is_none() { "\\b" } else { "" };
+                let declared = Regex::new(&format!(r#"(?:fn |"){}{end}"#, &named[2])).unwrap();
+                let file = named.get(1).map(|file| Path::new(file.as_str()));
+                let mut searched = sources.iter().filter(|(path, _)| file.is_none_or(|file| file == path));
+                if !searched.any(|(_, text)| declared.is_match(text)) {
                     problems.push(page.problem(*number, &format!("there is no test `{}`", &found[1])));
                 }
             }

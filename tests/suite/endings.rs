@@ -66,6 +66,50 @@ fn signal_ends_run_with_current_task_and_recap() {
 }
 
 #[test]
+fn hangup_does_not_end_a_run_under_nohup() {
+    let folder = tempfile::tempdir().unwrap();
+    let tasks = "    - shell: touch begun; while [ ! -e go ]; do sleep 0.1; done\n    - debug: {msg: last}\n";
+    fs::write(folder.path().join("p.yml"), format!("- hosts: all\n  gather_facts: false\n  tasks:\n{tasks}")).unwrap();
+    let mut command = Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_windlass")).args(["playbook", "-i", "localhost,", "-c", "local", "p.yml"]);
+    command.current_dir(folder.path()).env("HOME", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    until(|| folder.path().join("begun").exists());
+    send(&child, rustix::process::Signal::HUP);
+    fs::write(folder.path().join("go"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(text(&output.stdout).contains("\"msg\": \"last\""), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+/// The clock of a host, or of the machine where a file comes from, may be wrong.
+#[test]
+fn files_are_compared_by_content_and_not_by_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::create_dir(path.join("fetched")).unwrap();
+    for (name, text) in [("source", "new"), ("same", "new"), ("other", "old"), ("fetched/same", "new"), ("t.j2", "new")]
+    {
+        fs::write(path.join(name), text).unwrap();
+    }
+    // In 2001 and in 2096.
+    for (name, seconds) in [("source", 4_000_000_000), ("same", 1_000_000_000), ("other", 4_000_000_000)] {
+        let time = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        fs::File::options().write(true).open(path.join(name)).unwrap().set_modified(time).unwrap();
+    }
+    let here = path.display();
+    let tasks = format!(
+        "    - copy: {{src: {here}/source, dest: {here}/same}}\n      register: same\n    - template: {{src: {here}/t.j2, dest: {here}/same}}\n      \
+         register: rendered\n    - fetch: {{src: {here}/same, dest: {here}/fetched/, flat: true}}\n      register: fetched\n    - copy: {{src: \
+         {here}/source, dest: {here}/other}}\n      register: other\n    - assert: {{that: [same is not changed, rendered is not changed, fetched is \
+         not changed, other is changed]}}\n"
+    );
+    let output = playbook(path, &tasks).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(fs::read_to_string(path.join("other")).unwrap(), "new");
+}
+
+#[test]
 fn signal_ends_a_run_whose_templates_keep_all_threads_busy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

@@ -380,17 +380,23 @@ async fn killed_server_does_not_affect_other_hosts() {
     let (dying, living) = (Sshd::start("LogLevel INFO"), Sshd::start("LogLevel INFO"));
     let (first, second) = (Arc::new(target(&dying)), Arc::new(Target { name: "web2".into(), ..target(&living) }));
     let pool = pool();
-    let work = |target| pool.run(target, call("command", json!({"_raw_params": "sleep 3"})));
+    let command = format!("touch {}; sleep 3", dying.path("begun").display());
+    let first_work = pool.run(&first, call("command", json!({"_raw_params": command, "_uses_shell": true})));
+    let second_work = pool.run(&second, call("command", json!({"_raw_params": "sleep 3"})));
     let killing = async {
-        tokio::time::sleep(Duration::from_millis(1500)).await;
+        while !dying.path("begun").exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         // The server, and the processes that serve its connections.
         let id = dying.id().to_string();
         run(Command::new("pkill").args(["-KILL", "-P", &id]));
         run(Command::new("kill").args(["-KILL", &id]));
     };
-    let (lost, kept, ()) = tokio::join!(work(&first), work(&second), killing);
+    let (lost, kept, ()) = tokio::join!(first_work, second_work, killing);
     let error = lost.unwrap_err();
     assert!(error.is_unreachable() && error.to_string().contains("web1"), "{error}");
+    let state = "the host is unreachable now. It is unknown whether the task completed";
+    assert!(error.to_string().contains(state), "{error}");
     kept.unwrap();
     // The pool retries in vain and reports the host as unreachable.
     let error = pool.run(&first, call("ping", json!({}))).await.unwrap_err();
@@ -485,6 +491,35 @@ async fn noexec_directory_skipped() {
     run(Command::new("umount").arg(&noexec));
     answer.unwrap();
     assert!(found.is_empty(), "{found:?}");
+}
+
+/// Every login gets a namespace with empty folders that are mounted noexec.
+#[tokio::test]
+async fn host_where_no_folder_takes_programs_lists_them_and_runs_bare_commands() {
+    if !available() {
+        return;
+    }
+    let script = format!(
+        "for folder in {} /tmp /var/tmp /dev/shm /run; do mount -t tmpfs -o noexec none $folder || exit 9; done; mkdir -p $HOME $HOME/../tmp;",
+        std::env::temp_dir().display()
+    );
+    if !Command::new("unshare").args(["--mount", "sh", "-c", &script]).status().unwrap().success() {
+        windlass_testing::lacks("mount");
+        return;
+    }
+    let forced = format!("ForceCommand exec unshare --mount sh -c '{script} eval \"$SSH_ORIGINAL_COMMAND\"'");
+    let sshd = Sshd::start(&format!("LogLevel INFO\n{forced}"));
+    let target = Arc::new(Target { remote_tmp: sshd.path("tmp").display().to_string(), ..target(&sshd) });
+    let pool = pool();
+    let error = pool.run(&target, call("ping", json!({}))).await.unwrap_err();
+    assert!(error.is_unreachable(), "{error}");
+    let folders = [sshd.path("tmp"), sshd.path("home/.cache"), "/var/tmp".into(), "/tmp".into(), "/dev/shm".into()];
+    for folder in folders {
+        assert!(error.to_string().contains(&format!(" {} (noexec)", folder.display())), "{error}");
+    }
+    let command = RawCommand { command: "echo here".into(), ..RawCommand::default() };
+    assert_eq!(pool.raw(&target, &command, None).await.unwrap().stdout, b"here\n");
+    pool.close().await;
 }
 
 #[tokio::test]

@@ -664,6 +664,41 @@ fn kubectl_for_the_control_machine_never_comes_from_a_host() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
 }
 
+#[test]
+fn failed_download_of_a_role_is_repeated() {
+    use std::io::{Read as _, Write as _};
+    let folder = tempfile::tempdir().unwrap();
+    let config = "clusters: [{name: c, cluster: {\n  server: https://x:1\n}}]\nusers: [{name: a, user: {token: x}}]\n";
+    fs::write(folder.path().join("admin.conf"), config).unwrap();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let serving = std::thread::spawn(move || {
+        // A mirror that fails, one that sends half of the file, and a whole one.
+        for answer in [
+            "HTTP/1.1 503 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nkub",
+            "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nkubect",
+        ] {
+            let mut stream = server.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let variables = format!(
+        "{{kubectl_localhost: true, download_from: url, download_retries: 2,
+          kubectl_download_url: 'http://127.0.0.1:{port}/kubectl',
+          kubectl_checksum: 'sha256:62a553ab9728438957c8003a19df5d1663c1db7bff31c254fe0dc4f8cf9c3889'}}"
+    );
+    let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
+    let arguments = ["--start-at-task", "Fetch the kubeconfig", "-e", variables.as_str()];
+    let hosts = "cp1 ip=10.0.0.1 ansible_architecture=x86_64\ncp2 ip=10.0.0.2\n";
+    let (code, text) = play(folder.path(), hosts, playbook, &arguments);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(text.matches("FAILED - RETRYING").count(), 2, "{text}");
+    assert_eq!(fs::read_to_string(folder.path().join("here/kubectl")).unwrap(), "kubect");
+    serving.join().unwrap();
+}
+
 /// A run for another host, such as a new worker, may not replace kubectl by that of its architecture.
 #[test]
 fn kubectl_follows_the_architecture_of_the_first_control_plane() {
