@@ -360,19 +360,19 @@ impl Recorder {
         part: &(TaskResult, Option<String>),
         no_log: bool,
     ) {
-        let (result, delegate) = part;
-        let effect = self.effect(action, result, no_log);
-        let (result, withheld, status) = self.captured(action, result, false, no_log);
+        let effect = self.effect(action, &part.0, no_log);
+        let (delegate, lost) = self.delegate(part);
+        let (result, withheld, status) = self.captured(action, &part.0, false, no_log);
         let (start, took) = place.item_times().unzip();
         let record = Record::Item(Box::new(ItemDone {
             at: place.at.clone(),
             host: host.to_owned(),
             index: u32::try_from(index).unwrap_or(u32::MAX),
-            action: action.to_owned(),
+            action: self.action(action),
             status,
-            delegate: delegate.clone(),
+            delegate,
             result: Map::new(),
-            withheld,
+            withheld: withheld.or(lost),
             effect,
             start,
             took,
@@ -385,7 +385,8 @@ impl Recorder {
         let Recording { looped, kept, no_log, report } = recorded;
         let effect = self.effect(&outcome.action, &outcome.result, no_log);
         let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
-        let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
+        let (delegate, lost) =
+            outcome.parts.first().filter(|_| !looped).map(|part| self.delegate(part)).unwrap_or_default();
         for handler in &outcome.notify {
             if self.remember_notification(place, &outcome.host, handler) {
                 self.note(&Event::Notified(self.entry(place, &outcome.host, handler)));
@@ -404,7 +405,7 @@ impl Recorder {
         let record = Record::Done(Box::new(Done {
             at: place.at.clone(),
             host: outcome.host.to_string(),
-            action: outcome.action.clone(),
+            action: self.action(&outcome.action),
             status,
             once: place.traits.once,
             handler: place.traits.handler,
@@ -415,13 +416,25 @@ impl Recorder {
             delegate,
             delegate_facts: outcome.delegate_facts,
             result: Map::new(),
-            withheld,
+            withheld: withheld.or(lost),
             effect,
             start,
             took,
             report: report.map(|report| self.excerpt(report)),
         }));
         self.append_with(&record, &result);
+    }
+
+    /// Masked name of the host that a part was delegated to, and why its facts cannot be restored there.
+    fn delegate(&self, (result, name): &(TaskResult, Option<String>)) -> (Option<String>, Option<Withheld>) {
+        let masked = name.as_ref().map(|name| self.secrets.mask_name(name));
+        let is_lost = masked != *name && !result.effects().is_empty();
+        (masked, is_lost.then_some(Withheld::Masked))
+    }
+
+    /// Name of an action. A template may have produced that of a module of the project.
+    fn action(&self, action: &str) -> String {
+        if crate::builtin::is_known(action) { action.to_owned() } else { mask::text(action, &self.secrets) }
     }
 
     /// A masked error report, cut at its limit.

@@ -1,5 +1,6 @@
 //! Masked events for callbacks. Masking happens only here, before anything is rendered.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -121,7 +122,7 @@ impl Masked {
 #[derive(Debug)]
 pub struct Masker {
     secrets: Secrets,
-    /// Task names written literally in the project, which stay unmasked.
+    /// Names of tasks and actions written literally in the project, which stay unmasked.
     written: HashSet<String>,
     /// Unfinished lines of live output, by host.
     unfinished: HashMap<String, Vec<u8>>,
@@ -168,20 +169,23 @@ impl Masker {
                 if !task.span.source.is_secret() && crate::playbook::label::of_task(&task, None) == name {
                     self.written.insert(name.clone());
                 }
+                if !self.written.contains(&task.action) {
+                    self.written.insert(task.action.clone());
+                }
                 Event::TaskStart { task, name: self.name(name), check, lazy }
             }
             Event::HostStart { host, name, handler, task } => {
-                Event::HostStart { host, name: self.name(name), handler, task }
+                Event::HostStart { host, name: self.name(name), handler, task: self.task(task) }
             }
             Event::Result(result) => Event::Result(self.result(result)),
             Event::IncludeResult(result) => Event::IncludeResult(self.result(result)),
             Event::Rescued { host, task } => Event::Rescued { host, task },
             Event::Notified { host, handler } => Event::Notified { host, handler },
-            Event::Spent { host, task, start, on } => Event::Spent { host, task, start, on },
+            Event::Spent { host, task, start, on } => Event::Spent { host, task: self.task(task), start, on },
             Event::Retry { of, host, task, left, result } => {
-                Event::Retry { of, host, task: self.name(task), left, result: self.shown(result) }
+                Event::Retry { of: self.task(of), host, task: self.name(task), left, result: self.shown(result) }
             }
-            Event::Job { task, host, id, state } => Event::Job { task, host, id, state },
+            Event::Job { task, host, id, state } => Event::Job { task: self.task(task), host, id, state },
             Event::Included { task, what, hosts, item } => {
                 let (what, item) = (text(what), item.map(text));
                 Event::Included { task, what, hosts, item }
@@ -212,10 +216,29 @@ impl Masker {
         if self.written.contains(&name) { name } else { self.secrets.mask(&name) }
     }
 
+    /// The task, with the name of its action masked if a template has produced it.
+    fn task(&self, task: Arc<Task>) -> Arc<Task> {
+        if crate::builtin::is_known(&task.action) || self.written.contains(&task.action) {
+            return task;
+        }
+        match self.secrets.masked(&task.action) {
+            Cow::Owned(action) => Arc::new(Task { action, ..Task::clone(&task) }),
+            Cow::Borrowed(_) => task,
+        }
+    }
+
+    /// Masks a host that a task was delegated to, and its address. The host of the task itself is structure.
+    fn label(&self, name: &str, label: String) -> String {
+        let Some(delegate) = label.strip_prefix(name).and_then(|rest| rest.strip_prefix(" -> ")) else { return label };
+        let (other, address) = delegate.split_at(delegate.find('(').unwrap_or(delegate.len()));
+        format!("{name} -> {}{}", self.secrets.mask_name(other), self.secrets.mask(address))
+    }
+
     fn result(&self, event: ResultEvent) -> ResultEvent<Shown> {
         let ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report } = event;
         let text = |text: String| self.secrets.mask(&text);
         let (item, report) = (item.map(text), report.map(text));
+        let (task, host) = (self.task(task), self.label(&name, host));
         let result = self.shown(result);
         ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report }
     }

@@ -30,9 +30,10 @@ pub(crate) fn of_attempt(task: &Arc<Task>, context: &Context) -> String {
     task.name.as_ref().map_or_else(|| of_task(task, Some(context)), |name| context.render_tolerant(name))
 }
 
-/// Identifies a task by label and position, which are equal in every run over the same files.
+/// Identifies a task by label and position, which are equal in every run over the same files. The name of a task in an
+/// encrypted file is left out: journals hold the result as it is.
 pub(crate) fn with_position(task: &Arc<Task>) -> String {
-    let label = of_task(task, None);
+    let label = if task.span.source.is_secret() { "********".to_owned() } else { of_task(task, None) };
     if !task.span.is_located() {
         return format!("'{label}'");
     }

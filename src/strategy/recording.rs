@@ -16,6 +16,7 @@ use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskR
 use crate::output::Event;
 use crate::plan::Position;
 use crate::playbook::{Task, label};
+use crate::vars::secrecy::MASK;
 
 /// A task on a host as the journal identifies it.
 #[derive(Default)]
@@ -226,8 +227,7 @@ impl TaskOnHost {
     ) -> Option<ItemOutcome> {
         let recorder = self.shared.recorder()?;
         let done = recorder.restored_item(self.place.as_ref()?, &self.host, index)?;
-        if done.result.get(loop_var) != Some(&windlass_template::to_json(item))
-            || done.action != self.task.short_action()
+        if done.result.get(loop_var) != Some(&windlass_template::to_json(item)) || !is_of_task(&done.action, &self.task)
         {
             return None;
         }
@@ -240,9 +240,14 @@ impl TaskOnHost {
     }
 }
 
+/// Whether a recorded action may be the task's. The name of an action that a template has produced may be masked.
+fn is_of_task(recorded: &str, task: &Task) -> bool {
+    recorded == task.short_action() || recorded.contains(MASK)
+}
+
 /// Restores an outcome. Returns `None` if the journal holds one of another action.
 pub(super) fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> Option<HostOutcome> {
-    if !task.action.contains("{{") && task.short_action() != done.action {
+    if !task.action.contains("{{") && !is_of_task(&done.action, task) {
         return None;
     }
     let mut result = result_of(task, done.result, done.status)?;

@@ -371,6 +371,69 @@ fn password_shown_before_any_task_becomes_is_in_no_sink() {
     }
 }
 
+/// Names that a run takes from a vault: of hosts to delegate to and their addresses, of actions and of tasks.
+const NAMED_BY_SECRETS: &str = r#"
+- hosts: localhost
+  gather_facts: false
+  connection: local
+  tasks:
+    - command: 'true'
+      delegate_to: "{{ delegate }}"
+      register: once
+      until: once is success
+    - command: 'true'
+      delegate_to: "{{ item }}"
+      loop: ["{{ delegate }}", second]
+    - command: 'true'
+      delegate_to: "{{ known }}"
+    - action: "{{ module }}"
+    - local_action: {module: "{{ module }}"}
+    - include_tasks: hidden.yml
+    - command: 'false'
+      delegate_to: "{{ delegate }}"
+"#;
+
+#[test]
+fn names_of_delegates_actions_and_hidden_tasks_are_in_no_sink() {
+    for (callback, arguments) in [("default", &["-vv"][..]), ("json", &[]), ("jsonl", &[]), ("minimal", &["-v"])] {
+        let folder = project();
+        let path = folder.path();
+        fs::remove_file(path.join("group_vars/all/vault.yml")).unwrap();
+        fs::write(path.join("p.yml"), NAMED_BY_SECRETS).unwrap();
+        let hosts =
+            "localhost ansible_connection=local\nsecond ansible_connection=local ansible_host='{{ address }}'\n";
+        fs::write(path.join("hosts"), hosts).unwrap();
+        fs::create_dir(path.join("library")).unwrap();
+        fs::write(path.join("library/s3cret_module"), "#!/bin/sh\necho '{\"changed\": false}'\n").unwrap();
+        let names =
+            "delegate: s3cret-delegate.example.org\nmodule: s3cret_module\naddress: s3cret-address\nknown: second\n";
+        encrypt(path, "group_vars/all/names.yml", names);
+        encrypt(path, "hidden.yml", "- name: A s3cret title\n  ping:\n- debug: {msg: s3cret-words}\n");
+        let output = run(path, callback, arguments, &[]);
+        let sinks = sinks(path, &output);
+        assert_eq!(output.status.code(), Some(2), "{sinks:?}");
+        for (name, text) in &sinks {
+            let at = text.find("s3cret");
+            let around = at.and_then(|at| text.get(at.saturating_sub(80)..(at + 80).min(text.len())));
+            assert!(at.is_none(), "{callback}: a name is in {name}: {around:?}");
+        }
+        let sink = |part: &str| &sinks.iter().find(|(name, _)| name.contains(part)).unwrap().1;
+        if callback == "default" {
+            for line in
+                ["changed: [localhost -> ********]", "changed: [localhost -> second(********)]", "TASK [********]"]
+            {
+                assert!(sink("stdout").contains(line), "{}", sink("stdout"));
+            }
+        }
+        // Names of hosts and of the modules that everybody knows are structure.
+        assert!(sink("events").contains("\"label\": \"localhost -> second(********)\""), "{}", sink("events"));
+        assert!(
+            sink("events").contains("\"action\": \"command\"")
+                && sink("journal/runs/").contains("\"delegate\":\"second\"")
+        );
+    }
+}
+
 #[test]
 fn masked_json_stays_valid() {
     let folder = project();

@@ -190,6 +190,12 @@ impl Secrets {
         self.masked(text).into_owned()
     }
 
+    /// Masks a name, unless it is that of a host or group.
+    pub(crate) fn mask_name(&self, name: &str) -> String {
+        let is_exempt = self.0.state.read().unwrap_or_else(PoisonError::into_inner).exempt.contains(name);
+        if is_exempt { name.to_owned() } else { self.mask(name) }
+    }
+
     /// Like [`Secrets::mask`], but copies the text only if it contains a secret.
     pub fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let found = self.find(text.as_bytes());
