@@ -7,7 +7,6 @@ use windlass_yaml::{Key, Mapping, Node, Span};
 
 use super::source::{Kind, SourceFile};
 use crate::foreign::{Modules, Resolution};
-use crate::loader::split_action;
 use crate::playbook::keyword::is_keyword;
 use crate::playbook::{On, arguments, short_name};
 
@@ -254,7 +253,7 @@ impl<'p> Walk<'p, '_> {
     fn action(&mut self, map: &'p Arc<Mapping>, others: &mut Vec<&'p Key>) -> Option<Action> {
         let (name, span, value) = match ["action", "local_action"].iter().find_map(|name| map.get_entry(name)) {
             Some((key, node)) => {
-                let (name, value) = split_action(node).ok()?;
+                let (name, value) = arguments::split_action(node).ok()?;
                 (name, key.span.clone(), value)
             }
             None => {

@@ -14,4 +14,3 @@ pub use before_hosts::collection_playbook;
 pub use load::{Loader, TaskFile};
 pub use role::RoleRequest;
 pub(crate) use role::argument_specs;
-pub(crate) use task::split_action;

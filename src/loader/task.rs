@@ -32,7 +32,7 @@ impl Loader {
                 if name == "local_action" {
                     keywords.set("delegate_to", Node::literal("localhost", node.span.clone()));
                 }
-                actions.push(split_action(&node)?);
+                actions.push(arguments::split_action(&node)?);
             }
         }
         let collections = collections_of(&keywords, from.frame);
@@ -201,29 +201,6 @@ fn has_option(module: &str, option: &str) -> bool {
     crate::builtin::spec(module).is_some_and(|spec| spec.options.iter().any(|known| known.name == option))
 }
 
-/// Splits `action: module arguments` or `action: {module: ..., ...}`.
-pub(crate) fn split_action(node: &Node) -> Result<(String, Node)> {
-    match &node.value {
-        Value::String(_) | Value::Literal(_) => {
-            let (name, rest) = split_name(node.as_str().unwrap_or_default().trim());
-            Ok((name.to_owned(), node.reworded(rest.trim())))
-        }
-        Value::Map(map) => {
-            let Some((module, name)) = map.get("module").and_then(|module| Some((module, module.as_str()?))) else {
-                return Err(Error::parse("an action given as a mapping needs the key 'module'", &node.span));
-            };
-            let mut args = (**map).clone();
-            args.remove("module");
-            let (name, rest) = split_name(name.trim());
-            for (key, value) in arguments::parse(rest, arguments::takes_free_text(name), module)?.iter() {
-                args.insert(key.clone(), value.clone());
-            }
-            Ok((name.to_owned(), Node::map(args, node.span.clone())))
-        }
-        _ => Err(Error::parse(format!("an action must be a text or a mapping, not {}", node.kind()), &node.span)),
-    }
-}
-
 /// Arguments of an action, completed by the keyword `args`; a template that is evaluated to further ones.
 fn all_arguments(action: &str, value: &Node, keywords: &Keywords) -> Result<(Mapping, Option<Node>)> {
     let mut args = arguments::of_node(action, value)?;
@@ -248,13 +225,6 @@ fn all_arguments(action: &str, value: &Node, keywords: &Keywords) -> Result<(Map
         ));
     }
     Ok((args, template))
-}
-
-/// Splits an action into its name, which may be a template, and the rest.
-fn split_name(text: &str) -> (&str, &str) {
-    let template = if text.starts_with("{{") { text.find("}}").map_or(0, |end| end + 2) } else { 0 };
-    let end = text.get(template..).and_then(|rest| rest.find(char::is_whitespace)).map(|end| template + end);
-    text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""))
 }
 
 /// Checks the name of a variable.

@@ -153,6 +153,36 @@ pub fn of_node(action: &str, node: &Node) -> Result<Mapping> {
     }
 }
 
+/// Splits `action: module arguments` or `action: {module: ..., ...}`.
+pub fn split_action(node: &Node) -> Result<(String, Node)> {
+    match &node.value {
+        Value::String(_) | Value::Literal(_) => {
+            let (name, rest) = split_name(node.as_str().unwrap_or_default().trim());
+            Ok((name.to_owned(), node.reworded(rest.trim())))
+        }
+        Value::Map(map) => {
+            let Some((module, name)) = map.get("module").and_then(|module| Some((module, module.as_str()?))) else {
+                return Err(Error::parse("an action given as a mapping needs the key 'module'", &node.span));
+            };
+            let mut args = (**map).clone();
+            args.remove("module");
+            let (name, rest) = split_name(name.trim());
+            for (key, value) in parse(rest, takes_free_text(name), module)?.iter() {
+                args.insert(key.clone(), value.clone());
+            }
+            Ok((name.to_owned(), Node::map(args, node.span.clone())))
+        }
+        _ => Err(Error::parse(format!("an action must be a text or a mapping, not {}", node.kind()), &node.span)),
+    }
+}
+
+/// Splits an action into its name, which may be a template, and the rest.
+fn split_name(text: &str) -> (&str, &str) {
+    let template = if text.starts_with("{{") { text.find("}}").map_or(0, |end| end + 2) } else { 0 };
+    let end = text.get(template..).and_then(|rest| rest.find(char::is_whitespace)).map(|end| template + end);
+    text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""))
+}
+
 /// Whether an action keeps free text unchanged.
 pub fn takes_free_text(action: &str) -> bool {
     matches!(super::model::short_name(action), "command" | "shell" | "script" | "raw")

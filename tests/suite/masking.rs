@@ -434,6 +434,62 @@ fn names_of_delegates_actions_and_hidden_tasks_are_in_no_sink() {
     }
 }
 
+/// Tasks of a file that is encrypted as a whole.
+const HIDDEN_TASKS: &str = "
+- debug: msg=l1teral-in-free-text
+- debug: {msg: l1teral-in-a-mapping}
+- set_fact: {of_task: l1teral-fact, of_task_too: 31415926535}
+- action: debug msg=l1teral-of-an-action
+- local_action: {module: debug, msg: l1teral-of-a-local-action}
+- debug: {msg: '{{ item }} {{ passed }}'}
+  loop: [l1teral-item]
+  vars: {passed: l1teral-variable}
+- shell: echo \"$TOKEN\"
+  environment: {TOKEN: l1teral-in-the-environment}
+  register: result_of_command
+  tags: [tag_of_task]
+- debug: {var: result_of_command.rc}
+  when: result_of_command is success
+- block:
+    - fail: {msg: l1teral-failure}
+  rescue:
+    - debug: {msg: '{{ ansible_failed_result.msg }}'}
+";
+
+#[test]
+fn values_of_encrypted_tasks_are_in_no_sink_and_their_names_stay() {
+    for (callback, arguments) in [("default", &["-vvv"][..]), ("json", &[]), ("minimal", &["-v"])] {
+        let folder = project();
+        let path = folder.path();
+        fs::remove_dir_all(path.join("group_vars")).unwrap();
+        encrypt(path, "tasks.yml", HIDDEN_TASKS);
+        encrypt(path, "roles/x/tasks/main.yml", HIDDEN_TASKS);
+        let play = "- hosts: localhost\n  gather_facts: false\n  roles: [x]\n  tasks:\n    - include_tasks: tasks.yml\n    - debug: \
+                    {msg: 'debug tag_of_task of_task result_of_command set_fact'}\n";
+        fs::write(path.join("p.yml"), play).unwrap();
+        let output = run(path, callback, arguments, &[]);
+        let sinks = sinks(path, &output);
+        assert_eq!(output.status.code(), Some(0), "{sinks:?}");
+        for (name, text) in &sinks {
+            for value in ["l1teral", "31415926535"] {
+                let at = text.find(value);
+                let around = at.and_then(|at| text.get(at.saturating_sub(80)..(at + 80).min(text.len())));
+                assert!(at.is_none(), "{callback}: a value is in {name}: {around:?}");
+            }
+        }
+        if callback == "default" {
+            let stdout = &sinks[0].1;
+            for words in [
+                "\"debug tag_of_task of_task result_of_command set_fact\"",
+                "\"result_of_command.rc\": ",
+                "TASK [x : set_fact]",
+            ] {
+                assert!(stdout.contains(words), "{stdout}");
+            }
+        }
+    }
+}
+
 #[test]
 fn masked_json_stays_valid() {
     let folder = project();

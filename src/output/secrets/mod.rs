@@ -3,6 +3,7 @@
 mod address;
 mod forms;
 mod rule;
+mod tasks;
 
 use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeSet, HashMap};
@@ -150,7 +151,8 @@ impl Secrets {
         let _ = self.0.observer.set(Box::new(observer));
     }
 
-    /// Masks the contents of a decrypted text: the values of a YAML or JSON document, or else the text.
+    /// Masks the contents of a decrypted text: the values of a YAML or JSON document, or else the text. Of tasks and
+    /// plays, it masks the data.
     pub fn reveal(&self, plain: &[u8]) {
         let Ok(text) = std::str::from_utf8(plain) else { return };
         if text.len() > LARGEST {
@@ -161,6 +163,7 @@ impl Secrets {
         let parsed = windlass_yaml::parse(Arc::clone(&source), &windlass_yaml::Options::default());
         let node = parsed.ok().and_then(|loaded| loaded.into_one(&source).ok());
         match node.filter(|node| node.as_map().is_some() || node.as_list().is_some()) {
+            Some(node) if tasks::are_in(&node) => tasks::values(&node, &mut |text| self.add(text)),
             Some(node) => leaves(&node, &mut |text| self.add(text)),
             None => self.add(text),
         }
