@@ -33,6 +33,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) folder: Option<PathBuf>,
     /// Job that the module runs in.
     pub(super) detached: Option<Detached>,
+    /// Job whose state the module reports.
+    pub(super) job: Option<&'a str>,
 }
 
 /// Reason why an action has no ordinary result.
@@ -285,7 +287,8 @@ impl ActionContext {
         let directory = self.connection.async_dir.as_str();
         let args = [("jid", job), ("mode", mode), ("_async_dir", directory)];
         let args = Value::from_pairs(args.map(|(name, value)| (name, Value::from(value))));
-        let (answer, _) = self.send("ansible.builtin.async_status", args, Outgoing::default()).await?;
+        let outgoing = Outgoing { job: Some(job), ..Outgoing::default() };
+        let (answer, _) = self.send("ansible.builtin.async_status", args, outgoing).await?;
         Ok(super::async_status::shaped(answer, self.world.run.settings.compat))
     }
 
@@ -308,7 +311,7 @@ impl ActionContext {
         args: Value,
         outgoing: Outgoing<'_>,
     ) -> Result<(TaskResult, Option<Received>), Failure> {
-        let Outgoing { over: other, contents, folder, detached } = outgoing;
+        let Outgoing { over: other, contents, folder, detached, job } = outgoing;
         let (descriptions, sources): (Vec<_>, Vec<_>) =
             contents.into_iter().map(|content| (content.description, content.source)).unzip();
         // Only the task's first request over its own connection is sent ahead.
@@ -327,8 +330,12 @@ impl ActionContext {
         let is_told = self.world.run.settings.verbosity > 2;
         let invocation =
             is_told.then(|| crate::builtin::spec(name)).flatten().map(|spec| invocation(spec, &to_json(&args)));
+        let (target, jobs) = (Arc::new(connection.target.clone()), &self.world.run.jobs);
+        if let Some(detached) = &detached {
+            jobs.start(&target.name, &detached.job, FactNames::of_module(name));
+        }
+        let facts = job.map_or_else(|| FactNames::of_module(name), |job| jobs.names(&target.name, job));
         let request = Request { turn, detached, ..self.request(connection, name, args, descriptions) };
-        let target = Arc::new(connection.target.clone());
         let departure = ahead.map(|ahead| ahead.departure());
         let listener = Some(self.listener());
         let call = Call { request, sources, receive_into: folder, listener, departure, follows };
@@ -346,7 +353,7 @@ impl ActionContext {
                 on: Spending::Request(completed.cost),
             });
         }
-        let mut result = self.result(&connection.target.name, name, &completed.result)?;
+        let mut result = self.read(name, facts, &target.name, &completed.result)?;
         if let Some(invocation) = invocation.filter(|_| result.get("invocation").is_none()) {
             result.set("invocation", from_json(&invocation));
         }
@@ -396,7 +403,12 @@ impl ActionContext {
 
     /// Result of the module `name` from what `host` answered.
     pub(super) fn result(&self, host: &str, name: &str, answer: &Value) -> Result<TaskResult, Failure> {
-        let Some(answer) = HostResult::read(answer, FactNames::of_module(name)) else {
+        self.read(name, FactNames::of_module(name), host, answer)
+    }
+
+    /// Result of a module that may report these facts.
+    fn read(&self, name: &str, facts: FactNames, host: &str, answer: &Value) -> Result<TaskResult, Failure> {
+        let Some(answer) = HostResult::read(answer, facts) else {
             return Err(Failure::Failed(format!(
                 "{name} on {host} returned {} instead of a mapping, so its effects are unknown",
                 windlass_template::type_name(answer)

@@ -18,7 +18,7 @@ use crate::executor::{Heartbeat, Limits, Lock, Pool, raw_is_under_way};
 use crate::foreign::{Modules, ModulesOptions, Print, PythonPlugins};
 use crate::journal::State;
 use crate::loader::Loader;
-use crate::outcome::Kept;
+use crate::outcome::{Jobs, Kept};
 use crate::output::{
     AtTerminal, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, print_details,
 };
@@ -383,7 +383,8 @@ impl Session {
             Box::new(move || modules.controller_python())
         };
         let python = LazyLock::new(python);
-        let run = Arc::new(Run { settings: Arc::new(settings), engine, secrets: secrets.clone(), extra_vars, python });
+        let (settings, jobs) = (Arc::new(settings), Jobs::default());
+        let run = Arc::new(Run { settings, engine, secrets: secrets.clone(), extra_vars, python, jobs });
         let world = Arc::new(World::new(Arc::clone(&run), inventory));
         let loader = Loader { files: Arc::clone(&files), world: Arc::clone(&world), collections_path, modules };
         check_variables(&loader, &world);

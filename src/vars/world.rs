@@ -14,7 +14,7 @@ use windlass_yaml::Mapping;
 use super::facts::Facts;
 use super::ours::Ours;
 use super::scope::TaskScope;
-use crate::outcome::{CustomStats, InventoryChange, Size};
+use crate::outcome::{CustomStats, InventoryChange, Jobs, Size};
 use crate::output::Secrets;
 use crate::playbook::{Play, Role};
 use crate::settings::Settings;
@@ -38,6 +38,8 @@ pub struct Run {
     pub extra_vars: Arc<Mapping>,
     /// Python on the controller, searched on first use.
     pub python: LazyLock<String, FindPython>,
+    /// Background jobs that the run has started.
+    pub jobs: Jobs,
 }
 
 /// Finds the Python on the controller.

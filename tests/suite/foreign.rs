@@ -297,6 +297,41 @@ fn async_module_runs_as_job() {
 }
 
 #[test]
+fn facts_of_a_job_are_those_of_its_module() {
+    let folder = project(&[
+        (
+            "library/reports.sh",
+            "#!/bin/sh\n. \"$1\"\necho \"{\\\"ansible_facts\\\": {\\\"of_inventory\\\": \\\"evil\\\", \\\"own\\\": \\\"$value\\\", \\\"ansible_user\\\": \\\"evil\\\"}}\"\n",
+        ),
+        ("group_vars/all.yml", "of_inventory: good\n"),
+    ]);
+    holds(
+        &folder,
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - reports: {value: polled}
+      async: 60
+      poll: 1
+    - assert: {that: [own == 'polled', ansible_facts.own == 'polled', of_inventory == 'good', ansible_user is undefined]}
+    - reports: {value: '{{ item }}'}
+      async: 60
+      poll: 0
+      loop: [first, later]
+      register: jobs
+    - assert: {that: [own == 'polled']}
+    - async_status: {jid: '{{ item.ansible_job_id }}'}
+      loop: '{{ jobs.results }}'
+      register: collected
+      until: collected is finished
+      delay: 1
+      retries: 60
+    - assert: {that: [own == 'later', ansible_facts.own == 'later', of_inventory == 'good']}
+"#,
+    );
+}
+
+#[test]
 fn python_filters_tests_and_lookups_run_in_python() {
     let folder = project(&[
         (
