@@ -1,6 +1,7 @@
 //! Passes hostile data (results, facts, files) to every documented argument, keyword, filter, test and lookup of the
 //! program under attack. Nothing may render it, whatever the task's outcome.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use base64::Engine as _;
@@ -72,10 +73,32 @@ impl Source {
             self.vars, self.tasks
         )
     }
+}
 
-    /// The source of a case. Over all cases, every source is used.
-    fn of(case: usize) -> &'static Source {
-        &SOURCES[case % SOURCES.len()]
+/// Deals sources and data to the places of one kind: after 32 places, every source has met every form of the data.
+struct Turns {
+    kind: &'static str,
+    next: usize,
+    dealt: BTreeSet<(&'static str, &'static str)>,
+}
+
+impl Turns {
+    fn at(kind: &'static str) -> Turns {
+        Turns { kind, next: 0, dealt: BTreeSet::new() }
+    }
+
+    /// The source and the data of the next place. Four places in a row get all forms of the data.
+    fn next(&mut self) -> (&'static Source, &'static str) {
+        let turn = self.next;
+        self.next += 1;
+        let (source, value) = (&SOURCES[(turn + turn / VALUES.len()) % SOURCES.len()], VALUES[turn % VALUES.len()]);
+        self.dealt.insert((source.name, value));
+        (source, value)
+    }
+
+    /// Asserts that every source has met every form of the data.
+    fn is_complete(&self) {
+        assert_eq!(self.dealt.len(), SOURCES.len() * VALUES.len(), "{}: {:?}", self.kind, self.dealt);
     }
 }
 
@@ -153,7 +176,8 @@ pub(crate) fn actions() {
     let listed = documented(&["--list"]);
     let names: Vec<&str> = listed.keys().map(String::as_str).collect();
     let mut broken = Vec::new();
-    for (case, (name, page)) in documented(&names).into_iter().enumerate() {
+    let (mut of_arguments, mut of_options) = (Turns::at("all arguments"), Turns::at("option"));
+    for (name, page) in documented(&names) {
         let short = name.rsplit('.').next().unwrap_or_default();
         if WAITING.contains(&short) {
             continue;
@@ -162,46 +186,59 @@ pub(crate) fn actions() {
         let options = page["doc"]["options"].as_object().unwrap_or(&empty);
         let required: Vec<&String> =
             options.iter().filter(|(_, option)| option["required"] == true).map(|(name, _)| name).collect();
+        // Arguments that may be refused before the run get a separate task, so that the others still run.
+        let (source, value) = of_arguments.next();
+        let whole = format!("    - {name}: {value}\n    - action: {name}\n      args: {value}\n");
+        broken.extend(rendered(&stage, &name, source, &[whole]));
+        if options.is_empty() {
+            continue;
+        }
+        // Also as a list, which contains both the text and the expression.
+        let (source, value) = of_options.next();
         let mut tasks = Vec::new();
-        // A list contains both the text and the expression.
-        for (option, value) in options.keys().flat_map(|option| [VALUES[0], VALUES[2]].map(|value| (option, value))) {
+        for (option, value) in options.keys().flat_map(|option| [value, VALUES[2]].map(|value| (option, value))) {
             let mut task = format!("    - {name}:\n        {option}: {value}\n");
             for other in required.iter().filter(|other| **other != option) {
                 task.push_str(&format!("        {other}: \"{{{{ r.x }}}}\"\n"));
             }
             tasks.push(task);
         }
-        // Arguments that may be refused before the run get a separate task, so that the others still run.
-        let whole = format!("    - {name}: {}\n    - action: {name}\n      args: {}\n", VALUES[0], VALUES[0]);
-        broken.extend(rendered(&stage, &name, Source::of(case), &[whole]));
-        broken.extend(rendered(&stage, &name, Source::of(case + 1), &tasks));
+        broken.extend(rendered(&stage, &name, source, &tasks));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+    [of_arguments, of_options].iter().for_each(Turns::is_complete);
 }
 
 /// Every keyword of a task, a block and a play.
 pub(crate) fn keywords() {
     let Some(stage) = stage() else { return };
     let mut broken = Vec::new();
-    let mut case = 0;
+    let (mut of_tasks, mut of_blocks, mut of_plays) =
+        (Turns::at("keyword of a task"), Turns::at("keyword of a block"), Turns::at("keyword of a play"));
     for keyword in documented(&["-t", "keyword", "--list"]).keys() {
-        for value in VALUES {
-            case += 1;
+        for _ in VALUES {
+            let (source, value) = of_tasks.next();
             let task = format!("    - debug: {{msg: \"{{{{ item | default('x') }}}}\"}}\n      {keyword}: {value}\n");
-            broken.extend(rendered(&stage, &format!("task {keyword}: {value}"), Source::of(case), &[task]));
+            broken.extend(rendered(&stage, &format!("task {keyword}: {value}"), source, &[task]));
+            let (source, value) = of_blocks.next();
             let block = format!("    - block:\n        - debug: {{msg: x}}\n      {keyword}: {value}\n");
-            broken.extend(rendered(&stage, &format!("block {keyword}: {value}"), Source::of(case + 1), &[block]));
+            broken.extend(rendered(&stage, &format!("block {keyword}: {value}"), source, &[block]));
         }
+        // A play sees the data of another one only through facts.
+        let (source, value) = of_plays.next();
         let play = format!(
-            "- hosts: liar\n  gather_facts: false\n  tasks:\n    - command: anything\n      register: r\n    - set_fact: {{kept: \"{{{{ r }}}}\"}}\n\
-             - hosts: liar\n  tasks:\n    - debug: msg=x\n  {keyword}: {}\n",
-            VALUES[0].replace("r.x", "hostvars.liar.kept.x")
+            "{}    - set_fact: {{kept_x: \"{{{{ r.x }}}}\", kept_e: \"{{{{ r.e }}}}\"}}\n- hosts: liar\n  tasks:\n    - debug: msg=x\n  \
+             {keyword}: {}\n",
+            source.play(),
+            value.replace("r.x", "hostvars.liar.kept_x").replace("r.e", "hostvars.liar.kept_e")
         );
-        if let Ran::Broken(problem) = problem(&stage, &format!("play {keyword}"), &play) {
+        if let Ran::Broken(problem) = problem(&stage, &format!("play {keyword} with data of a {}", source.name), &play)
+        {
             broken.push(problem);
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+    [of_tasks, of_blocks, of_plays].iter().for_each(Turns::is_complete);
 }
 
 /// Every filter, test and lookup, with the data as value and as argument.
@@ -226,16 +263,17 @@ pub(crate) fn expressions() {
             &["lookup('NAME', r.x)", "lookup('NAME', r.e, r.x)", "query('NAME', [r.x, r.e])", "lookup('NAME', r)"],
         ),
     ];
-    let mut case = 0;
     for (kind, shapes) in shapes {
         let names = documented(&["-t", kind, "--list"]);
-        for group in names.keys().collect::<Vec<_>>().chunks(25) {
+        let names: Vec<&String> = names.keys().collect();
+        // Every source gets a group at least.
+        let groups: Vec<_> = names.chunks((names.len() / SOURCES.len()).clamp(1, 25)).collect();
+        assert!(groups.len() >= SOURCES.len(), "{kind}: {names:?}");
+        for (group, source) in groups.into_iter().zip(SOURCES.iter().cycle()) {
             let expressions = group.iter().flat_map(|name| shapes.iter().map(|shape| shape.replace("NAME", name)));
             let tasks =
                 expressions.map(|text| format!("    - debug: msg=\"{{{{ {text} }}}}\"\n    - debug: var=\"{text}\"\n"));
-            case += 1;
-            let what = format!("{kind}s {group:?}");
-            broken.extend(rendered(&stage, &what, Source::of(case), &tasks.collect::<Vec<_>>()));
+            broken.extend(rendered(&stage, &format!("{kind}s {group:?}"), source, &tasks.collect::<Vec<_>>()));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
